@@ -1,0 +1,1 @@
+"""Asking and showing: the command line."""

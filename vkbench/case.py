@@ -1,0 +1,99 @@
+"""A case: one kernel on given formats, shape and parameters, with one readable name that is its identity.
+
+    mul_mat_vec/q4_0/m4096_n1_k14336
+    dequantize/q4_0:y=f16/m64_k4096
+    add/f32/b2_c3_h5_w7/broadcast=row,layout=strided
+
+Only what differs from a kernel's defaults is named, so a parameter that is added later with a default
+leaves all old names, hashes and histories as they are. Input data follow from the name alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from vkbench.errors import UsageError
+
+Value = int | float | str
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_DIM = re.compile(r"([a-z]+)(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One point of a kernel's parameter space."""
+
+    kernel: str
+    format: str  # format of the kernel's first typed binding, usually its weights
+    shape: Mapping[str, int]  # dimension -> size, in the kernel's own order; dimension names are letters only
+    types: Mapping[str, str] = field(default_factory=dict)  # other bindings whose format is not the default
+    params: Mapping[str, Value] = field(default_factory=dict)  # parameters that are not at their default
+
+    @cached_property
+    def name(self) -> str:
+        """The canonical name; `parse` reads it back."""
+        formats = "".join(f":{binding}={fmt}" for binding, fmt in sorted(self.types.items()))
+        shape = "_".join(f"{dim}{size}" for dim, size in self.shape.items())
+        params = ",".join(f"{key}={value}" for key, value in sorted(self.params.items()))
+        return "/".join(filter(None, (self.kernel, self.format + formats, shape, params)))
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the name, in hex."""
+        return hashlib.sha256(self.name.encode()).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def parse(name: str) -> Case:
+    """Read a canonical name; UsageError says which part is malformed."""
+    parts = name.split("/")
+    if len(parts) not in (3, 4) or not _WORD.fullmatch(parts[0]):
+        raise UsageError(f"malformed case '{name}': expected kernel/format/shape[/parameters]")
+    fmt, *typed = parts[1].split(":")
+    return Case(
+        kernel=parts[0],
+        format=fmt,
+        shape=parse_shape(parts[2].replace("_", ",")),
+        types={k: str(v) for k, v in _pairs(typed, name)},
+        params=dict(_pairs(parts[3].split(",") if len(parts) == 4 else [], name)),
+    )
+
+
+def parse_shape(text: str) -> dict[str, int]:
+    """Read `m=64,n=1,k=256` or `m64,n1,k256`; sizes are positive."""
+    shape: dict[str, int] = {}
+    for item in text.split(","):
+        found = _DIM.fullmatch(item.strip().replace("=", ""))
+        if not found or found[1] in shape:
+            raise UsageError(f"malformed shape '{text}': expected m=64,n=1,k=256 with positive sizes, each once")
+        shape[found[1]] = int(found[2])
+    return shape
+
+
+def _pairs(items: list[str], name: str) -> list[tuple[str, Value]]:
+    pairs: list[tuple[str, Value]] = []
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not (equals and value and _WORD.fullmatch(key)):
+            raise UsageError(f"malformed case '{name}': '{item}' is not name=value")
+        pairs.append((key, _value(value)))
+    return pairs
+
+
+def _value(text: str) -> Value:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

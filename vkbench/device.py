@@ -1,0 +1,54 @@
+"""What a device says of itself: facts that stay with the hardware, and the environment that can change under it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceFacts:
+    """One physical (or software) device on one host."""
+
+    key: str  # 12 hex digits, from host and UUID: the device's name in queues and tables
+    host: str
+    index: int  # position in the loader's list on that host
+    name: str
+    uuid: str  # hex
+    vendor_id: int
+    device_id: int
+    type: str  # discrete | integrated | virtual | cpu | other
+    memory_bytes: int  # largest device-local heap
+    subgroup_size: int
+    features: tuple[str, ...]  # the names that variants ask for, sorted
+    limits: Mapping[str, int]  # those that decide what fits
+    llc_bytes: int = 0  # last-level cache where known, else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """All software a measurement depends on; its hash tells two environments apart."""
+
+    driver: str  # driver name, as the driver gives it
+    driver_version: str
+    driver_info: str
+    api_version: str
+    loader: str
+    os: str
+    os_kernel: str
+    cpu: str
+    vkbench: str
+    clock_policy: str = "default"
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over every field."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+def device_key(host: str, uuid: str, ordinal: int = 0) -> str:
+    """The key of a device; `ordinal` tells apart devices of one host that report one UUID."""
+    return hashlib.sha256(f"{host}/{uuid}/{ordinal}".encode()).hexdigest()[:12]

@@ -1,0 +1,71 @@
+"""Errors that reach a person: one sentence each, with the exit code of the command that meets them.
+
+    VkbenchError            4   the work could not be done
+    ├── UsageError          2   the request makes no sense: fix the words
+    │   └── UnknownName     2   no such kernel, format, device, suite, ...: the nearest are named
+    ├── WrongResult         3   a kernel computed something else than its reference
+    ├── WaitTimeout         5   the jobs go on, the waiting ended
+    ├── NothingToDo         7   the request is fine and selects nothing
+    └── ServiceUnreachable  8   Redis, the database, or a scheduler cannot be reached
+
+A docstring is the default message, so an error raised bare still says something whole.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_REGRESSION = 1
+EXIT_INTERRUPTED = 130
+
+
+class VkbenchError(Exception):
+    """The work could not be done."""
+
+    exit_code = 4
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or " ".join((type(self).__doc__ or "").split()))
+
+
+class UsageError(VkbenchError):
+    """The request makes no sense."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """No such name."""
+
+    def __init__(self, what: str, asked: str, near: tuple[str, ...] = ()) -> None:
+        hint = f"; did you mean {_either(near)}?" if near else ""
+        super().__init__(f"unknown {what} '{asked}'{hint}")
+        self.near = near
+
+
+class WrongResult(VkbenchError):
+    """A kernel computed something else than its reference."""
+
+    exit_code = 3
+
+
+class WaitTimeout(VkbenchError):
+    """The waiting ended before the jobs did; they go on."""
+
+    exit_code = 5
+
+
+class NothingToDo(VkbenchError):
+    """Nothing matches what was asked for."""
+
+    exit_code = 7
+
+
+class ServiceUnreachable(VkbenchError):
+    """A service that this command needs cannot be reached."""
+
+    exit_code = 8
+
+
+def _either(names: tuple[str, ...]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

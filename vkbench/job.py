@@ -1,0 +1,67 @@
+"""A job: one case to be checked or timed on one device, as it travels; and how jobs and attempts can end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """What a job is to find out."""
+
+    CORRECTNESS = "correctness"
+    PERFORMANCE = "performance"  # judged as well: a timing counts only with a right output
+    BOTH = "both"  # as asked for in a selection; a plan turns it into one job of each
+
+
+class State(StrEnum):
+    """Where a job stands in the database; only the store moves it."""
+
+    QUEUED = "queued"
+    DISPATCHED = "dispatched"  # sent to its device's queue
+    RUNNING = "running"  # its lease says that it is on the device now
+    PASSED = "passed"
+    WRONG = "wrong"
+    SKIPPED = "skipped"  # it cannot run there, with a reason
+    FAILED = "failed"  # it never ended well, with the cause
+    CANCELLED = "cancelled"
+
+
+ACTIVE = (State.QUEUED, State.DISPATCHED, State.RUNNING)
+FINISHED = (State.PASSED, State.WRONG, State.SKIPPED, State.FAILED, State.CANCELLED)
+
+
+class Outcome(StrEnum):
+    """How one attempt ended."""
+
+    PASSED = "passed"
+    WRONG = "wrong"
+    SKIPPED = "skipped"
+    ERROR = "error"  # the runner said why it could not do it
+    CRASHED = "crashed"  # the runner died: signal or exit status
+    TIMED_OUT = "timed_out"  # the runner was ended at the job's limit
+    DEVICE_LOST = "device_lost"
+    WORKER_DIED = "worker_died"  # the supervisor went with it
+    LOST = "lost"  # never heard of again, more often than is bearable
+
+
+SETTLED = (Outcome.PASSED, Outcome.WRONG, Outcome.SKIPPED)  # the first of these decides the job
+
+MAX_TRIES = 3  # attempts that ran and did not settle, before a job is failed
+MAX_DISPATCHES = 30  # times that a job is sent at all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """All that a runner needs, and the token that makes its answer count once."""
+
+    id: int
+    token: int  # fencing: grows with every dispatch of this job
+    case: str  # canonical name
+    mode: Mode  # correctness or performance
+    variant: str = "auto"  # code path asked for
+    bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
+    limit_seconds: float = 60.0  # the runner is ended after this
+    measure_seconds: float = 1.0  # time budget of one metric of a timing
+    noise: float = 0.005  # relative half-width of the median's interval at which sampling stops
+    alone: bool = False  # travels in a chunk of its own: it failed before, or is long

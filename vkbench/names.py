@@ -1,0 +1,34 @@
+"""Finding things by name: whatever the case, by glob, with the nearest known names when nothing fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from vkbench.errors import UnknownName
+
+
+def pick(asked: str, known: Iterable[str], what: str) -> str:
+    """The known name that equals `asked` whatever its case; UnknownName with the nearest ones otherwise."""
+    known = list(known)
+    for name in known:
+        if name.casefold() == asked.casefold():
+            return name
+    raise UnknownName(what, asked, nearest(asked, known))
+
+
+def matching(pattern: str, known: Iterable[str], what: str) -> list[str]:
+    """All known names that fit a glob (or are it), in their own order; UnknownName when there are none."""
+    known = list(known)
+    found = [name for name in known if fnmatchcase(name.casefold(), pattern.casefold())]
+    if not found:
+        raise UnknownName(what, pattern, nearest(pattern, known))
+    return found
+
+
+def nearest(asked: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:
+    """Up to `most` known names that somebody who typed `asked` may have meant, the likeliest first."""
+    by_folded = {name.casefold(): name for name in known}
+    close = get_close_matches(asked.casefold(), by_folded, n=most, cutoff=0.5)
+    return tuple(by_folded[name] for name in close)

@@ -1,0 +1,85 @@
+"""What one attempt at a job found: verdict, timings with all their samples, and where they were taken."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from vkbench.job import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How an output compares with its float64 reference; every count is over what was examined."""
+
+    passed: bool
+    reason: str  # the first criterion that failed, as a sentence; "" when all hold
+    path: str  # arithmetic path whose limits applied
+    nmse: float | None  # sum (y - ref)^2 / sum ref^2; None when not finite or nothing was compared
+    nmse_limit: float
+    max_abs: float | None  # largest |y - ref|
+    max_abs_limit: float
+    compared: int  # elements compared with the reference
+    total: int  # elements of the output
+    nonfinite: int = 0  # NaN or Inf where the reference is finite, or the other way round
+    unwritten: int = 0  # elements that still hold the poison
+    guard_bytes: int = 0  # bytes changed outside the buffers
+    unrepeated: int = 0  # elements whose bits differed on a second run
+    first_bad: str = ""  # binding[index]: found, expected
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """One metric of one attempt: seconds of one launch of the kernel."""
+
+    metric: str  # hot | cold
+    seconds: float  # median of the samples
+    mad: float  # median absolute deviation
+    low: float  # order-statistic interval of the median
+    high: float
+    confidence: float  # confidence that interval reached
+    best: float
+    count: int  # samples
+    launches: int  # launches in one sample
+    stop: str  # noise | time: which bound ended the sampling
+    clock: str  # gpu | host
+    bytes_moved: int  # by one launch, each input read and each output written once
+    flops: int
+    samples: str  # packed, see pack_samples
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The end of one attempt; it counts once for each (job, token)."""
+
+    job: int
+    token: int
+    outcome: Outcome
+    case: str = ""
+    reason: str = ""  # why skipped, wrong, or not done
+    variant: str = ""  # code path that ran
+    kernel_sha: str = ""  # SHA-256 of the SPIR-V that ran
+    verdict: Verdict | None = None
+    timings: tuple[Timing, ...] = ()
+    device: str = ""  # device key
+    environment: str = ""  # environment hash
+    worker: str = ""
+    started: float = 0.0  # Unix time
+    seconds: float = 0.0  # time on the device's runner
+    telemetry: Mapping[str, float] = field(default_factory=dict)  # clocks, temperature, power where told
+
+
+def pack_samples(seconds: Iterable[float]) -> str:
+    """Samples as text: float32, little-endian, zlib, base64."""
+    return base64.b64encode(zlib.compress(array("f", seconds).tobytes())).decode()
+
+
+def unpack_samples(packed: str) -> list[float]:
+    """The samples of `pack_samples`."""
+    values = array("f")
+    values.frombytes(zlib.decompress(base64.b64decode(packed)))
+    return list(values)

@@ -1,0 +1,109 @@
+"""How records travel and under which names: JSON by msgspec, Redis keys, Celery task and queues.
+
+Scheduler and worker never import each other; this module is where they meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from vkbench.device import DeviceFacts, Environment
+from vkbench.errors import VkbenchError
+from vkbench.job import Job
+
+T = TypeVar("T")
+
+CHUNK_TASK = "vkbench.chunk"  # Celery task: one argument, a Chunk as built-in types
+RESULTS = "vk:results"  # stream of Result, one field RESULT_FIELD
+RESULTS_GROUP = "collector"
+RESULT_FIELD = "r"
+DEVICES = "vk:devices"  # set of device keys that ever announced themselves
+WANTED = "vk:bundles:wanted"  # set of bundle hashes that a worker lacks
+LEASE_SECONDS = 4  # life of a lease; renewed every second
+ANNOUNCE_SECONDS = 15  # life of a device's announcement
+
+
+class MalformedMessage(VkbenchError):
+    """A message is not what this version of vkbench understands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Jobs that travel together to one device."""
+
+    device: str
+    jobs: tuple[Job, ...]
+    version: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    """What a worker holds at this moment; expires by itself."""
+
+    worker: str
+    jobs: tuple[tuple[int, int], ...]  # (job, token), the one on the device first
+    running: bool = False  # whether the first one is on the device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Announcement:
+    """A worker's word that it serves a device."""
+
+    worker: str
+    facts: DeviceFacts
+    environment: Environment
+    bundle: str  # hash of the packaged bundle there
+
+
+def queue_of(device: str) -> str:
+    """The Celery queue (and Redis list) of one device."""
+    return f"vk:queue:{device}"
+
+
+def lease_of(device: str) -> str:
+    return f"vk:lease:{device}"
+
+
+def claim_of(job: int, token: int) -> str:
+    return f"vk:claim:{job}:{token}"
+
+
+def cancel_of(run: int) -> str:
+    return f"vk:cancel:{run}"
+
+
+def announcement_of(device: str) -> str:
+    return f"vk:device:{device}"
+
+
+def bundle_of(sha: str) -> str:
+    return f"vk:bundle:{sha}"
+
+
+def encode(record: object) -> bytes:
+    """A record as JSON."""
+    return msgspec.json.encode(record)
+
+
+def decode(data: bytes | str, kind: type[T]) -> T:
+    """A record from JSON, every field checked; MalformedMessage says what is off."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error
+
+
+def to_builtins(record: object) -> object:
+    """A record as dictionaries, lists, strings and numbers."""
+    return msgspec.to_builtins(record)
+
+
+def from_builtins(data: object, kind: type[T]) -> T:
+    """A record from dictionaries, lists, strings and numbers, every field checked."""
+    try:
+        return msgspec.convert(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error
