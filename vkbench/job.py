@@ -65,3 +65,18 @@ class Job:
     measure_seconds: float = 1.0  # time budget of one metric of a timing
     noise: float = 0.005  # relative half-width of the median's interval at which sampling stops
     alone: bool = False  # travels in a chunk of its own: it failed before, or is long
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedJob:
+    """One row of a plan: what is to run on which device, before it has an identity."""
+
+    device: str  # device key
+    case: str  # canonical name
+    mode: Mode  # correctness or performance
+    variant: str = "auto"
+    bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
+    limit_seconds: float = 60.0
+    measure_seconds: float = 1.0
+    noise: float = 0.005
+    estimate_seconds: float = 0.1  # expected time on the device; chunks are cut by it
