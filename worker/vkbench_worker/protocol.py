@@ -1,0 +1,47 @@
+"""What a runner and its supervisor say to each other: one JSON record a line, over the runner's stdin and stdout.
+
+Out, first: `Ready`. In: one `Job` a line, as many as one likes ahead. Out: one `Result` a line, in the same order.
+End of file on stdin ends the runner with exit status 0; a lost device with DEVICE_LOST_STATUS, after its Result.
+Standard error is free text; its last line says why a runner died.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from vkbench import wire
+from vkbench.device import DeviceFacts, Environment
+from vkbench.job import Job
+from vkbench.result import Result
+from vkbench.settings import Settings
+
+T = TypeVar("T")
+
+DEVICE_LOST_STATUS = 42  # exit status of a runner whose device is lost
+MALFORMED_STATUS = 65  # a line on stdin was no Job; the line is named on stderr
+FAILED_STATUS = 70  # the device could not be opened; the last line of stderr says why
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A runner's first line: its device is open and locked, jobs may come."""
+
+    facts: DeviceFacts
+    environment: Environment
+
+
+def line_of(record: Ready | Job | Result) -> bytes:
+    """A record as one line, newline included."""
+    return wire.encode(record) + b"\n"
+
+
+def read_line(line: bytes | str, kind: type[T]) -> T:
+    """The record of one line; vkbench.wire.MalformedMessage when it is none."""
+    return wire.decode(line, kind)
+
+
+def lock_path(settings: Settings, device: str) -> Path:
+    """The file whose flock says that a runner holds this device."""
+    return settings.data / "locks" / f"{device}.lock"
