@@ -9,7 +9,11 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
-from vkbench.errors import UsageError
+from vkbench import names
+from vkbench.errors import UnknownName, UsageError
+
+PREFIX = "VKBENCH_"
+TESTS_ONLY = "VKBENCH_REQUIRE"  # read by tests/conftest.py
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +46,26 @@ def settings() -> Settings:
 
 def read(environ: Mapping[str, str]) -> Settings:
     """Settings from variables; an unknown VKBENCH_ name or a malformed value is a UsageError."""
+    _check_names(environ)
     values: dict[str, object] = {"host": socket.gethostname()}
     for field in fields(Settings):
-        text = environ.get(f"VKBENCH_{field.name.upper()}", "")
+        text = environ.get(_variable(field.name), "")
         if text:
             values[field.name] = _parse(field.name, text, field.default)
     for name in ("data", "cache"):
         values[name] = Path(str(values.get(name, getattr(Settings, name)))).expanduser()
     return Settings(**values)  # type: ignore[arg-type]
+
+
+def _variable(field: str) -> str:
+    return PREFIX + field.upper()
+
+
+def _check_names(environ: Mapping[str, str]) -> None:
+    known = [_variable(field.name) for field in fields(Settings)]
+    for name in environ:
+        if name.startswith(PREFIX) and name not in (*known, TESTS_ONLY):
+            raise UnknownName("variable", name, names.nearest(name, known))
 
 
 def _parse(name: str, text: str, default: object) -> object:
@@ -58,4 +74,4 @@ def _parse(name: str, text: str, default: object) -> object:
             return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
         return type(default)(text)  # type: ignore[call-arg]
     except (KeyError, ValueError) as error:
-        raise UsageError(f"VKBENCH_{name.upper()}={text!r} is not a {type(default).__name__}") from error
+        raise UsageError(f"{_variable(name)}={text!r} is not a {type(default).__name__}") from error

@@ -1,0 +1,48 @@
+# Every chore of vkbench. PYTHON picks the interpreter, for `make offline` a version.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Kernels are compiled again when the catalogue or a shader changed; unchanged ones come from the cache.
+SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup bench test check offline clean
+
+help: ## list these targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: $(VENV)/all.stamp $(VENV)/shaders.stamp ## make .venv with every extra, editable
+
+bench: $(VENV)/worker.stamp $(VENV)/shaders.stamp ## set up this machine and print the table of the quick suite
+	@scripts/driver
+	@VKBENCH_DATA=$(VENV)/bench $(BIN)/vkbench run --suite quick
+
+test: setup ## set up what the tests need, and run them all
+	@scripts/services
+	@VKBENCH_REQUIRE=gpu,swiftshader,redis,postgres,validation $(BIN)/pytest $(ARGS)
+
+check: setup ## formatter, linter, type checker, import contract
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+offline: $(VENV)/all.stamp $(VENV)/shaders.stamp ## make offline/, which installs without a network (PYTHON=3.12)
+	@scripts/offline $(PYTHON) $(BIN)
+
+clean: ## remove all that these targets made
+	rm -rf $(VENV) offline dist shaders/vkbench_shaders/spirv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+$(VENV)/all.stamp: pyproject.toml hatch_build.py
+	@scripts/venv $(VENV) all
+	@touch $(VENV)/worker.stamp $(VENV)/shaders.stamp $@
+
+$(VENV)/worker.stamp: pyproject.toml hatch_build.py
+	@scripts/venv $(VENV) worker
+	@touch $(VENV)/shaders.stamp $@
+
+$(VENV)/shaders.stamp: $(SHADERS)
+	@$(BIN)/python -m vkbench_shaders.build
+	@touch $@

@@ -1,0 +1,25 @@
+"""Build hook: compiles the kernels of the catalogue to SPIR-V, so that no GPU host ever needs a compiler."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
+    """Puts shaders/vkbench_shaders/spirv/ in place before a wheel, editable or not, is written."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile what is not compiled already; a source distribution carries sources alone."""
+        if self.target_name != "wheel":
+            return
+        root = Path(self.root)
+        sys.path[:0] = [str(root), str(root / "shaders")]
+        from vkbench_shaders.build import main
+
+        main([])

@@ -1,0 +1,61 @@
+"""What every test has: its own data folder, a cache of the session's, no settings of the developer's, strict numpy.
+
+A test that needs something of the machine asks `need` for it: a laptop without it skips with the
+reason, a machine whose VKBENCH_REQUIRE names it (comma list: gpu, swiftshader, redis, postgres,
+validation, compose) fails.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from vkbench.settings import settings
+
+REQUIRED = set(filter(None, os.environ.get("VKBENCH_REQUIRE", "").split(",")))
+
+Need = Callable[[str, str], NoReturn]
+
+
+@pytest.fixture(scope="session")
+def need() -> Need:
+    """`need("redis", "redis-server is not installed")` ends the test: skipped, or failed where required."""
+
+    def lacking(name: str, reason: str) -> NoReturn:
+        if name in REQUIRED:
+            pytest.fail(f"VKBENCH_REQUIRE names {name}, but {reason}", pytrace=False)
+        pytest.skip(f"{name}: {reason}")
+
+    return lacking
+
+
+@pytest.fixture(scope="session")
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache folder of all tests of a session, so that shaders and pipelines compile once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, session_cache: Path
+) -> Iterator[None]:
+    for name in [name for name in os.environ if name.startswith("VKBENCH_")]:
+        if name != "VKBENCH_REQUIRE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("VKBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VKBENCH_CACHE", str(session_cache))
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _strict_numpy() -> Iterator[None]:
+    # Underflow is what narrow formats do for a living; the rest is a mistake.
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        yield
