@@ -1,4 +1,4 @@
-"""Build hook: compiles the kernels of the catalogue to SPIR-V, so that no GPU host ever needs a compiler."""
+"""Build hook: compiles the catalogue's kernels to SPIR-V, so that no GPU host needs a compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test has: its own data folder, a cache of the session's, no settings of the developer's, strict numpy.
+"""What every test has: a data folder, the session's cache, no developer's settings, strict numpy.
 
 A test that needs something of the machine asks `need` for it: a laptop without it skips with the
 reason, a machine whose VKBENCH_REQUIRE names it (comma list: gpu, swiftshader, redis, postgres,
@@ -24,7 +24,7 @@ Need = Callable[[str, str], NoReturn]
 
 @pytest.fixture(scope="session")
 def need() -> Need:
-    """`need("redis", "redis-server is not installed")` ends the test: skipped, or failed where required."""
+    """`need("redis", "redis-server is not installed")` ends the test: skips it, or fails it."""
 
     def lacking(name: str, reason: str) -> NoReturn:
         if name in REQUIRED:

@@ -1,3 +1,3 @@
-"""The words that every part of vkbench shares: settings, names, cases, jobs, results, units, errors. No I/O."""
+"""The words that all parts share: settings, names, cases, jobs, results, units, errors. No I/O."""
 
 __version__ = "0.1.0"

@@ -1,11 +1,12 @@
-"""A case: one kernel on given formats, shape and parameters, with one readable name that is its identity.
+"""A case: one kernel on given formats, shape and parameters; its readable name is its identity.
 
     mul_mat_vec/q4_0/m4096_n1_k14336
     dequantize/q4_0:y=f16/m64_k4096
     add/f32/b2_c3_h5_w7/broadcast=row,layout=strided
 
-Only what differs from a kernel's defaults is named, so a parameter that is added later with a default
-leaves all old names, hashes and histories as they are. Input data follow from the name alone.
+Only what differs from a kernel's defaults is named, so a parameter that is added later with a
+default leaves all old names, hashes and histories as they are. Input data follow from the name
+alone.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from vkbench.errors import UsageError
 Value = int | float | str
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_DIM = re.compile(r"([a-z]+)(\d+)")
+_DIM = re.compile(r"([a-z]+)=?([1-9][0-9]*)")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
     """One point of a kernel's parameter space."""
 
     kernel: str
     format: str  # format of the kernel's first typed binding, usually its weights
-    shape: Mapping[str, int]  # dimension -> size, in the kernel's own order; dimension names are letters only
-    types: Mapping[str, str] = field(default_factory=dict)  # other bindings whose format is not the default
-    params: Mapping[str, Value] = field(default_factory=dict)  # parameters that are not at their default
+    shape: Mapping[str, int]  # dimension (letters only) -> size, in the kernel's own order
+    types: Mapping[str, str] = field(default_factory=dict)  # other bindings, if not the default
+    params: Mapping[str, Value] = field(default_factory=dict)  # those not at their default
 
     @cached_property
     def name(self) -> str:
@@ -47,6 +48,9 @@ class Case:
         """SHA-256 of the name, in hex."""
         return hashlib.sha256(self.name.encode()).hexdigest()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Case) and self.name == other.name
+
     def __hash__(self) -> int:
         return hash(self.name)
 
@@ -60,6 +64,8 @@ def parse(name: str) -> Case:
     if len(parts) not in (3, 4) or not _WORD.fullmatch(parts[0]):
         raise UsageError(f"malformed case '{name}': expected kernel/format/shape[/parameters]")
     fmt, *typed = parts[1].split(":")
+    if not _WORD.fullmatch(fmt):
+        raise UsageError(f"malformed case '{name}': '{fmt}' is not a format's name")
     return Case(
         kernel=parts[0],
         format=fmt,
@@ -73,9 +79,10 @@ def parse_shape(text: str) -> dict[str, int]:
     """Read `m=64,n=1,k=256` or `m64,n1,k256`; sizes are positive."""
     shape: dict[str, int] = {}
     for item in text.split(","):
-        found = _DIM.fullmatch(item.strip().replace("=", ""))
+        found = _DIM.fullmatch(item.strip().lower())
         if not found or found[1] in shape:
-            raise UsageError(f"malformed shape '{text}': expected m=64,n=1,k=256 with positive sizes, each once")
+            wanted = "m=64,n=1,k=256 with positive sizes, each once"
+            raise UsageError(f"malformed shape '{text}': expected {wanted}")
         shape[found[1]] = int(found[2])
     return shape
 

@@ -1,4 +1,4 @@
-"""What a device says of itself: facts that stay with the hardware, and the environment that can change under it."""
+"""What a device says of itself: facts of the hardware, and the environment that can change."""
 
 from __future__ import annotations
 

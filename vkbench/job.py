@@ -1,4 +1,4 @@
-"""A job: one case to be checked or timed on one device, as it travels; and how jobs and attempts can end."""
+"""A job: one case to be checked or timed on one device, as it travels, and how it can end."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ class Job:
     measure_seconds: float = 1.0  # time budget of one metric of a timing
     noise: float = 0.005  # relative half-width of the median's interval at which sampling stops
     alone: bool = False  # travels in a chunk of its own: it failed before, or is long
+    run: int = 0  # the submission it belongs to; 0 where that does not matter
 
 
 @dataclass(frozen=True, kw_only=True)

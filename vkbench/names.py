@@ -1,4 +1,4 @@
-"""Finding things by name: whatever the case, by glob, with the nearest known names when nothing fits."""
+"""Finding things by name: whatever the case, by glob, with the nearest names when none fits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vkbench.errors import UnknownName
 
 
 def pick(asked: str, known: Iterable[str], what: str) -> str:
-    """The known name that equals `asked` whatever its case; UnknownName with the nearest ones otherwise."""
+    """The known name that equals `asked` whatever its case; UnknownName names the nearest."""
     known = list(known)
     for name in known:
         if name.casefold() == asked.casefold():
@@ -19,7 +19,7 @@ def pick(asked: str, known: Iterable[str], what: str) -> str:
 
 
 def matching(pattern: str, known: Iterable[str], what: str) -> list[str]:
-    """All known names that fit a glob (or are it), in their own order; UnknownName when there are none."""
+    """All known names that fit a glob (or are it), in their own order; UnknownName if none does."""
     known = list(known)
     found = [name for name in known if fnmatchcase(name.casefold(), pattern.casefold())]
     if not found:
@@ -28,7 +28,7 @@ def matching(pattern: str, known: Iterable[str], what: str) -> list[str]:
 
 
 def nearest(asked: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:
-    """Up to `most` known names that somebody who typed `asked` may have meant, the likeliest first."""
+    """Up to `most` known names that whoever typed `asked` may have meant, the likeliest first."""
     by_folded = {name.casefold(): name for name in known}
     close = get_close_matches(asked.casefold(), by_folded, n=most, cutoff=0.5)
     return tuple(by_folded[name] for name in close)

@@ -1,8 +1,9 @@
-"""What one attempt at a job found: verdict, timings with all their samples, and where they were taken."""
+"""What one attempt at a job found: verdict, timings with all samples, where they were taken."""
 
 from __future__ import annotations
 
 import base64
+import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Mapping
@@ -70,16 +71,22 @@ class Result:
     worker: str = ""
     started: float = 0.0  # Unix time
     seconds: float = 0.0  # time on the device's runner
-    telemetry: Mapping[str, float] = field(default_factory=dict)  # clocks, temperature, power where told
+    telemetry: Mapping[str, float] = field(default_factory=dict)  # clocks, power, where told
 
 
 def pack_samples(seconds: Iterable[float]) -> str:
     """Samples as text: float32, little-endian, zlib, base64."""
-    return base64.b64encode(zlib.compress(array("f", seconds).tobytes())).decode()
+    return base64.b64encode(zlib.compress(_little(array("f", seconds)).tobytes())).decode()
 
 
 def unpack_samples(packed: str) -> list[float]:
     """The samples of `pack_samples`."""
     values = array("f")
     values.frombytes(zlib.decompress(base64.b64decode(packed)))
-    return list(values)
+    return list(_little(values))
+
+
+def _little(values: array[float]) -> array[float]:
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values

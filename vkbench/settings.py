@@ -1,4 +1,4 @@
-"""Settings: every VKBENCH_* environment variable, read here into one frozen record and nowhere else."""
+"""Settings: every VKBENCH_* environment variable, read into one frozen record here alone."""
 
 from __future__ import annotations
 

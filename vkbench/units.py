@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _RATE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -24,8 +24,8 @@ def significant(value: float, digits: int = 4) -> str:
         return "0"
     if not 1e-3 <= abs(value) < 1e7:
         return f"{value:.{digits - 1}e}"
-    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-    return f"{value:.{max(0, digits - whole)}f}"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # after rounding: 9.9999 is 10.00
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
 def _column(
@@ -34,5 +34,4 @@ def _column(
     known = sorted(abs(v) for v in values if v)
     middle = known[len(known) // 2] if known else 1.0
     scale, prefix = next(((s, p) for s, p in scales if middle >= s), scales[-1])
-    show: Callable[[float | None], str] = lambda v: "" if v is None else significant(v / scale)
-    return prefix + unit, [show(value) for value in values]
+    return prefix + unit, ["" if v is None else significant(v / scale) for v in values]
