@@ -1,5 +1,4 @@
-# Every chore of vkbench. PYTHON picks the interpreter, for `make offline` a version.
-PYTHON ?= python3
+# Every chore of vkbench; `make` alone lists them.
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -16,10 +15,10 @@ help: ## list these targets
 setup: $(VENV)/all.stamp $(VENV)/shaders.stamp ## make .venv with every extra, editable
 
 bench: $(VENV)/worker.stamp $(VENV)/shaders.stamp ## set up this machine and print the table of the quick suite
-	@scripts/driver
+	@scripts/driver $(VENV)
 	@VKBENCH_DATA=$(VENV)/bench $(BIN)/vkbench run --suite quick
 
-test: setup ## set up what the tests need, and run them all
+test: setup ## set up what the tests need, and run them all (ARGS="-k name" for some)
 	@scripts/services
 	@VKBENCH_REQUIRE=gpu,swiftshader,redis,postgres,validation $(BIN)/pytest $(ARGS)
 
@@ -29,11 +28,13 @@ check: setup ## formatter, linter, type checker, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-offline: $(VENV)/all.stamp $(VENV)/shaders.stamp ## make offline/, which installs without a network (PYTHON=3.12)
-	@scripts/offline $(PYTHON) $(BIN)
+offline: PYTHON ?= 3.12
+offline: setup ## make offline/, which installs a worker without a network (PYTHON=3.12)
+	@scripts/offline $(PYTHON) $(VENV)
 
 clean: ## remove all that these targets made
-	rm -rf $(VENV) offline dist shaders/vkbench_shaders/spirv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) offline dist shaders/vkbench_shaders/spirv
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(VENV)/all.stamp: pyproject.toml hatch_build.py
 	@scripts/venv $(VENV) all
