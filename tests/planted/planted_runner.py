@@ -1,0 +1,180 @@
+"""A runner without a device that does what a job's case says: `sleep/f32/n20` sleeps 20 ms.
+
+It speaks the protocol of the real one and keeps its promises (lock, death with its parent, exit
+status), and writes what it does to `events` in the data folder, so that a test sees every run of
+every job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts, Environment, device_key
+from vkbench.job import Job, Outcome
+from vkbench.result import Result
+from vkbench.settings import Settings, settings
+from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, lock_path, read_line
+
+_out = os.dup(1)
+
+
+def main() -> None:
+    """Serve jobs until stdin ends."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--device", default="0")
+    arguments.add_argument("--parent", type=int, required=True)
+    given = arguments.parse_args()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if os.getppid() != given.parent:
+        sys.exit("the parent is gone")
+    if given.device == "none":
+        sys.exit("no Vulkan device: install a driver")
+    ready = Ready(facts=facts(given.device), environment=environment())
+    path = lock_path(settings(), ready.facts.key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        say(line_of(ready))
+        for line in sys.stdin:
+            serve(read_line(line, Job), ready)
+
+
+def serve(job: Job, ready: Ready) -> None:
+    """Do one job and answer."""
+    case = parse(job.case)
+    began = time.time()
+    note(f"start {ready.facts.key} {job.id} {job.token} {began:.6f} {os.getpid()}")
+    ACTS[case.kernel](case)
+    note(f"end {ready.facts.key} {job.id} {job.token} {time.time():.6f} {os.getpid()}")
+    seconds = time.time() - began
+    say(
+        line_of(
+            Result(
+                job=job.id,
+                token=job.token,
+                outcome=Outcome.PASSED,
+                variant="planted",
+                seconds=seconds,
+                started=began,
+            )
+        )
+    )
+
+
+def sleep(case: Case) -> None:
+    """Take n milliseconds."""
+    time.sleep(case.shape["n"] / 1000)
+
+
+def segfault(case: Case) -> None:
+    """Read address 0."""
+    ctypes.string_at(0)
+
+
+def hang(case: Case) -> None:
+    """Wait in C for ever, holding the interpreter's lock."""
+    library = ctypes.PyDLL(None)
+    mutex = ctypes.create_string_buffer(64)
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
+
+
+def lose_device(case: Case) -> None:
+    """End as a runner does whose device is lost."""
+    print("VK_ERROR_DEVICE_LOST", file=sys.stderr)
+    sys.exit(DEVICE_LOST_STATUS)
+
+
+def kill_worker(case: Case) -> None:
+    """Take the supervisor along."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(10)
+
+
+def babble(case: Case) -> None:
+    """Say what is no result."""
+    say(b'{"job": "none"}\n')
+
+
+def lie(case: Case) -> None:
+    """Answer for a job that nobody asked for."""
+    say(line_of(Result(job=10**9, token=1, outcome=Outcome.PASSED)))
+
+
+def flood(case: Case) -> None:
+    """Fill stderr, then answer with a large line."""
+    for _ in range(4):
+        os.write(2, b"x" * 65535 + b"\n")
+    time.sleep(0.01)
+
+
+ACTS: dict[str, Callable[[Case], None]] = {
+    "sleep": sleep,
+    "segfault": segfault,
+    "hang": hang,
+    "lose_device": lose_device,
+    "kill_worker": kill_worker,
+    "babble": babble,
+    "lie": lie,
+    "flood": flood,
+}
+
+
+def facts(selector: str, ours: Settings | None = None) -> DeviceFacts:
+    """The facts of planted device `selector`."""
+    host = (ours or settings()).host
+    uuid = f"{selector:0>32}"
+    return DeviceFacts(
+        key=device_key(host, uuid),
+        host=host,
+        index=0,
+        name=f"planted {selector}",
+        uuid=uuid,
+        vendor_id=0,
+        device_id=0,
+        type="other",
+        memory_bytes=1 << 30,
+        subgroup_size=8,
+        features=(),
+        limits={},
+    )
+
+
+def environment() -> Environment:
+    """The environment of every planted device."""
+    return Environment(
+        driver="planted",
+        driver_version="1",
+        driver_info="",
+        api_version="1.3",
+        loader="",
+        os="",
+        os_kernel="",
+        cpu="",
+        vkbench="0",
+    )
+
+
+def note(line: str) -> None:
+    """Append one line to the events, whole even if this process dies next."""
+    events = os.open(settings().data / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(events, line.encode() + b"\n")
+    os.close(events)
+
+
+def say(line: bytes) -> None:
+    """Write one line to the supervisor."""
+    while line:
+        line = line[os.write(_out, line) :]
+
+
+if __name__ == "__main__":
+    main()

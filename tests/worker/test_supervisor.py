@@ -1,0 +1,268 @@
+"""The supervisor with a planted runner: every way a job can end, and that the next one runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench.settings import Settings, settings
+from vkbench_worker.errors import RunnerFailed
+from vkbench_worker.supervisor import Supervisor
+
+PLANTED = Path(__file__).parents[1] / "planted"
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings whose runner is the planted one."""
+    monkeypatch.setenv("PYTHONPATH", str(PLANTED), prepend=os.pathsep)
+    return replace(settings(), runner="planted_runner", host="here")
+
+
+@pytest.fixture
+def supervisor(planted: Settings) -> Iterator[Supervisor]:
+    """A supervisor of planted device 0."""
+    with Supervisor("0", planted) as made:
+        yield made
+
+
+def job(number: int, act: str = "sleep/f32/n1", limit: float = 20) -> Job:
+    return Job(id=number, token=1, case=act, mode=Mode.CORRECTNESS, limit_seconds=limit)
+
+
+def jobs(*acts: str) -> list[Job]:
+    return [job(number, act) for number, act in enumerate(acts, 1)]
+
+
+def run(supervisor: Supervisor, work: list[Job]) -> list[Result]:
+    results: list[Result] = []
+    supervisor.run(work, results.append)
+    return results
+
+
+def outcomes(results: list[Result]) -> list[tuple[int, Outcome]]:
+    return [(result.job, result.outcome) for result in results]
+
+
+def events(kept: Settings, kind: str) -> list[int]:
+    path = kept.data / "events"
+    lines = path.read_text().split("\n") if path.exists() else []
+    return [int(line.split()[2]) for line in lines if line.startswith(kind)]
+
+
+def until(done: Callable[[], object], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_results_come_in_order_and_signed(supervisor: Supervisor) -> None:
+    ready = supervisor.start()
+    results = run(supervisor, jobs(*["sleep/f32/n1"] * 5))
+    assert outcomes(results) == [(n, Outcome.PASSED) for n in range(1, 6)]
+    assert {result.device for result in results} == {ready.facts.key}
+    assert {result.environment for result in results} == {ready.environment.hash}
+    assert all(result.case and result.worker.startswith("here:") for result in results)
+
+
+def test_more_jobs_than_a_pipe_holds_do_not_block(supervisor: Supervisor) -> None:
+    work = [job(n, f"sleep/f32/n1/pad={'x' * 2000}") for n in range(1, 301)]
+    assert len(run(supervisor, work)) == 300
+
+
+def test_full_stderr_does_not_block(supervisor: Supervisor) -> None:
+    results = run(supervisor, jobs("flood/f32/n1", "sleep/f32/n1"))
+    assert outcomes(results) == [(1, Outcome.PASSED), (2, Outcome.PASSED)]
+
+
+@pytest.mark.parametrize(
+    ("act", "outcome", "reason"),
+    [
+        ("segfault/f32/n1", Outcome.CRASHED, "SIGSEGV"),
+        ("lose_device/f32/n1", Outcome.DEVICE_LOST, "exit 42: VK_ERROR_DEVICE_LOST"),
+        ("babble/f32/n1", Outcome.ERROR, "nonsense"),
+        ("lie/f32/n1", Outcome.ERROR, "expected a result of job 2"),
+    ],
+)
+def test_a_bad_job_gets_its_cause_and_the_rest_run(
+    supervisor: Supervisor, planted: Settings, act: str, outcome: Outcome, reason: str
+) -> None:
+    results = run(supervisor, jobs("sleep/f32/n1", act, "sleep/f32/n1", "sleep/f32/n1"))
+    passed = Outcome.PASSED
+    assert outcomes(results) == [(1, passed), (2, outcome), (3, passed), (4, passed)]
+    assert reason in results[1].reason
+    assert [events(planted, "end").count(n) for n in (1, 3, 4)] == [1, 1, 1]
+
+
+def test_a_hang_that_holds_the_interpreter_ends_at_its_limit(supervisor: Supervisor) -> None:
+    supervisor.start()
+    began = time.monotonic()
+    results = run(supervisor, [job(1, "hang/f32/n1", limit=0.5), job(2)])
+    assert outcomes(results) == [(1, Outcome.TIMED_OUT), (2, Outcome.PASSED)]
+    assert 1.0 <= results[0].seconds < 1.5
+    assert time.monotonic() - began < 4
+
+
+def test_a_limit_counts_from_the_jobs_own_turn(supervisor: Supervisor) -> None:
+    work = [job(n, "sleep/f32/n400", limit=0.2) for n in range(1, 5)]
+    assert {outcome for _, outcome in outcomes(run(supervisor, work))} == {Outcome.PASSED}
+
+
+def test_a_killed_runner_costs_one_job(supervisor: Supervisor) -> None:
+    supervisor.start()
+    pid = supervisor.runner_pid
+    assert pid
+    threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+    results = run(supervisor, jobs("sleep/f32/n1000", "sleep/f32/n1"))
+    assert outcomes(results) == [(1, Outcome.CRASHED), (2, Outcome.PASSED)]
+    assert results[0].reason == "SIGKILL"
+
+
+def test_a_runner_killed_between_chunks_costs_nothing(supervisor: Supervisor) -> None:
+    supervisor.start()
+    pid = supervisor.runner_pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: gone(pid))
+    assert outcomes(run(supervisor, [job(1)])) == [(1, Outcome.PASSED)]
+
+
+def test_a_runner_that_cannot_start_says_why(
+    planted: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vkbench_worker.supervisor.START_PAUSES", (0.0, 0.0))
+    with Supervisor("none", planted) as supervisor:
+        with pytest.raises(RunnerFailed, match="no Vulkan device: install a driver"):
+            supervisor.start()
+        results = run(supervisor, jobs("sleep/f32/n1", "sleep/f32/n1"))
+    assert outcomes(results) == [(1, Outcome.ERROR), (2, Outcome.ERROR)]
+    assert results[0].reason == "no Vulkan device: install a driver"
+
+
+def test_cancelled_jobs_are_left_out(supervisor: Supervisor, planted: Settings) -> None:
+    results: list[Result] = []
+    work = jobs(*["sleep/f32/n1"] * 4)
+    supervisor.run(work, results.append, cancelled=lambda job: job.id in (1, 3))
+    assert [result.job for result in results] == [2, 4]
+    assert events(planted, "start").count(1) == 0
+
+
+def test_cancelling_ends_the_running_job_too(supervisor: Supervisor) -> None:
+    supervisor.start()
+    off = threading.Event()
+    threading.Timer(0.3, off.set).start()
+    results: list[Result] = []
+    began = time.monotonic()
+    work = jobs("sleep/f32/n9000", "sleep/f32/n1")
+    supervisor.run(work, results.append, cancelled=lambda job: job.id == 1 and off.is_set())
+    assert [result.job for result in results] == [2]
+    assert time.monotonic() - began < 4
+
+
+def test_abort_ends_all_at_once(supervisor: Supervisor) -> None:
+    supervisor.start()
+    threading.Timer(0.3, supervisor.abort).start()
+    began = time.monotonic()
+    assert run(supervisor, jobs("sleep/f32/n9000", "sleep/f32/n1")) == []
+    assert time.monotonic() - began < 2
+
+
+def test_drain_finishes_the_running_job(supervisor: Supervisor) -> None:
+    supervisor.start()
+    threading.Timer(0.2, supervisor.drain).start()
+    results = run(supervisor, jobs("sleep/f32/n600", "sleep/f32/n600", "sleep/f32/n600"))
+    assert outcomes(results) == [(1, Outcome.PASSED)]
+
+
+def test_the_runner_gets_no_credentials(planted: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VKBENCH_DATABASE", "postgresql://user:secret@db/x")
+    told = replace(planted, database="postgresql://user:secret@db/x", redis="redis://:secret@r/0")
+    with Supervisor("0", told) as supervisor:
+        supervisor.start()
+        environ = Path(f"/proc/{supervisor.runner_pid}/environ").read_bytes()
+    assert b"secret" not in environ
+    assert f"VKBENCH_DATA={planted.data}".encode() in environ
+
+
+PREDECESSOR = """
+import sys
+from vkbench.job import Job, Mode
+from vkbench.settings import settings
+from vkbench_worker.supervisor import Supervisor
+with Supervisor("0", settings()) as supervisor:
+    supervisor.start()
+    print(supervisor.runner_pid, flush=True)
+    job = Job(id=41, token=7, case=sys.argv[1], mode=Mode.CORRECTNESS)
+    supervisor.run([job], lambda result: None)
+    input()
+"""
+
+
+def predecessor(kept: Settings, act: str) -> "subprocess.Popen[str]":
+    environ = os.environ | {"VKBENCH_RUNNER": kept.runner, "VKBENCH_HOST": kept.host}
+    command = [sys.executable, "-c", PREDECESSOR, act]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, text=True)
+
+
+def test_a_dead_predecessors_job_is_reported_once(planted: Settings) -> None:
+    with predecessor(planted, "sleep/f32/n30000") as dead:
+        assert dead.stdout
+        runner = int(dead.stdout.readline())
+        until(lambda: events(planted, "start"))
+        dead.kill()
+        dead.wait()
+        until(lambda: gone(runner), 2)
+    with Supervisor("0", planted) as supervisor:
+        supervisor.start()
+        left = supervisor.recover()
+        assert left
+        assert (left.job, left.token, left.outcome) == (41, 7, Outcome.WORKER_DIED)
+        assert supervisor.recover() is None
+    with Supervisor("0", planted) as supervisor:
+        supervisor.start()
+        assert supervisor.recover() is None
+
+
+def test_a_marker_of_another_database_is_not_ours(planted: Settings) -> None:
+    with predecessor(planted, "kill_worker/f32/n1") as dead:
+        dead.wait()
+    with Supervisor("0", replace(planted, database="sqlite:///other.db")) as supervisor:
+        supervisor.start()
+        assert supervisor.recover() is None
+
+
+def test_a_second_supervisor_waits_for_the_device_even_over_a_crash(planted: Settings) -> None:
+    ready = threading.Event()
+    with Supervisor("0", planted) as first, Supervisor("0", planted) as second:
+        first.start()
+        waiting = threading.Thread(target=lambda: (second.start(), ready.set()))
+        waiting.start()
+        results = run(first, jobs("segfault/f32/n1", "sleep/f32/n300", "segfault/f32/n1"))
+        assert [result.outcome for result in results] == [
+            Outcome.CRASHED,
+            Outcome.PASSED,
+            Outcome.CRASHED,
+        ]
+        assert not ready.is_set()
+        first.close()
+        waiting.join(10)
+        assert ready.is_set()
+        assert outcomes(run(second, [job(9)])) == [(9, Outcome.PASSED)]
