@@ -1,0 +1,71 @@
+"""A case's name is its identity, and reads back."""
+
+from __future__ import annotations
+
+import pytest
+
+from vkbench.case import Case, parse, parse_shape
+from vkbench.errors import UsageError
+
+CASES = (
+    Case(kernel="mul_mat_vec", format="q4_0", shape={"m": 4096, "n": 1, "k": 14336}),
+    Case(kernel="dequantize", format="q4_0", shape={"m": 64, "k": 4096}, types={"y": "f16"}),
+    Case(
+        kernel="add",
+        format="f32",
+        shape={"b": 2, "c": 3, "h": 5, "w": 7},
+        params={"layout": "strided", "broadcast": "row", "scale": 0.5, "times": 3},
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_names_read_back(case: Case) -> None:
+    again = parse(case.name)
+    assert again == case
+    assert hash(again) == hash(case)
+    assert dict(again.shape) == dict(case.shape)
+    assert dict(again.params) == dict(case.params)
+
+
+def test_names_are_canonical() -> None:
+    assert CASES[0].name == "mul_mat_vec/q4_0/m4096_n1_k14336"
+    assert CASES[1].name == "dequantize/q4_0:y=f16/m64_k4096"
+    assert CASES[2].name.endswith("/broadcast=row,layout=strided,scale=0.5,times=3")
+
+
+def test_hash_is_stable() -> None:
+    """Input data follow from it: a change here changes every history."""
+    assert CASES[0].hash[:16] == "56288232fd6d42e9"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "copy",
+        "copy/f32",
+        "copy//n5",
+        "/f32/n5",
+        "copy/f32/n0",
+        "copy/f32/n5_n6",
+        "copy/f32/5",
+        "copy/f32/n5/layout",
+        "copy/f32/n5/layout=",
+        "copy/f32:y/n5",
+        "copy/f32/n5/a=1/b=2",
+    ],
+)
+def test_malformed_names(name: str) -> None:
+    with pytest.raises(UsageError, match="malformed"):
+        parse(name)
+
+
+def test_shapes_are_forgiving_about_spelling() -> None:
+    assert parse_shape("m=64, N=1,k256") == {"m": 64, "n": 1, "k": 256}
+
+
+@pytest.mark.parametrize("text", ["", "m", "m=", "m=0", "m=-1", "m=6=4", "m=1.5", "m=1,m=2", "m=²"])
+def test_malformed_shapes(text: str) -> None:
+    with pytest.raises(UsageError, match="malformed shape"):
+        parse_shape(text)

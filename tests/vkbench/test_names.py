@@ -1,0 +1,37 @@
+"""Names match whatever their case; an unknown one brings its neighbours."""
+
+from __future__ import annotations
+
+import pytest
+
+from vkbench import names
+from vkbench.errors import UnknownName
+
+KNOWN = ("q4_0", "q4_K", "q8_0", "IQ2_xxs")
+
+
+@pytest.mark.parametrize("asked", ["q4_k", "Q4_K", "q4_K"])
+def test_pick_whatever_the_case(asked: str) -> None:
+    assert names.pick(asked, KNOWN, "format") == "q4_K"
+
+
+def test_pick_unknown() -> None:
+    with pytest.raises(UnknownName, match="unknown format 'q4_1'; did you mean") as caught:
+        names.pick("q4_1", KNOWN, "format")
+    assert "q4_0" in caught.value.near
+
+
+def test_matching_keeps_the_order_of_the_known() -> None:
+    assert names.matching("Q*_0", KNOWN, "format") == ["q4_0", "q8_0"]
+    assert names.matching("*", iter(KNOWN), "format") == list(KNOWN)
+
+
+def test_matching_nothing() -> None:
+    with pytest.raises(UnknownName, match="unknown format 'z\\*'"):
+        names.matching("z*", KNOWN, "format")
+
+
+def test_nearest_keeps_spelling_and_is_bounded() -> None:
+    assert names.nearest("iq2_xs", KNOWN) == ("IQ2_xxs",)
+    assert len(names.nearest("q4_0", KNOWN, most=2)) == 2
+    assert names.nearest("nothing like it", KNOWN) == ()

@@ -1,0 +1,21 @@
+"""Samples travel packed and come back as float32 holds them."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import numpy as np
+
+from vkbench.result import pack_samples, unpack_samples
+
+
+def test_samples_come_back() -> None:
+    samples = np.geomspace(1e-9, 10.0, 1000).astype(np.float32).tolist()
+    assert unpack_samples(pack_samples(samples)) == samples
+    assert unpack_samples(pack_samples([])) == []
+
+
+def test_packing_is_little_endian() -> None:
+    raw = zlib.decompress(base64.b64decode(pack_samples([1.0, -2.0])))
+    assert np.frombuffer(raw, "<f4").tolist() == [1.0, -2.0]

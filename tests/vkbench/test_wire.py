@@ -1,0 +1,113 @@
+"""Records cross the wire unchanged, and what is not a record is refused in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from vkbench import wire
+from vkbench.device import DeviceFacts, Environment
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, Timing, Verdict, pack_samples
+
+JOB = Job(id=7, token=3, case="copy/f32/n5", mode=Mode.PERFORMANCE, limit_seconds=2.0)
+FACTS = DeviceFacts(
+    key="0123456789ab",
+    host="lab1",
+    index=0,
+    name="llvmpipe",
+    uuid="00ff",
+    vendor_id=0x10005,
+    device_id=0,
+    type="cpu",
+    memory_bytes=2**31,
+    subgroup_size=8,
+    features=("float16", "subgroup_arithmetic"),
+    limits={"max_storage_buffer_range": 2**27},
+)
+ENVIRONMENT = Environment(
+    driver="llvmpipe",
+    driver_version="22.3.6",
+    driver_info="Mesa 22.3.6",
+    api_version="1.3.230",
+    loader="1.3.239",
+    os="Debian 12",
+    os_kernel="6.1",
+    cpu="a CPU",
+    vkbench="0.1.0",
+)
+VERDICT = Verdict(
+    passed=True,
+    reason="",
+    path="f32",
+    nmse=1e-14,
+    nmse_limit=1e-10,
+    max_abs=1e-7,
+    max_abs_limit=1e-5,
+    compared=5,
+    total=5,
+)
+TIMING = Timing(
+    metric="hot",
+    seconds=1e-5,
+    mad=1e-7,
+    low=0.9e-5,
+    high=1.1e-5,
+    confidence=0.95,
+    best=0.8e-5,
+    count=3,
+    launches=10,
+    stop="noise",
+    clock="gpu",
+    bytes_moved=40,
+    flops=0,
+    samples=pack_samples([1e-5, 1e-5, 1.1e-5]),
+    warnings=("the clock moved",),
+)
+RECORDS = (
+    JOB,
+    wire.Chunk(device=FACTS.key, jobs=(JOB,)),
+    wire.Lease(worker="w", jobs=((7, 3), (8, 1)), running=True),
+    wire.Announcement(worker="w", facts=FACTS, environment=ENVIRONMENT, bundle="ab"),
+    Result(job=7, token=3, outcome=Outcome.PASSED, verdict=VERDICT, timings=(TIMING,)),
+    Result(job=7, token=3, outcome=Outcome.CRASHED, reason="SIGSEGV", telemetry={"watts": 3.5}),
+)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_records_come_back(record: object) -> None:
+    assert wire.decode(wire.encode(record), type(record)) == record
+    assert wire.from_builtins(wire.to_builtins(record), type(record)) == record
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"null",
+        b"\xff",
+        b'{"id": 1',
+        b'{"id": "1", "token": 1, "case": "", "mode": "x"}',
+    ],
+)
+def test_what_is_no_record_is_refused(data: bytes) -> None:
+    with pytest.raises(wire.MalformedMessage, match="malformed Job: "):
+        wire.decode(data, Job)
+
+
+def test_builtins_that_are_no_record_are_refused() -> None:
+    with pytest.raises(wire.MalformedMessage, match="malformed Lease: "):
+        wire.from_builtins({"worker": 1}, wire.Lease)
+
+
+def test_keys_tell_devices_jobs_and_runs_apart() -> None:
+    keys = [
+        *(wire.queue_of(device) for device in "ab"),
+        *(wire.lease_of(device) for device in "ab"),
+        *(wire.announcement_of(device) for device in "ab"),
+        *(wire.claim_of(job, token) for job, token in ((1, 11), (11, 1), (1, 1))),
+        wire.cancel_of(1),
+        wire.bundle_of("ab"),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert all(key.startswith("vk:") for key in keys)
