@@ -1,0 +1,93 @@
+"""compose.yaml holds the services that the docs name, what each depends on, and its settings.
+
+Running it for real needs a container engine: docs/compose.md says how.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vkbench.settings import read
+
+ROOT = Path(__file__).parents[2]
+SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+
+
+def test_services() -> None:
+    assert set(SERVICES) == {
+        "redis",
+        "postgres",
+        "migrate",
+        "scheduler",
+        "workers",
+        "workers-nvidia",
+    }
+
+
+@pytest.mark.parametrize(
+    ("service", "needs"),
+    [
+        ("migrate", {"postgres": "service_healthy"}),
+        (
+            "scheduler",
+            {"redis": "service_healthy", "migrate": "service_completed_successfully"},
+        ),
+        ("workers", {"redis": "service_healthy", "scheduler": "service_started"}),
+        ("workers-nvidia", {"redis": "service_healthy", "scheduler": "service_started"}),
+    ],
+)
+def test_dependencies(service: str, needs: dict[str, str]) -> None:
+    found = SERVICES[service]["depends_on"]
+    assert {name: how["condition"] for name, how in found.items()} == needs
+
+
+@pytest.mark.parametrize("service", ["redis", "postgres"])
+def test_servers_tell_when_they_are_ready_and_stay_inside(service: str) -> None:
+    assert SERVICES[service]["healthcheck"]["test"]
+    assert "ports" not in SERVICES[service]
+
+
+def test_redis_never_forgets_what_it_carries() -> None:
+    command = SERVICES["redis"]["command"]
+    options = dict(zip(command[1::2], command[2::2], strict=True))
+    assert options["--appendonly"] == "yes"
+    assert options["--save"] == ""
+    assert options["--maxmemory-policy"] == "noeviction"
+    assert options["--maxmemory"]
+
+
+@pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
+def test_settings_exist(service: str) -> None:
+    environ = {name: str(value) for name, value in SERVICES[service]["environment"].items()}
+    assert read(environ).redis == "redis://redis:6379/0"
+
+
+@pytest.mark.parametrize("service", ["workers", "workers-nvidia"])
+def test_gpu_hosts_hold_no_database_credentials(service: str) -> None:
+    assert "VKBENCH_DATABASE" not in SERVICES[service]["environment"]
+
+
+@pytest.mark.parametrize("service", ["workers", "workers-nvidia"])
+def test_workers_keep_their_name_and_come_back(service: str) -> None:
+    assert SERVICES[service]["hostname"]
+    assert SERVICES[service]["restart"] == "unless-stopped"
+
+
+def test_nvidia_is_opt_in() -> None:
+    assert SERVICES["workers-nvidia"]["profiles"] == ["nvidia"]
+    assert "profiles" not in SERVICES["workers"]
+    reserved = SERVICES["workers-nvidia"]["deploy"]["resources"]["reservations"]["devices"]
+    assert reserved[0]["capabilities"] == ["gpu"]
+
+
+@pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
+def test_images_are_built_here_and_drop_rights(service: str) -> None:
+    build = SERVICES[service]["build"]
+    dockerfile = (ROOT / build["dockerfile"]).read_text()
+    stage = dockerfile.partition(f" AS {build['target']}\n")[2].partition("\nFROM ")[0]
+    assert "\nUSER vkbench\n" in stage
+    assert SERVICES[service]["cap_drop"] == ["ALL"]
