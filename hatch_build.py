@@ -20,6 +20,6 @@ class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
             return
         root = Path(self.root)
         sys.path[:0] = [str(root), str(root / "shaders")]
-        from vkbench_shaders.build import main
+        from vkbench_shaders.build import PACKAGED, TREE, build, progress_bar
 
-        main([])
+        build(TREE, PACKAGED, progress_bar())

@@ -36,8 +36,14 @@ def need() -> Need:
 
 @pytest.fixture(scope="session")
 def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache folder of all tests of a session, so that shaders and pipelines compile once."""
-    return tmp_path_factory.mktemp("cache")
+    """The cache folder of all tests of a session, so that pipelines compile once.
+
+    The Slang compiler and compiled units, both named by what they hold, are the developer's.
+    """
+    cache = tmp_path_factory.mktemp("cache")
+    for folder in (*settings().cache.glob("slang-*"), *settings().cache.glob("spirv")):
+        (cache / folder.name).symlink_to(folder)
+    return cache
 
 
 @pytest.fixture(autouse=True)
