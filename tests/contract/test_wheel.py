@@ -1,0 +1,65 @@
+"""The wheel: for every platform, with its kernels compiled, the same bytes every time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import vkbench
+
+ROOT = Path(__file__).parents[2]
+NAME = f"vkbench-{vkbench.__version__}-py3-none-any.whl"
+
+
+def built(folder: Path) -> Path:
+    """The wheel of this tree, built without an environment of its own."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / NAME
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def members(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_it_is_the_same_every_time(wheel: Path, tmp_path: Path) -> None:
+    assert built(tmp_path).read_bytes() == wheel.read_bytes()
+
+
+def test_it_holds_every_part_and_nothing_else(members: list[str]) -> None:
+    assert {name.split("/")[0] for name in members} == {
+        "vkbench",
+        "vkbench_cli",
+        "vkbench_db",
+        "vkbench_scheduler",
+        "vkbench_shaders",
+        "vkbench_worker",
+        f"vkbench-{vkbench.__version__}.dist-info",
+    }
+
+
+def test_it_holds_kernels_compiled_and_as_sources(members: list[str]) -> None:
+    folder = "vkbench_shaders/spirv/"
+    compiled = [name for name in members if name.startswith(folder)]
+    assert folder + "manifest.json" in compiled
+    assert len(compiled) > 10
+    assert "vkbench_shaders/slang/copy.slang" in members
+
+
+def test_it_holds_licences_types_and_migrations(members: list[str]) -> None:
+    licences = f"vkbench-{vkbench.__version__}.dist-info/licenses/"
+    assert {licences + "LICENSE-MIT", licences + "LICENSE-APACHE"} <= set(members)
+    assert {"vkbench/py.typed", "vkbench_worker/py.typed"} <= set(members)
+    assert any("/migrations/versions/" in name for name in members)
