@@ -9,9 +9,10 @@ uint8 whose last axis holds whole blocks (bytes a row). A `Layout` counts in ite
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -57,6 +58,7 @@ class Binding:
     access: str  # in | out
     types: tuple[str, ...]  # formats it may hold, the default first
     dims: tuple[str, ...]  # outermost first; a quantised format's blocks run along the last
+    same_as: str = ""  # the binding whose format it always has, if any
     description: str = ""
 
 
@@ -89,7 +91,8 @@ class Variant:
     launch: Callable[[Problem, DeviceFacts], Launch]
     path: str  # arithmetic path, whose limits judge it: a key of tolerance.LIMITS
     requires: tuple[str, ...] = ()  # device features
-    refuses: Callable[[Problem, DeviceFacts], str | None] = lambda problem, device: None  # why it cannot, or None
+    refuses: Callable[[Problem, DeviceFacts], str | None] = lambda problem, device: too_large(problem, device)
+    # why this device cannot run it, or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +113,7 @@ class Kernel:
     rows: str = ""  # the dimension a sampled check picks from; "": always whole
     params: Mapping[str, Param] = field(default_factory=dict)
     layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
+    bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
     deterministic: bool = True  # the same bits every time
 
     def binding(self, name: str) -> Binding:
@@ -122,30 +126,45 @@ class Kernel:
         found = names.pick(name, [v.name for v in self.variants], f"variant of {self.name}")
         return next(v for v in self.variants if v.name == found)
 
+    def type_choices(self) -> Iterator[dict[str, str]]:
+        """Every combination of formats that the bindings may have."""
+        free = [binding for binding in self.bindings if not binding.same_as]
+        for chosen in product(*(binding.types for binding in free)):
+            yield self._types({binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)})
+
     def case(self, types: Mapping[str, str], shape: Mapping[str, int], params: Mapping[str, Value] | None = None) -> Case:
         """A canonical case: defaults left out, names spelled as declared; UsageError for what does not exist."""
-        full = {b.name: self._type_of(b, types) for b in self.bindings}
-        unknown = set(types) - {b.name for b in self.bindings}
-        if unknown:
-            self.binding(unknown.pop())
+        full = self._types(types)
         first, *rest = self.bindings
         return Case(
             kernel=self.name,
             format=full[first.name],
-            shape=self._shape(shape),
-            types={b.name: full[b.name] for b in rest if full[b.name] != b.types[0]},
+            shape=self._shape(shape, full),
+            types={b.name: full[b.name] for b in rest if not b.same_as and full[b.name] != b.types[0]},
             params=self._params(params or {}),
         )
 
-    def _type_of(self, binding: Binding, types: Mapping[str, str]) -> str:
-        asked = types.get(binding.name, binding.types[0])
-        return names.pick(asked, binding.types, f"format of {self.name}'s {binding.name}")
+    def _types(self, asked: Mapping[str, str]) -> dict[str, str]:
+        asked = {self.binding(name).name: fmt for name, fmt in asked.items()}
+        full: dict[str, str] = {}
+        for binding in self.bindings:
+            if binding.same_as:
+                default, choices = full[binding.same_as], (full[binding.same_as],)
+            else:
+                default, choices = binding.types[0], binding.types
+            what = f"format of {self.name}'s {binding.name}"
+            full[binding.name] = names.pick(asked.get(binding.name, default), choices, what)
+        return full
 
-    def _shape(self, shape: Mapping[str, int]) -> dict[str, int]:
+    def _shape(self, shape: Mapping[str, int], types: Mapping[str, str]) -> dict[str, int]:
         if set(shape) != set(self.dims) or any(size < 1 for size in shape.values()):
             given = ",".join(f"{dim}={size}" for dim, size in shape.items())
             wanted = ",".join(f"{dim}=.." for dim in self.dims)
             raise UsageError(f"{self.name} has the shape {wanted} with sizes of at least 1; got {given or 'none'}")
+        for binding in self.bindings:
+            fmt, inner = format_named(types[binding.name]), binding.dims[-1]
+            if shape[inner] % fmt.elements:
+                raise UsageError(f"{fmt.name} comes in blocks of {fmt.elements}: {inner}={shape[inner]} is no multiple")
         return {dim: shape[dim] for dim in self.dims}
 
     def _params(self, params: Mapping[str, Value]) -> dict[str, Value]:
@@ -172,7 +191,10 @@ class Problem:
         """Format of every binding."""
         first, *rest = self.kernel.bindings
         chosen = {first.name: self.case.format}
-        return chosen | {b.name: self.case.types.get(b.name, b.types[0]) for b in rest}
+        for binding in rest:
+            default = chosen[binding.same_as] if binding.same_as else binding.types[0]
+            chosen[binding.name] = self.case.types.get(binding.name, default)
+        return chosen
 
     @cached_property
     def params(self) -> dict[str, Value]:
@@ -191,13 +213,69 @@ class Problem:
         """Where a binding's items lie."""
         if self.kernel.layout:
             return self.kernel.layout(self, binding)
-        return Layout.contiguous(self.array_shape(binding))
+        return Layout.contiguous(self.full_shape(binding))
 
     def array_shape(self, binding: str) -> tuple[int, ...]:
-        """Shape of a binding's array: logical sizes, the last one in bytes for quantised formats."""
+        """Shape of a binding's array."""
+        return self.layout(binding).shape
+
+    def full_shape(self, binding: str) -> tuple[int, ...]:
+        """Shape that a binding's dimensions give: logical sizes, the last one in bytes for quantised formats."""
         sizes = [self.shape[dim] for dim in self.kernel.binding(binding).dims]
         return (*sizes[:-1], self.format(binding).items(sizes[-1]))
+
+    def item_bytes(self, binding: str) -> int:
+        """Bytes of one item of a binding's array."""
+        return self.format(binding).dtype.itemsize
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that one launch has to move."""
+        return self.kernel.bytes_moved(self)
+
+    @property
+    def flops(self) -> int:
+        """Floating point operations of one launch."""
+        return self.kernel.flops(self)
 
     def seed(self, binding: str) -> int:
         """128 bits for a counter-based generator, from the case and the binding alone."""
         return int.from_bytes(hashlib.sha256(f"{self.case.name}#{binding}".encode()).digest()[:16], "little")
+
+
+def each_once(problem: Problem) -> int:
+    """Bytes moved when each input is read once and each output written once."""
+    bindings = [binding.name for binding in problem.kernel.bindings]
+    return sum(prod(problem.array_shape(name)) * problem.item_bytes(name) for name in bindings)
+
+
+def too_large(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a problem's buffers do not fit a device's limit on one buffer, or None."""
+    most = device.limits.get("max_storage_range")
+    for binding in problem.kernel.bindings:
+        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
+        if most is not None and needed > most:
+            return f"{binding.name} has {needed} bytes, the device binds {most} at most"
+    return None
+
+
+MOST_GROUPS = 65535  # along one axis: every device takes as many
+
+
+def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
+    """Workgroups spread over x and y, as even as it goes: up to x - 1 of them have nothing to do."""
+    rows = -(-groups // MOST_GROUPS)
+    return (-(-groups // rows), rows, depth)
+
+
+def matrix_shape(
+    binding: str, shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]
+) -> tuple[int, int]:
+    """Rows and logical columns of a matrix's array; UsageError when it is none or its blocks are not whole."""
+    shape, fmt = shapes[binding], format_named(types[binding])
+    if len(shape) != 2:
+        raise UsageError(f"{binding} is a matrix: its array has 2 dimensions, not {len(shape)}")
+    blocks, rest = divmod(shape[1] * fmt.dtype.itemsize, fmt.bytes)
+    if rest:
+        raise UsageError(f"{binding} has rows of {shape[1]} bytes; {fmt.name} comes in blocks of {fmt.bytes}")
+    return shape[0], blocks * fmt.elements

@@ -1,0 +1,178 @@
+"""Building a bundle: every unit of the catalogue compiled from a shader tree, in parallel, cached by content.
+
+    python -m vkbench_shaders.build    compiles the packaged kernels
+
+A wheel is built by this too, in an environment with little in it: only numpy, gguf and msgspec are imported here,
+and rich where it is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from vkbench.errors import UsageError, VkbenchError
+from vkbench.settings import settings
+from vkbench_shaders import compiler, spirv
+from vkbench_shaders.bundle import PACKAGED, Bundle, Entry, manifest_text, replace_file, unit_of
+from vkbench_shaders.catalogue import KERNELS
+from vkbench_shaders.compiler import Compiler, Unit
+from vkbench_shaders.kernel import Kernel
+
+TREE = Path(__file__).parent / "slang"
+Progress = Callable[[int, int, str], None]  # units done, units in all, the last one's key
+_IMPORT = re.compile(r"^\s*(?:__exported\s+)?import\s+([\w.]+)\s*;", re.MULTILINE)
+
+
+def build(
+    tree: Path, out: Path, progress: Progress | None = None, slang: Compiler | None = None
+) -> Bundle:
+    """Compiles the catalogue's units from `tree` and writes the bundle to the folder `out`.
+
+    Nothing is written unless all of it compiles.
+    """
+    slang = slang or compiler.find()
+    units = units_of(KERNELS)
+    missing = sorted({unit.module for unit in units if not (tree / f"{unit.module}.slang").is_file()})
+    if missing:
+        raise UsageError(f"{tree} is no shader tree: it lacks {', '.join(f'{name}.slang' for name in missing)}")
+    codes = _compile_all(units, tree, slang, progress or _silent)
+    entries = tuple(_entry(unit, codes[unit]) for unit in units)
+    blobs = {entry.sha256: codes[unit] for unit, entry in zip(units, entries, strict=True)}
+    bundle = Bundle(text=manifest_text(slang.version, tree_sha(tree), entries), blobs=blobs, name=out.name)
+    bundle.save(out)
+    return bundle
+
+
+def units_of(kernels: Iterable[Kernel]) -> list[Unit]:
+    """Every different unit that some variant needs for some formats."""
+    return sorted({
+        unit_of(variant, types)
+        for kernel in kernels
+        for types in kernel.type_choices()
+        for variant in kernel.variants
+    })
+
+
+def tree_sha(tree: Path) -> str:
+    """SHA-256 over all Slang sources of a tree, names and content."""
+    return _sha_of(sorted(tree.rglob("*.slang")), tree)
+
+
+def sources_of(module: str, tree: Path) -> list[Path]:
+    """The files that a module is made of: its own and all that it imports."""
+    found: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        path = tree / f"{waiting.pop().replace('.', '/')}.slang"
+        if path not in found and path.is_file():
+            found.add(path)
+            waiting += _IMPORT.findall(path.read_text())
+    return sorted(found)
+
+
+def _sha_of(paths: Iterable[Path], tree: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(tree).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _compile_all(units: list[Unit], tree: Path, slang: Compiler, progress: Progress) -> dict[Unit, bytes]:
+    cache = settings().cache / "spirv"
+    cache.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = {pool.submit(_code, unit, tree, slang, cache): unit for unit in units}
+        codes = {}
+        try:
+            for done, future in enumerate(as_completed(waiting), 1):
+                codes[waiting[future]] = future.result()
+                progress(done, len(units), waiting[future].key)
+        except VkbenchError:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return codes
+
+
+def _code(unit: Unit, tree: Path, slang: Compiler, cache: Path) -> bytes:
+    """A unit's SPIR-V, from the cache where the same sources, flags and compiler made it before."""
+    made_from = (_sha_of(sources_of(unit.module, tree), tree), unit.key, slang.version, compiler.FLAGS)
+    kept = cache / f"{hashlib.sha256(repr(made_from).encode()).hexdigest()}.spv"
+    if kept.is_file():
+        code = kept.read_bytes()
+        if code[:4] == spirv.MAGIC.to_bytes(4, "little"):
+            return code
+    code = slang.compile(unit, tree)
+    replace_file(kept, code)
+    return code
+
+
+def _entry(unit: Unit, code: bytes) -> Entry:
+    needs = spirv.needs(code)
+    return Entry(
+        key=unit.key,
+        module=unit.module,
+        entry=unit.entry,
+        arguments=unit.arguments,
+        sha256=hashlib.sha256(code).hexdigest(),
+        bytes=len(code),
+        local_size=needs.local_size,
+        capabilities=needs.capabilities,
+        push_bytes=needs.push_bytes,
+    )
+
+
+def _silent(done: int, total: int, key: str) -> None:
+    pass
+
+
+def progress_bar() -> Progress:
+    """Progress on stderr: a bar on a terminal where rich is there, a line at the end otherwise."""
+    if sys.stderr.isatty():
+        try:
+            return _rich_bar()
+        except ImportError:
+            pass
+    return _last_line
+
+
+def _last_line(done: int, total: int, key: str) -> None:
+    if done == total:
+        print(f"compiled {total} kernels", file=sys.stderr)
+
+
+def _rich_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    bar = Bar(console=Console(stderr=True), transient=False)
+    task = bar.add_task("compiling kernels", total=None)
+    bar.start()
+
+    def advance(done: int, total: int, key: str) -> None:
+        bar.update(task, completed=done, total=total)
+        if done == total:
+            bar.stop()
+
+    return advance
+
+
+def main() -> int:
+    """Builds the packaged bundle."""
+    try:
+        bundle = build(TREE, PACKAGED, progress_bar())
+    except VkbenchError as error:
+        print(f"vkbench: {error}", file=sys.stderr)
+        return error.exit_code
+    print(bundle.sha)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""Bundles: compiled kernels as a manifest and blobs, both named by their SHA-256.
+
+    folder/manifest.json      canonical JSON; its SHA-256 is the bundle's name in jobs, messages and the database
+    folder/<sha256>.spv       one blob an entry (entries may share one)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import msgspec
+
+from vkbench import names
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_shaders.compiler import Unit
+from vkbench_shaders.kernel import Variant
+
+MANIFEST = "manifest.json"
+PACKAGED = Path(__file__).parent / "spirv"
+_DATE = (1980, 1, 1, 0, 0, 0)  # archives of one bundle are the same bytes
+
+
+class CorruptBundle(VkbenchError):
+    """A bundle's content is not what its hashes say."""
+
+
+class UnknownBundle(UsageError):
+    """No such bundle here."""
+
+
+class MissingBundle(VkbenchError):
+    """The packaged kernels are not built: run python -m vkbench_shaders.build."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One compiled kernel: which unit it is and what it needs."""
+
+    key: str
+    module: str
+    entry: str
+    arguments: tuple[str, ...]
+    sha256: str
+    bytes: int
+    local_size: tuple[int, int, int] | None
+    capabilities: tuple[str, ...]
+    push_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a bundle says of itself."""
+
+    version: int
+    slang: str  # compiler version
+    tree: str  # SHA-256 of the shader sources
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """A set of compiled kernels."""
+
+    text: str  # the manifest, canonical JSON
+    blobs: Mapping[str, bytes]  # SHA-256 -> SPIR-V
+    name: str = ""  # what people call it: packaged, or its folder
+
+    @cached_property
+    def sha(self) -> str:
+        """SHA-256 of the manifest: the bundle's identity."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The manifest, read; CorruptBundle when it is none."""
+        try:
+            return msgspec.json.decode(self.text, type=Manifest)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise CorruptBundle(f"bundle {self.name or self.sha[:12]}: the manifest is malformed: {error}") from error
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """Entries by key."""
+        return {entry.key: entry for entry in self.manifest.entries}
+
+    def entry(self, key: str) -> Entry:
+        """An entry by key; UnknownName with the nearest keys."""
+        return self.entries[names.pick(key, self.entries, f"kernel of bundle {self.sha[:12]}")]
+
+    def code(self, key: str) -> bytes:
+        """SPIR-V of an entry, its hash checked."""
+        return self._blob(self.entry(key))
+
+    def check(self) -> Bundle:
+        """Itself, when the manifest reads well and every blob is there and whole; CorruptBundle otherwise."""
+        for entry in self.manifest.entries:
+            self._blob(entry)
+        return self
+
+    def archive(self) -> bytes:
+        """The whole bundle as one zip file, the same bytes every time."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), self.text, zipfile.ZIP_DEFLATED)
+            for sha in sorted(self.blobs):
+                archive.writestr(zipfile.ZipInfo(f"{sha}.spv", _DATE), self.blobs[sha], zipfile.ZIP_DEFLATED)
+        return buffer.getvalue()
+
+    def save(self, folder: Path) -> None:
+        """Writes the bundle into a folder; the manifest comes last, and blobs that it lacks go."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for sha, blob in self.blobs.items():
+            replace_file(folder / f"{sha}.spv", blob)
+        replace_file(folder / MANIFEST, self.text.encode())
+        for path in folder.glob("*.spv"):
+            if path.stem not in self.blobs:
+                path.unlink()
+
+    def _blob(self, entry: Entry) -> bytes:
+        blob = self.blobs.get(entry.sha256)
+        if blob is None or hashlib.sha256(blob).hexdigest() != entry.sha256:
+            state = "missing" if blob is None else "not what its hash says"
+            raise CorruptBundle(f"bundle {self.name or self.sha[:12]}: the code of {entry.key} is {state}")
+        return blob
+
+
+def entry_key(variant: Variant, types: Mapping[str, str]) -> str:
+    """The key of a variant's code for given binding formats."""
+    return unit_of(variant, types).key
+
+
+def unit_of(variant: Variant, types: Mapping[str, str]) -> Unit:
+    """What a variant compiles for given binding formats."""
+    return Unit(module=variant.module, entry=variant.entry, arguments=variant.arguments(types))
+
+
+def manifest_text(slang: str, tree: str, entries: tuple[Entry, ...]) -> str:
+    """A manifest as canonical JSON: sorted, no spaces, no dates, so the same sources give the same bundle."""
+    ordered = tuple(sorted(entries, key=lambda entry: entry.key))
+    manifest = Manifest(version=1, slang=slang, tree=tree, entries=ordered)
+    return json.dumps(msgspec.to_builtins(manifest), sort_keys=True, separators=(",", ":"))
+
+
+def load(path: Path) -> Bundle:
+    """The bundle in a folder, checked; CorruptBundle says what is wrong with it."""
+    try:
+        text = (path / MANIFEST).read_bytes().decode()
+        blobs = {file.stem: file.read_bytes() for file in sorted(path.glob("*.spv"))}
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorruptBundle(f"{path} holds no bundle: {error}") from error
+    return Bundle(text=text, blobs=blobs, name=path.name).check()
+
+
+def from_archive(data: bytes) -> Bundle:
+    """The bundle of `Bundle.archive`, checked."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+        text = files.pop(MANIFEST).decode()
+    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, EOFError, NotImplementedError) as error:
+        raise CorruptBundle(f"this is no bundle archive: {error}") from error
+    return Bundle(text=text, blobs={name.removesuffix(".spv"): blob for name, blob in files.items()}).check()
+
+
+@cache
+def packaged() -> Bundle:
+    """The kernels that were compiled with this package; MissingBundle when they were not."""
+    if not (PACKAGED / MANIFEST).exists():
+        raise MissingBundle()
+    bundle = load(PACKAGED)
+    return Bundle(text=bundle.text, blobs=bundle.blobs, name="packaged")
+
+
+class BundleStore:
+    """Bundles kept in a folder by hash, and the packaged one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, sha: str) -> Bundle:
+        """A bundle by its hash or the beginning of it; "" is the packaged one."""
+        if not sha:
+            return packaged()
+        if PACKAGED.joinpath(MANIFEST).exists() and packaged().sha.startswith(sha.lower()):
+            return packaged()
+        found = [name for name in self.list() if name.startswith(sha.lower())]
+        if len(found) != 1:
+            known = f"{len(found)} bundles begin so" if found else "none here begins so"
+            raise UnknownBundle(f"unknown bundle '{sha}': {known}")
+        bundle = load(self.folder / found[0])
+        if bundle.sha != found[0]:
+            raise CorruptBundle(f"bundle {found[0][:12]}: its manifest was changed")
+        return bundle
+
+    def put(self, bundle: Bundle) -> None:
+        """Keeps a bundle; one that is there already stays."""
+        target = self.folder / bundle.sha
+        if (target / MANIFEST).exists():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=self.folder, prefix=".new-"))
+        try:
+            bundle.check().save(scratch)
+            scratch.rename(target)
+        except OSError:
+            if not (target / MANIFEST).exists():  # else another process was first
+                raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def list(self) -> list[str]:
+        """Hashes of the kept bundles."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(path.parent.name for path in self.folder.glob(f"*/{MANIFEST}") if path.parent.name[0] != ".")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.chmod(scratch, 0o644)
+    os.replace(scratch, path)

@@ -1,0 +1,114 @@
+"""The catalogue: every kernel there is, and cases found in it by name, glob and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vkbench import names
+from vkbench.case import Case, parse
+from vkbench.errors import NothingToDo, UsageError
+from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.kernels.copy import COPY
+from vkbench_shaders.kernels.dequantize import DEQUANTIZE
+from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
+
+KERNELS: tuple[Kernel, ...] = (COPY, DEQUANTIZE, MUL_MAT_VEC)
+
+_BY_NAME = {kernel.name: kernel for kernel in KERNELS}
+if len(_BY_NAME) != len(KERNELS):
+    raise ValueError("two kernels have one name")
+
+
+def kernel_named(name: str) -> Kernel:
+    """A kernel by name, whatever its case."""
+    return _BY_NAME.get(name) or _BY_NAME[names.pick(name, _BY_NAME, "kernel")]
+
+
+def problem(case: Case | str) -> Problem:
+    """A case, or its name, checked against the catalogue; UsageError or UnknownName for what does not exist."""
+    asked = parse(case) if isinstance(case, str) else case
+    kernel = kernel_named(asked.kernel)
+    types = {kernel.bindings[0].name: asked.format, **asked.types}
+    return Problem(kernel, kernel.case(types, asked.shape, asked.params))
+
+
+def expand(
+    kernel_glob: str = "*",
+    format_glob: str = "*",
+    shape: Mapping[str, int] | None = None,
+    timed: bool = False,
+) -> list[Case]:
+    """The cases of all kernels and formats that fit.
+
+    A shape that has a kernel's every dimension makes the one case it names, listed or not; one that has some of
+    them keeps the listed cases that agree; a kernel without one of its dimensions is left out.
+    """
+    kernels = [kernel_named(name) for name in names.matching(kernel_glob, _BY_NAME, "kernel")]
+    known = list(dict.fromkeys(fmt for kernel in kernels for fmt in kernel.bindings[0].types))
+    formats = names.matching(format_glob, known, f"format of {kernel_glob}")
+    shape = shape or {}
+    found = [case for kernel in kernels for case in _cases(kernel, formats, shape, timed)]
+    if not found:
+        raise _nothing(kernels, formats, shape)
+    return found
+
+
+def describe(kernel: Kernel) -> dict[str, object]:
+    """A kernel as built-in types: bindings, parameters and variants, for those who script it."""
+    return {
+        "name": kernel.name,
+        "description": kernel.description,
+        "dims": list(kernel.dims),
+        "bindings": [
+            {
+                "name": binding.name,
+                "access": binding.access,
+                "types": list(binding.types),
+                "dims": list(binding.dims),
+                "same_as": binding.same_as,
+                "description": binding.description,
+            }
+            for binding in kernel.bindings
+        ],
+        "params": {
+            name: {"default": param.default, "choices": list(param.choices), "description": param.description}
+            for name, param in kernel.params.items()
+        },
+        "variants": [
+            {"name": variant.name, "requires": list(variant.requires), "path": variant.path}
+            for variant in kernel.variants
+        ],
+        "cases": len(kernel.cases),
+        "timed": len(kernel.timed),
+    }
+
+
+def _cases(kernel: Kernel, formats: list[str], shape: Mapping[str, int], timed: bool) -> list[Case]:
+    if not shape.keys() <= set(kernel.dims):
+        return []
+    if shape.keys() == set(kernel.dims):
+        return [case for fmt in formats if (case := _made(kernel, fmt, shape))]
+    listed = kernel.timed if timed else kernel.cases
+    agrees = [case for case in listed if shape.items() <= case.shape.items()]
+    return [case for case in agrees if case.format in formats]
+
+
+def _made(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
+    first = kernel.bindings[0]
+    try:
+        return kernel.case({first.name: fmt}, shape) if fmt in first.types else None
+    except UsageError:
+        return None
+
+
+def _nothing(kernels: list[Kernel], formats: list[str], shape: Mapping[str, int]) -> Exception:
+    """Why a selection is empty: the one kernel's own complaint where there is one kernel."""
+    wanted = ",".join(f"{dim}={size}" for dim, size in shape.items())
+    for kernel in kernels:
+        if shape.keys() == set(kernel.dims):
+            try:
+                kernel.case({kernel.bindings[0].name: formats[0]}, shape)
+            except UsageError as error:
+                return error
+    dims = "; ".join(f"{kernel.name} has {','.join(kernel.dims)}" for kernel in kernels)
+    return NothingToDo(f"no case of {', '.join(k.name for k in kernels)} has the shape {wanted or 'any'} ({dims})")

@@ -1,0 +1,1 @@
+"""Families of kernels, a module each; the catalogue lists them all."""

@@ -1,0 +1,27 @@
+"""How far a result may be from its float64 reference, by the arithmetic path that made it.
+
+NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference. Margins are stated
+over the worst case measured on lavapipe, SwiftShader and NVIDIA, all cases of the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The largest errors that pass."""
+
+    nmse: float
+    max_abs: float  # in RMS of the reference
+
+
+LIMITS: Mapping[str, Limits] = {
+    "exact": Limits(nmse=0.0, max_abs=0.0),
+    "f32": Limits(nmse=1e-10, max_abs=1e-4),
+    "f16_inputs": Limits(nmse=1e-6, max_abs=1e-2),
+    "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
+    "int8": Limits(nmse=1e-4, max_abs=1e-1),
+}
