@@ -62,7 +62,7 @@ def test_redis_never_forgets_what_it_carries() -> None:
 
 @pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
 def test_settings_exist(service: str) -> None:
-    environ = {name: str(value) for name, value in SERVICES[service]["environment"].items()}
+    environ = SERVICES[service]["environment"]
     assert read(environ).redis == "redis://redis:6379/0"
 
 
