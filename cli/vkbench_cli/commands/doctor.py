@@ -1,0 +1,38 @@
+"""`vkbench doctor`: what is missing on this machine and how to install it."""
+
+from __future__ import annotations
+
+from vkbench.errors import EXIT_OK, VkbenchError
+from vkbench_cli.options import Output, Store
+from vkbench_cli.printing import Column, Kind, Table, show
+
+COLUMNS = (
+    Column(key="state", heading="state"),
+    Column(key="check", heading="what"),
+    Column(key="detail", heading="found"),
+    Column(key="fix", heading="how to mend it"),
+    Column(key="needed_for", heading="needed for", kind=Kind.DETAIL),
+)
+
+
+def doctor(*, store: Store, output: Output) -> int:
+    """Say what is missing on this machine and how to install it.
+
+    The exit code is 0 if all that `vkbench run` needs is there; what a fleet needs may be missing.
+    """
+    from vkbench_cli.diagnosis import examine
+
+    findings = examine(store.settings())
+    rows = [
+        {
+            "check": finding.what,
+            "state": "ok" if finding.ok else "missing" if finding.for_run else "absent",
+            "detail": finding.detail,
+            "fix": "" if finding.ok else finding.fix,
+            "needed_for": "run" if finding.for_run else finding.needed_for,
+        }
+        for finding in findings
+    ]
+    show(Table(columns=COLUMNS, rows=rows), output)
+    healthy = all(finding.ok for finding in findings if finding.for_run)
+    return EXIT_OK if healthy else VkbenchError.exit_code

@@ -1,0 +1,35 @@
+"""Names for the shell's completion, looked up when the Tab key asks for them."""
+
+from __future__ import annotations
+
+
+def kernels(incomplete: str) -> list[tuple[str, str]]:
+    """Kernels of the catalogue with their descriptions."""
+    from vkbench_shaders.catalogue import KERNELS
+
+    return [(k.name, k.description) for k in KERNELS if k.name.startswith(incomplete.lower())]
+
+
+def formats(incomplete: str) -> list[tuple[str, str]]:
+    """Formats with their descriptions."""
+    from vkbench_shaders.formats import FORMATS
+
+    return [(f.name, f.description) for f in FORMATS if f.name.startswith(incomplete.lower())]
+
+
+def suites(incomplete: str) -> list[tuple[str, str]]:
+    """Suites with their descriptions."""
+    from vkbench_scheduler.suites import SUITES
+
+    return [(s.name, s.description) for s in SUITES if s.name.startswith(incomplete.lower())]
+
+
+def devices(incomplete: str) -> list[tuple[str, str]]:
+    """Keys of the devices that the database knows, with their names."""
+    from vkbench.errors import VkbenchError
+    from vkbench_cli.store import known_devices
+
+    try:
+        return [(d.key, d.name) for d in known_devices() if d.key.startswith(incomplete.lower())]
+    except VkbenchError:
+        return []  # a Tab key is no place for errors

@@ -1,0 +1,130 @@
+"""The command `vkbench`: commands load when they run, and errors reach a person in one way."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import takewhile
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import vkbench
+from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError, VkbenchError
+from vkbench_cli.options import spread
+from vkbench_cli.printing import ReaderLeft
+from vkbench_cli.table import COMMANDS, Row
+
+_PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+
+
+class LazyGroup(TyperGroup):
+    """Shows the one-line help of every command from the table; loads the one asked for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        row = next((row for row in COMMANDS if row.name == name), None)
+        return name, load(row) if row else command, rest
+
+
+def load(row: Row) -> Any:
+    """The command of a row, with its options."""
+    module, attribute = row.home
+    target = getattr(import_module(module), attribute)
+    if isinstance(target, typer.Typer):
+        return typer.main.get_command(target)
+    single = typer.Typer(**_PLAIN)
+    single.command(row.name)(spread(target))
+    return typer.main.get_command(single)
+
+
+app = typer.Typer(
+    name="vkbench",
+    help="Check and time Vulkan compute kernels for quantised inference.",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _not_loaded() -> None:
+    raise AssertionError("LazyGroup puts the real command here")
+
+
+for _row in COMMANDS:
+    app.command(_row.name, help=_row.help)(_not_loaded)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"vkbench {vkbench.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="On an error, show where it came from.")
+    ] = False,
+) -> None:
+    """Check and time Vulkan compute kernels for quantised inference."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = typer.main.get_command(app).main(
+            list(arguments), prog_name="vkbench", standalone_mode=False
+        )
+        sys.stdout.flush()
+        return int(code or EXIT_OK)
+    except (ReaderLeft, BrokenPipeError):
+        return _reader_left()
+    except (Exception, KeyboardInterrupt) as error:
+        if "--traceback" in takewhile(lambda word: word.startswith("-"), arguments):
+            raise
+        message, code = explain(error)
+        if message:
+            print(message, file=sys.stderr)
+        return code
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """What to show for an error, one line, and the exit code."""
+    match error:
+        case VkbenchError():
+            return f"vkbench: {error}", error.exit_code
+        case KeyboardInterrupt() | typer.Abort():
+            return "vkbench: interrupted", EXIT_INTERRUPTED
+        case typer.TyperException():
+            return _usage(error), UsageError.exit_code
+        case OSError() if error.strerror:
+            where = f": {error.filename}" if error.filename else ""
+            return f"vkbench: {error.strerror}{where}", VkbenchError.exit_code
+    first = next(iter(str(error).splitlines()), "")
+    what = f"internal error: {type(error).__name__}: {first}"
+    return f"vkbench: {what} (run `vkbench --traceback ...` for more)", VkbenchError.exit_code
+
+
+def _usage(error: typer.TyperException) -> str:
+    message = error.format_message()
+    if message.startswith("Usage:"):  # a group without its command: the help is the answer
+        return message
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "vkbench"
+    return f"vkbench: {message.rstrip('.')} (see `{path} --help`)"
+
+
+def _reader_left() -> int:
+    # What is still buffered would fail once more when the interpreter ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_OK

@@ -1,0 +1,155 @@
+"""Options that several commands share, declared once: records, spread over a command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+from typer import Option
+
+from vkbench.job import Mode
+from vkbench.settings import Settings, settings
+from vkbench_cli import completion
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """How a table is printed."""
+
+    json: Annotated[bool, Option("--json", help="Print JSON, values in base units.")] = False
+    csv: Annotated[bool, Option("--csv", help="Print CSV, values in base units.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """Which database."""
+
+    database: Annotated[
+        str,
+        Option(metavar="URL", help="Database instead of VKBENCH_DATABASE: a URL or a SQLite file."),
+    ] = ""
+
+    def settings(self) -> Settings:
+        """The settings of this process with this database in them."""
+        ours = settings()
+        if not self.database:
+            return ours
+        is_url = "://" in self.database
+        url = self.database if is_url else f"sqlite:///{Path(self.database).expanduser().resolve()}"
+        return replace(ours, database=url)
+
+
+Kernels = Annotated[
+    list[str],
+    Option(
+        "--kernel",
+        "-k",
+        metavar="GLOB",
+        help="Only these kernels.",
+        autocompletion=completion.kernels,
+    ),
+]
+Formats = Annotated[
+    list[str],
+    Option(
+        "--format",
+        "-f",
+        metavar="GLOB",
+        help="Only these formats.",
+        autocompletion=completion.formats,
+    ),
+]
+Shapes = Annotated[
+    list[str],
+    Option("--shape", "-s", metavar="m=..,n=..,k=..", help="These sizes instead of the suite's."),
+]
+Devices = Annotated[
+    list[str],
+    Option(
+        "--device",
+        "-d",
+        metavar="SELECTOR",
+        help="Index, part of the name, UUID or key; '*' is all.",
+        autocompletion=completion.devices,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selecting:
+    """What is to run: the same options wherever work is chosen."""
+
+    suite: Annotated[
+        str,
+        Option(
+            "--suite", metavar="S", help="A named set of cases.", autocompletion=completion.suites
+        ),
+    ] = ""
+    kernel: Kernels = field(default_factory=list)
+    format: Formats = field(default_factory=list)
+    shape: Shapes = field(default_factory=list)
+    device: Devices = field(default_factory=list)
+    mode: Annotated[Mode, Option(help="What to find out.", case_sensitive=False)] = Mode.BOTH
+    variant: Annotated[
+        str, Option(metavar="V", help="Code path to run; auto is the device's best.")
+    ] = "auto"
+    bundle: Annotated[
+        str, Option(metavar="SHA", help="Compiled kernels to run; default: those of this package.")
+    ] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much is spent on each job."""
+
+    seconds: Annotated[
+        float, Option(min=0.001, help="Most time to spend on one metric of one timing, in seconds.")
+    ] = 1.0
+    noise: Annotated[
+        float, Option(min=0.0, help="Stop sampling when the median is known to this fraction.")
+    ] = 0.005
+    limit: Annotated[
+        float, Option(min=0.1, help="End a job that takes longer than this, in seconds.")
+    ] = 60.0
+    repeat: Annotated[int, Option(min=1, help="Run every job this many times.")] = 1
+
+
+def spread(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with each parameter that is a record of options replaced by those options.
+
+    Typer reads signatures; without this, every command would repeat a dozen parameters.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        group = groups.get(name)
+        parameters += _parameters(group) if group else [parameter.replace(annotation=hints[name])]
+
+    def gathered(**values: Any) -> Any:
+        for name, kind in groups.items():
+            values[name] = kind(**{item.name: values.pop(item.name) for item in fields(kind)})
+        return command(**values)
+
+    gathered.__doc__ = command.__doc__
+    gathered.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    )
+    gathered.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return gathered
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(item.name, kind, default=_default(item), annotation=hints[item.name])
+        for item in fields(group)
+    ]
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()

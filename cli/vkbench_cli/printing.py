@@ -1,0 +1,174 @@
+"""One table and three printers: text for people, CSV and JSON for programs.
+
+Values are in base units (seconds, bytes, FLOP/s, fractions); only the text printer scales them,
+one scale a column.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from math import isfinite
+from typing import TextIO
+
+from vkbench import units
+from vkbench_cli.options import Output
+
+Cell = object  # str, int, float, bool or None; lists and dictionaries where a program reads
+SCHEMA_VERSION = 1
+
+
+class Kind(StrEnum):
+    """What a column's values are, which decides how people see them."""
+
+    TEXT = "text"
+    COUNT = "count"
+    NUMBER = "number"  # a bare number: an error measure, a ratio
+    SECONDS = "seconds"
+    BYTES = "bytes"
+    BYTE_RATE = "byte_rate"
+    FLOP_RATE = "flop_rate"
+    PERCENT = "percent"  # stored as a fraction
+    TIME = "time"  # Unix seconds
+    DETAIL = "detail"  # lists and the like, for programs; not in text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table."""
+
+    key: str  # in JSON and CSV, where it names the unit
+    heading: str  # in text
+    kind: Kind = Kind.TEXT
+    lifted: bool = False  # in text said once, above the table, when every row has the same
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """What a reading command found: columns, and rows by column key."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Cell]]
+
+
+class ReaderLeft(Exception):
+    """Who read our output (`| head`) has seen enough; nothing went wrong."""
+
+
+def show(table: Table, output: Output, stream: TextIO | None = None) -> None:
+    """Print a table the way that was asked for, on stdout."""
+    printer = print_json if output.json else print_csv if output.csv else print_text
+    stream = stream or sys.stdout
+    try:
+        printer(table, stream)
+        stream.flush()
+    except BrokenPipeError as error:
+        raise ReaderLeft from error
+
+
+def print_json(table: Table, stream: TextIO) -> None:
+    """One object: schema_version and rows, a row a line."""
+    lines = (json.dumps({c.key: _plain(c, row) for c in table.columns}) for row in table.rows)
+    rows = ",\n  ".join(lines)
+    stream.write(f'{{"schema_version": {SCHEMA_VERSION}, "rows": [')
+    stream.write(f"\n  {rows}\n]}}\n" if rows else "]}\n")
+
+
+def print_csv(table: Table, stream: TextIO) -> None:
+    """A heading line of keys and a line for each row; nothing is scaled or rounded."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(column.key for column in table.columns)
+    for row in table.rows:
+        writer.writerow(_flat(_plain(column, row)) for column in table.columns)
+
+
+def print_text(table: Table, stream: TextIO) -> None:
+    """Aligned columns; what all rows share comes first, once."""
+    shown = [column for column in table.columns if column.kind is not Kind.DETAIL]
+    lifted = [column for column in shown if column.lifted and _is_shared(column, table.rows)]
+    for column in lifted:
+        stream.write(f"{column.heading}: {_text(column, table.rows[0])}\n")
+    cells = [_cells(column, table.rows) for column in shown if column not in lifted]
+    widths = [max(map(len, column)) for column in cells]
+    for line in zip(*cells, strict=True):
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        stream.write("  ".join(padded).rstrip() + "\n")
+
+
+def _is_shared(column: Column, rows: Sequence[Mapping[str, Cell]]) -> bool:
+    return len(rows) > 1 and len({_text(column, row) for row in rows}) == 1
+
+
+def _cells(column: Column, rows: Sequence[Mapping[str, Cell]]) -> list[str]:
+    """Heading and cells of a column, all of one width if they are numbers."""
+    if column.kind not in _SCALERS:
+        return [column.heading, *(_text(column, row) for row in rows)]
+    unit, cells = _SCALERS[column.kind]([_number(row.get(column.key)) for row in rows])
+    heading = f"{column.heading} {unit}".rstrip()
+    return _right_aligned(heading, _pointed(cells))
+
+
+def _right_aligned(heading: str, cells: Sequence[str]) -> list[str]:
+    width = max(map(len, (heading, *cells)))
+    return [cell.rjust(width) for cell in (heading, *cells)]
+
+
+def _pointed(cells: Sequence[str]) -> list[str]:
+    """Cells with their decimal points under each other."""
+    after = max((len(cell.partition(".")[2]) + ("." in cell) for cell in cells), default=0)
+    return [cell + " " * (after - len(cell.partition(".")[2]) - ("." in cell)) for cell in cells]
+
+
+def _number(value: Cell) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _bare(
+    show: Callable[[float], str],
+) -> Callable[[Sequence[float | None]], tuple[str, list[str]]]:
+    return lambda values: ("", ["" if value is None else show(value) for value in values])
+
+
+_SCALERS: Mapping[Kind, Callable[[Sequence[float | None]], tuple[str, list[str]]]] = {
+    Kind.COUNT: _bare(lambda value: f"{value:,.0f}"),
+    Kind.NUMBER: _bare(lambda value: units.significant(value, 3)),
+    Kind.SECONDS: units.seconds_column,
+    Kind.BYTES: lambda values: units.rate_column(values, "B"),
+    Kind.BYTE_RATE: lambda values: units.rate_column(values, "B/s"),
+    Kind.FLOP_RATE: lambda values: units.rate_column(values, "FLOP/s"),
+    Kind.PERCENT: _bare(lambda value: f"{value * 100:.1f}%"),
+}
+
+
+def _text(column: Column, row: Mapping[str, Cell]) -> str:
+    value = row.get(column.key)
+    if isinstance(value, int | float) and column.kind is Kind.TIME:
+        return datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M:%S")
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(map(str, value))
+    return " ".join(str(value).split())
+
+
+def _plain(column: Column, row: Mapping[str, Cell]) -> Cell:
+    value = row.get(column.key)
+    if isinstance(value, float) and not isfinite(value):
+        return None  # JSON has no word for it
+    if isinstance(value, int | float) and column.kind is Kind.TIME:
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    return value
+
+
+def _flat(value: Cell) -> Cell:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value) if isinstance(value, list | tuple | dict) else value

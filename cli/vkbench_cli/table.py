@@ -1,0 +1,56 @@
+"""The commands of `vkbench`: one row each, so that help is there before any of them loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One command: what it is called, what it does, where it lives."""
+
+    name: str
+    help: str  # one line; the first line of the command's own help
+    function: str = ""  # in the module; default: the name
+    module: str = ""  # in vkbench_cli.commands; default: the name
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """Module and attribute that hold the command."""
+        return f"vkbench_cli.commands.{self.module or self.name}", self.function or self.name
+
+
+COMMANDS = (
+    Row(name="run", help="Check and time kernels on this machine, with no server."),
+    Row(name="exec", help="Run one kernel on your own arrays.", function="execute"),
+    Row(name="kernels", help="List kernels with their formats and variants."),
+    Row(name="devices", help="List devices, known to the database or found here."),
+    Row(name="results", help="Show results, the latest of each case by default."),
+    Row(name="compare", help="Compare the timings and verdicts of two runs."),
+    Row(name="query", help="Ask the database a question in SQL; nothing can be changed."),
+    Row(name="submit", help="Send work to the devices of the fleet."),
+    Row(name="jobs", help="List runs, or the jobs of one run."),
+    Row(name="cancel", help="Cancel what a run has not finished.", module="steer"),
+    Row(name="pause", help="Send no more jobs to a device.", module="steer"),
+    Row(name="resume", help="Send jobs to a paused device again.", module="steer"),
+    Row(
+        name="import",
+        help="Read results that another host exported.",
+        module="exchange",
+        function="import_",
+    ),
+    Row(
+        name="export",
+        help="Write a run's results to a file that `import` reads.",
+        module="exchange",
+    ),
+    Row(name="bundle", help="Build and list sets of compiled kernels.", function="app"),
+    Row(name="worker", help="Serve one device of this host until stopped.", module="services"),
+    Row(
+        name="scheduler",
+        help="Send jobs to workers and store their results until stopped.",
+        module="services",
+    ),
+    Row(name="db", help="Look after the database.", function="app", module="database"),
+    Row(name="doctor", help="Say what is missing on this machine and how to install it."),
+)

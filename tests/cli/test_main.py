@@ -1,0 +1,136 @@
+"""The command line as a whole: what loads, how help reads, and how errors end it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vkbench.errors import UnknownName
+from vkbench_cli import main as cli
+from vkbench_cli.table import COMMANDS
+
+HEAVY = ("vulkan", "celery", "kombu", "redis", "alembic", "sqlalchemy", "numpy", "gguf", "rich")
+
+
+def loaded_after(*words: str) -> set[str]:
+    """Top-level modules that a command line has loaded when it ends."""
+    code = (
+        "import sys; from vkbench_cli.main import main; main(sys.argv[1:]);"
+        "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",)])
+def test_help_loads_nothing_heavy(words: tuple[str, ...]) -> None:
+    assert not loaded_after(*words).intersection(HEAVY)
+
+
+def test_help_loads_no_command() -> None:
+    code = (
+        "import sys; from vkbench_cli.main import main; main(['--help']);"
+        "sys.exit(any(n.startswith('vkbench_cli.commands.') for n in sys.modules))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_every_command_begins_its_help_with_its_line(
+    row: cli.Row, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([row.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert row.help.rstrip(".") in " ".join(shown.split())
+    assert "Usage: vkbench " + row.name in shown
+
+
+def test_every_option_has_help() -> None:
+    for row in COMMANDS:
+        command = cli.load(row)
+        for one in getattr(command, "commands", {"": command}).values():
+            for parameter in one.params:
+                assert getattr(parameter, "help", None), f"{row.name} {parameter.name}"
+
+
+def test_no_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    assert capsys.readouterr().err.startswith("Usage: vkbench")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["kernls"], "kernels"),
+        (["--nonsense"], "--nonsense"),
+        (["kernels", "--nonsense"], "`vkbench kernels --help`"),
+        (["run", "--mode", "fast"], "correctness"),
+        (["run", "--repeat", "many"], "many"),
+    ],
+)
+def test_usage_errors_are_one_line(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("vkbench: ")
+    assert said.err.count("\n") == 1
+    assert hint in said.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (UnknownName("kernel", "mulmat", ("mul_mat",)), 2, "did you mean 'mul_mat'?"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (ZeroDivisionError("by zero"), 4, "internal error: ZeroDivisionError: by zero"),
+        (PermissionError(13, "Permission denied", "/root/x"), 4, "Permission denied: /root/x"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_have_one_line_and_a_code(error: BaseException, code: int, message: str) -> None:
+    said, status = cli.explain(error)
+    assert status == code
+    assert message in said
+    assert "\n" not in said
+
+
+def test_traceback_is_there_for_those_who_ask() -> None:
+    with pytest.raises(UnknownName):
+        cli.main(["--traceback", "kernels", "--kernel", "nonsense"])
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    code = (
+        "import sys; from vkbench_cli.main import main;"
+        "sys.stdin.read(); sys.exit(main(['kernels', '--json']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(os.environ),
+    ) as child:
+        assert child.stdout
+        assert child.stdin
+        assert child.stderr
+        child.stdout.close()
+        child.stdin.close()
+        said = child.stderr.read()
+        assert (child.wait(), said) == (0, b"")
+
+
+def test_an_unknown_setting_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATABSE", "x")
+    assert cli.main(["doctor"]) == 2
+    assert "VKBENCH_DATABASE" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""The three printers, compared with what a person or a program should see."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from vkbench_cli.options import Output
+from vkbench_cli.printing import Column, Kind, Table, show
+
+COLUMNS = (
+    Column(key="case", heading="case"),
+    Column(key="device", heading="device", lifted=True),
+    Column(key="count", heading="jobs", kind=Kind.COUNT),
+    Column(key="hot_seconds", heading="hot", kind=Kind.SECONDS),
+    Column(key="bytes_per_second", heading="moved", kind=Kind.BYTE_RATE),
+    Column(key="spread", heading="±", kind=Kind.PERCENT),
+    Column(key="nmse", heading="nmse", kind=Kind.NUMBER),
+    Column(key="detail", heading="detail", kind=Kind.DETAIL),
+)
+ROWS = (
+    {
+        "case": "copy/f32/n4096",
+        "device": "llvmpipe",
+        "count": 1234567,
+        "hot_seconds": 1.5e-3,
+        "bytes_per_second": 21.5e9,
+        "spread": 0.0123,
+        "nmse": 0.0,
+        "detail": ["a", {"b": 1}],
+    },
+    {
+        "case": "add/f32/n1",
+        "device": "llvmpipe",
+        "count": 7,
+        "hot_seconds": 12.345678e-6,
+        "bytes_per_second": None,
+        "spread": None,
+        "nmse": 3.14e-13,
+        "detail": None,
+    },
+)
+TABLE = Table(columns=COLUMNS, rows=ROWS)
+
+
+def printed(table: Table, **how: bool) -> str:
+    stream = io.StringIO()
+    show(table, Output(**how), stream)
+    return stream.getvalue()
+
+
+def test_text_has_one_scale_a_column_and_points_under_each_other() -> None:
+    lines = printed(TABLE).splitlines()
+    assert lines == [
+        "device: llvmpipe",
+        "case                 jobs   hot ms  moved GB/s     ±      nmse",
+        "copy/f32/n4096  1,234,567  1.500         21.50  1.2%  0",
+        "add/f32/n1              7  0.01235                    3.14e-13",
+    ]
+
+
+def test_json_keeps_base_units_and_types() -> None:
+    found = json.loads(printed(TABLE, json=True))
+    assert found["schema_version"] == 1
+    assert found["rows"] == list(ROWS)
+
+
+def test_csv_keeps_every_digit_and_nests_as_json() -> None:
+    rows = list(csv.DictReader(io.StringIO(printed(TABLE, csv=True))))
+    assert [float(row["hot_seconds"]) for row in rows] == [1.5e-3, 12.345678e-6]
+    assert rows[1]["spread"] == ""
+    assert json.loads(rows[0]["detail"]) == ["a", {"b": 1}]
+
+
+def test_json_is_a_valid_document_without_rows() -> None:
+    empty = Table(columns=COLUMNS, rows=())
+    assert json.loads(printed(empty, json=True)) == {"schema_version": 1, "rows": []}
+
+
+def test_csv_and_text_without_rows_still_name_the_columns() -> None:
+    empty = Table(columns=COLUMNS[:3], rows=())
+    assert printed(empty, csv=True) == "case,device,count\n"
+    assert printed(empty).split() == ["case", "device", "jobs"]
+
+
+def test_times_are_utc_for_programs() -> None:
+    table = Table(
+        columns=[Column(key="at", heading="at", kind=Kind.TIME)],
+        rows=[{"at": datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC).timestamp()}],
+    )
+    assert "2026-02-03T04:05:06+00:00" in printed(table, json=True)
+
+
+def test_a_value_with_line_ends_stays_one_row() -> None:
+    table = Table(columns=COLUMNS[:1], rows=[{"case": "two\nlines"}])
+    assert printed(table).splitlines() == ["case", "two lines"]
+    assert len(list(csv.reader(io.StringIO(printed(table, csv=True))))) == 2
+
+
+def test_numbers_that_json_cannot_hold_are_null() -> None:
+    table = Table(columns=[COLUMNS[6]], rows=[{"nmse": float("inf")}, {"nmse": float("nan")}])
+    rows = json.loads(printed(table, json=True), parse_constant=pytest.fail)["rows"]
+    assert rows == [{"nmse": None}, {"nmse": None}]
