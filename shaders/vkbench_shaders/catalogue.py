@@ -8,11 +8,13 @@ from vkbench import names
 from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.kernels.add import ADD
 from vkbench_shaders.kernels.copy import COPY
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
+from vkbench_shaders.kernels.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 
-KERNELS: tuple[Kernel, ...] = (COPY, DEQUANTIZE, MUL_MAT_VEC)
+KERNELS: tuple[Kernel, ...] = (COPY, ADD, DEQUANTIZE, MUL_MAT_VEC, MUL_MAT)
 
 _BY_NAME = {kernel.name: kernel for kernel in KERNELS}
 if len(_BY_NAME) != len(KERNELS):
