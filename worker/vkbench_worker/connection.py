@@ -1,0 +1,48 @@
+"""Redis as a worker uses it: calls that give up soon, and are made again until they work."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from vkbench import log
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+LONGEST_PAUSE_SECONDS = 1.0
+
+
+def connect(url: str) -> Redis:
+    """A client whose calls end within seconds, whatever the network does; nothing is sent yet."""
+    return Redis.from_url(
+        url,
+        socket_timeout=5,
+        socket_connect_timeout=5,
+        socket_keepalive=True,
+        health_check_interval=5,
+        retry=Retry(NoBackoff(), 1),
+    )
+
+
+def persist(action: Callable[[], T], what: str, gave_up: Callable[[], bool] = lambda: False) -> T:
+    """Do `action` until Redis does its part; raises its last error once `gave_up`."""
+    pause = 0.05
+    while True:
+        try:
+            return action()
+        except RedisError as error:
+            if gave_up():
+                raise
+            if pause == LONGEST_PAUSE_SECONDS:
+                log.warn(_log, "redis_awaited", action=what, error=error)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

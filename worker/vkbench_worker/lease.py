@@ -1,0 +1,87 @@
+"""The lease: each second a worker says in Redis which jobs it holds and which device it serves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from vkbench import log, wire
+from vkbench.job import Job
+from vkbench.wire import Announcement, Lease
+
+BEAT_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Pulse:
+    """A thread that renews lease and announcement, and learns which held runs are cancelled."""
+
+    def __init__(self, redis: Redis, announcement: Announcement) -> None:
+        self._redis = redis
+        self._announcement = announcement
+        self._device = announcement.facts.key
+        self._held: dict[tuple[int, int], Job] = {}
+        self._cancelled: frozenset[int] = frozenset()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat_on, name="pulse", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Beat no more, and let the lease and the announcement go."""
+        self._stop.set()
+        self._thread.join()
+        try:
+            self._redis.delete(wire.lease_of(self._device), wire.announcement_of(self._device))
+        except RedisError as error:  # they expire by themselves
+            log.warn(_log, "lease_left", error=error)
+
+    def hold(self, jobs: Iterable[Job]) -> None:
+        """These jobs are here, the first comes next; Redis knows on return, if reachable."""
+        with self._lock:
+            self._held = {(job.id, job.token): job for job in jobs}
+        self._beat()
+
+    def release(self, job: int, token: int) -> None:
+        """This job has ended."""
+        with self._lock:
+            self._held.pop((job, token), None)
+
+    def cancelled(self, job: Job) -> bool:
+        """Whether the job's run was cancelled, as of the last beat."""
+        return job.run in self._cancelled
+
+    def _beat_on(self) -> None:
+        while not self._stop.is_set():
+            self._beat()
+            self._stop.wait(BEAT_SECONDS)
+
+    def _beat(self) -> None:
+        with self._lock:
+            held = dict(self._held)
+        lease = Lease(worker=self._announcement.worker, jobs=tuple(held), running=bool(held))
+        runs = sorted({job.run for job in held.values()})
+        try:
+            answers = self._send(lease, runs)
+        except RedisError as error:
+            log.warn(_log, "lease_not_renewed", error=error)
+            return
+        self._cancelled = frozenset(run for run, off in zip(runs, answers, strict=True) if off)
+
+    def _send(self, lease: Lease, runs: list[int]) -> list[object]:
+        device, announcement = self._device, wire.encode(self._announcement)
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run in runs:
+                pipe.exists(wire.cancel_of(run))
+            pipe.set(wire.lease_of(device), wire.encode(lease), ex=wire.LEASE_SECONDS)
+            pipe.set(wire.announcement_of(device), announcement, ex=wire.ANNOUNCE_SECONDS)
+            pipe.sadd(wire.DEVICES, device)
+            return list(pipe.execute())[: len(runs)]

@@ -1,0 +1,69 @@
+"""The sender posts results from a thread of its own: a device never waits for Redis."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from vkbench import log, wire
+from vkbench.result import Result
+from vkbench_worker.connection import persist
+
+MOST_AT_ONCE = 200
+PARTING_SECONDS = 10.0  # for what is unsent when the worker is told to stop
+
+_log = logging.getLogger(__name__)
+
+
+class Sender:
+    """A queue of results and the thread that sends them, at least once each."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._queue: queue.SimpleQueue[Result] = queue.SimpleQueue()
+        self._unsent = 0
+        self._changed = threading.Condition()
+        self._leave_at: float | None = None
+        threading.Thread(target=self._send_on, name="sender", daemon=True).start()
+
+    def put(self, result: Result) -> None:
+        """Have this sent."""
+        with self._changed:
+            self._unsent += 1
+        self._queue.put(result)
+
+    def join(self) -> None:
+        """Wait until all is sent, or given up after `leave`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._unsent)
+
+    def leave(self) -> None:
+        """Bound the patience with Redis: what is lost now runs again later."""
+        self._leave_at = time.monotonic() + PARTING_SECONDS
+
+    def _send_on(self) -> None:
+        while True:
+            batch = [self._queue.get()]
+            while not self._queue.empty() and len(batch) < MOST_AT_ONCE:
+                batch.append(self._queue.get())
+            try:
+                persist(lambda batch=batch: self._send(batch), "send", self._gave_up)  # type: ignore[misc]
+            except RedisError as error:
+                log.warn(_log, "results_given_up", results=len(batch), error=error)
+            with self._changed:
+                self._unsent -= len(batch)
+                self._changed.notify_all()
+
+    def _gave_up(self) -> bool:
+        return self._leave_at is not None and time.monotonic() > self._leave_at
+
+    def _send(self, batch: list[Result]) -> None:
+        with self._redis.pipeline(transaction=False) as pipe:
+            for result in batch:
+                pipe.xadd(wire.RESULTS, {wire.RESULT_FIELD: wire.encode(result)})
+            pipe.execute()
