@@ -1,1 +1,1 @@
-"""What should run: suites, plans, submissions, and the service that sends jobs and collects results."""
+"""What should run: suites, plans, submissions, and the service that sends and collects."""

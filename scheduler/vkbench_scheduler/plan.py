@@ -1,0 +1,125 @@
+"""A plan: the jobs that a selection means on given devices, never all in memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import product
+
+from vkbench import names
+from vkbench.case import Case, parse_shape
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo, UsageError, VkbenchError
+from vkbench.job import Mode, PlannedJob
+from vkbench_scheduler.selection import Selection, choose
+from vkbench_scheduler.suites import Row, Suite, suite_named
+from vkbench_shaders.catalogue import KERNELS, expand
+
+EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(Row(),))
+CHECK_SECONDS = 0.15  # a first guess at a check; what a device takes is learned as it works
+METRICS = 2  # hot and cold
+
+
+@dataclass(frozen=True)
+class Task:
+    """A case and what to find out about it."""
+
+    case: Case
+    mode: Mode
+
+
+def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
+    """The jobs of a selection: for each device the checks and timings, as often as asked.
+
+    Whatever is wrong with the selection is said by the call, before the first job is taken.
+    """
+    chosen = choose(selection.devices, devices)
+    suite = suite_named(selection.suite) if selection.suite else EVERYTHING
+    tasks = _tasks(suite, selection)
+    return _jobs(chosen, tasks, selection, suite)
+
+
+def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
+    """How many jobs `plan` makes."""
+    suite = suite_named(selection.suite) if selection.suite else EVERYTHING
+    chosen = choose(selection.devices, devices)
+    return len(chosen) * len(_tasks(suite, selection)) * selection.repeat
+
+
+def _jobs(
+    devices: Sequence[DeviceFacts], tasks: Sequence[Task], selection: Selection, suite: Suite
+) -> Iterator[PlannedJob]:
+    for facts in devices:
+        first = [_job(facts, task, selection, suite) for task in tasks]
+        for _ in range(selection.repeat):
+            yield from first
+
+
+def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:
+    budget = selection.measure_seconds or suite.measure_seconds
+    timed = task.mode is Mode.PERFORMANCE
+    return PlannedJob(
+        device=facts.key,
+        case=task.case.name,
+        mode=task.mode,
+        variant=selection.variant,
+        bundle=selection.bundle,
+        limit_seconds=selection.limit_seconds,
+        measure_seconds=budget,
+        noise=selection.noise,
+        estimate_seconds=CHECK_SECONDS + (METRICS * budget if timed else 0.0),
+    )
+
+
+def _tasks(suite: Suite, selection: Selection) -> list[Task]:
+    _check_names(selection)
+    complaints: list[VkbenchError] = []
+    found = [task for row in suite.rows for task in _row_tasks(row, selection, complaints)]
+    if not found:
+        raise complaints[0] if complaints else NothingToDo()
+    return _with_variant(list(dict.fromkeys(found)), selection.variant)
+
+
+def _check_names(selection: Selection) -> None:
+    # A misspelt name is an error even where another one matches.
+    for glob in selection.kernels:
+        names.matching(glob, [kernel.name for kernel in KERNELS], "kernel")
+    known = dict.fromkeys(fmt for kernel in KERNELS for fmt in kernel.bindings[0].types)
+    for glob in selection.formats:
+        names.matching(glob, known, "format")
+
+
+def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -> Iterator[Task]:
+    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernel, selection.kernels)]
+    shapes = selection.shapes or (parse_shape(row.shape) if row.shape else {},)
+    formats = selection.formats or ("*",)
+    for mode, kernel, fmt, shape in product(_modes(row, selection), kernels, formats, shapes):
+        try:
+            cases = expand(kernel, fmt, shape, timed=mode is Mode.PERFORMANCE)
+        except (UsageError, NothingToDo) as error:  # another kernel may have what this one lacks
+            complaints.append(error)
+            continue
+        yield from (Task(case, mode) for case in cases if _fits(case.format, row.format))
+
+
+def _fits(name: str, glob: str, others: Sequence[str] = ()) -> bool:
+    folded = name.casefold()
+    return fnmatchcase(folded, glob.casefold()) and (
+        not others or any(fnmatchcase(folded, other.casefold()) for other in others)
+    )
+
+
+def _modes(row: Row, selection: Selection) -> list[Mode]:
+    asked = {row.mode, selection.mode} - {Mode.BOTH}
+    each = (Mode.CORRECTNESS, Mode.PERFORMANCE)
+    return [mode for mode in each if not asked or asked == {mode}]
+
+
+def _with_variant(tasks: list[Task], variant: str) -> list[Task]:
+    if variant == "auto":
+        return tasks
+    has = {kernel.name: [v.name for v in kernel.variants] for kernel in KERNELS}
+    known = dict.fromkeys(name for task in tasks for name in has[task.case.kernel])
+    found = names.pick(variant, known, "variant")
+    return [task for task in tasks if found in has[task.case.kernel]]

@@ -1,0 +1,58 @@
+"""A selection: what somebody asks to be run, and the devices among those known that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from vkbench import names
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo, UnknownName
+from vkbench.job import Mode
+
+LIMIT_SECONDS = 60.0
+NOISE = 0.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """These kernels, formats and shapes on these devices; the suite says what is left open."""
+
+    suite: str = ""  # "" with no kernel: the whole catalogue
+    kernels: tuple[str, ...] = ()  # globs
+    formats: tuple[str, ...] = ()  # globs
+    shapes: tuple[Mapping[str, int], ...] = ()  # instead of the listed ones
+    devices: tuple[str, ...] = ()  # selectors; none is all
+    mode: Mode = Mode.BOTH
+    variant: str = "auto"
+    bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
+    priority: int = 0  # higher goes first
+    repeat: int = 1  # each job this many times
+    measure_seconds: float | None = None  # None: the suite's
+    noise: float = NOISE
+    limit_seconds: float = LIMIT_SECONDS
+
+
+def choose(selectors: Sequence[str], devices: Sequence[DeviceFacts]) -> list[DeviceFacts]:
+    """The devices that selectors mean, each once, in their own order; no selector means all."""
+    if not devices:
+        raise NothingToDo("no device is known: start a worker, or look with vkbench doctor")
+    wanted = {facts.key for selector in selectors or ("*",) for facts in _meant(selector, devices)}
+    return [facts for facts in devices if facts.key in wanted]
+
+
+def _meant(selector: str, devices: Sequence[DeviceFacts]) -> list[DeviceFacts]:
+    asked = selector.casefold()
+    exact = [facts for facts in devices if asked in (facts.key, facts.uuid.casefold())]
+    numbered = [facts for facts in devices if asked == str(facts.index)]
+    named = [facts for facts in devices if _fits(asked, facts.name.casefold())]
+    found = exact or numbered or named
+    if not found:
+        known = [facts.name for facts in devices]
+        raise UnknownName("device", selector, names.nearest(selector, known) or tuple(known[:3]))
+    return found
+
+
+def _fits(asked: str, name: str) -> bool:
+    return asked in name or fnmatchcase(name, asked)
