@@ -10,9 +10,13 @@ from typing import Annotated, Any, get_type_hints
 
 from typer import Option
 
+from vkbench.case import parse_shape
 from vkbench.job import Mode
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
+from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection
+
+DEFAULT_SUITE = "quick"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,21 +104,43 @@ class Selecting:
         str, Option(metavar="SHA", help="Compiled kernels to run; default: those of this package.")
     ] = ""
 
+    def selection(self, effort: Effort) -> Selection:
+        """What the scheduler's plan is made from; with nothing chosen, the quick suite."""
+        anything = self.suite or self.kernel or self.format or self.shape
+        return Selection(
+            suite=self.suite if anything else DEFAULT_SUITE,
+            kernels=tuple(self.kernel),
+            formats=tuple(self.format),
+            shapes=tuple(parse_shape(text) for text in self.shape),
+            devices=tuple(self.device),
+            mode=self.mode,
+            variant=self.variant,
+            bundle=self.bundle,
+            priority=effort.priority,
+            repeat=effort.repeat,
+            measure_seconds=effort.seconds,
+            noise=effort.noise,
+            limit_seconds=effort.limit,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is spent on each job."""
+    """How much is spent on the work, and how it is known afterwards."""
 
     seconds: Annotated[
-        float, Option(min=0.001, help="Most time to spend on one metric of one timing, in seconds.")
-    ] = 1.0
+        float | None,
+        Option(min=0.001, help="Most seconds for one metric of a timing; default: the suite's."),
+    ] = None
     noise: Annotated[
         float, Option(min=0.0, help="Stop sampling when the median is known to this fraction.")
-    ] = 0.005
+    ] = NOISE
     limit: Annotated[
         float, Option(min=0.1, help="End a job that takes longer than this, in seconds.")
-    ] = 60.0
-    repeat: Annotated[int, Option(min=1, help="Run every job this many times.")] = 1
+    ] = LIMIT_SECONDS
+    repeat: Annotated[int, Option(min=1, help="Do every job this many times.")] = 1
+    priority: Annotated[int, Option(help="Runs with a higher one go first.")] = 0
+    label: Annotated[str, Option(help="A few words to find the run by.")] = ""
 
 
 def spread(command: Callable[..., Any]) -> Callable[..., Any]:

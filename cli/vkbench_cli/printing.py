@@ -155,8 +155,12 @@ def _text(column: Column, row: Mapping[str, Cell]) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return ", ".join(map(str, value))
+            return ", ".join(str(_name(item)) for item in value)
     return " ".join(str(value).split())
+
+
+def _name(item: Cell) -> Cell:
+    return item["name"] if isinstance(item, Mapping) else item
 
 
 def _plain(column: Column, row: Mapping[str, Cell]) -> Cell:

@@ -1,0 +1,132 @@
+"""Arrays of somebody's own for one kernel: read from an npz file, checked against its bindings."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+
+from vkbench import names
+from vkbench.case import Value
+from vkbench.errors import UsageError
+from vkbench_cli.files import check_readable
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What somebody said about their arrays."""
+
+    types: Mapping[str, str]  # binding -> format
+    shape: Mapping[str, int]
+    params: Mapping[str, str]  # as typed
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Every array of an npz file; UsageError if it is none, or holds Python objects."""
+    check_readable(path)
+    try:
+        with path.open("rb") as file:  # numpy leaves a file open that it cannot read
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, NpzFile):
+                raise ValueError("it holds one array without a name")
+            return {name: archive[name] for name in archive.files}
+    except (BadZipFile, EOFError, OSError, ValueError, zlib.error) as error:
+        raise UsageError(f"{path} is not a whole npz file of plain arrays: {error}") from error
+
+
+def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str, Array]]:
+    """The problem that these arrays pose, and the arrays by binding; UsageError for what is off."""
+    mine = _by_binding(kernel, arrays)
+    types = {kernel.binding(name).name: form for name, form in asked.types.items()}
+    types = {b.name: _format(kernel, b, mine, types) for b in kernel.bindings}
+    for binding in _inputs(kernel):
+        _check_dtype(binding, types[binding.name], mine[binding.name])
+    shapes = {name: array.shape for name, array in mine.items()}
+    shape = asked.shape or kernel.infer(shapes, types)
+    posed = problem(kernel.case(types, shape, _params(kernel, asked.params)))
+    for name, array in mine.items():
+        _check_shape(posed, name, array)
+    return posed, {name: np.ascontiguousarray(array) for name, array in mine.items()}
+
+
+def _params(kernel: Kernel, typed: Mapping[str, str]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for asked, text in typed.items():
+        name = names.pick(asked, kernel.params, f"parameter of {kernel.name}")
+        kind = type(kernel.params[name].default)
+        try:
+            values[name] = kind(text)
+        except ValueError as error:
+            raise UsageError(
+                f"{kernel.name}'s {name} is of type {kind.__name__}: {text}"
+            ) from error
+    return values
+
+
+def _inputs(kernel: Kernel) -> list[Binding]:
+    return [binding for binding in kernel.bindings if binding.access == "in"]
+
+
+def _by_binding(kernel: Kernel, arrays: Arrays) -> dict[str, Array]:
+    wanted = [binding.name for binding in _inputs(kernel)]
+    mine = {names.pick(name, wanted, f"input of {kernel.name}"): arrays[name] for name in arrays}
+    missing = [name for name in wanted if name not in mine]
+    if missing or len(mine) != len(arrays):
+        what = f"{' and '.join(missing)} missing" if missing else "one name is there twice"
+        raise UsageError(f"{kernel.name} takes the arrays {', '.join(wanted)}: {what}")
+    return mine
+
+
+def _format(kernel: Kernel, binding: Binding, arrays: Arrays, types: Mapping[str, str]) -> str:
+    if binding.name in types:
+        return names.pick(types[binding.name], binding.types, f"format of {binding.name}")
+    if binding.same_as:
+        return _format(kernel, kernel.binding(binding.same_as), arrays, types)
+    if binding.access != "in":
+        return binding.types[0]
+    dtype = arrays[binding.name].dtype
+    fitting = [name for name in binding.types if format_named(name).dtype == dtype]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(
+            f"{binding.name} is an array of {dtype}, which may be {', '.join(fitting)}: "
+            f"say which with {_option(kernel, binding)}"
+        )
+    return binding.types[0]
+
+
+def _option(kernel: Kernel, binding: Binding) -> str:
+    first = binding.name == kernel.bindings[0].name
+    return "--format" if first else f"--type {binding.name}=FORMAT"
+
+
+def _check_dtype(binding: Binding, name: str, array: Array) -> None:
+    form = format_named(name)
+    if array.dtype != form.dtype:
+        blocks = f" holding whole blocks of {form.bytes} bytes" if form.quantised else ""
+        raise UsageError(
+            f"{binding.name} in {form.name} is an array of {form.dtype}{blocks}; got {array.dtype}"
+        )
+
+
+def _check_shape(posed: Problem, name: str, array: Array) -> None:
+    expected = posed.array_shape(name)
+    if array.shape != expected:
+        dims = ", ".join(posed.kernel.binding(name).dims)
+        raise UsageError(
+            f"{name} ({dims}) has the shape {_sizes(expected)} in {posed.case.name}; "
+            f"got {_sizes(array.shape)}"
+        )
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "of a single number"

@@ -1,0 +1,94 @@
+"""`vkbench exec`: one kernel on somebody's own arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from vkbench.errors import UsageError
+from vkbench.settings import settings
+from vkbench_cli import completion
+from vkbench_cli.files import check_writable, whole_file
+
+
+def execute(
+    *,
+    kernel: Annotated[
+        str, Argument(help="A kernel of `vkbench kernels`.", autocompletion=completion.kernels)
+    ],
+    input: Annotated[Path, Option(metavar="NPZ", help="File with an array a binding, by name.")],
+    output: Annotated[Path, Option(metavar="NPZ", help="File to write the kernel's outputs to.")],
+    format: Annotated[
+        str,
+        Option(
+            "--format",
+            "-f",
+            help="Format of the first binding; needed for quantised ones.",
+            autocompletion=completion.formats,
+        ),
+    ] = "",
+    type: Annotated[
+        list[str], Option(metavar="BINDING=FORMAT", help="Format of another binding: y=f16.")
+    ] = [],  # noqa: B006
+    shape: Annotated[
+        str, Option("--shape", "-s", help="Sizes, where the arrays leave them open: m=64,k=256.")
+    ] = "",
+    param: Annotated[
+        list[str], Option(metavar="NAME=VALUE", help="A parameter of the kernel.")
+    ] = [],  # noqa: B006
+    device: Annotated[
+        str,
+        Option(
+            "--device",
+            "-d",
+            metavar="SELECTOR",
+            help="Index, part of the name, UUID or key; default: the best of this machine.",
+            autocompletion=completion.devices,
+        ),
+    ] = "",
+    variant: Annotated[
+        str, Option(metavar="V", help="Code path; auto is the device's best.")
+    ] = "auto",
+    bundle: Annotated[str, Option(metavar="SHA", help="Compiled kernels to use.")] = "",
+    limit: Annotated[float, Option(min=0.1, help="Give up after this many seconds.")] = 60.0,
+) -> None:
+    """Run one kernel on your own arrays.
+
+    Quantised bindings are uint8 arrays of whole blocks, (rows, bytes per row). Sizes follow from
+    the arrays. `vkbench kernels --json` lists each kernel's bindings and how formats are stored.
+
+    \b
+    vkbench exec dequantize --format q4_0 --input in.npz --output out.npz
+    vkbench exec mul_mat_vec -f q8_0 --input in.npz --output out.npz --variant portable
+    """
+    from vkbench.case import parse_shape
+    from vkbench_cli.arrays import Asked, fit, read_arrays
+    from vkbench_cli.computing import Errand, compute
+    from vkbench_shaders.catalogue import kernel_named
+
+    asked = kernel_named(kernel)
+    check_writable(output)
+    types = _pairs(type, "--type") | ({asked.bindings[0].name: format} if format else {})
+    wanted = Asked(
+        types=types, shape=parse_shape(shape) if shape else {}, params=_pairs(param, "--param")
+    )
+    posed, arrays = fit(asked, read_arrays(input), wanted)
+    errand = Errand(
+        case=posed.case.name,
+        variant=variant if variant == "auto" else asked.variant(variant).name,
+        device=device or settings().device,
+        bundle=bundle,
+    )
+    done = compute(errand, arrays, limit, settings())
+    with whole_file(output) as file:
+        file.write(done.outputs)
+    print(f"{posed.case.name}: {done.variant} on {done.device} -> {output}")
+
+
+def _pairs(words: list[str], option: str) -> dict[str, str]:
+    pairs = dict(word.partition("=")[::2] for word in words)
+    if not all(name and value for name, value in pairs.items()):
+        raise UsageError(f"malformed {option} '{','.join(words)}': expected NAME=VALUE")
+    return pairs

@@ -1,0 +1,76 @@
+"""One computation in a process of its own: a driver's crash is one line here, not our end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from vkbench.errors import VkbenchError
+from vkbench.settings import Settings
+from vkbench_shaders.kernel import Arrays
+
+
+class ComputationFailed(VkbenchError):
+    """The computation did not come to its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Errand:
+    """What is to be computed, and where."""
+
+    case: str  # canonical name
+    variant: str
+    device: str  # selector
+    bundle: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computed:
+    """What came of it."""
+
+    outputs: bytes  # an npz file
+    variant: str  # code path that ran
+    device: str  # name of the device
+
+
+def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Settings) -> Computed:
+    """Run a kernel on arrays; errors are the worker's own, or say how its process ended."""
+    import numpy as np
+
+    with TemporaryDirectory(prefix="vkbench-") as folder:
+        given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(given, **arrays)
+        said = json.loads(_ask(_command(errand, given, found), limit_seconds))
+        return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
+
+
+def _command(errand: Errand, given: Path, found: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "vkbench_worker.compute"),
+        *("--case", errand.case, "--variant", errand.variant),
+        *("--device", errand.device, "--bundle", errand.bundle),
+        *("--input", str(given), "--output", str(found)),
+    ]
+
+
+def _ask(command: list[str], limit_seconds: float) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit_seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ComputationFailed(f"no answer from the device within {limit_seconds:g} s") from error
+    if done.returncode == 0:
+        return done.stdout
+    from vkbench_worker.child import ending
+
+    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if done.returncode < 0:
+        last = f"the driver ended the computation with {ending(done.returncode)}: {last}"
+    failure = ComputationFailed(last)
+    failure.exit_code = done.returncode if done.returncode > 1 else failure.exit_code
+    raise failure

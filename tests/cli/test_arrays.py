@@ -1,0 +1,101 @@
+"""Arrays of somebody's own: taken as the catalogue says, refused in one line otherwise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vkbench.errors import UsageError
+from vkbench_cli.arrays import Asked, fit, read_arrays
+from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.kernel import Array
+
+WEIGHTS = np.zeros((3, 2 * 18), np.uint8)  # 3 rows of 64 numbers in q4_0
+X = np.zeros((2, 64), np.float32)
+
+
+def asked(**types: str) -> Asked:
+    return Asked(types=types, shape={}, params={})
+
+
+def test_sizes_follow_from_the_arrays() -> None:
+    posed, arrays = fit(
+        kernel_named("mul_mat_vec"), {"Weights": WEIGHTS, "X": X}, asked(weights="Q4_0")
+    )
+    assert posed.case.name == "mul_mat_vec/q4_0/m3_n2_k64"
+    assert set(arrays) == {"weights", "x"}
+
+
+def test_a_format_that_only_one_array_type_has_need_not_be_said() -> None:
+    weights = np.zeros((3, 64), np.float16)
+    posed, _ = fit(kernel_named("mul_mat_vec"), {"weights": weights, "x": X}, asked())
+    assert posed.case.format == "f16"
+
+
+def test_an_output_has_the_format_asked_for() -> None:
+    posed, _ = fit(kernel_named("dequantize"), {"weights": WEIGHTS}, asked(weights="q4_0", y="f16"))
+    assert posed.case.name == "dequantize/q4_0:y=f16/m3_k64"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "types", "complaint"),
+    [
+        ({"x": X}, {"weights": "q4_0"}, "weights missing"),
+        ({"wights": WEIGHTS, "x": X}, {"weights": "q4_0"}, "did you mean 'weights'?"),
+        ({"weights": WEIGHTS, "WEIGHTS": WEIGHTS, "x": X}, {}, "there twice"),
+        ({"weights": WEIGHTS, "x": X}, {}, "--format"),
+        ({"weights": X, "x": X}, {"weights": "q4_0"}, "array of uint8"),
+        ({"weights": WEIGHTS, "x": X.astype("f8")}, {"weights": "q4_0"}, "got float64"),
+        ({"weights": WEIGHTS[:, :-1], "x": X}, {"weights": "q4_0"}, "blocks of 18"),
+        ({"weights": WEIGHTS[0], "x": X}, {"weights": "q4_0"}, "2 dimensions"),
+        ({"weights": WEIGHTS, "x": X[:, :32]}, {"weights": "q4_0"}, "x has rows of 32"),
+        ({"weights": WEIGHTS[:0], "x": X}, {"weights": "q4_0"}, "at least 1"),
+        ({"weights": WEIGHTS, "x": X}, {"weights": "q5_9"}, "unknown format"),
+    ],
+)
+def test_what_is_off_is_said(
+    arrays: dict[str, Array], types: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(complaint)) as caught:
+        fit(kernel_named("mul_mat_vec"), arrays, asked(**types))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shape_that_the_arrays_do_not_have_is_refused() -> None:
+    wanted = Asked(types={"weights": "q4_0"}, shape={"m": 4, "n": 2, "k": 64}, params={})
+    with pytest.raises(UsageError, match=r"4 x 36.*got 3 x 36"):
+        fit(kernel_named("mul_mat_vec"), {"weights": WEIGHTS, "x": X}, wanted)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken", b"text"])
+def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "in.npz"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="not a whole npz file"):
+        read_arrays(path)
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    np.savez(path, x=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(UsageError, match="plain arrays"):
+        read_arrays(path)
+
+
+def test_a_truncated_npz_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    np.savez_compressed(path, x=np.arange(1000))
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(UsageError, match="not a whole npz file"):
+        read_arrays(path)
+
+
+def test_a_plain_npy_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    with path.open("wb") as file:
+        np.save(file, X)
+    with pytest.raises(UsageError, match="not a whole npz file"):
+        read_arrays(path)
