@@ -1,0 +1,71 @@
+"""What a part imports is what its role installs: a GPU host gets no database driver by accident."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OURS = {
+    "vkbench",
+    "vkbench_cli",
+    "vkbench_db",
+    "vkbench_scheduler",
+    "vkbench_shaders",
+    "vkbench_worker",
+}
+ROLES = {
+    "vkbench": (),
+    "shaders": ("worker",),  # gguf, where references are computed
+    "worker": ("worker",),
+    "scheduler": ("scheduler",),
+    "db": ("scheduler",),
+    "cli": (),
+    "tests": ("worker", "scheduler", "dev"),
+}
+UNIMPORTED = {"import-linter", "mypy", "pre-commit", "psycopg", "pytest-timeout", "ruff"}
+
+
+def name_of(requirement: str) -> str:
+    """`psycopg[binary]>=3.2` is psycopg."""
+    return requirement.partition("[")[0].partition(">")[0].strip().lower()
+
+
+def declared(roles: tuple[str, ...]) -> set[str]:
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *(item for role in roles for item in extras[role])]
+    return {name_of(requirement) for requirement in wanted}
+
+
+def imported(folder: str) -> set[str]:
+    """Top-level modules that any file of a folder imports, wherever in the file."""
+    found = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - OURS
+
+
+@pytest.mark.parametrize("folder", list(ROLES))
+def test_imports_are_declared(folder: str) -> None:
+    distributions = packages_distributions()
+    needed = {distributions.get(module, [module])[0].lower() for module in imported(folder)}
+    assert needed <= declared(ROLES[folder])
+
+
+def test_what_is_declared_is_imported() -> None:
+    modules = set().union(*(imported(folder) for folder in ROLES)) | {"hatchling"}
+    distributions = packages_distributions()
+    used = {name.lower() for module in modules for name in distributions.get(module, [])}
+    wanted = declared(("worker", "scheduler", "dev"))
+    stubs = {name for name in wanted if name.startswith("types-")}
+    assert wanted - stubs - UNIMPORTED <= used
