@@ -1,1 +1,1 @@
-"""What happened: models, migrations, the job state machine, writes and queries, on SQLite and PostgreSQL."""
+"""What happened: models, migrations, writes and queries of the results database."""

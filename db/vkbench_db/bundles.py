@@ -1,0 +1,73 @@
+"""Bundles: kept whole, so that an old build can be measured again beside a new one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from vkbench_db import models
+from vkbench_db.errors import BundleRefused
+from vkbench_db.rows import insert_missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredBundle:
+    """A bundle as the database keeps it."""
+
+    sha: str  # SHA-256 of the manifest
+    name: str
+    manifest: str
+    blobs: Mapping[str, bytes]  # by SHA-256
+
+
+def store_bundle(tx: Connection, bundle: StoredBundle, now: float) -> bool:
+    """Keep a bundle; says whether it is new. BundleRefused when a hash does not fit."""
+    _check(bundle)
+    if has_bundle(tx, bundle.sha):
+        return False
+    row = {
+        "sha": bundle.sha,
+        "name": bundle.name,
+        "manifest": bundle.manifest,
+        "created_at": now,
+    }
+    insert_missing(tx, models.Bundle, [row])
+    blobs = [{"sha": sha, "data": data} for sha, data in sorted(bundle.blobs.items())]
+    insert_missing(tx, models.Blob, blobs)
+    links = [{"bundle": bundle.sha, "blob": sha} for sha in sorted(bundle.blobs)]
+    insert_missing(tx, models.BundleBlob, links)
+    return True
+
+
+def has_bundle(tx: Connection, sha: str) -> bool:
+    """Whether a bundle is kept here with its blobs; an import brings manifests alone."""
+    link = models.BundleBlob
+    return tx.execute(select(link.blob).where(link.bundle == sha).limit(1)).first() is not None
+
+
+def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
+    """A bundle with all its blobs; None when they are not kept here."""
+    row = tx.execute(
+        select(models.Bundle.name, models.Bundle.manifest).where(models.Bundle.sha == sha)
+    ).first()
+    if row is None:
+        return None
+    blobs = tx.execute(
+        select(models.Blob.sha, models.Blob.data)
+        .join(models.BundleBlob, models.BundleBlob.blob == models.Blob.sha)
+        .where(models.BundleBlob.bundle == sha)
+    ).all()
+    found = {blob.sha: blob.data for blob in blobs}
+    return (
+        StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=found) if found else None
+    )
+
+
+def _check(bundle: StoredBundle) -> None:
+    contents = {bundle.sha: bundle.manifest.encode(), **bundle.blobs}
+    for sha, data in contents.items():
+        if hashlib.sha256(data).hexdigest() != sha:
+            raise BundleRefused(f"bundle {bundle.sha[:12]}: contents of {sha[:12]} differ from it")

@@ -1,0 +1,245 @@
+"""The database: opened, checked against this version's schema, and its transactions.
+
+    with Database.open(settings().database_url()) as database, database.transaction() as tx:
+        store.pick(tx, ...)
+
+A writing transaction on SQLite is BEGIN IMMEDIATE, so whoever is in one is alone: claims need no
+row locks there. On PostgreSQL the store locks the rows that it is about to move, by rising id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
+
+from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
+
+SCHEMA = "0001"  # the newest migration; a test holds them together
+BUSY_SECONDS = 10  # how long a writer of SQLite waits for another
+CONNECT_SECONDS = 5
+LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
+
+
+@dataclass(frozen=True)
+class Database:
+    """An open database whose schema is this version's."""
+
+    engine: Engine
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = False) -> Database:
+        """Open and check; with `create` a database that has no tables yet is given them."""
+        parsed = parse_url(url)
+        if create and _lacks_tables(parsed):
+            upgrade(url)
+        _require_file(parsed)
+        database = cls(_engine(parsed))
+        try:
+            with database.reading() as tx:
+                _check_schema(tx)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A writing transaction: committed at the end, rolled back by any exception."""
+        with _translated(self.engine), self.engine.begin() as tx:
+            yield tx
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A reading transaction that sees one moment of the database and blocks no writer."""
+        with _translated(self.engine), self.engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            else:
+                connection.execution_options(reading=True)
+            with connection.begin():
+                yield connection
+
+
+def upgrade(url: str) -> None:
+    """Bring the schema to this version, from nothing or from an older one."""
+    from vkbench_db import migrations  # alembic is slow to import, and reading never needs it
+
+    parsed = parse_url(url)
+    _make_file(parsed)
+    with _disposed(_engine(parsed)) as engine, _translated(engine), engine.connect() as tx:
+        _use_wal(tx)
+        with tx.begin():
+            _check_not_ahead(tx)
+            migrations.upgrade(tx)
+
+
+def try_lead(tx: Connection) -> bool:
+    """Whether this transaction is the only dispatcher's until it ends.
+
+    On SQLite every writing transaction already is the only one.
+    """
+    if tx.dialect.name != "postgresql":
+        return True
+    asked = text("SELECT pg_try_advisory_xact_lock(:lock)")
+    return bool(tx.execute(asked, {"lock": LEADER_LOCK}).scalar())
+
+
+def parse_url(url: str) -> URL:
+    """A URL of SQLite (a file) or PostgreSQL; MalformedUrl for anything else."""
+    try:
+        parsed = make_url(url)
+    except (exc.ArgumentError, ValueError) as error:
+        raise MalformedUrl(f"malformed database URL '{url}': {_FORMS}") from error
+    backend = parsed.drivername.partition("+")[0]
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend != "sqlite" or parsed.database in (None, "", ":memory:"):
+        raise MalformedUrl(f"unusable database URL '{parsed}': {_FORMS}")
+    return parsed
+
+
+_FORMS = "expected sqlite:///path/to/file or postgresql://user:password@host:port/name"
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    options = {"connect_timeout": CONNECT_SECONDS, "options": "-c timezone=UTC"}
+    try:
+        return create_engine(url, connect_args=options, pool_pre_ping=True)
+    except ImportError as error:
+        raise DatabaseUnreachable(
+            "PostgreSQL needs psycopg: pip install 'vkbench[scheduler]'"
+        ) from error
+
+
+def _configure_sqlite(connection: object, record: object) -> None:
+    connection.isolation_level = None  # type: ignore[attr-defined]  # BEGIN is ours to say
+    for pragma in ("foreign_keys = ON", "synchronous = NORMAL"):
+        connection.execute(f"PRAGMA {pragma}")  # type: ignore[attr-defined]
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    reading = connection.get_execution_options().get("reading", False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _use_wal(connection: Connection) -> None:
+    if connection.dialect.name == "sqlite":  # the file remembers it; not possible in a transaction
+        raw = connection.connection.driver_connection
+        raw.execute("PRAGMA journal_mode = WAL")  # type: ignore[union-attr]
+
+
+def _make_file(url: URL) -> None:
+    if url.get_backend_name() == "sqlite":
+        folder = Path(str(url.database)).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DatabaseUnreachable(
+                f"cannot make the folder {folder}: {error.strerror}"
+            ) from error
+
+
+def _require_file(url: URL) -> None:
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
+        raise SchemaMissing(f"there is no database {url.database}; `vkbench db upgrade` makes it")
+
+
+def _lacks_tables(url: URL) -> bool:
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
+        return True
+    with _disposed(_engine(url)) as engine, _translated(engine), engine.connect() as tx:
+        return _version(tx) is None
+
+
+@contextmanager
+def _disposed(engine: Engine) -> Iterator[Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _check_schema(tx: Connection) -> None:
+    found = _version(tx)
+    if found is None:
+        raise SchemaMissing(f"{_place(tx.engine)} has no vkbench tables; run `vkbench db upgrade`")
+    if found < SCHEMA:
+        raise SchemaOutdated(
+            f"{_place(tx.engine)} has schema {found} and this vkbench needs {SCHEMA}; "
+            "run `vkbench db upgrade`"
+        )
+    _check_not_ahead(tx)
+
+
+def _check_not_ahead(tx: Connection) -> None:
+    found = _version(tx)
+    if found is not None and found > SCHEMA:
+        raise SchemaOutdated(
+            f"{_place(tx.engine)} has schema {found}, newer than this vkbench knows ({SCHEMA}); "
+            "update vkbench"
+        )
+
+
+def _version(tx: Connection) -> str | None:
+    table = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE name = 'alembic_version'",
+        "postgresql": "SELECT to_regclass('alembic_version')::text",
+    }[tx.dialect.name]
+    if tx.exec_driver_sql(table).scalar() is None:
+        return None
+    version = tx.exec_driver_sql("SELECT max(version_num) FROM alembic_version").scalar()
+    return None if version is None else str(version)
+
+
+@contextmanager
+def _translated(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except exc.DBAPIError as error:
+        if not _is_environmental(error):
+            raise
+        reason = str(error.orig).strip().partition("\n")[0]
+        raise DatabaseUnreachable(f"{_place(engine)} cannot be used: {reason}") from error
+
+
+def _is_environmental(error: exc.DBAPIError) -> bool:
+    """Whether the database is to blame (gone, locked, full, none) and not our SQL."""
+    return (
+        isinstance(error, exc.OperationalError | exc.InterfaceError)
+        or error.connection_invalidated
+        or type(error) is exc.DatabaseError  # SQLite: "file is not a database"
+    )
+
+
+def _place(engine: Engine) -> str:
+    if engine.url.get_backend_name() == "sqlite":
+        return f"the database {engine.url.database}"
+    return f"the database {engine.url.set(query={}).render_as_string(hide_password=True)}"

@@ -1,0 +1,274 @@
+"""Results come in: each attempt is stored once, and the first settling one decides its job."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from vkbench.job import FINISHED, MAX_TRIES, SETTLED, Outcome, State
+from vkbench.result import Result, Timing, Verdict
+from vkbench_db import models
+from vkbench_db.jobs import IN_FLIGHT
+from vkbench_db.rows import batches, insert_missing, lock_jobs
+
+RECORD_BATCH = 500
+MOST_TEXT = 4000  # characters of a reason: a runner's last words are as long as it likes
+MOST_WHOLE = 2**53  # beyond this a number in JSON is not a number any more
+MOST_INTEGER = 2**31 - 1  # ids and tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What a batch of results did."""
+
+    counts: Mapping[State, int] = field(default_factory=dict)  # jobs that it moved, by new state
+    duplicates: int = 0  # attempts that were stored before
+    late: int = 0  # attempts stored, whose job had ended or had been sent again
+    unknown: int = 0  # of no job that was ever sent from here
+
+    @property
+    def ignored(self) -> int:
+        """Results that moved no job."""
+        return self.duplicates + self.late + self.unknown
+
+
+@dataclass(kw_only=True)
+class _Job:
+    """A locked job while a batch is applied to it."""
+
+    id: int
+    state: State
+    token: int
+    tries: int
+    case: str
+    seen: set[int]  # tokens whose attempt is stored
+    settled_token: int | None = None
+    cause: str = ""
+    reason: str = ""
+    moved: bool = False
+
+
+def record(tx: Connection, results: Sequence[Result], now: float) -> Recorded:
+    """Store a batch of results and move their jobs; doing it again changes nothing."""
+    counts: Counter[str] = Counter()
+    for batch in batches(results, RECORD_BATCH):
+        counts.update(_record(tx, batch, now))
+    return Recorded(
+        counts={state: counts[state] for state in State if counts[state]},
+        duplicates=counts["duplicates"],
+        late=counts["late"],
+        unknown=counts["unknown"],
+    )
+
+
+def _record(tx: Connection, results: Sequence[Result], now: float) -> Counter[str]:
+    jobs = _lock(tx, [result.job for result in results])
+    counts: Counter[str] = Counter()
+    attempts: list[Result] = []
+    settling: list[Result] = []
+    for result in map(_storable, results):
+        job = jobs.get(result.job)
+        if job is None or not 0 < result.token <= job.token or result.case not in ("", job.case):
+            counts["unknown"] += 1
+        elif result.token in job.seen:
+            counts["duplicates"] += 1
+        else:
+            job.seen.add(result.token)
+            attempts.append(result)
+            if not _apply(job, result):
+                counts["late"] += 1
+            elif result.outcome in SETTLED:
+                settling.append(result)
+    moved = [job for job in jobs.values() if job.moved]
+    counts.update(job.state for job in moved)
+    _store(tx, attempts, settling, now)
+    _move(tx, moved, now)
+    return counts
+
+
+def _apply(job: _Job, result: Result) -> bool:
+    """The state machine's answer to one new attempt; whether the job moved."""
+    if job.state in FINISHED:
+        return False
+    if result.outcome in SETTLED:  # of whatever token: the work is done
+        job.state, job.settled_token = State(result.outcome), result.token
+        job.cause, job.reason = "", result.reason
+    elif job.state in IN_FLIGHT and result.token == job.token:
+        job.tries += 1
+        job.state = State.FAILED if job.tries >= MAX_TRIES else State.QUEUED
+        job.cause, job.reason = result.outcome, result.reason
+    else:
+        return False
+    job.moved = True
+    return True
+
+
+def _lock(tx: Connection, asked: Sequence[int]) -> dict[int, _Job]:
+    rows = lock_jobs(tx, [job for job in asked if 0 < job <= MOST_INTEGER])
+    ids = [row.id for row in rows]
+    seen: dict[int, set[int]] = {job: set() for job in ids}
+    attempt, case = models.Attempt, models.KernelCase
+    for row in tx.execute(select(attempt.job_id, attempt.token).where(attempt.job_id.in_(ids))):
+        seen[row.job_id].add(row.token)
+    cases = {row.case_id for row in rows}
+    found = tx.execute(select(case.id, case.name).where(case.id.in_(cases))).all()
+    case_names = {row.id: row.name for row in found}
+    return {
+        row.id: _Job(
+            id=row.id,
+            state=State(row.state),
+            token=row.token,
+            tries=row.tries,
+            case=case_names[row.case_id],
+            seen=seen[row.id],
+        )
+        for row in rows
+    }
+
+
+def _store(
+    tx: Connection, attempts: Sequence[Result], settling: Sequence[Result], now: float
+) -> None:
+    insert_missing(tx, models.Attempt, [_attempt_row(result, now) for result in attempts])
+    insert_missing(
+        tx,
+        models.Verdict,
+        [verdict_row(r.job, r.token, r.verdict) for r in settling if r.verdict],
+    )
+    insert_missing(
+        tx,
+        models.Measurement,
+        [timing_row(r.job, r.token, timing) for r in settling for timing in r.timings],
+    )
+
+
+def _move(tx: Connection, moved: Sequence[_Job], now: float) -> None:
+    if not moved:
+        return
+    job = models.Job.__table__
+    columns = ("state", "tries", "settled_token", "cause", "reason", "finished_at")
+    tx.execute(
+        update(job)  # type: ignore[arg-type]
+        .where(job.c.id == bindparam("job"))
+        .values({name: bindparam(f"new_{name}") for name in columns}),
+        [
+            {
+                "job": job.id,
+                "new_state": job.state,
+                "new_tries": job.tries,
+                "new_settled_token": job.settled_token,
+                "new_cause": job.cause,
+                "new_reason": job.reason,
+                "new_finished_at": now if job.state in FINISHED else None,
+            }
+            for job in moved
+        ],
+    )
+
+
+def _attempt_row(result: Result, now: float) -> dict[str, Any]:
+    return {
+        "job_id": result.job,
+        "token": result.token,
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "variant": result.variant,
+        "kernel_sha": result.kernel_sha,
+        "environment": result.environment,
+        "worker": result.worker,
+        "started_at": result.started or None,
+        "seconds": result.seconds,
+        "telemetry": dict(result.telemetry),
+        "recorded_at": now,
+    }
+
+
+def verdict_row(job: int, token: int, verdict: Verdict) -> dict[str, Any]:
+    """A verdict as its table's row."""
+    return {"job_id": job, "token": token, **asdict(verdict)}
+
+
+def timing_row(job: int, token: int, timing: Timing) -> dict[str, Any]:
+    """A timing as its table's row: samples as bytes."""
+    row = {"job_id": job, "token": token, **asdict(timing)}
+    return row | {
+        "samples": base64.b64decode(timing.samples),
+        "warnings": list(timing.warnings),
+    }
+
+
+def _storable(result: Result) -> Result:
+    """The result as it can be stored on both engines.
+
+    Runners execute foreign shaders, so nothing that one says may stop the collector: text loses
+    what PostgreSQL refuses, and a result whose numbers make no sense becomes an error of its job.
+    """
+    complaint = next(_complaints(result), "")
+    if complaint:
+        result = Result(
+            job=result.job,
+            token=result.token,
+            outcome=Outcome.ERROR,
+            case=result.case,
+            reason=f"malformed result: {complaint}",
+            device=result.device,
+        )
+    texts = ("reason", "variant", "kernel_sha", "environment", "worker")
+    cleaned = {name: _clean(getattr(result, name)) for name in texts}
+    if result.verdict:
+        words = {name: _clean(getattr(result.verdict, name)) for name in _VERDICT_TEXTS}
+        return replace(result, **cleaned, verdict=replace(result.verdict, **words))
+    return replace(result, **cleaned)
+
+
+_VERDICT_TEXTS = ("reason", "path", "first_bad")
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "").encode(errors="replace").decode()[:MOST_TEXT]
+
+
+def _complaints(result: Result) -> Iterator[str]:
+    if not 0 <= result.started < 2**33:
+        yield "started at no moment"
+    for where, fields in _parts(result):
+        for name, value in fields.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                yield f"{where} {name} is {value}"
+            if isinstance(value, int) and abs(value) > _most(name):
+                yield f"{where} {name} is out of range"
+    metrics = [timing.metric for timing in result.timings]
+    if len(set(metrics)) < len(metrics):
+        yield "a metric was given twice"
+    for timing in result.timings:
+        if not _is_packed(timing.samples):
+            yield f"the samples of {timing.metric} cannot be read"
+
+
+def _most(name: str) -> int:
+    return MOST_INTEGER if name in ("count", "launches") else MOST_WHOLE
+
+
+def _parts(result: Result) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "the attempt's", {"seconds": result.seconds}
+    yield "the telemetry's", result.telemetry
+    if result.verdict:
+        yield "the verdict's", asdict(result.verdict)
+    for timing in result.timings:
+        yield f"{timing.metric}'s", asdict(timing)
+
+
+def _is_packed(samples: str) -> bool:
+    try:
+        unpacked = zlib.decompressobj().decompress(base64.b64decode(samples, validate=True), 2**26)
+    except (binascii.Error, ValueError, zlib.error):
+        return False
+    return len(unpacked) % 4 == 0

@@ -1,0 +1,195 @@
+"""Runs: made with all their jobs in one transaction, followed, cancelled."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from vkbench import names
+from vkbench.case import parse
+from vkbench.errors import UnknownName
+from vkbench.job import ACTIVE, FINISHED, Mode, PlannedJob, State
+from vkbench_db import models
+from vkbench_db.rows import batches, insert_missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRun:
+    """What `create_run` made, or found under the same idempotency key."""
+
+    id: int
+    uuid: str
+    new: bool  # False: it was there before, with its jobs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run is."""
+
+    counts: Mapping[State, int]  # only states that some job is in
+    cancelled: bool
+
+    @property
+    def total(self) -> int:
+        """All jobs."""
+        return sum(self.counts.values())
+
+    @property
+    def finished(self) -> int:
+        """Jobs that will not change any more."""
+        return sum(self.counts.get(state, 0) for state in FINISHED)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.finished == self.total
+
+    @property
+    def state(self) -> str:
+        """queued | running | finished | cancelled."""
+        if self.cancelled:
+            return "cancelled"
+        if self.is_finished:
+            return "finished"
+        return "queued" if self.counts.get(State.QUEUED, 0) == self.total else "running"
+
+
+def create_run(
+    tx: Connection,
+    *,
+    mode: Mode,
+    selection: Mapping[str, Any],
+    now: float,
+    user: str = "",
+    label: str = "",
+    tags: Mapping[str, Any] | None = None,
+    priority: int = 0,
+    idempotency_key: str | None = None,
+) -> NewRun:
+    """A run without jobs yet; the one already made with this idempotency key, if there is one."""
+    values = {
+        "uuid": str(uuid.uuid4()),
+        "created_at": now,
+        "user_name": user,
+        "label": label,
+        "tags": dict(tags or {}),
+        "selection": dict(selection),
+        "mode": mode,
+        "priority": priority,
+        "idempotency_key": idempotency_key or None,
+    }
+    insert_missing(tx, models.Run, [values])
+    run = models.Run
+    same = run.uuid == values["uuid"]
+    if idempotency_key:
+        same |= run.idempotency_key == idempotency_key
+    row = tx.execute(select(run.id, run.uuid).where(same)).one()
+    return NewRun(id=row.id, uuid=row.uuid, new=row.uuid == values["uuid"])
+
+
+def add_jobs(tx: Connection, run: int, jobs: Iterable[PlannedJob]) -> int:
+    """Append jobs to a run, as many as come, in bounded memory; says how many came."""
+    devices = {
+        row.key: row.id for row in tx.execute(select(models.Device.key, models.Device.id)).all()
+    }
+    start = _next_position(tx, run)
+    position = start
+    for batch in batches(jobs):
+        cases = case_ids(tx, [job.case for job in batch])
+        rows = []
+        for job in batch:
+            if job.device not in devices:
+                raise UnknownName("device", job.device, names.nearest(job.device, list(devices)))
+            rows.append(_row(job, run, position, devices[job.device], cases[job.case]))
+            position += 1
+        tx.execute(insert(models.Job), rows)
+    return position - start
+
+
+def cancel(tx: Connection, run: int, now: float) -> int:
+    """Cancel what has not ended, sent or not; says how many jobs that were."""
+    tx.execute(
+        update(models.Run)
+        .where(models.Run.id == run, models.Run.cancelled_at.is_(None))
+        .values(cancelled_at=now)
+    )
+    job = models.Job
+    active = (
+        select(job.id)
+        .where(job.run_id == run, job.state.in_(ACTIVE))
+        .order_by(job.id)
+        .with_for_update(key_share=True)
+    )
+    return tx.execute(
+        update(job).where(job.id.in_(active.scalar_subquery())).values(state=State.CANCELLED)
+    ).rowcount
+
+
+def run_progress(tx: Connection, run: int) -> Progress:
+    """How many of a run's jobs are in which state."""
+    job = models.Job
+    rows = tx.execute(
+        select(job.state, func.count()).where(job.run_id == run).group_by(job.state)
+    ).all()
+    cancelled_at = tx.execute(
+        select(models.Run.cancelled_at).where(models.Run.id == run)
+    ).scalar_one()
+    return Progress(
+        counts={State(state): count for state, count in rows}, cancelled=cancelled_at is not None
+    )
+
+
+def case_ids(tx: Connection, wanted: Sequence[str]) -> dict[str, int]:
+    """Ids by name; cases that no run had before get theirs."""
+    known = _known_cases(tx, wanted)
+    missing = [_case_row(name) for name in dict.fromkeys(wanted) if name not in known]
+    if missing:
+        insert_missing(tx, models.KernelCase, missing)
+        known |= _known_cases(tx, [row["name"] for row in missing])
+    return known
+
+
+def _known_cases(tx: Connection, wanted: Sequence[str]) -> dict[str, int]:
+    case = models.KernelCase
+    rows = tx.execute(select(case.name, case.id).where(case.name.in_(set(wanted)))).all()
+    return {row.name: row.id for row in rows}
+
+
+def _case_row(name: str) -> dict[str, str]:
+    case = parse(name)
+    parts = name.split("/")
+    return {
+        "name": name,
+        "kernel": case.kernel,
+        "format": case.format,
+        "types": ",".join(f"{binding}={kind}" for binding, kind in sorted(case.types.items())),
+        "shape": parts[2],
+        "params": parts[3] if len(parts) == 4 else "",
+    }
+
+
+def _next_position(tx: Connection, run: int) -> int:
+    last = tx.execute(
+        select(func.max(models.Job.position)).where(models.Job.run_id == run)
+    ).scalar()
+    return 0 if last is None else last + 1
+
+
+def _row(job: PlannedJob, run: int, position: int, device: int, case: int) -> dict[str, object]:
+    return {
+        "run_id": run,
+        "position": position,
+        "device_id": device,
+        "case_id": case,
+        "mode": job.mode,
+        "variant": job.variant,
+        "bundle": job.bundle,
+        "limit_seconds": job.limit_seconds,
+        "measure_seconds": job.measure_seconds,
+        "noise": job.noise,
+        "estimate_seconds": job.estimate_seconds,
+    }
