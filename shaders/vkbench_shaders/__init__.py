@@ -1,1 +1,4 @@
-"""What can run: formats, the kernel catalogue, float64 references, and bundles of SPIR-V. No GPU, no database."""
+"""What can run: formats, the kernel catalogue, float64 references, bundles of SPIR-V.
+
+No GPU, no database.
+"""

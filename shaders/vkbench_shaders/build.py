@@ -1,9 +1,9 @@
-"""Building a bundle: every unit of the catalogue compiled from a shader tree, in parallel, cached by content.
+"""Building a bundle: the catalogue's units compiled from a shader tree, in parallel and cached.
 
     python -m vkbench_shaders.build    compiles the packaged kernels
 
-A wheel is built by this too, in an environment with little in it: only numpy, gguf and msgspec are imported here,
-and rich where it is there.
+A wheel is built by this too, in an environment with little in it: nothing but numpy and msgspec is
+needed here.
 """
 
 from __future__ import annotations
@@ -38,25 +38,33 @@ def build(
     """
     slang = slang or compiler.find()
     units = units_of(KERNELS)
-    missing = sorted({unit.module for unit in units if not (tree / f"{unit.module}.slang").is_file()})
+    missing = sorted(
+        {unit.module for unit in units if not (tree / f"{unit.module}.slang").is_file()}
+    )
     if missing:
-        raise UsageError(f"{tree} is no shader tree: it lacks {', '.join(f'{name}.slang' for name in missing)}")
+        raise UsageError(
+            f"{tree} is no shader tree: it lacks {', '.join(f'{name}.slang' for name in missing)}"
+        )
     codes = _compile_all(units, tree, slang, progress or _silent)
     entries = tuple(_entry(unit, codes[unit]) for unit in units)
     blobs = {entry.sha256: codes[unit] for unit, entry in zip(units, entries, strict=True)}
-    bundle = Bundle(text=manifest_text(slang.version, tree_sha(tree), entries), blobs=blobs, name=out.name)
+    bundle = Bundle(
+        text=manifest_text(slang.version, tree_sha(tree), entries), blobs=blobs, name=out.name
+    )
     bundle.save(out)
     return bundle
 
 
 def units_of(kernels: Iterable[Kernel]) -> list[Unit]:
     """Every different unit that some variant needs for some formats."""
-    return sorted({
-        unit_of(variant, types)
-        for kernel in kernels
-        for types in kernel.type_choices()
-        for variant in kernel.variants
-    })
+    return sorted(
+        {
+            unit_of(variant, types)
+            for kernel in kernels
+            for types in kernel.type_choices()
+            for variant in kernel.variants
+        }
+    )
 
 
 def tree_sha(tree: Path) -> str:
@@ -84,7 +92,9 @@ def _sha_of(paths: Iterable[Path], tree: Path) -> str:
     return digest.hexdigest()
 
 
-def _compile_all(units: list[Unit], tree: Path, slang: Compiler, progress: Progress) -> dict[Unit, bytes]:
+def _compile_all(
+    units: list[Unit], tree: Path, slang: Compiler, progress: Progress
+) -> dict[Unit, bytes]:
     cache = settings().cache / "spirv"
     cache.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -102,7 +112,12 @@ def _compile_all(units: list[Unit], tree: Path, slang: Compiler, progress: Progr
 
 def _code(unit: Unit, tree: Path, slang: Compiler, cache: Path) -> bytes:
     """A unit's SPIR-V, from the cache where the same sources, flags and compiler made it before."""
-    made_from = (_sha_of(sources_of(unit.module, tree), tree), unit.key, slang.version, compiler.FLAGS)
+    made_from = (
+        _sha_of(sources_of(unit.module, tree), tree),
+        unit.key,
+        slang.version,
+        compiler.FLAGS,
+    )
     kept = cache / f"{hashlib.sha256(repr(made_from).encode()).hexdigest()}.spv"
     if kept.is_file():
         code = kept.read_bytes()
@@ -133,34 +148,20 @@ def _silent(done: int, total: int, key: str) -> None:
 
 
 def progress_bar() -> Progress:
-    """Progress on stderr: a bar on a terminal where rich is there, a line at the end otherwise."""
-    if sys.stderr.isatty():
-        try:
-            return _rich_bar()
-        except ImportError:
-            pass
-    return _last_line
+    """Progress on stderr: a bar on a terminal, one line at the end otherwise."""
+    return _bar if sys.stderr.isatty() else _last_line
+
+
+def _bar(done: int, total: int, key: str) -> None:
+    """Overwrites the line above, so that an error message always begins on a fresh one."""
+    again = "\x1b[1A\x1b[2K" if done > 1 else ""
+    filled = 30 * done // total
+    print(f"{again}compiling kernels [{'#' * filled:30}] {done}/{total}", file=sys.stderr)
 
 
 def _last_line(done: int, total: int, key: str) -> None:
     if done == total:
         print(f"compiled {total} kernels", file=sys.stderr)
-
-
-def _rich_bar() -> Progress:
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    bar = Bar(console=Console(stderr=True), transient=False)
-    task = bar.add_task("compiling kernels", total=None)
-    bar.start()
-
-    def advance(done: int, total: int, key: str) -> None:
-        bar.update(task, completed=done, total=total)
-        if done == total:
-            bar.stop()
-
-    return advance
 
 
 def main() -> int:

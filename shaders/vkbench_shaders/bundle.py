@@ -1,7 +1,7 @@
 """Bundles: compiled kernels as a manifest and blobs, both named by their SHA-256.
 
-    folder/manifest.json      canonical JSON; its SHA-256 is the bundle's name in jobs, messages and the database
-    folder/<sha256>.spv       one blob an entry (entries may share one)
+folder/manifest.json   canonical JSON; its SHA-256 names the bundle everywhere
+folder/<sha256>.spv    one blob an entry (entries may share one)
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class Bundle:
         try:
             return msgspec.json.decode(self.text, type=Manifest)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise CorruptBundle(f"bundle {self.name or self.sha[:12]}: the manifest is malformed: {error}") from error
+            raise CorruptBundle(
+                f"bundle {self.name or self.sha[:12]}: the manifest is malformed: {error}"
+            ) from error
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
@@ -102,7 +104,7 @@ class Bundle:
         return self._blob(self.entry(key))
 
     def check(self) -> Bundle:
-        """Itself, when the manifest reads well and every blob is there and whole; CorruptBundle otherwise."""
+        """Itself, when the manifest reads well and every blob is whole; CorruptBundle otherwise."""
         for entry in self.manifest.entries:
             self._blob(entry)
         return self
@@ -113,7 +115,9 @@ class Bundle:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), self.text, zipfile.ZIP_DEFLATED)
             for sha in sorted(self.blobs):
-                archive.writestr(zipfile.ZipInfo(f"{sha}.spv", _DATE), self.blobs[sha], zipfile.ZIP_DEFLATED)
+                archive.writestr(
+                    zipfile.ZipInfo(f"{sha}.spv", _DATE), self.blobs[sha], zipfile.ZIP_DEFLATED
+                )
         return buffer.getvalue()
 
     def save(self, folder: Path) -> None:
@@ -130,7 +134,9 @@ class Bundle:
         blob = self.blobs.get(entry.sha256)
         if blob is None or hashlib.sha256(blob).hexdigest() != entry.sha256:
             state = "missing" if blob is None else "not what its hash says"
-            raise CorruptBundle(f"bundle {self.name or self.sha[:12]}: the code of {entry.key} is {state}")
+            raise CorruptBundle(
+                f"bundle {self.name or self.sha[:12]}: the code of {entry.key} is {state}"
+            )
         return blob
 
 
@@ -145,7 +151,7 @@ def unit_of(variant: Variant, types: Mapping[str, str]) -> Unit:
 
 
 def manifest_text(slang: str, tree: str, entries: tuple[Entry, ...]) -> str:
-    """A manifest as canonical JSON: sorted, no spaces, no dates, so the same sources give the same bundle."""
+    """A manifest as canonical JSON: sorted, no dates, so the same sources give the same bundle."""
     ordered = tuple(sorted(entries, key=lambda entry: entry.key))
     manifest = Manifest(version=1, slang=slang, tree=tree, entries=ordered)
     return json.dumps(msgspec.to_builtins(manifest), sort_keys=True, separators=(",", ":"))
@@ -167,9 +173,17 @@ def from_archive(data: bytes) -> Bundle:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = {name: archive.read(name) for name in archive.namelist()}
         text = files.pop(MANIFEST).decode()
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, EOFError, NotImplementedError) as error:
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        UnicodeDecodeError,
+        EOFError,
+        NotImplementedError,
+    ) as error:
         raise CorruptBundle(f"this is no bundle archive: {error}") from error
-    return Bundle(text=text, blobs={name.removesuffix(".spv"): blob for name, blob in files.items()}).check()
+    return Bundle(
+        text=text, blobs={name.removesuffix(".spv"): blob for name, blob in files.items()}
+    ).check()
 
 
 @cache
@@ -222,7 +236,11 @@ class BundleStore:
         """Hashes of the kept bundles."""
         if not self.folder.is_dir():
             return []
-        return sorted(path.parent.name for path in self.folder.glob(f"*/{MANIFEST}") if path.parent.name[0] != ".")
+        return sorted(
+            path.parent.name
+            for path in self.folder.glob(f"*/{MANIFEST}")
+            if path.parent.name[0] != "."
+        )
 
 
 def replace_file(path: Path, data: bytes) -> None:

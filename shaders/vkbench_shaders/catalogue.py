@@ -27,7 +27,7 @@ def kernel_named(name: str) -> Kernel:
 
 
 def problem(case: Case | str) -> Problem:
-    """A case, or its name, checked against the catalogue; UsageError or UnknownName for what does not exist."""
+    """A case, or its name, checked against the catalogue: UsageError for what does not exist."""
     asked = parse(case) if isinstance(case, str) else case
     kernel = kernel_named(asked.kernel)
     types = {kernel.bindings[0].name: asked.format, **asked.types}
@@ -42,8 +42,9 @@ def expand(
 ) -> list[Case]:
     """The cases of all kernels and formats that fit.
 
-    A shape that has a kernel's every dimension makes the one case it names, listed or not; one that has some of
-    them keeps the listed cases that agree; a kernel without one of its dimensions is left out.
+    A shape that has a kernel's every dimension makes the one case it names, listed or not; one that
+    has some of them keeps the listed cases that agree; a kernel without one of its dimensions is
+    left out.
     """
     kernels = [kernel_named(name) for name in names.matching(kernel_glob, _BY_NAME, "kernel")]
     known = list(dict.fromkeys(fmt for kernel in kernels for fmt in kernel.bindings[0].types))
@@ -73,7 +74,11 @@ def describe(kernel: Kernel) -> dict[str, object]:
             for binding in kernel.bindings
         ],
         "params": {
-            name: {"default": param.default, "choices": list(param.choices), "description": param.description}
+            name: {
+                "default": param.default,
+                "choices": list(param.choices),
+                "description": param.description,
+            }
             for name, param in kernel.params.items()
         },
         "variants": [
@@ -113,4 +118,6 @@ def _nothing(kernels: list[Kernel], formats: list[str], shape: Mapping[str, int]
             except UsageError as error:
                 return error
     dims = "; ".join(f"{kernel.name} has {','.join(kernel.dims)}" for kernel in kernels)
-    return NothingToDo(f"no case of {', '.join(k.name for k in kernels)} has the shape {wanted or 'any'} ({dims})")
+    return NothingToDo(
+        f"no case of {', '.join(k.name for k in kernels)} has the shape {wanted or 'any'} ({dims})"
+    )

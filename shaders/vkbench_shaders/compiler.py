@@ -19,8 +19,19 @@ from vkbench.settings import Settings, settings
 from vkbench_shaders import spirv
 
 WHEEL = "slangtorch==1.3.22"  # the smallest wheel that carries a slangc
-FLAGS = ("-target", "spirv", "-profile", "spirv_1_5", "-O0", "-stage", "compute", "-warnings-disable", "39001")
-# -O0: that wheel has no spirv-opt, and drivers optimise anyway; 39001: two views of one buffer share its binding.
+FLAGS = (
+    "-target",
+    "spirv",
+    "-profile",
+    "spirv_1_5",
+    "-O0",
+    "-stage",
+    "compute",
+    "-warnings-disable",
+    "39001",
+)
+# -O0: that wheel has no spirv-opt, and drivers optimise anyway; 39001: two views of one buffer
+# share its binding.
 
 
 class NoCompiler(VkbenchError):
@@ -53,6 +64,9 @@ class Compiler:
     path: Path
     version: str
 
+    def __str__(self) -> str:
+        return f"slangc {self.version} at {self.path}"
+
     def compile(self, unit: Unit, tree: Path) -> bytes:
         """SPIR-V of a unit; CompileError carries the compiler's own message with file and line."""
         source = tree / f"{unit.module}.slang"
@@ -62,13 +76,15 @@ class Compiler:
             command = [str(source), *FLAGS, "-entry", unit.entry, *specialised, "-o", str(out)]
             done = _run(self.path, *command)
             if done.returncode or not out.exists():
-                said = done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
+                said = (
+                    done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
+                )
                 raise CompileError(f"{unit.key} does not compile:\n{said}")
             return spirv.portable(out.read_bytes())
 
 
 def find(chosen: Settings | None = None) -> Compiler:
-    """The compiler to use: VKBENCH_SLANGC, one on the PATH, an installed slangtorch's, else fetched by pip."""
+    """The compiler to use: VKBENCH_SLANGC, one on the PATH, slangtorch's, else fetched by pip."""
     chosen = chosen or settings()
     if chosen.slangc:
         return _compiler(Path(chosen.slangc), "VKBENCH_SLANGC")
@@ -82,10 +98,14 @@ def _compiler(path: Path, how: str) -> Compiler:
     try:
         done = _run(path, "-v")
     except OSError as error:
-        raise NoCompiler(f"{how}: {path} cannot be run: {error.strerror}; set VKBENCH_SLANGC to a slangc") from error
+        raise NoCompiler(
+            f"{how}: {path} cannot be run: {error.strerror}; set VKBENCH_SLANGC to a slangc"
+        ) from error
     version = (done.stdout + done.stderr).strip()
     if done.returncode or not version:
-        raise NoCompiler(f"{how}: {path} -v fails: {version or done.returncode}; set VKBENCH_SLANGC to a slangc")
+        raise NoCompiler(
+            f"{how}: {path} -v fails: {version or done.returncode}; set VKBENCH_SLANGC to a slangc"
+        )
     return Compiler(path=path, version=version.splitlines()[0])
 
 
@@ -99,7 +119,7 @@ def _on_path() -> Path | None:
 
 
 def _installed() -> Path | None:
-    """The binary in slangtorch's folder; the package itself would import torch, so it is only located."""
+    """The binary in slangtorch's folder; located only, for the package would import torch."""
     spec = importlib.util.find_spec("slangtorch")
     if not spec or not spec.origin:
         return None
@@ -118,8 +138,19 @@ def _fetched(cache: Path) -> Path:
 
 def _fetch(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        done = subprocess.run([*pip, "--dest", scratch, WHEEL], capture_output=True, text=True, check=False)
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ]
+        done = subprocess.run(
+            [*pip, "--dest", scratch, WHEEL], capture_output=True, text=True, check=False
+        )
         wheel = next(Path(scratch).glob("slangtorch-*.whl"), None)
         if done.returncode or not wheel:
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]

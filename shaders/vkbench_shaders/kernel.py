@@ -1,9 +1,11 @@
 """The records that a kernel is declared with, and a case resolved against them.
 
-A kernel is one `Kernel(...)` in `kernels/<family>.py` and its shader; everything else reads these records.
+A kernel is one `Kernel(...)` in `kernels/<family>.py` and its shader; everything else reads these
+records.
 
-Arrays are numpy arrays of a format's storage type: float32, float16, uint16 for bf16, and for quantised formats
-uint8 whose last axis holds whole blocks (bytes a row). A `Layout` counts in items of that array.
+Arrays are numpy arrays of a format's storage type: float32, float16, uint16 for bf16, and for
+quantised formats uint8 whose last axis holds whole blocks (bytes a row). A `Layout` counts in items
+of that array.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from vkbench_shaders.formats import Format, format_named
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,15 @@ class Param:
     choices: tuple[Value, ...] = ()  # empty: any value of the default's type
     description: str = ""
 
+    def chosen(self, value: Value, what: str) -> Value:
+        """A value as declared, whatever its case; UsageError for one that may not be."""
+        if self.choices:
+            by_text = {str(choice): choice for choice in self.choices}
+            return by_text[names.pick(str(value), by_text, what)]
+        if not isinstance(value, type(self.default)):
+            raise UsageError(f"the {what} is a {type(self.default).__name__}; got {value!r}")
+        return value
+
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
@@ -80,6 +92,9 @@ class Launch:
     constants: Mapping[int, int] = field(default_factory=dict)  # specialisation constant -> value
 
 
+Refuses = Callable[["Problem", DeviceFacts], str | None]  # why a device cannot run it, or None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """One code path of a kernel."""
@@ -87,12 +102,15 @@ class Variant:
     name: str  # portable, subgroup, ...
     module: str  # Slang file without its ending, in the shader tree
     entry: str  # entry point in it
-    arguments: Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
+    arguments: Callable[
+        [Mapping[str, str]], tuple[str, ...]
+    ]  # binding formats -> generic arguments
     launch: Callable[[Problem, DeviceFacts], Launch]
     path: str  # arithmetic path, whose limits judge it: a key of tolerance.LIMITS
     requires: tuple[str, ...] = ()  # device features
-    refuses: Callable[[Problem, DeviceFacts], str | None] = lambda problem, device: too_large(problem, device)
-    # why this device cannot run it, or None
+    refuses: Refuses = lambda problem, device: too_large(
+        problem, device
+    )  # why this device cannot run it, or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +123,11 @@ class Kernel:
     bindings: tuple[Binding, ...]
     variants: tuple[Variant, ...]  # best first; the last runs on every device
     inputs: Callable[[Problem], dict[str, Array]]  # shaped arrays, from the case alone
-    reference: Callable[[Problem, Arrays, Array | None], dict[str, Array]]  # outputs; only some `rows` if given
+    reference: Callable[
+        [Problem, Arrays, Array | None], dict[str, Array]
+    ]  # outputs; only some `rows` if given
     flops: Callable[[Problem], int]
-    infer: Callable[[Mapping[str, tuple[int, ...]], Mapping[str, str]], dict[str, int]]  # array shapes, formats -> sizes
+    infer: Callable[[Shapes, Mapping[str, str]], dict[str, int]]  # array shapes, formats -> sizes
     cases: tuple[Case, ...]  # checked; made with `case_of` after the kernel is known, see families
     timed: tuple[Case, ...]  # timed (and checked)
     rows: str = ""  # the dimension a sampled check picks from; "": always whole
@@ -130,17 +150,26 @@ class Kernel:
         """Every combination of formats that the bindings may have."""
         free = [binding for binding in self.bindings if not binding.same_as]
         for chosen in product(*(binding.types for binding in free)):
-            yield self._types({binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)})
+            yield self._types(
+                {binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)}
+            )
 
-    def case(self, types: Mapping[str, str], shape: Mapping[str, int], params: Mapping[str, Value] | None = None) -> Case:
-        """A canonical case: defaults left out, names spelled as declared; UsageError for what does not exist."""
+    def case(
+        self,
+        types: Mapping[str, str],
+        shape: Mapping[str, int],
+        params: Mapping[str, Value] | None = None,
+    ) -> Case:
+        """A canonical case: defaults left out, names as declared; UsageError for what is not."""
         full = self._types(types)
         first, *rest = self.bindings
         return Case(
             kernel=self.name,
             format=full[first.name],
             shape=self._shape(shape, full),
-            types={b.name: full[b.name] for b in rest if not b.same_as and full[b.name] != b.types[0]},
+            types={
+                b.name: full[b.name] for b in rest if not b.same_as and full[b.name] != b.types[0]
+            },
             params=self._params(params or {}),
         )
 
@@ -148,40 +177,39 @@ class Kernel:
         asked = {self.binding(name).name: fmt for name, fmt in asked.items()}
         full: dict[str, str] = {}
         for binding in self.bindings:
-            if binding.same_as:
-                default, choices = full[binding.same_as], (full[binding.same_as],)
-            else:
-                default, choices = binding.types[0], binding.types
+            choices = (full[binding.same_as],) if binding.same_as else binding.types
             what = f"format of {self.name}'s {binding.name}"
-            full[binding.name] = names.pick(asked.get(binding.name, default), choices, what)
+            full[binding.name] = names.pick(asked.get(binding.name, choices[0]), choices, what)
         return full
 
     def _shape(self, shape: Mapping[str, int], types: Mapping[str, str]) -> dict[str, int]:
         if set(shape) != set(self.dims) or any(size < 1 for size in shape.values()):
             given = ",".join(f"{dim}={size}" for dim, size in shape.items())
             wanted = ",".join(f"{dim}=.." for dim in self.dims)
-            raise UsageError(f"{self.name} has the shape {wanted} with sizes of at least 1; got {given or 'none'}")
+            raise UsageError(
+                f"{self.name} has the shape {wanted}, sizes of at least 1; got {given or 'none'}"
+            )
         for binding in self.bindings:
             fmt, inner = format_named(types[binding.name]), binding.dims[-1]
             if shape[inner] % fmt.elements:
-                raise UsageError(f"{fmt.name} comes in blocks of {fmt.elements}: {inner}={shape[inner]} is no multiple")
+                raise UsageError(
+                    f"{inner}={shape[inner]} is no multiple of {fmt.name}'s {fmt.elements}"
+                )
         return {dim: shape[dim] for dim in self.dims}
 
     def _params(self, params: Mapping[str, Value]) -> dict[str, Value]:
         changed: dict[str, Value] = {}
         for asked, value in params.items():
             name = names.pick(asked, list(self.params), f"parameter of {self.name}")
-            param = self.params[name]
-            if param.choices and value not in param.choices:
-                raise UsageError(f"{self.name}'s {name} is one of {', '.join(map(str, param.choices))}; got {value}")
-            if value != param.default:
-                changed[name] = value
+            chosen = self.params[name].chosen(value, f"value of {self.name}'s {name}")
+            if chosen != self.params[name].default:
+                changed[name] = chosen
         return changed
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A case with its kernel and every default filled in: what launches, inputs and references read."""
+    """A case with its kernel and defaults filled in: what launches, inputs, references read."""
 
     kernel: Kernel
     case: Case
@@ -199,7 +227,10 @@ class Problem:
     @cached_property
     def params(self) -> dict[str, Value]:
         """Value of every parameter."""
-        return {name: self.case.params.get(name, param.default) for name, param in self.kernel.params.items()}
+        return {
+            name: self.case.params.get(name, param.default)
+            for name, param in self.kernel.params.items()
+        }
 
     @property
     def shape(self) -> Mapping[str, int]:
@@ -220,7 +251,7 @@ class Problem:
         return self.layout(binding).shape
 
     def full_shape(self, binding: str) -> tuple[int, ...]:
-        """Shape that a binding's dimensions give: logical sizes, the last one in bytes for quantised formats."""
+        """Shape that a binding's dimensions give; the last one in bytes for quantised formats."""
         sizes = [self.shape[dim] for dim in self.kernel.binding(binding).dims]
         return (*sizes[:-1], self.format(binding).items(sizes[-1]))
 
@@ -240,7 +271,9 @@ class Problem:
 
     def seed(self, binding: str) -> int:
         """128 bits for a counter-based generator, from the case and the binding alone."""
-        return int.from_bytes(hashlib.sha256(f"{self.case.name}#{binding}".encode()).digest()[:16], "little")
+        return int.from_bytes(
+            hashlib.sha256(f"{self.case.name}#{binding}".encode()).digest()[:16], "little"
+        )
 
 
 def each_once(problem: Problem) -> int:
@@ -263,19 +296,19 @@ MOST_GROUPS = 65535  # along one axis: every device takes as many
 
 
 def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
-    """Workgroups spread over x and y, as even as it goes: up to x - 1 of them have nothing to do."""
+    """Workgroups spread over x and y, evenly: up to y - 1 of them have nothing to do."""
     rows = -(-groups // MOST_GROUPS)
     return (-(-groups // rows), rows, depth)
 
 
-def matrix_shape(
-    binding: str, shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]
-) -> tuple[int, int]:
-    """Rows and logical columns of a matrix's array; UsageError when it is none or its blocks are not whole."""
+def matrix_shape(binding: str, shapes: Shapes, types: Mapping[str, str]) -> tuple[int, int]:
+    """Rows and logical columns of a matrix's array; UsageError unless its blocks are whole."""
     shape, fmt = shapes[binding], format_named(types[binding])
     if len(shape) != 2:
         raise UsageError(f"{binding} is a matrix: its array has 2 dimensions, not {len(shape)}")
     blocks, rest = divmod(shape[1] * fmt.dtype.itemsize, fmt.bytes)
     if rest:
-        raise UsageError(f"{binding} has rows of {shape[1]} bytes; {fmt.name} comes in blocks of {fmt.bytes}")
+        raise UsageError(
+            f"{binding} has rows of {shape[1]} bytes; {fmt.name} comes in blocks of {fmt.bytes}"
+        )
     return shape[0], blocks * fmt.elements

@@ -29,7 +29,8 @@ def quantise(name: str, values: Array) -> Array:
 def dequantise(name: str, stored: Array) -> NDArray[np.float64]:
     """What a storage array stands for, in float64.
 
-    gguf decodes in float32; every value of q4_0 and q8_0 is a half times a small integer, so that is exact.
+    gguf decodes in float32; every value of q4_0 and q8_0 is a half times a small integer, so that
+    is exact.
     """
     fmt = format_named(name)
     if fmt.name in _PLAIN:

@@ -1,8 +1,8 @@
-"""SPIR-V as words: what a module needs, and the two changes that make Slang's output acceptable everywhere.
+"""SPIR-V as words: what a module needs, and two changes that make Slang's output run everywhere.
 
-Slang names itself as source language, which older validators refuse; and it gives a specialised workgroup size as
-LocalSizeId, which Vulkan 1.2 has not (1.3 asks for maintenance4). The older form, a constant decorated as
-WorkgroupSize, means the same in every version.
+Slang names itself as source language, which older validators refuse; and it gives a specialised
+workgroup size as LocalSizeId, which Vulkan 1.2 has not (1.3 asks for maintenance4). The older form,
+a constant decorated as WorkgroupSize, means the same in every version.
 """
 
 from __future__ import annotations
@@ -15,16 +15,34 @@ from vkbench.errors import VkbenchError
 
 MAGIC = 0x07230203
 _CAPABILITIES = {
-    0: "Matrix", 1: "Shader", 4: "Addresses", 9: "Float16", 10: "Float64", 11: "Int64", 22: "Int16", 39: "Int8",
-    61: "GroupNonUniform", 62: "GroupNonUniformVote", 63: "GroupNonUniformArithmetic", 64: "GroupNonUniformBallot",
-    65: "GroupNonUniformShuffle", 4433: "StorageBuffer16BitAccess", 4448: "StorageBuffer8BitAccess",
-    5345: "VulkanMemoryModel", 5347: "PhysicalStorageBufferAddresses", 6016: "DotProductInputAll",
-    6018: "DotProductInput4x8BitPacked", 6019: "DotProduct", 6022: "CooperativeMatrixKHR",
-}  # fmt: skip
-_SOURCE, _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_STRUCT, _TYPE_POINTER = 3, 21, 22, 23, 30, 32
-_CAPABILITY, _CONSTANT, _SPEC_CONSTANT, _SPEC_COMPOSITE, _FUNCTION, _VARIABLE = 17, 43, 50, 51, 54, 59
-_EXECUTION_MODE, _DECORATE, _MEMBER_DECORATE, _EXECUTION_MODE_ID = 16, 71, 72, 331
-_LOCAL_SIZE, _LOCAL_SIZE_ID, _BUILT_IN, _WORKGROUP_SIZE, _OFFSET, _PUSH_CONSTANT = 17, 38, 11, 25, 35, 9
+    1: "Shader",
+    9: "Float16",
+    10: "Float64",
+    11: "Int64",
+    22: "Int16",
+    39: "Int8",
+    61: "GroupNonUniform",
+    62: "GroupNonUniformVote",
+    63: "GroupNonUniformArithmetic",
+    64: "GroupNonUniformBallot",
+    65: "GroupNonUniformShuffle",
+    4433: "StorageBuffer16BitAccess",
+    4448: "StorageBuffer8BitAccess",
+    5345: "VulkanMemoryModel",
+    5347: "PhysicalStorageBufferAddresses",
+    6018: "DotProductInput4x8BitPacked",
+    6019: "DotProduct",
+    6022: "CooperativeMatrixKHR",
+}  # others go by their number
+# opcodes
+_SOURCE, _EXECUTION_MODE, _CAPABILITY, _FUNCTION, _VARIABLE = 3, 16, 17, 54, 59
+_TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 30, 32
+_CONSTANT, _SPEC_CONSTANT, _SPEC_COMPOSITE = 43, 50, 51
+_DECORATE, _MEMBER_DECORATE, _EXECUTION_MODE_ID = 71, 72, 331
+# execution modes, decorations, a storage class
+_LOCAL_SIZE, _LOCAL_SIZE_ID = 17, 38
+_BUILT_IN, _WORKGROUP_SIZE, _OFFSET = 11, 25, 35
+_PUSH_CONSTANT = 9
 
 Instruction = tuple[int, tuple[int, ...]]  # opcode, operands
 
@@ -43,17 +61,19 @@ class Needs:
 
 
 def portable(code: bytes) -> bytes:
-    """The module without its source language, its workgroup size in the form that every Vulkan version takes."""
+    """The module without source language, its workgroup size as every Vulkan version takes it."""
     header, instructions = _read(code)
     kept = [item for item in instructions if item[0] != _SOURCE]
-    sized = next((ops for op, ops in kept if op == _EXECUTION_MODE_ID and ops[1] == _LOCAL_SIZE_ID), None)
+    sized = next(
+        (ops for op, ops in kept if op == _EXECUTION_MODE_ID and ops[1] == _LOCAL_SIZE_ID), None
+    )
     if sized:
         header, kept = _with_workgroup_size(header, kept, sized[2:])
     return _write(header, kept)
 
 
 def needs(code: bytes) -> Needs:
-    """Capabilities, default workgroup size and push constant bytes of a module that `portable` has made."""
+    """Capabilities, default workgroup size and push bytes of a module that `portable` made."""
     _, instructions = _read(code)
     found = {ops[0] for op, ops in instructions if op == _CAPABILITY}
     return Needs(
@@ -93,7 +113,8 @@ def _with_workgroup_size(
     uint = next(ops[0] for op, ops in instructions if op == _TYPE_INT and ops[1:] == (32, 0))
     uint3 = next(ops[0] for op, ops in instructions if op == _TYPE_VECTOR and ops[1:] == (uint, 3))
     fresh = header[3]
-    parts, constants = [], []
+    parts: list[int] = []
+    constants: list[Instruction] = []
     for size in sizes:
         op, ops = _definition(instructions, size)
         if op == _CONSTANT and ops[0] != uint:  # Slang writes plain sizes as signed
@@ -116,7 +137,9 @@ def _definition(instructions: Iterable[Instruction], number: int) -> Instruction
 
 def _local_size(instructions: list[Instruction]) -> tuple[int, int, int] | None:
     sized = (_BUILT_IN, _WORKGROUP_SIZE)
-    marked = next((ops[0] for op, ops in instructions if op == _DECORATE and ops[1:] == sized), None)
+    marked = next(
+        (ops[0] for op, ops in instructions if op == _DECORATE and ops[1:] == sized), None
+    )
     for op, ops in instructions:
         if op == _SPEC_COMPOSITE and ops[1] == marked:
             x, y, z = (_definition(instructions, part)[1][2] for part in ops[2:])
@@ -128,7 +151,9 @@ def _local_size(instructions: list[Instruction]) -> tuple[int, int, int] | None:
 
 def _push_bytes(instructions: list[Instruction]) -> int:
     defined = {ops[0]: (op, ops) for op, ops in instructions if _TYPE_INT <= op <= _TYPE_POINTER}
-    pointer = next((ops[0] for op, ops in instructions if op == _VARIABLE and ops[2] == _PUSH_CONSTANT), None)
+    pointer = next(
+        (ops[0] for op, ops in instructions if op == _VARIABLE and ops[2] == _PUSH_CONSTANT), None
+    )
     if pointer is None:
         return 0
     block = defined[pointer][1][2]

@@ -1,7 +1,8 @@
 """How far a result may be from its float64 reference, by the arithmetic path that made it.
 
-NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference. Margins are stated
-over the worst case measured on lavapipe, SwiftShader and NVIDIA, all cases of the catalogue.
+NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference.
+Margins are stated over the worst case measured on lavapipe, SwiftShader and NVIDIA, all cases of
+the catalogue.
 """
 
 from __future__ import annotations

@@ -12,7 +12,19 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import data
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Layout, Param, Problem, Variant, grid
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Shapes,
+    Variant,
+    grid,
+)
 
 DIMS = ("b", "c", "h", "w")
 THREADS = 128
@@ -45,7 +57,9 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def _strided(shape: tuple[int, ...], gap: int, offset: int) -> Layout:
     padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
-    return Layout(shape=shape, strides=padded.strides, offset=offset, storage=offset + padded.storage)
+    return Layout(
+        shape=shape, strides=padded.strides, offset=offset, storage=offset + padded.storage
+    )
 
 
 def _permuted(shape: tuple[int, ...], order: str) -> Layout:
@@ -74,39 +88,59 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     return {"y": inputs["a"].astype(np.float64) + inputs["b"].astype(np.float64)}
 
 
-def infer(shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]) -> dict[str, int]:
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     """a has the sum's shape; b's must fit the parameter broadcast."""
     if len(shapes["a"]) != 4:
         raise UsageError(f"a has four dimensions (b, c, h, w), got {len(shapes['a'])}")
     return dict(zip(DIMS, shapes["a"], strict=True))
 
 
-_SHAPES = ("b1_c1_h1_w1", "b1_c1_h1_w5", "b2_c3_h5_w7", "b1_c4_h32_w64", "b3_c1_h17_w129", "b2_c5_h31_w61")
+_SHAPES = (
+    "b1_c1_h1_w1",
+    "b1_c1_h1_w5",
+    "b2_c3_h5_w7",
+    "b1_c4_h32_w64",
+    "b3_c1_h17_w129",
+    "b2_c5_h31_w61",
+)
 
 ADD = Kernel(
     name="add",
-    description="Adds two arrays element by element, the second one repeated to the first one's shape: y = a + b.",
+    description="Adds two arrays, the second one repeated to the shape of the first: y = a + b.",
     dims=DIMS,
     bindings=(
         Binding(name="a", access="in", types=("f32",), dims=DIMS, description="first summand"),
-        Binding(name="b", access="in", types=("f32",), dims=DIMS, description="second one, size 1 where repeated"),
+        Binding(
+            name="b",
+            access="in",
+            types=("f32",),
+            dims=DIMS,
+            description="second one, size 1 where repeated",
+        ),
         Binding(name="y", access="out", types=("f32",), dims=DIMS, description="sum"),
     ),
     params={
         "broadcast": Param(
             default="none",
             choices=tuple(BROADCAST),
-            description="what b is: all of a's shape, one number, one row of w, a number a channel, or one batch item",
+            description="what b is: like a, a number, a row, a number a channel, one of the batch",
         ),
         "layout": Param(
             default="contiguous",
             choices=("contiguous", "strided", "permuted"),
-            description="how the arrays lie in memory: without gaps, rows with gaps, or dimensions exchanged",
+            description="how arrays lie: without gaps, rows with gaps, dimensions exchanged",
         ),
     },
     layout=layout,
     variants=(
-        Variant(name="portable", module="add", entry="add", arguments=lambda types: (), launch=launch, path="f32"),
+        Variant(
+            name="portable",
+            module="add",
+            entry="add",
+            arguments=lambda types: (),
+            launch=launch,
+            path="f32",
+        ),
     ),
     inputs=lambda problem: {name: data.plain(problem, name) for name in "ab"},
     reference=reference,
@@ -114,8 +148,15 @@ ADD = Kernel(
     infer=infer,
     cases=(
         *(parse(f"add/f32/{shape}") for shape in _SHAPES),
-        *(parse(f"add/f32/b2_c3_h5_w7/broadcast={how}") for how in ("batch", "channel", "row", "scalar")),
-        *(parse(f"add/f32/{shape}/layout={how}") for shape in _SHAPES for how in ("permuted", "strided")),
+        *(
+            parse(f"add/f32/b2_c3_h5_w7/broadcast={how}")
+            for how in ("batch", "channel", "row", "scalar")
+        ),
+        *(
+            parse(f"add/f32/{shape}/layout={how}")
+            for shape in _SHAPES
+            for how in ("permuted", "strided")
+        ),
         *(
             parse(f"add/f32/b3_c5_h7_w33/broadcast={broadcast},layout={how}")
             for broadcast in ("batch", "channel", "row", "scalar")

@@ -10,7 +10,17 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import data
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Problem, Variant, grid
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Problem,
+    Shapes,
+    Variant,
+    grid,
+)
 
 THREADS = 128  # of which each copies 64 bytes; every device has as many
 WORKGROUP_BYTES = THREADS * 64
@@ -19,14 +29,18 @@ WORKGROUP_BYTES = THREADS * 64
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     size = problem.shape["n"] * problem.item_bytes("x")
     groups = grid(-(-size // WORKGROUP_BYTES))
-    return Launch(groups=groups, push=struct.pack("<3I", size // 4, size % 4 // 2, groups[0]), constants={0: THREADS})
+    return Launch(
+        groups=groups,
+        push=struct.pack("<3I", size // 4, size % 4 // 2, groups[0]),
+        constants={0: THREADS},
+    )
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     return {"y": inputs["x"].astype("f8")}
 
 
-def infer(shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]) -> dict[str, int]:
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     if len(shapes["x"]) != 1:
         raise UsageError(f"copy takes x with one dimension, got {len(shapes['x'])}")
     return {"n": prod(shapes["x"])}
@@ -37,11 +51,27 @@ COPY = Kernel(
     description="Copies a buffer: y = x, bit for bit.",
     dims=("n",),
     bindings=(
-        Binding(name="x", access="in", types=("f32", "f16"), dims=("n",), description="what is copied"),
-        Binding(name="y", access="out", types=("f32", "f16"), dims=("n",), same_as="x", description="the copy"),
+        Binding(
+            name="x", access="in", types=("f32", "f16"), dims=("n",), description="what is copied"
+        ),
+        Binding(
+            name="y",
+            access="out",
+            types=("f32", "f16"),
+            dims=("n",),
+            same_as="x",
+            description="the copy",
+        ),
     ),
     variants=(
-        Variant(name="portable", module="copy", entry="copy", arguments=lambda types: (), launch=launch, path="exact"),
+        Variant(
+            name="portable",
+            module="copy",
+            entry="copy",
+            arguments=lambda types: (),
+            launch=launch,
+            path="exact",
+        ),
     ),
     inputs=lambda problem: {"x": data.plain(problem, "x")},
     reference=reference,

@@ -10,7 +10,18 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import data, quants
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Problem, Variant, grid, matrix_shape
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Problem,
+    Shapes,
+    Variant,
+    grid,
+    matrix_shape,
+)
 
 THREADS = 128
 PIECE = 16  # weights a thread
@@ -29,7 +40,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     return {"y": exact.astype(problem.format("y").dtype).astype(np.float64)}
 
 
-def infer(shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]) -> dict[str, int]:
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     m, k = matrix_shape("weights", shapes, types)
     return {"m": m, "k": k}
 
@@ -39,8 +50,20 @@ DEQUANTIZE = Kernel(
     description="Decodes quantised weights: y = weights as plain numbers.",
     dims=("m", "k"),
     bindings=(
-        Binding(name="weights", access="in", types=("q4_0", "q8_0"), dims=("m", "k"), description="rows of blocks"),
-        Binding(name="y", access="out", types=("f32", "f16"), dims=("m", "k"), description="the same, decoded"),
+        Binding(
+            name="weights",
+            access="in",
+            types=("q4_0", "q8_0"),
+            dims=("m", "k"),
+            description="rows of blocks",
+        ),
+        Binding(
+            name="y",
+            access="out",
+            types=("f32", "f16"),
+            dims=("m", "k"),
+            description="the same, decoded",
+        ),
     ),
     variants=(
         Variant(
@@ -61,9 +84,21 @@ DEQUANTIZE = Kernel(
         parse(f"dequantize/{fmt}{y}/m{m}_k{k}")
         for fmt in ("q4_0", "q8_0")
         for y in ("", ":y=f16")
-        for m, k in ((1, 32), (3, 32), (1, 64), (7, 96), (127, 32), (13, 1056), (64, 4096), (129, 256), (1021, 352))
+        for m, k in (
+            (1, 32),
+            (3, 32),
+            (1, 64),
+            (7, 96),
+            (127, 32),
+            (13, 1056),
+            (64, 4096),
+            (129, 256),
+            (1021, 352),
+        )
     ),
     timed=tuple(
-        parse(f"dequantize/{fmt}{y}/m4096_k4096") for fmt in ("q4_0", "q8_0") for y in ("", ":y=f16")
+        parse(f"dequantize/{fmt}{y}/m4096_k4096")
+        for fmt in ("q4_0", "q8_0")
+        for y in ("", ":y=f16")
     ),
 )

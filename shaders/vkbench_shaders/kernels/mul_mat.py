@@ -17,7 +17,9 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, k = (problem.shape[dim] for dim in "mnk")
     tiles_m, tiles_n = -(-m // TILE_M), -(-n // TILE_N)
     groups = grid(tiles_m * tiles_n)
-    return Launch(groups=groups, push=struct.pack("<6I", m, n, k, tiles_m, tiles_m * tiles_n, groups[0]))
+    return Launch(
+        groups=groups, push=struct.pack("<6I", m, n, k, tiles_m, tiles_m * tiles_n, groups[0])
+    )
 
 
 _SHAPES = (
@@ -31,9 +33,23 @@ MUL_MAT = Kernel(
     description="Multiplies a matrix of weights with many vectors, tile by tile: y = x weights^T.",
     dims=("m", "n", "k"),
     bindings=(
-        Binding(name="weights", access="in", types=("f32",), dims=("m", "k"), description="matrix, row by row"),
-        Binding(name="x", access="in", types=("f32",), dims=("n", "k"), description="vectors, one a row"),
-        Binding(name="y", access="out", types=("f32",), dims=("n", "m"), description="products, one vector a row"),
+        Binding(
+            name="weights",
+            access="in",
+            types=("f32",),
+            dims=("m", "k"),
+            description="matrix, row by row",
+        ),
+        Binding(
+            name="x", access="in", types=("f32",), dims=("n", "k"), description="vectors, one a row"
+        ),
+        Binding(
+            name="y",
+            access="out",
+            types=("f32",),
+            dims=("n", "m"),
+            description="products, one vector a row",
+        ),
     ),
     variants=(
         Variant(
@@ -45,7 +61,10 @@ MUL_MAT = Kernel(
             path="f32",
         ),
     ),
-    inputs=lambda problem: {"weights": data.weights(problem, "weights"), "x": data.activations(problem, "x")},
+    inputs=lambda problem: {
+        "weights": data.weights(problem, "weights"),
+        "x": data.activations(problem, "x"),
+    },
     reference=reference,
     flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
     infer=infer,

@@ -11,7 +11,21 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import data, quants
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Problem, Variant, grid, matrix_shape
+from vkbench_shaders.kernel import (
+    MOST_GROUPS,
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Problem,
+    Refuses,
+    Shapes,
+    Variant,
+    grid,
+    matrix_shape,
+    too_large,
+)
 
 FORMATS = ("q4_0", "q8_0", "f16", "f32")
 ROWS = 4  # rows of y a workgroup
@@ -37,21 +51,36 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     )
 
 
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    if problem.shape["n"] > MOST_COLUMNS * MOST_GROUPS:
+        return f"n is {problem.shape['n']}, one launch makes {MOST_COLUMNS * MOST_GROUPS} at most"
+    return too_large(problem, device)
+
+
+def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
+    subgroups = threads(problem) // max(1, device.subgroup_size)
+    if subgroups > MOST_SUBGROUPS:
+        return f"a workgroup has {subgroups} subgroups, the kernel has room for {MOST_SUBGROUPS}"
+    return refuses(problem, device)
+
+
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     weights = inputs["weights"] if rows is None else inputs["weights"][rows]
     exact = quants.dequantise(problem.types["weights"], weights)
     return {"y": inputs["x"].astype(np.float64) @ exact.T}
 
 
-def infer(shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]) -> dict[str, int]:
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     m, k = matrix_shape("weights", shapes, types)
     n, width = matrix_shape("x", shapes, types)
     if width != k:
-        raise UsageError(f"weights have rows of {k} numbers, x has rows of {width}: they must be equal")
+        raise UsageError(
+            f"weights have rows of {k} numbers, x has rows of {width}: they must be equal"
+        )
     return {"m": m, "n": n, "k": k}
 
 
-def _variant(name: str, total: str, requires: tuple[str, ...]) -> Variant:
+def _variant(name: str, total: str, requires: tuple[str, ...], refuses: Refuses) -> Variant:
     return Variant(
         name=name,
         module="mul_mat_vec",
@@ -60,6 +89,7 @@ def _variant(name: str, total: str, requires: tuple[str, ...]) -> Variant:
         launch=launch,
         path="f32",
         requires=requires,
+        refuses=refuses,
     )
 
 
@@ -67,7 +97,14 @@ _SHAPES = (
     (1, 1, 32), (5, 1, 32), (3, 2, 64), (127, 1, 256), (129, 3, 256), (64, 8, 96), (61, 5, 1056),
     (256, 1, 4096), (67, 7, 4096), (31, 9, 544), (17, 4, 14336),
 )  # fmt: skip
-_RAGGED = ((1, 1, 1), (2, 1, 7), (5, 2, 33), (37, 3, 127), (64, 1, 257), (19, 8, 1021))  # plain formats only
+_RAGGED = (
+    (1, 1, 1),
+    (2, 1, 7),
+    (5, 2, 33),
+    (37, 3, 127),
+    (64, 1, 257),
+    (19, 8, 1021),
+)  # plain formats only
 _TIMED = ((4096, 1, 4096), (4096, 1, 14336), (4096, 8, 4096))
 
 MUL_MAT_VEC = Kernel(
@@ -75,15 +112,32 @@ MUL_MAT_VEC = Kernel(
     description="Multiplies a matrix of weights with a few vectors: y = x weights^T.",
     dims=("m", "n", "k"),
     bindings=(
-        Binding(name="weights", access="in", types=FORMATS, dims=("m", "k"), description="matrix, row by row"),
-        Binding(name="x", access="in", types=("f32",), dims=("n", "k"), description="vectors, one a row"),
-        Binding(name="y", access="out", types=("f32",), dims=("n", "m"), description="products, one vector a row"),
+        Binding(
+            name="weights",
+            access="in",
+            types=FORMATS,
+            dims=("m", "k"),
+            description="matrix, row by row",
+        ),
+        Binding(
+            name="x", access="in", types=("f32",), dims=("n", "k"), description="vectors, one a row"
+        ),
+        Binding(
+            name="y",
+            access="out",
+            types=("f32",),
+            dims=("n", "m"),
+            description="products, one vector a row",
+        ),
     ),
     variants=(
-        _variant("subgroup", "subgroup_sum", ("subgroup_arithmetic",)),
-        _variant("portable", "tree_sum", ()),
+        _variant("subgroup", "subgroup_sum", ("subgroup_arithmetic",), refuses_subgroups),
+        _variant("portable", "tree_sum", (), refuses),
     ),
-    inputs=lambda problem: {"weights": data.weights(problem, "weights"), "x": data.activations(problem, "x")},
+    inputs=lambda problem: {
+        "weights": data.weights(problem, "weights"),
+        "x": data.activations(problem, "x"),
+    },
     reference=reference,
     flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
     infer=infer,
@@ -93,5 +147,7 @@ MUL_MAT_VEC = Kernel(
         for fmt in FORMATS
         for m, n, k in _SHAPES + (_RAGGED if fmt in ("f16", "f32") else ())
     ),
-    timed=tuple(parse(f"mul_mat_vec/{fmt}/m{m}_n{n}_k{k}") for fmt in FORMATS for m, n, k in _TIMED),
+    timed=tuple(
+        parse(f"mul_mat_vec/{fmt}/m{m}_n{n}_k{k}") for fmt in FORMATS for m, n, k in _TIMED
+    ),
 )
