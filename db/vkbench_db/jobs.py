@@ -1,8 +1,9 @@
 """The ways of a job until its result comes: picked, running, lost and found.
 
-    queued ──pick──► dispatched ──mark_running──► running ──record──► passed | wrong | skipped | failed
-      ▲                  │                          │
-      └── return_lost, or a result that does not settle (record) ──► failed when that was too often
+    queued ──pick──► dispatched ──mark_running──► running ──record──► passed | wrong | skipped
+      ▲                   │                          │
+      └───────────────────┴──────────────────────────┴── return_lost, or record of a result that
+                                                     does not settle; too often: ──► failed
     cancel: any of these three ──► cancelled
 
 Every dispatch gives the job a new token; an answer to an older one cannot move it back or fail it.
@@ -11,18 +12,28 @@ Every dispatch gives the job a new token; an answer to an older one cannot move 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, groupby, islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
 
 from vkbench.job import MAX_DISPATCHES, Job, Mode, Outcome, State
 from vkbench_db import models
 from vkbench_db.rows import lock_jobs
 
 IN_FLIGHT = (State.DISPATCHED, State.RUNNING)
+
+
+class Waiting(NamedTuple):
+    """A queued job's part in the pick."""
+
+    id: int
+    run_id: int
+    estimate_seconds: float
+    case: str
+    mode: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +80,11 @@ def pick(
     *,
     seconds: float = math.inf,
     run: int | None = None,
+    learned: Mapping[tuple[str, str], float] | None = None,
 ) -> list[Picked]:
     """Mark a device's next jobs as dispatched, until `limit` jobs or `seconds` of estimated work.
 
+    What was `learned` of a (case, mode) takes the place of its job's first estimate.
     Higher priority first; runs of one priority take turns, beginning after the run served last.
     Nothing for a device that is unknown or paused. With `run` only that run's jobs.
     """
@@ -82,11 +95,12 @@ def pick(
     ).first()
     if row is None or row.paused or limit < 1:
         return []
-    chosen = list(_until(_in_turn(tx, row.id, row.last_run, limit, run), limit, seconds))
+    waiting = _in_turn(tx, row.id, row.last_run, limit, run)
+    chosen = list(_until(_better_estimated(waiting, learned or {}), limit, seconds))
     if not chosen:
         return []
     ids = [job.id for job in chosen]
-    _mark_dispatched(tx, ids, now)
+    _mark_dispatched(tx, chosen, now)
     tx.execute(
         update(models.Device).where(models.Device.id == row.id).values(last_run=chosen[-1].run_id)
     )
@@ -168,7 +182,7 @@ def return_lost(tx: Connection, lost: Iterable[tuple[int, int]], now: float) -> 
 
 def _in_turn(
     tx: Connection, device: int, last_run: int, limit: int, only: int | None
-) -> Iterator[Row[Any]]:
+) -> Iterator[Waiting]:
     """Queued jobs in the order in which they should go."""
     found = tx.execute(_waiting_runs(device)).all()
     waiting = sorted(
@@ -181,7 +195,7 @@ def _in_turn(
         yield from _round_robin([_queue(tx, device, run, page) for run in runs])
 
 
-def _waiting_runs(device: int) -> Select[tuple[int, int]]:
+def _waiting_runs(device: int) -> Select[int, int]:
     """Runs with queued jobs on a device: hops along the index, whatever the number of jobs."""
     job = models.Job
     queued = (job.device_id == device, job.state == State.QUEUED)
@@ -196,12 +210,13 @@ def _waiting_runs(device: int) -> Select[tuple[int, int]]:
     )
 
 
-def _queue(tx: Connection, device: int, run: int, page: int) -> Iterator[Row[Any]]:
-    job = models.Job
+def _queue(tx: Connection, device: int, run: int, page: int) -> Iterator[Waiting]:
+    job, case = models.Job, models.KernelCase
     after = 0
     while True:
         rows = tx.execute(
-            select(job.id, job.run_id, job.estimate_seconds)
+            select(job.id, job.run_id, job.estimate_seconds, case.name, job.mode)
+            .join(case, case.id == job.case_id)
             .where(
                 job.device_id == device,
                 job.state == State.QUEUED,
@@ -210,15 +225,15 @@ def _queue(tx: Connection, device: int, run: int, page: int) -> Iterator[Row[Any
             )
             .order_by(job.id)
             .limit(page)
-            .with_for_update(skip_locked=True, key_share=True)
+            .with_for_update(of=job, skip_locked=True, key_share=True)
         ).all()
-        yield from rows
+        yield from map(Waiting._make, rows)
         if len(rows) < page:
             return
         after = rows[-1].id
 
 
-def _round_robin(queues: Sequence[Iterator[Row[Any]]]) -> Iterator[Row[Any]]:
+def _round_robin(queues: Sequence[Iterator[Waiting]]) -> Iterator[Waiting]:
     left = len(queues)
     turns = cycle(queues)
     while left:
@@ -230,7 +245,15 @@ def _round_robin(queues: Sequence[Iterator[Row[Any]]]) -> Iterator[Row[Any]]:
             turns = cycle(islice(turns, left))
 
 
-def _until(jobs: Iterator[Row[Any]], limit: int, seconds: float) -> Iterator[Row[Any]]:
+def _better_estimated(
+    jobs: Iterator[Waiting], learned: Mapping[tuple[str, str], float]
+) -> Iterator[Waiting]:
+    for job in jobs:
+        seconds = learned.get((job.case, job.mode), job.estimate_seconds)
+        yield job._replace(estimate_seconds=seconds)
+
+
+def _until(jobs: Iterator[Waiting], limit: int, seconds: float) -> Iterator[Waiting]:
     total = 0.0
     for job in islice(jobs, limit):
         yield job
@@ -239,17 +262,19 @@ def _until(jobs: Iterator[Row[Any]], limit: int, seconds: float) -> Iterator[Row
             return
 
 
-def _mark_dispatched(tx: Connection, ids: Sequence[int], now: float) -> None:
-    job = models.Job
+def _mark_dispatched(tx: Connection, chosen: Sequence[Waiting], now: float) -> None:
+    job = models.Job.__table__
     tx.execute(
-        update(job)
-        .where(job.id.in_(ids))
+        update(job)  # type: ignore[arg-type]
+        .where(job.c.id == bindparam("job"))
         .values(
             state=State.DISPATCHED,
-            token=job.token + 1,
-            dispatches=job.dispatches + 1,
+            token=job.c.token + 1,
+            dispatches=job.c.dispatches + 1,
             dispatched_at=now,
-        )
+            estimate_seconds=bindparam("seconds"),
+        ),
+        [{"job": waiting.id, "seconds": waiting.estimate_seconds} for waiting in chosen],
     )
 
 

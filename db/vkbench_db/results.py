@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, select, update
 
@@ -221,15 +221,23 @@ def _storable(result: Result) -> Result:
             reason=f"malformed result: {complaint}",
             device=result.device,
         )
-    texts = ("reason", "variant", "kernel_sha", "environment", "worker")
-    cleaned = {name: _clean(getattr(result, name)) for name in texts}
-    if result.verdict:
-        words = {name: _clean(getattr(result.verdict, name)) for name in _VERDICT_TEXTS}
-        return replace(result, **cleaned, verdict=replace(result.verdict, **words))
-    return replace(result, **cleaned)
+    return replace(
+        _cleaned(result),
+        verdict=_cleaned(result.verdict) if result.verdict else None,
+        timings=tuple(map(_cleaned, result.timings)),
+    )
 
 
-_VERDICT_TEXTS = ("reason", "path", "first_bad")
+R = TypeVar("R", Result, Verdict, Timing)
+
+
+def _cleaned(record: R) -> R:
+    changes: dict[str, Any] = {
+        name: _clean(value)
+        for name, value in vars(record).items()
+        if type(value) is str and name != "samples"
+    }
+    return replace(record, **changes)
 
 
 def _clean(text: str) -> str:

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vkbench_db import models
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class LockedJob:
+    """What deciding about a job takes."""
+
+    id: int
+    state: str
+    token: int
+    tries: int
+    dispatches: int
+    case_id: int
+
 
 BATCH = 2000  # rows of a statement; well under SQLite's 32,766 parameters with one key a row
 
@@ -33,17 +47,16 @@ def insert_missing(
     tx.execute(dialect.insert(model).on_conflict_do_nothing(), list(rows))
 
 
-def lock_jobs(tx: Connection, ids: Iterable[int]) -> Sequence[Row[Any]]:
-    """The jobs of these ids, theirs until the transaction ends.
+def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
+    """The jobs of these ids, which stay as they are until the transaction ends.
 
     Everybody locks in the order of ids, so no two transactions can wait for each other.
     """
     job = models.Job
-    return tx.execute(
-        select(
-            *(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id),
-        )
+    rows = tx.execute(
+        select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id)
         .where(job.id.in_(sorted(set(ids))))
         .order_by(job.id)
         .with_for_update(key_share=True)
-    ).all()
+    )
+    return [LockedJob(*row) for row in rows]

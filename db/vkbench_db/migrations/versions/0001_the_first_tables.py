@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -11,7 +13,7 @@ branch_labels = None
 depends_on = None
 
 _ONLY = sa.text("finished_at IS NOT NULL")
-_FINISHED = {"sqlite_where": _ONLY, "postgresql_where": _ONLY}
+_FINISHED: dict[str, Any] = {"sqlite_where": _ONLY, "postgresql_where": _ONLY}
 
 # Each finished job once for each metric (once without a metric where nothing was timed).
 _RESULTS = """
