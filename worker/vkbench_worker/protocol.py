@@ -1,8 +1,9 @@
 """What a runner and its supervisor say to each other: one JSON record a line, over the runner's stdin and stdout.
 
-Out, first: `Ready`. In: one `Job` a line, as many as one likes ahead. Out: one `Result` a line, in the same order.
-End of file on stdin ends the runner with exit status 0; a lost device with DEVICE_LOST_STATUS, after its Result.
-Standard error is free text; its last line says why a runner died.
+Out, first: `Ready`. In: one `Job` a line, as many as one likes ahead. Out: one `Result` a line, in
+the same order. End of file on stdin ends the runner with exit status 0; a lost device with
+DEVICE_LOST_STATUS, after its Result. Standard error is free text; its last line says why a runner
+died.
 """
 
 from __future__ import annotations

@@ -1,0 +1,74 @@
+"""One problem set up on a device: its buffers, its pipeline, and a launch that can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Generic
+
+from vkbench_shaders.kernel import Array, Arrays, Launch, Problem
+from vkbench_worker.judge import Images
+from vkbench_worker.measure import Work
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.program import Image, Program
+
+
+class Bench(Generic[P, B]):
+    """Buffers with their inputs uploaded, and the work on them; all of it closes with the stack."""
+
+    def __init__(
+        self, device: Computer[P, B], program: Program, launch: Launch, storages: Arrays, stack: ExitStack
+    ) -> None:
+        self.problem = program.problem
+        self.outputs = [b.name for b in self.problem.kernel.bindings if b.access == "out"]
+        self.work = Work(
+            pipeline=device.pipeline(program),
+            groups=launch.groups,
+            push=launch.push,
+            bytes_moved=self.problem.bytes_moved,
+            flops=self.problem.flops,
+        )
+        self._device = device
+        self._by_name = {b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings}
+        self._recording = device.record(self.work.launch(self.buffers))
+        stack.callback(self._recording.close)
+
+    @property
+    def buffers(self) -> list[B]:
+        """In the order of their binding numbers."""
+        return list(self._by_name.values())
+
+    @property
+    def is_output(self) -> list[bool]:
+        """Which of the buffers a launch writes."""
+        return [name in self.outputs for name in self._by_name]
+
+    def run(self, poison: int) -> Images:
+        """One launch over outputs that hold poison, and what it left."""
+        self.poison(poison)
+        self._recording.run()
+        return self.images(self.buffers)
+
+    def poison(self, word: int) -> None:
+        """Overwrite the outputs and the guards around them."""
+        for name in self.outputs:
+            self._by_name[name].fill(word)
+
+    def images(self, buffers: Sequence[B]) -> Mapping[str, Image]:
+        """Outputs, and the guard bands of the inputs, of a set of buffers like this problem's."""
+        named = dict(zip(self._by_name, buffers, strict=True))
+        inputs = [name for name in named if name not in self.outputs]
+        whole, guards = [named[name] for name in self.outputs], [named[name] for name in inputs]
+        return dict(zip([*self.outputs, *inputs], self._device.images(whole, guards), strict=True))
+
+    def array(self, images: Images, output: str) -> Array:
+        """An output's elements, shaped."""
+        storage = images[output].data.view(self.problem.format(output).dtype)
+        return self.problem.layout(output).view(storage).copy()
+
+    def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
+        buffer = self._device.buffer(self.problem.layout(name).storage * self.problem.item_bytes(name))
+        stack.callback(buffer.close)
+        if name in storages:
+            buffer.upload(storages[name])
+        return buffer

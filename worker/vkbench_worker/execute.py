@@ -1,0 +1,98 @@
+"""A job becomes a result: choose a code path, run it twice over poison, judge it, and time it if it is right."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+from vkbench.errors import UsageError, VkbenchError
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench_shaders import catalogue
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_worker import telemetry
+from vkbench_worker.bench import Bench
+from vkbench_worker.judge import judge
+from vkbench_worker.preparation import SHELF, stored
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.errors import DeviceLost, Unsupported
+from vkbench_worker.runtime.program import POISON_A, POISON_B
+from vkbench_worker.timed import Judged, time_work
+from vkbench_worker.variants import choose, program
+
+
+def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
+    """Do a job on a device; whatever happens is in the result."""
+    started, clock = time.time(), time.perf_counter()
+    device.patience_seconds = job.limit_seconds
+    blank = Result(
+        job=job.id,
+        token=job.token,
+        outcome=Outcome.ERROR,
+        case=job.case,
+        device=device.facts.key,
+        environment=device.environment.hash,
+        started=started,
+    )
+    try:
+        result = _attempt(device, bundle, job, blank)
+        device.raise_messages()
+    except Unsupported as error:
+        result = replace(blank, outcome=Outcome.SKIPPED, reason=str(error))
+    except MemoryError:
+        reason = "the host has not enough memory for this case"
+        result = replace(blank, outcome=Outcome.SKIPPED, reason=reason)
+    except DeviceLost as error:
+        result = replace(blank, outcome=Outcome.DEVICE_LOST, reason=str(error))
+    except VkbenchError as error:
+        result = replace(blank, reason=str(error))
+    except Exception as error:  # a runner outlives whatever one job meets
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        result = replace(blank, reason=reason)
+    return replace(result, seconds=time.perf_counter() - clock)
+
+
+def compute(
+    device: Computer[P, B], bundle: Bundle, problem: Problem, variant: str, arrays: Arrays
+) -> tuple[dict[str, Array], str]:
+    """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
+    inputs = [b.name for b in problem.kernel.bindings if b.access == "in"]
+    storages = {name: stored(_fitting(problem, name, arrays), problem.layout(name)) for name in inputs}
+    chosen = choose(problem, variant, device.facts)
+    with ExitStack() as stack:
+        bench = Bench(device, *program(bundle, problem, chosen, device.facts), storages, stack)
+        images = bench.run(POISON_A)
+        device.raise_messages()
+    return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
+
+
+def _fitting(problem: Problem, name: str, arrays: Arrays) -> Array:
+    """The caller's array of a binding, when it is what the problem takes."""
+    kind, shape = problem.format(name).dtype, problem.array_shape(name)
+    if name not in arrays:
+        raise UsageError(f"{problem.kernel.name} needs an array '{name}' of {kind} {shape}")
+    found = arrays[name]
+    if found.dtype != kind or found.shape != shape:
+        raise UsageError(f"'{name}' has to be {kind} {shape}; it is {found.dtype} {found.shape}")
+    return found
+
+
+def _attempt(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+    problem = catalogue.problem(job.case)
+    variant = choose(problem, job.variant, device.facts)
+    launched, launch = program(bundle, problem, variant, device.facts)
+    result = replace(blank, variant=variant.name, kernel_sha=launched.sha)
+    prepared = SHELF.get(problem)
+    with ExitStack() as stack:
+        bench = Bench(device, launched, launch, prepared.storages, stack)
+        first, second = bench.run(POISON_A), bench.run(POISON_B)
+        verdict = judge(problem, variant.path, first, second, prepared.expected)
+        if verdict.passed and job.mode != Mode.CORRECTNESS:
+            judged = Judged(verdict=verdict, first=first, second=second, expected=prepared.expected)
+            timings, verdict = time_work(device, bench, judged, job, stack)
+            readings = telemetry.read(device.facts, device.pci_address)
+            result = replace(result, timings=timings, telemetry=readings)
+    outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
+    return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)

@@ -1,0 +1,217 @@
+"""How long one launch takes: warm-up, then samples, hot and cold apart, until the noise or the time bound.
+
+One launch, as it is counted here, is a dispatch and the barrier behind it, inside a row of such launches: a sample
+is the time between two GPU timestamps around N of them, divided by N. So a launch's time holds the barrier (about
+1.7 us on an H200) and never the host's submission. N is chosen so that a sample lasts at least 50 timer ticks and
+20 us, and so long that about a thousand samples fill the time bound; all samples are kept.
+
+Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes between two uses
+of one set; kernels too small for that have the caches overwritten before each sample of one launch a set. Devices
+whose queue has no timestamps are timed by the host, over longer rows of launches; `Timing.clock` says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+from typing import Final, Generic
+
+from vkbench.result import Timing, pack_samples
+from vkbench_worker.rotation import Rotation
+from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
+from vkbench_worker.statistics import deviation, interval
+from vkbench_worker.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
+
+LEAST_TICKS: Final = 50
+LEAST_SAMPLE_SECONDS: Final = 20e-6
+HOST_SAMPLE_SECONDS: Final = 5e-3  # the host's clock also sees a submission, about 50 us
+MOST_SAMPLES: Final = 1000  # about as many fill the time bound
+MOST_LAUNCHES: Final = 2000  # in one recording
+_RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches are short
+_SAMPLES_A_RECORDING: Final = 16
+
+_WARM_LAUNCHES: Final = 3
+_WARM_SECONDS: Final = 0.2  # a GPU that was idle takes 0.3 to 0.4 s of load to reach its clock
+_WARM_LIMIT_SECONDS: Final = 3.0
+_WARM_CPU_SHARE: Final = 0.1  # of the time bound, on CPU drivers: nothing to settle
+_SETTLED: Final = 0.02  # change of the median over two windows at which the clock counts as settled
+_WINDOW: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(Generic[P]):
+    """What is launched, and what one launch moves and computes."""
+
+    pipeline: P
+    groups: tuple[int, int, int]
+    push: bytes
+    bytes_moved: int
+    flops: int
+
+    def launch(self, buffers: Sequence[B]) -> list[Step[P, B]]:
+        """One launch: a dispatch, and the barrier that keeps the next one behind it."""
+        return [Dispatch(self.pipeline, buffers, self.groups, self.push), Barrier()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """When to stop sampling one metric."""
+
+    seconds: float
+    noise: float  # relative half-width of the median's interval
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How launches are put into samples and samples into a recording."""
+
+    launches: int  # in one sample
+    samples: int  # in one recording
+
+
+def measure_hot(device: Computer[P, B], work: Work[P], buffers: Sequence[B], bounds: Bounds) -> Timing:
+    """Launches back to back over one set of buffers."""
+    started = time.perf_counter()
+    seconds = _first_launches(device, work, buffers, bounds)
+    with closing(device.record(_hot_steps(work, buffers, _plan(device, seconds, bounds)))) as warming:
+        seconds = _settle(device, warming, _plan(device, seconds, bounds), bounds)
+    plan = _plan(device, seconds, bounds)
+    with closing(device.record(_hot_steps(work, buffers, plan))) as recording:
+        # On CPU drivers the warm-up is taken out of the metric's own time.
+        spent = time.perf_counter() - started if device.facts.type == "cpu" else 0.0
+        samples, stop = _sample(recording, plan.launches, bounds, spent)
+    return _timing("hot", device, work, samples, plan.launches, stop, ())
+
+
+def measure_cold(
+    device: Computer[P, B], work: Work[P], rotation: Rotation[B], seconds: float, bounds: Bounds
+) -> Timing:
+    """Launches that go round in the sets of a rotation; `seconds` is what a hot one took."""
+    launches = _plan(device, seconds, bounds).launches if rotation.scratch is None else len(rotation.sets)
+    launches = min(launches, len(rotation.sets))
+    with closing(device.record(_cold_steps(device, work, rotation, launches))) as recording:
+        started = time.perf_counter()
+        recording.run()  # maps what is new, and leaves the caches as every later round does
+        samples, stop = _sample(recording, launches, bounds, time.perf_counter() - started)
+    return _timing("cold", device, work, samples, launches, stop, rotation.warnings)
+
+
+def _hot_steps(work: Work[P], buffers: Sequence[B], plan: _Plan) -> list[Step[P, B]]:
+    sample = work.launch(buffers) * plan.launches
+    return [Stamp(), *(step for _ in range(plan.samples) for step in (*sample, Stamp()))]
+
+
+def _cold_steps(
+    device: Computer[P, B], work: Work[P], rotation: Rotation[B], launches: int
+) -> list[Step[P, B]]:
+    """One round: whole samples between stamps, and the sets that are left over behind the last one."""
+    steps: list[Step[P, B]] = []
+    if rotation.scratch is not None:
+        steps += [Fill(rotation.scratch), Barrier()]
+    steps.append(Stamp())
+    whole = len(rotation.sets) // launches * launches
+    if device.clock == "host":  # one sample a submission, and nothing else in it
+        whole = launches
+    for number, buffers in enumerate(rotation.sets, 1):
+        steps += work.launch(buffers)
+        if number <= whole and number % launches == 0:
+            steps.append(Stamp())
+    return steps
+
+
+def _first_launches(device: Computer[P, B], work: Work[P], buffers: Sequence[B], bounds: Bounds) -> float:
+    """Seconds of a launch, roughly: a few of them, the least counts."""
+    started, seconds = time.perf_counter(), []
+    with closing(device.record([Stamp(), *work.launch(buffers), Stamp()])) as recording:
+        while len(seconds) < _WARM_LAUNCHES:
+            seconds += recording.run()
+            if time.perf_counter() - started > bounds.seconds:
+                break
+    return max(min(seconds), 1e-9)
+
+
+def _settle(device: Computer[P, B], recording: Runnable, plan: _Plan, bounds: Bounds) -> float:
+    """Run until the clock has settled; seconds of a launch then."""
+    cpu = device.facts.type == "cpu"
+    least = 0.0 if cpu else _WARM_SECONDS
+    most = bounds.seconds * _WARM_CPU_SHARE if cpu else _WARM_LIMIT_SECONDS
+    started, seen = time.perf_counter(), []
+    while True:
+        seen.append(median(recording.run()) / plan.launches)
+        elapsed = time.perf_counter() - started
+        if elapsed >= most or (elapsed >= least and _is_settled(seen)):
+            return max(median(seen[-_WINDOW:]), 1e-9)
+
+
+def _is_settled(seen: Sequence[float]) -> bool:
+    if len(seen) < 2 * _WINDOW:
+        return False
+    before, after = median(seen[-2 * _WINDOW : -_WINDOW]), median(seen[-_WINDOW:])
+    return abs(after - before) <= _SETTLED * before
+
+
+def _plan(device: Computer[P, B], seconds: float, bounds: Bounds) -> _Plan:
+    """Samples long enough for the timer, recordings long enough for the submission."""
+    target = max(LEAST_TICKS * device.tick_seconds, LEAST_SAMPLE_SECONDS, bounds.seconds / MOST_SAMPLES)
+    if device.clock == "host":
+        target = max(target, HOST_SAMPLE_SECONDS)
+    launches = min(MOST_LAUNCHES, max(1, ceil(target / seconds)))
+    if device.clock == "host":
+        return _Plan(launches, 1)
+    fitting = min(int(_RECORDING_SECONDS / (seconds * launches)), MOST_LAUNCHES // launches, _SAMPLES_A_RECORDING)
+    return _Plan(launches, max(1, fitting))
+
+
+def _sample(recording: Runnable, launches: int, bounds: Bounds, spent: float) -> tuple[list[float], str]:
+    """Samples, and the name of the bound that ended them."""
+    stops = (NoiseBound(bounds.noise), TimeLimit(bounds.seconds))
+    started = time.perf_counter() - spent
+    samples: list[float] = []
+    while True:
+        samples += [seconds / launches for seconds in recording.run()]
+        stop = reached(stops, samples, time.perf_counter() - started)
+        if stop:
+            return samples, stop
+
+
+def _timing(
+    metric: str,
+    device: Computer[P, B],
+    work: Work[P],
+    samples: Sequence[float],
+    launches: int,
+    stop: str,
+    warnings: tuple[str, ...],
+) -> Timing:
+    around = interval(samples)
+    return Timing(
+        metric=metric,
+        seconds=median(samples),
+        mad=deviation(samples),
+        low=around.low,
+        high=around.high,
+        confidence=around.confidence,
+        best=min(samples),
+        count=len(samples),
+        launches=launches,
+        stop=stop,
+        clock=device.clock,
+        bytes_moved=work.bytes_moved,
+        flops=work.flops,
+        samples=pack_samples(samples),
+        warnings=(*warnings, *_warnings(device, samples)),
+    )
+
+
+def _warnings(device: Computer[P, B], samples: Sequence[float]) -> list[str]:
+    found = []
+    if len(samples) < LEAST_SAMPLES:
+        found.append(f"only {len(samples)} samples in the time limit")
+    if device.clock == "host":
+        found.append("timed by the host: the device has no timestamps")
+    return found

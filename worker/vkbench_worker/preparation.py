@@ -1,0 +1,110 @@
+"""What a case needs before it can run: its inputs as they lie in memory, and the reference of its outputs.
+
+Both follow from the case alone, so a checked case that is timed next pays once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
+from vkbench_worker.judge import Expected
+from vkbench_worker.runtime.program import POISON_A
+
+SHELF_BYTES: Final = 1 << 30
+LEAST_ROWS: Final = 64
+WORK: Final = 2e8  # elementary steps that a reference may take before it is sampled: about as long as the job itself
+_STEPS_AN_ITEM: Final = 20.0  # what making one float64 from its storage costs, in multiply-adds
+_EDGES: Final = (32, 64, 128, 256)  # tile sizes whose first and last rows are looked at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Inputs as flat storage arrays, and the expected outputs."""
+
+    storages: Mapping[str, Array]
+    expected: Expected
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return sum(array.nbytes for array in (*self.storages.values(), *self.expected.outputs.values()))
+
+
+class Shelf:
+    """Prepared cases, the latest used up to a number of bytes."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._kept: OrderedDict[str, Prepared] = OrderedDict()
+
+    def get(self, problem: Problem) -> Prepared:
+        """A case, made ready."""
+        name = problem.case.name
+        found = self._kept.pop(name, None) or prepare(problem)
+        self._kept[name] = found
+        while self.nbytes > self._limit and len(self._kept) > 1:
+            self._kept.popitem(last=False)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is kept."""
+        return sum(prepared.nbytes for prepared in self._kept.values())
+
+
+SHELF: Final = Shelf(SHELF_BYTES)
+
+
+def prepare(problem: Problem) -> Prepared:
+    """Inputs and reference of a case."""
+    inputs = problem.kernel.inputs(problem)
+    return Prepared(
+        storages={name: stored(array, problem.layout(name)) for name, array in inputs.items()},
+        expected=expect(problem, inputs),
+    )
+
+
+def expect(problem: Problem, inputs: Arrays) -> Expected:
+    """The reference on given inputs: all rows where that is cheap, else a sample of them."""
+    rows = sample_rows(problem)
+    return Expected(outputs=problem.kernel.reference(problem, inputs, rows), rows=rows)
+
+
+def sample_rows(problem: Problem) -> Array | None:
+    """Rows whose reference is worked out, sorted; None for all.
+
+    The first and last ones, those at the edges of tiles, and seeded random ones.
+    """
+    if not problem.kernel.rows:
+        return None
+    count = problem.shape[problem.kernel.rows]
+    items = sum(prod(problem.array_shape(b.name)) for b in problem.kernel.bindings)
+    work = problem.flops / 2 + _STEPS_AN_ITEM * items
+    wanted = max(LEAST_ROWS, int(count * WORK / work)) if work else count
+    if wanted >= count:
+        return None
+    edges = {row for edge in _EDGES for row in (edge - 1, edge, count - edge, count - edge - 1)}
+    rows = {row for row in {0, count - 1, *edges} if 0 <= row < count}
+    random = np.random.Generator(np.random.Philox(key=problem.seed("rows")))
+    for row in random.permutation(count):
+        if len(rows) >= wanted:
+            break
+        rows.add(int(row))
+    return np.array(sorted(rows))
+
+
+def stored(array: Array, layout: Layout) -> Array:
+    """An array as it lies in its buffer; gaps hold poison, so that reading one shows."""
+    if layout == Layout.contiguous(array.shape):
+        return np.ascontiguousarray(array).reshape(-1)
+    size = layout.storage * array.itemsize
+    flat = np.full(-(-size // 4), POISON_A, np.uint32).view(np.uint8)[:size].view(array.dtype)
+    layout.view(flat)[...] = array
+    return flat

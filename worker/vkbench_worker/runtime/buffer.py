@@ -1,0 +1,85 @@
+"""A storage buffer on a device between two guard bands."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.program import GUARD, POISON_A, Bytes, padded, region_bytes
+from vkbench_worker.runtime.transfers import Span
+
+if TYPE_CHECKING:
+    from vkbench_worker.runtime.device import Device
+
+
+class Buffer:
+    """`size` bytes of device memory; shaders see the guard band behind them too, so that a stray write lands there."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        limit = device.facts.limits["max_storage_range"]
+        if padded(size, 4) > limit:
+            raise Unsupported(f"needs a storage buffer of {size:,} bytes; the device's limit is {limit:,}")
+        self.size = size
+        self.range = min(padded(size, 4) + GUARD, limit)  # what a descriptor shows
+        self._device = device
+        self.region = device.memory.allocate(region_bytes(size))
+        device.live["buffer"] += 1
+        self._closed = False
+        self.poison = POISON_A
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the memory back; closing twice is fine."""
+        if not self._closed:
+            self._closed = True
+            self._device.live["buffer"] -= 1
+            self._device.memory.free(self.region)
+
+    @property
+    def offset(self) -> int:
+        """Where the data begin in the Vulkan buffer of the region's block."""
+        return self.region.offset + GUARD
+
+    def upload(self, data: np.ndarray) -> None:
+        """Guard bands filled with poison, data copied in, before whatever runs next."""
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        if flat.size != self.size:
+            raise ValueError(f"{flat.size} bytes for a buffer of {self.size}")
+        self.poison = POISON_A
+        tail = GUARD + self.size // 4 * 4
+        self._device.transfers.fill(Span(self.region, 0, GUARD), POISON_A)
+        self._device.transfers.fill(Span(self.region, tail, self._end - tail), POISON_A)
+        self._device.transfers.upload(Span(self.region, GUARD, self.size), flat)
+
+    def fill(self, word: int) -> None:
+        """Data and guard bands filled with a word, before whatever runs next."""
+        self.poison = word
+        self._device.transfers.fill(Span(self.region, 0, self._end), word)
+
+    def copy_from(self, other: Buffer) -> None:
+        """Data and guard bands of a buffer of the same size, copied on the device."""
+        self.poison = other.poison
+        self._device.transfers.copy(Span(other.region, 0, self._end), Span(self.region, 0, self._end))
+
+    def spans(self, *, data: bool) -> tuple[Span, Span, Span]:
+        """Lead guard, data (none of it unless asked for), trailing guard."""
+        behind = GUARD + self.size
+        return (
+            Span(self.region, 0, GUARD),
+            Span(self.region, GUARD, self.size if data else 0),
+            Span(self.region, behind, self._end - behind),
+        )
+
+    @property
+    def _end(self) -> int:
+        return region_bytes(self.size)

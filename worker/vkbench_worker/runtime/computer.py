@@ -1,0 +1,73 @@
+"""What everything above the runtime asks of a device, be it a Vulkan one or the NullDevice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
+
+from vkbench.device import DeviceFacts, Environment
+from vkbench_worker.runtime.program import Image, Program, Step
+
+
+class Storage(Protocol):
+    """A buffer between guard bands."""
+
+    @property
+    def size(self) -> int: ...
+
+    def upload(self, data: np.ndarray) -> None: ...
+
+    def fill(self, word: int) -> None: ...
+
+    def copy_from(self, other: Self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Runnable(Protocol):
+    """A recording."""
+
+    def run(self) -> list[float]: ...
+
+    def close(self) -> None: ...
+
+
+P = TypeVar("P")
+B = TypeVar("B", bound=Storage)
+
+
+class Computer(Protocol[P, B]):
+    """A device."""
+
+    patience_seconds: float
+
+    @property
+    def facts(self) -> DeviceFacts: ...
+
+    @property
+    def environment(self) -> Environment: ...
+
+    @property
+    def clock(self) -> str: ...
+
+    @property
+    def tick_seconds(self) -> float: ...
+
+    @property
+    def pci_address(self) -> str: ...
+
+    def memory_left(self) -> int: ...
+
+    def buffer(self, size: int) -> B: ...
+
+    def pipeline(self, program: Program) -> P: ...
+
+    def record(self, steps: Sequence[Step[P, B]]) -> Runnable: ...
+
+    def images(self, whole: Sequence[B], guards: Sequence[B] = ()) -> list[Image]: ...
+
+    def raise_messages(self) -> None: ...
+
+    def save_cache(self) -> None: ...

@@ -1,0 +1,165 @@
+"""Device memory in few big blocks, each one Vulkan buffer, shared out to many small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from vkbench_worker.runtime import vk
+from vkbench_worker.runtime.errors import OutOfMemory
+from vkbench_worker.runtime.program import padded
+
+if TYPE_CHECKING:
+    from vkbench_worker.runtime.device import Device
+
+DEVICE_LOCAL: Final = 0x1
+VISIBLE: Final = 0x2 | 0x4  # host visible and coherent
+CACHED: Final = 0x8
+
+BLOCK_BYTES: Final = 128 << 20
+_USAGE: Final = 0x1 | 0x2 | 0x20  # copied from, copied to, storage
+_ADDRESSED: Final = 0x20000
+_SHARE_OF_HEAP: Final = 0.8  # the rest is left to the system and the driver
+
+
+class Block:
+    """One allocation with one buffer over all of it, and a list of its free spans."""
+
+    def __init__(self, device: Device, size: int, preferences: Sequence[int]) -> None:
+        self.device = device
+        self.size = size
+        addressed = "bda" in device.facts.features
+        info = vk.struct("VkBufferCreateInfo", size=size, usage=_USAGE | (_ADDRESSED if addressed else 0))
+        self.buffer = device.create("Buffer", info)
+        try:
+            self.memory = self._allocate(preferences, addressed)
+        except BaseException:
+            device.destroy("Buffer", self.buffer)
+            raise
+        vk.check(vk.lib.vkBindBufferMemory(device.handle, self.buffer, self.memory, 0), "vkBindBufferMemory")
+        self.free = [(0, size)]  # (offset, size), by offset, never two in touch
+
+    @property
+    def unused(self) -> bool:
+        return self.free == [(0, self.size)]
+
+    def map(self) -> Any:
+        """The block's bytes, visible to the host until it is closed."""
+        pointer = vk.ffi.new("void **")
+        result = vk.lib.vkMapMemory(self.device.handle, self.memory, 0, vk.WHOLE, 0, pointer)
+        vk.check(result, "vkMapMemory")
+        return vk.ffi.buffer(pointer[0], self.size)
+
+    def take(self, size: int) -> int | None:
+        """Offset of a span of that size, no longer free; None when there is none."""
+        for at, (offset, free) in enumerate(self.free):
+            if free >= size:
+                self.free[at : at + 1] = [(offset + size, free - size)] if free > size else []
+                return offset
+        return None
+
+    def give(self, offset: int, size: int) -> None:
+        """Free a span again, joined with its free neighbours."""
+        spans: list[tuple[int, int]] = []
+        for start, length in sorted([*self.free, (offset, size)]):
+            if spans and sum(spans[-1]) == start:
+                spans[-1] = (spans[-1][0], spans[-1][1] + length)
+            else:
+                spans.append((start, length))
+        self.free = spans
+
+    def close(self) -> None:
+        self.device.destroy("Buffer", self.buffer)
+        vk.lib.vkFreeMemory(self.device.handle, self.memory, vk.ffi.NULL)
+        self.device.live["DeviceMemory"] -= 1
+
+    def _allocate(self, preferences: Sequence[int], addressed: bool) -> Any:
+        needs = vk.ffi.new("VkMemoryRequirements *")
+        vk.lib.vkGetBufferMemoryRequirements(self.device.handle, self.buffer, needs)
+        kind = _memory_type(self.device.physical.memory, needs.memoryTypeBits, preferences)
+        flags = vk.struct("VkMemoryAllocateFlagsInfo", flags=2) if addressed else None
+        info = vk.struct("VkMemoryAllocateInfo", next=flags, allocationSize=needs.size, memoryTypeIndex=kind)
+        handle = vk.ffi.new("VkDeviceMemory *")
+        result = vk.lib.vkAllocateMemory(self.device.handle, info, vk.ffi.NULL, handle)
+        vk.check(result, f"allocating {self.size:,} bytes on {self.device.facts.name}")
+        self.device.live["DeviceMemory"] += 1
+        return handle[0]
+
+
+def _memory_type(memory: Any, allowed: int, preferences: Sequence[int]) -> int:
+    for wanted in preferences:
+        for index in range(memory.memoryTypeCount):
+            flags = memory.memoryTypes[index].propertyFlags
+            if allowed >> index & 1 and flags & wanted == wanted:
+                return index
+    raise OutOfMemory("the device has no memory of the kind that a storage buffer needs")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A span of a block."""
+
+    block: Block
+    offset: int
+    size: int
+
+
+class Memory:
+    """Device-local memory of one device."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._blocks: list[Block] = []
+        self._limit = int(device.facts.memory_bytes * _SHARE_OF_HEAP)
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that may still be allocated."""
+        return self._limit - sum(block.size for block in self._blocks if not block.unused)
+
+    def allocate(self, size: int) -> Region:
+        """A region of at least `size` bytes; OutOfMemory when the device has no room for it."""
+        size = padded(size)
+        for block in self._blocks:
+            offset = block.take(size)
+            if offset is not None:
+                return Region(block, offset, size)
+        block = self._grow(max(size, BLOCK_BYTES) if size * 2 <= BLOCK_BYTES else size)
+        offset = block.take(size)
+        assert offset is not None
+        return Region(block, offset, size)
+
+    def free(self, region: Region) -> None:
+        """Give a region back; a block that served one big buffer goes with it."""
+        region.block.give(region.offset, region.size)
+        if region.block.unused and region.block.size != BLOCK_BYTES:
+            self._drop(region.block)
+
+    def close(self) -> None:
+        for block in list(self._blocks):
+            self._drop(block)
+
+    def _grow(self, size: int) -> Block:
+        if size > self._limit - sum(block.size for block in self._blocks):
+            self._drop_unused()
+        used = sum(block.size for block in self._blocks)
+        if used + size > self._limit:
+            raise OutOfMemory(
+                f"needs {used + size:,} bytes of device memory, {self._device.facts.name} lends {self._limit:,}"
+            )
+        try:
+            block = Block(self._device, size, (DEVICE_LOCAL, 0))
+        except OutOfMemory:
+            self._drop_unused()
+            block = Block(self._device, size, (DEVICE_LOCAL, 0))
+        self._blocks.append(block)
+        return block
+
+    def _drop_unused(self) -> None:
+        for block in [block for block in self._blocks if block.unused]:
+            self._drop(block)
+
+    def _drop(self, block: Block) -> None:
+        self._blocks.remove(block)
+        block.close()

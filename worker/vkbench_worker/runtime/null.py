@@ -1,0 +1,204 @@
+"""The NullDevice: no GPU, no driver; runs a kernel's reference in numpy where a device would run SPIR-V."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from vkbench.device import DeviceFacts, Environment, device_key
+from vkbench_shaders.kernel import Problem
+from vkbench_worker.rounding import rounded
+from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
+from vkbench_worker.runtime.program import (
+    GUARD,
+    POISON_A,
+    Barrier,
+    Dispatch,
+    Fill,
+    Image,
+    Program,
+    Stamp,
+    Step,
+    padded,
+    region_bytes,
+)
+
+# Buffers of each binding as a shader would see them: the storage, and behind it the guard band.
+Shown = Mapping[str, np.ndarray]
+Function = Callable[[Problem, Shown], None]
+
+_LIMITS = {
+    "max_workgroup_invocations": 1024,
+    "max_workgroup_size_x": 1024,
+    "max_shared_bytes": 32768,
+    "max_storage_range": 1 << 30,
+    "max_groups_x": 65535,
+    "max_groups_y": 65535,
+    "max_groups_z": 65535,
+    "max_push_bytes": 128,
+    "storage_alignment": 16,
+}
+
+
+def run_reference(problem: Problem, shown: Shown) -> None:
+    """What a right kernel does: the reference, rounded to the formats of the outputs."""
+    inputs, outputs = {}, {}
+    for binding in problem.kernel.bindings:
+        view = problem.layout(binding.name).view(shown[binding.name])
+        (outputs if binding.access == "out" else inputs)[binding.name] = view
+    for name, values in problem.kernel.reference(problem, inputs, None).items():
+        outputs[name][...] = rounded(values, problem.format(name))
+
+
+class NullBuffer:
+    """Host memory between guard bands."""
+
+    def __init__(self, device: NullDevice, size: int) -> None:
+        if padded(size, 4) > device.facts.limits["max_storage_range"]:
+            raise Unsupported(f"needs a storage buffer of {size:,} bytes")
+        if region_bytes(size) > device.memory_left():
+            raise OutOfMemory(f"needs {size:,} bytes, {device.memory_left():,} are left")
+        self.size = size
+        self.bytes = np.zeros(region_bytes(size), np.uint8)
+        self.poison = POISON_A
+        self._device = device
+        device.used_bytes += self.bytes.size
+        self._closed = False
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._device.used_bytes -= self.bytes.size
+
+    def upload(self, data: np.ndarray) -> None:
+        self.fill(POISON_A)
+        self.bytes[GUARD : GUARD + self.size] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+
+    def fill(self, word: int) -> None:
+        self.poison = word
+        self.bytes.view(np.uint32)[:] = word
+
+    def copy_from(self, other: NullBuffer) -> None:
+        self.poison = other.poison
+        self.bytes[:] = other.bytes
+
+    def image(self, *, data: bool) -> Image:
+        lead, rest = self.bytes[:GUARD].copy(), self.bytes[GUARD:].copy()
+        return Image(lead, rest[: self.size if data else 0], rest[self.size :], poison=self.poison)
+
+
+class NullRecording:
+    """Steps carried out one after the other by the host."""
+
+    def __init__(self, device: NullDevice, steps: Sequence[Step[Program, NullBuffer]]) -> None:
+        self._device = device
+        self._steps = steps
+
+    def run(self) -> list[float]:
+        """Seconds from each stamp to the next, by the host's clock."""
+        stamps = []
+        for step in self._steps:
+            match step:
+                case Dispatch():
+                    self._device.dispatch(step)
+                case Fill():
+                    step.buffer.bytes[:] = 0
+                case Stamp():
+                    stamps.append(time.perf_counter())
+                case Barrier():
+                    pass
+        return [after - before for before, after in zip(stamps, stamps[1:], strict=False)]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class NullDevice:
+    """A device that computes with `function`: the reference, or what a test plants in its place."""
+
+    def __init__(
+        self,
+        function: Function = run_reference,
+        *,
+        features: Sequence[str] = ("subgroup_arithmetic",),
+        memory_bytes: int = 1 << 30,
+        host: str = "null",
+    ) -> None:
+        uuid = "0" * 32
+        self.facts = DeviceFacts(
+            key=device_key(host, uuid),
+            host=host,
+            index=0,
+            name="NullDevice",
+            uuid=uuid,
+            vendor_id=0,
+            device_id=0,
+            type="cpu",
+            memory_bytes=memory_bytes,
+            subgroup_size=8,
+            features=tuple(sorted(features)),
+            limits=_LIMITS,
+            llc_bytes=1 << 20,
+        )
+        self.environment = Environment(
+            driver="null",
+            driver_version="0",
+            driver_info="",
+            api_version="1.3.0",
+            loader="",
+            os="",
+            os_kernel="",
+            cpu="",
+            vkbench="",
+        )
+        self.function = function
+        self.clock = "host"
+        self.tick_seconds = 1e-9
+        self.pci_address = ""
+        self.patience_seconds = 600.0
+        self.used_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def memory_left(self) -> int:
+        return self.facts.memory_bytes - self.used_bytes
+
+    def buffer(self, size: int) -> NullBuffer:
+        return NullBuffer(self, size)
+
+    def pipeline(self, program: Program) -> Program:
+        return program
+
+    def record(self, steps: Sequence[Step[Program, NullBuffer]]) -> NullRecording:
+        return NullRecording(self, steps)
+
+    def images(self, whole: Sequence[NullBuffer], guards: Sequence[NullBuffer] = ()) -> list[Image]:
+        return [b.image(data=True) for b in whole] + [b.image(data=False) for b in guards]
+
+    def raise_messages(self) -> None:
+        """There is no validation layer to complain."""
+
+    def save_cache(self) -> None:
+        """There is no driver to compile."""
+
+    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+        """Run the function on the buffers of a launch."""
+        problem, shown = step.pipeline.problem, {}
+        for binding, buffer in zip(problem.kernel.bindings, step.buffers, strict=True):
+            kind = problem.format(binding.name).dtype
+            visible = GUARD + (padded(buffer.size, 4) + GUARD) // kind.itemsize * kind.itemsize
+            shown[binding.name] = buffer.bytes[GUARD:visible].view(kind)
+        self.function(problem, shown)

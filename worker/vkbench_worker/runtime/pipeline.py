@@ -1,0 +1,104 @@
+"""A compute pipeline and the layouts that it is launched with."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from vkbench_worker.runtime import vk
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.program import Program
+
+if TYPE_CHECKING:
+    from vkbench_worker.runtime.device import Device
+
+_STORAGE_BUFFER = 7
+_COMPUTE_STAGE = 0x20
+_SPIRV_MINOR = {1: 3, 2: 5, 3: 6}  # newest SPIR-V 1.x of each Vulkan 1.x
+
+
+class Pipeline:
+    """A program made ready by the driver."""
+
+    def __init__(self, device: Device, program: Program) -> None:
+        self._device = device
+        self.bindings = program.bindings
+        self._made: list[tuple[str, Any]] = []
+        _check_spirv(device, program.code)
+        try:
+            self.set_layout = self._make("DescriptorSetLayout", _set_layout(program.bindings))
+            self.layout = self._make("PipelineLayout", _layout(self.set_layout, program.push_bytes))
+            self.handle = self._compile(program)
+        except BaseException:
+            self.close()
+            raise
+        self._made.append(("Pipeline", self.handle))
+        device.live["Pipeline"] += 1
+        device.cache.unsaved += 1
+
+    def close(self) -> None:
+        while self._made:
+            self._device.destroy(*self._made.pop())
+
+    def _make(self, kind: str, kept: list[Any]) -> Any:
+        handle = self._device.create(kind, kept[0])
+        self._made.append((kind, handle))
+        return handle
+
+    def _compile(self, program: Program) -> Any:
+        code = vk.ffi.from_buffer("uint32_t[]", program.code)
+        module_info = vk.struct("VkShaderModuleCreateInfo", codeSize=len(program.code), pCode=code)
+        module = self._device.create("ShaderModule", module_info)
+        entry = vk.ffi.new("char[]", b"main")
+        constants = _constants(program)
+        info = vk.struct("VkComputePipelineCreateInfo", layout=self.layout)
+        stage = info.stage
+        stage.sType, stage.stage, stage.module, stage.pName = 18, _COMPUTE_STAGE, module, entry
+        if constants:
+            stage.pSpecializationInfo = constants[0]
+        handle, null = vk.ffi.new("VkPipeline *"), vk.ffi.NULL
+        call = vk.lib.vkCreateComputePipelines
+        result = call(self._device.handle, self._device.cache.handle, 1, info, null, handle)
+        self._device.destroy("ShaderModule", module)
+        vk.check(result, "vkCreateComputePipelines")
+        return handle[0]
+
+
+def _check_spirv(device: Device, code: bytes) -> None:
+    minor = int.from_bytes(code[4:8], "little") >> 8 & 0xFF
+    newest = _SPIRV_MINOR[device.physical.minor]
+    if minor > newest:
+        raise Unsupported(f"the kernel is SPIR-V 1.{minor}; {device.facts.name} reads up to 1.{newest}")
+
+
+def _set_layout(bindings: int) -> list[Any]:
+    slots = vk.ffi.new("VkDescriptorSetLayoutBinding[]", bindings)
+    for number, slot in enumerate(slots):
+        slot.binding, slot.descriptorType = number, _STORAGE_BUFFER
+        slot.descriptorCount, slot.stageFlags = 1, _COMPUTE_STAGE
+    return [vk.struct("VkDescriptorSetLayoutCreateInfo", bindingCount=bindings, pBindings=slots), slots]
+
+
+def _layout(set_layout: Any, push_bytes: int) -> list[Any]:
+    sets = vk.ffi.new("VkDescriptorSetLayout[]", [set_layout])
+    info = vk.struct("VkPipelineLayoutCreateInfo", setLayoutCount=1, pSetLayouts=sets)
+    kept = [info, sets]
+    if push_bytes:
+        pushed = vk.struct("VkPushConstantRange", stageFlags=_COMPUTE_STAGE, size=push_bytes)
+        info.pushConstantRangeCount, info.pPushConstantRanges = 1, pushed
+        kept.append(pushed)
+    return kept
+
+
+def _constants(program: Program) -> list[Any]:
+    if not program.constants:
+        return []
+    entries = vk.ffi.new("VkSpecializationMapEntry[]", len(program.constants))
+    for place, (number, _) in enumerate(program.constants):
+        entries[place].constantID, entries[place].offset, entries[place].size = number, 4 * place, 4
+    values = struct.pack(f"<{len(entries)}I", *(value & 0xFFFFFFFF for _, value in program.constants))
+    data = vk.ffi.new("uint8_t[]", values)
+    info = vk.struct(
+        "VkSpecializationInfo", mapEntryCount=len(entries), pMapEntries=entries, dataSize=len(values), pData=data
+    )
+    return [info, entries, data]

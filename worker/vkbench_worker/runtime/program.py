@@ -1,0 +1,89 @@
+"""What every kind of device is given: programs to run, steps to record, and the images of buffers it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+
+from vkbench_shaders.kernel import Problem
+
+GUARD: Final = 4096  # bytes kept before and after every buffer, to catch writes outside it
+ALIGNMENT: Final = 256  # of every buffer; no device asks for more
+# Bit patterns that are NaN as f32, f16 and bf16 alike, and differ from each other in every byte.
+POISON_A: Final = 0x7FC07FC0
+POISON_B: Final = 0xFFE1FFE1
+
+Bytes = np.ndarray  # of uint8
+
+BufferT = TypeVar("BufferT")
+PipelineT = TypeVar("PipelineT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """SPIR-V and the layout it is launched with; the problem says what it should compute."""
+
+    code: bytes
+    sha: str  # SHA-256 of the code
+    bindings: int
+    push_bytes: int
+    constants: tuple[tuple[int, int], ...]  # specialisation constant, value
+    problem: Problem
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Two programs of one key are one pipeline."""
+        return (self.sha, self.bindings, self.push_bytes, self.constants)
+
+
+@dataclass(frozen=True)
+class Dispatch(Generic[PipelineT, BufferT]):
+    """One launch."""
+
+    pipeline: PipelineT
+    buffers: Sequence[BufferT]
+    groups: tuple[int, int, int]
+    push: bytes
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """What follows sees what came before, and does not begin earlier."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A timestamp once all that came before is done."""
+
+
+@dataclass(frozen=True)
+class Fill(Generic[BufferT]):
+    """Every byte of a buffer overwritten."""
+
+    buffer: BufferT
+
+
+Step = Dispatch[PipelineT, BufferT] | Fill[BufferT] | Barrier | Stamp
+
+
+@dataclass(frozen=True)
+class Image:
+    """The bytes of a buffer and of its guard bands, as they were at one moment."""
+
+    lead: Bytes
+    data: Bytes  # empty where only the guards were asked for
+    trail: Bytes
+    poison: int = field(default=POISON_A)  # word that the guards, and what nobody wrote, hold
+
+
+def padded(size: int, unit: int = ALIGNMENT) -> int:
+    """`size` rounded up to whole units."""
+    return -(-size // unit) * unit
+
+
+def region_bytes(size: int) -> int:
+    """Bytes that a buffer of `size` takes with both guard bands."""
+    return GUARD + padded(padded(size, 4) + GUARD)

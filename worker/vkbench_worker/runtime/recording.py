@@ -1,0 +1,166 @@
+"""A recording: steps written once into a command buffer, run as often as one likes, timed between its stamps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from vkbench_worker.runtime import vk
+from vkbench_worker.runtime.buffer import Buffer
+from vkbench_worker.runtime.pipeline import Pipeline
+from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step, region_bytes
+
+if TYPE_CHECKING:
+    from vkbench_worker.runtime.device import Device
+
+_COMPUTE_BIND_POINT = 1
+_COMPUTE_STAGE = 0x20
+_STORAGE_BUFFER = 7
+_TIMESTAMP = 2
+_RESULT_64_WAIT = 0x1 | 0x2
+_STAGES = vk.COMPUTE | vk.TRANSFER
+_WRITES = vk.SHADER_WRITE | vk.TRANSFER_WRITE
+_ACCESS = _WRITES | vk.SHADER_READ | vk.TRANSFER_READ
+
+VulkanStep = Step[Pipeline, Buffer]
+
+
+class Recording:
+    """Steps ready to be submitted; owns its command buffer, descriptor sets and timestamps."""
+
+    def __init__(self, device: Device, steps: Sequence[VulkanStep]) -> None:
+        self._device = device
+        self._stamps = sum(isinstance(step, Stamp) for step in steps)
+        self._pool: Any = None
+        self._queries: Any = None
+        self._sets: dict[tuple[int, ...], Any] = {}
+        self._commands = device.command_buffer()
+        self._closed = False
+        try:
+            self._record(steps)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free everything; closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._device.free_command_buffer(self._commands)
+        if self._queries is not None:
+            self._device.destroy("QueryPool", self._queries)
+        if self._pool is not None:
+            self._device.destroy("DescriptorPool", self._pool)
+
+    def run(self) -> list[float]:
+        """Submit, wait, and give the seconds from each stamp to the next.
+
+        Without GPU timestamps these are the host's seconds from submission to completion, shared out evenly.
+        """
+        started = time.perf_counter()
+        self._device.flush(self._commands)
+        elapsed = time.perf_counter() - started
+        spans = max(0, self._stamps - 1)
+        if self._queries is None:
+            return [elapsed / spans] * spans if spans else []
+        return self._seconds()
+
+    def _record(self, steps: Sequence[VulkanStep]) -> None:
+        if self._stamps and self._device.clock == "gpu":
+            info = vk.struct("VkQueryPoolCreateInfo", queryType=_TIMESTAMP, queryCount=self._stamps)
+            self._queries = self._device.create("QueryPool", info)
+        self._make_sets([step for step in steps if isinstance(step, Dispatch)])
+        vk.check(vk.lib.vkBeginCommandBuffer(self._commands, vk.struct("VkCommandBufferBeginInfo")), "begin")
+        if self._queries is not None:
+            vk.lib.vkCmdResetQueryPool(self._commands, self._queries, 0, self._stamps)
+        barrier = vk.struct("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_ACCESS)
+        bound: tuple[int, ...] = ()
+        stamps = 0
+        for step in steps:
+            if isinstance(step, Dispatch):
+                bound = self._dispatch(step, bound)
+            elif isinstance(step, Barrier):
+                null = vk.ffi.NULL
+                vk.lib.vkCmdPipelineBarrier(self._commands, _STAGES, _STAGES, 0, 1, barrier, 0, null, 0, null)
+            elif isinstance(step, Stamp):
+                self._stamp(stamps)
+                stamps += 1
+            else:
+                self._fill(step)
+        vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
+
+    def _dispatch(self, step: Dispatch[Pipeline, Buffer], bound: tuple[int, ...]) -> tuple[int, ...]:
+        """Bind what is not bound yet and launch."""
+        commands, pipeline = self._commands, step.pipeline
+        wanted = _identity(step)
+        if wanted[:1] != bound[:1]:
+            vk.lib.vkCmdBindPipeline(commands, _COMPUTE_BIND_POINT, pipeline.handle)
+            if step.push:
+                data = vk.ffi.from_buffer(step.push)
+                vk.lib.vkCmdPushConstants(commands, pipeline.layout, _COMPUTE_STAGE, 0, len(step.push), data)
+        if wanted != bound:
+            sets, null = self._sets[wanted], vk.ffi.NULL
+            vk.lib.vkCmdBindDescriptorSets(commands, _COMPUTE_BIND_POINT, pipeline.layout, 0, 1, sets, 0, null)
+        vk.lib.vkCmdDispatch(commands, *step.groups)
+        return wanted
+
+    def _stamp(self, number: int) -> None:
+        if self._queries is not None:
+            vk.lib.vkCmdWriteTimestamp(self._commands, vk.BOTTOM, self._queries, number)
+
+    def _fill(self, step: Fill[Buffer]) -> None:
+        region, size = step.buffer.region, region_bytes(step.buffer.size)
+        vk.lib.vkCmdFillBuffer(self._commands, region.block.buffer, region.offset, size, 0)
+
+    def _make_sets(self, dispatches: Sequence[Dispatch[Pipeline, Buffer]]) -> None:
+        distinct = {_identity(step): step for step in dispatches}
+        if not distinct:
+            return
+        buffers = sum(len(step.buffers) for step in distinct.values())
+        size = vk.struct("VkDescriptorPoolSize", type=_STORAGE_BUFFER, descriptorCount=max(1, buffers))
+        info = vk.struct("VkDescriptorPoolCreateInfo", maxSets=len(distinct), poolSizeCount=1, pPoolSizes=size)
+        self._pool = self._device.create("DescriptorPool", info)
+        self._sets = {key: self._make_set(step) for key, step in distinct.items()}
+
+    def _make_set(self, step: Dispatch[Pipeline, Buffer]) -> Any:
+        layouts = vk.ffi.new("VkDescriptorSetLayout[]", [step.pipeline.set_layout])
+        info = vk.struct(
+            "VkDescriptorSetAllocateInfo", descriptorPool=self._pool, descriptorSetCount=1, pSetLayouts=layouts
+        )
+        sets = vk.ffi.new("VkDescriptorSet[]", 1)
+        vk.check(vk.lib.vkAllocateDescriptorSets(self._device.handle, info, sets), "vkAllocateDescriptorSets")
+        shown = vk.ffi.new("VkDescriptorBufferInfo[]", len(step.buffers))
+        writes = vk.ffi.new("VkWriteDescriptorSet[]", len(step.buffers))
+        for number, buffer in enumerate(step.buffers):
+            info, write = shown[number], writes[number]
+            info.buffer, info.offset, info.range = buffer.region.block.buffer, buffer.offset, buffer.range
+            write.sType, write.dstSet, write.dstBinding = 35, sets[0], number
+            write.descriptorCount, write.descriptorType, write.pBufferInfo = 1, _STORAGE_BUFFER, shown + number
+        vk.lib.vkUpdateDescriptorSets(self._device.handle, len(writes), writes, 0, vk.ffi.NULL)
+        return sets
+
+    def _seconds(self) -> list[float]:
+        ticks = vk.ffi.new("uint64_t[]", self._stamps)
+        vk.check(
+            vk.lib.vkGetQueryPoolResults(
+                self._device.handle, self._queries, 0, self._stamps, 8 * self._stamps, ticks, 8, _RESULT_64_WAIT
+            ),
+            "vkGetQueryPoolResults",
+        )
+        mask, period = self._device.tick_mask, self._device.tick_seconds
+        return [((ticks[i + 1] - ticks[i]) & mask) * period for i in range(self._stamps - 1)]
+
+
+def _identity(step: Dispatch[Pipeline, Buffer]) -> tuple[int, ...]:
+    return (id(step.pipeline), *(id(buffer) for buffer in step.buffers))

@@ -1,0 +1,138 @@
+"""Moving bytes between host and device: commands gather in one command buffer and go along with the next submission."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vkbench_worker.runtime import vk
+from vkbench_worker.runtime.memory import CACHED, VISIBLE, Block, Region
+from vkbench_worker.runtime.program import Bytes, padded
+
+if TYPE_CHECKING:
+    from vkbench_worker.runtime.device import Device
+
+STAGING_BYTES: Final = 32 << 20
+_SHADERS_AND_COPIES: Final = vk.COMPUTE | vk.TRANSFER
+_ALL_WRITES: Final = vk.SHADER_WRITE | vk.TRANSFER_WRITE
+_ALL_ACCESS: Final = _ALL_WRITES | vk.SHADER_READ | vk.TRANSFER_READ
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some bytes of a region."""
+
+    region: Region
+    start: int
+    size: int
+
+
+class Transfers:
+    """The staging block of a device and the copies that wait for the next submission."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._staging = Block(device, STAGING_BYTES, (VISIBLE | CACHED, VISIBLE))
+        self._host: Bytes = np.frombuffer(self._staging.map(), np.uint8)
+        self._commands = device.command_buffer()
+        self._recording = False
+        self._used = 0  # bytes of the staging block that waiting copies refer to
+        self._touched: set[Region] = set()  # regions that a waiting command writes or reads
+
+    def upload(self, span: Span, data: Bytes) -> None:
+        """Copy host bytes into a span, before whatever is submitted next."""
+        done = 0
+        while done < span.size:
+            at, room = self._reserve(span.size - done)
+            self._host[at : at + room] = data[done : done + room]
+            self._copy(self._staging.buffer, at, span.region.block.buffer, _offset(span, done), room, span.region)
+            done += room
+
+    def fill(self, span: Span, word: int) -> None:
+        """Fill a span, whose bounds are multiples of four, with a word."""
+        if span.size:
+            self._begin(span.region)
+            vk.lib.vkCmdFillBuffer(self._commands, span.region.block.buffer, _offset(span), span.size, word)
+
+    def copy(self, source: Span, target: Span) -> None:
+        """Copy a span on the device."""
+        buffers = source.region.block.buffer, _offset(source), target.region.block.buffer, _offset(target)
+        self._copy(*buffers, source.size, source.region, target.region)
+
+    def read(self, spans: Sequence[Span]) -> list[Bytes]:
+        """The bytes of the spans, after all that was submitted and all that waits."""
+        arrays = [np.empty(span.size, np.uint8) for span in spans]
+        waiting: list[tuple[Bytes, int]] = []  # where to, and where it lies in the staging block
+        for span, array in zip(spans, arrays, strict=True):
+            done = 0
+            while done < span.size:
+                if self._used >= STAGING_BYTES:
+                    self._collect(waiting)
+                at, room = self._reserve(span.size - done)
+                self._copy(span.region.block.buffer, _offset(span, done), self._staging.buffer, at, room, span.region)
+                waiting.append((array[done : done + room], at))
+                done += room
+        self._collect(waiting)
+        return arrays
+
+    def take(self) -> Any | None:
+        """The waiting commands, closed and ready to be submitted, or None; `done` is to follow."""
+        if not self._recording:
+            return None
+        self._barrier(vk.TRANSFER, vk.TRANSFER_WRITE | vk.TRANSFER_READ, _SHADERS_AND_COPIES | vk.HOST, _ALL_ACCESS | vk.HOST_READ)
+        vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
+        self._recording = False
+        return self._commands
+
+    def done(self) -> None:
+        """What was taken has been executed: the staging block is free again."""
+        self._used = 0
+        self._touched.clear()
+
+    def close(self) -> None:
+        self._host = np.empty(0, np.uint8)
+        self._staging.close()
+
+    def _collect(self, waiting: list[tuple[Bytes, int]]) -> None:
+        self._device.flush()
+        for target, at in waiting:
+            target[:] = self._host[at : at + len(target)]
+        waiting.clear()
+
+    def _reserve(self, wanted: int) -> tuple[int, int]:
+        """Offset and size of free staging bytes, as many as are left up to `wanted`."""
+        if self._used >= STAGING_BYTES:
+            self._device.flush()
+        at = self._used
+        size = min(wanted, STAGING_BYTES - at)
+        self._used = padded(at + size)
+        return at, size
+
+    def _copy(self, source: Any, start: int, target: Any, to: int, size: int, *regions: Region) -> None:
+        self._begin(*regions)
+        piece = vk.struct("VkBufferCopy", srcOffset=start, dstOffset=to, size=size)
+        vk.lib.vkCmdCopyBuffer(self._commands, source, target, 1, piece)
+
+    def _begin(self, *regions: Region) -> None:
+        if not self._recording:
+            info = vk.struct("VkCommandBufferBeginInfo", flags=1)
+            vk.check(vk.lib.vkBeginCommandBuffer(self._commands, info), "vkBeginCommandBuffer")
+            self._recording = True
+            self._barrier(_SHADERS_AND_COPIES, _ALL_WRITES, vk.TRANSFER, vk.TRANSFER_READ | vk.TRANSFER_WRITE)
+        if not self._touched.isdisjoint(regions):
+            access = vk.TRANSFER_READ | vk.TRANSFER_WRITE
+            self._barrier(vk.TRANSFER, access, vk.TRANSFER, access)
+            self._touched.clear()
+        self._touched.update(regions)
+
+    def _barrier(self, before: int, written: int, after: int, access: int) -> None:
+        barrier = vk.struct("VkMemoryBarrier", srcAccessMask=written, dstAccessMask=access)
+        null = vk.ffi.NULL
+        vk.lib.vkCmdPipelineBarrier(self._commands, before, after, 0, 1, barrier, 0, null, 0, null)
+
+
+def _offset(span: Span, done: int = 0) -> int:
+    return span.region.offset + span.start + done

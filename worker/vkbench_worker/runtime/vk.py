@@ -1,0 +1,146 @@
+"""The only importer of `vulkan`: its raw cffi library, result checking, and structs that know their type.
+
+`vk.ffi` and `vk.lib` appear on first use, so that importing this module needs neither the package nor a loader.
+The raw library is called rather than the package's wrappers, which cost three to five times as much a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vkbench_worker.runtime.errors import (
+    DeviceLost,
+    NoBinding,
+    NoDevice,
+    NoLoader,
+    OutOfMemory,
+    Unsupported,
+    VulkanFailure,
+)
+
+WHOLE: Final = 0xFFFFFFFFFFFFFFFF  # VK_WHOLE_SIZE
+COMPUTE: Final = 0x800  # VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
+TRANSFER: Final = 0x1000
+HOST: Final = 0x4000
+TOP: Final = 0x1
+BOTTOM: Final = 0x2000
+SHADER_READ: Final = 0x20
+SHADER_WRITE: Final = 0x40
+TRANSFER_READ: Final = 0x800
+TRANSFER_WRITE: Final = 0x1000
+HOST_READ: Final = 0x2000
+HOST_WRITE: Final = 0x4000
+
+_STRUCTURE_TYPES: Final = {
+    "VkApplicationInfo": 0,
+    "VkInstanceCreateInfo": 1,
+    "VkDeviceQueueCreateInfo": 2,
+    "VkDeviceCreateInfo": 3,
+    "VkSubmitInfo": 4,
+    "VkMemoryAllocateInfo": 5,
+    "VkFenceCreateInfo": 8,
+    "VkQueryPoolCreateInfo": 11,
+    "VkBufferCreateInfo": 12,
+    "VkShaderModuleCreateInfo": 16,
+    "VkPipelineCacheCreateInfo": 17,
+    "VkPipelineShaderStageCreateInfo": 18,
+    "VkComputePipelineCreateInfo": 29,
+    "VkPipelineLayoutCreateInfo": 30,
+    "VkDescriptorSetLayoutCreateInfo": 32,
+    "VkDescriptorPoolCreateInfo": 33,
+    "VkDescriptorSetAllocateInfo": 34,
+    "VkWriteDescriptorSet": 35,
+    "VkCommandPoolCreateInfo": 39,
+    "VkCommandBufferAllocateInfo": 40,
+    "VkCommandBufferBeginInfo": 42,
+    "VkMemoryBarrier": 46,
+    "VkPhysicalDeviceFeatures2": 1000059000,
+    "VkPhysicalDeviceProperties2": 1000059001,
+    "VkMemoryAllocateFlagsInfo": 1000060000,
+    "VkPhysicalDeviceIDProperties": 1000071004,
+    "VkPhysicalDeviceSubgroupProperties": 1000094000,
+    "VkDebugUtilsMessengerCreateInfoEXT": 1000128004,
+    "VkPhysicalDeviceMaintenance3Properties": 1000168000,
+    "VkPhysicalDeviceDriverProperties": 1000196000,
+    "VkPhysicalDevicePCIBusInfoPropertiesEXT": 1000212000,
+    "VkValidationFeaturesEXT": 1000247000,
+}
+
+_FAILURES: Final = {
+    -1: (OutOfMemory, "VK_ERROR_OUT_OF_HOST_MEMORY"),
+    -2: (OutOfMemory, "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
+    -3: (VulkanFailure, "VK_ERROR_INITIALIZATION_FAILED"),
+    -4: (DeviceLost, "VK_ERROR_DEVICE_LOST"),
+    -5: (VulkanFailure, "VK_ERROR_MEMORY_MAP_FAILED"),
+    -6: (VulkanFailure, "VK_ERROR_LAYER_NOT_PRESENT"),
+    -7: (VulkanFailure, "VK_ERROR_EXTENSION_NOT_PRESENT"),
+    -8: (Unsupported, "VK_ERROR_FEATURE_NOT_PRESENT"),
+    -9: (NoDevice, "VK_ERROR_INCOMPATIBLE_DRIVER"),
+    -10: (OutOfMemory, "VK_ERROR_TOO_MANY_OBJECTS"),
+    -12: (OutOfMemory, "VK_ERROR_FRAGMENTED_POOL"),
+    -1000069000: (OutOfMemory, "VK_ERROR_OUT_OF_POOL_MEMORY"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("ffi", "lib"):
+        raise AttributeError(name)
+    _load()
+    return globals()[name]
+
+
+def _load() -> None:
+    try:
+        from vulkan._vulkan import ffi, lib
+    except ModuleNotFoundError as error:
+        raise NoBinding() from error
+    except OSError as error:
+        raise NoLoader() from error
+    globals().update(ffi=ffi, lib=lib)
+
+
+def struct(kind: str, *, next: Any = None, **members: Any) -> Any:
+    """A Vulkan struct with its type, pNext and members set; the caller keeps alive what it points to."""
+    ffi = __getattr__("ffi")
+    record = ffi.new(f"{kind} *")
+    if kind in _STRUCTURE_TYPES:
+        record.sType = _STRUCTURE_TYPES[kind]
+    if next is not None:
+        record.pNext = ffi.cast("void *", next)
+    for name, value in members.items():
+        setattr(record, name, value)
+    return record
+
+
+def check(result: int, call: str) -> None:
+    """Raise what a negative VkResult means; VK_SUCCESS and the other good codes pass."""
+    if result >= 0:
+        return
+    kind, name = _FAILURES.get(result, (VulkanFailure, f"VkResult {result}"))
+    if kind is NoDevice:
+        raise NoDevice()
+    raise kind(f"{call}: {name}")
+
+
+def listed(call: str, kind: str, *arguments: Any) -> Any:
+    """What an enumerating call lists: asked first for the number, then for that many.
+
+    The whole array is returned, for a slice of it would not keep its memory alive.
+    """
+    ffi, function = __getattr__("ffi"), getattr(__getattr__("lib"), call)
+    count = ffi.new("uint32_t *")
+    check(function(*arguments, count, ffi.NULL) or 0, call)
+    records = ffi.new(f"{kind}[]", count[0])
+    check(function(*arguments, count, records) or 0, call)
+    return records
+
+
+def text(characters: Any) -> str:
+    """A C string of the driver's."""
+    raw: bytes = __getattr__("ffi").string(characters)
+    return raw.decode(errors="replace")
+
+
+def version(number: int) -> str:
+    """A packed Vulkan version as 1.3.0."""
+    return f"{number >> 22 & 0x7F}.{number >> 12 & 0x3FF}.{number & 0xFFF}"
