@@ -129,6 +129,12 @@ def cancel(tx: Connection, run: int, now: float) -> int:
     ).rowcount
 
 
+def cancelled_since(tx: Connection, moment: float) -> list[int]:
+    """Runs that were cancelled after a moment."""
+    run = models.Run
+    return list(tx.execute(select(run.id).where(run.cancelled_at > moment)).scalars())
+
+
 def run_progress(tx: Connection, run: int) -> Progress:
     """How many of a run's jobs are in which state."""
     job = models.Job

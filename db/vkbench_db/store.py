@@ -18,7 +18,15 @@ from vkbench_db.jobs import (
     return_lost,
 )
 from vkbench_db.results import Recorded, record
-from vkbench_db.runs import NewRun, Progress, add_jobs, cancel, create_run, run_progress
+from vkbench_db.runs import (
+    NewRun,
+    Progress,
+    add_jobs,
+    cancel,
+    cancelled_since,
+    create_run,
+    run_progress,
+)
 
 __all__ = [
     "InFlight",
@@ -32,6 +40,7 @@ __all__ = [
     "StoredBundle",
     "add_jobs",
     "cancel",
+    "cancelled_since",
     "create_run",
     "dispatched_before",
     "has_bundle",
