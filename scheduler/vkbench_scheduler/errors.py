@@ -1,0 +1,9 @@
+"""What can go wrong between the scheduler and its services."""
+
+from __future__ import annotations
+
+from vkbench.errors import ServiceUnreachable
+
+
+class BrokerUnreachable(ServiceUnreachable):
+    """Redis cannot be reached."""

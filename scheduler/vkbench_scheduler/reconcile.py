@@ -1,0 +1,105 @@
+"""The reconciler: finds jobs that were sent and that nobody holds any more, and queues them again.
+
+A sent job is in its device's queue, then in a worker's lease, then in the stream of results, then
+in SQL. The places are looked at in this order, so a job that moves on is seen at least once, save
+for the instant between queue and lease: only what is missing on two looks in a row is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+from redis import Redis
+
+from vkbench import log
+from vkbench_db.database import Database, try_lead
+from vkbench_db.store import InFlight, dispatched_before, mark_running, return_lost
+from vkbench_scheduler.broker import Broker
+from vkbench_scheduler.presence import Presence
+from vkbench_scheduler.stream import on_their_way
+
+RESTART_AGE_SECONDS = 1.0  # after a restart of Redis even young jobs are looked for
+ROW_SECONDS = 3.0  # looks further apart than this are not in a row
+# A result that lies in the stream holds its job back; not for ever, whatever became of it.
+PATIENCE = 5  # in units of lost_seconds
+
+_log = logging.getLogger(__name__)
+
+Pair = tuple[int, int]  # job, token
+
+
+class Reconciler:
+    """Compares what SQL believes to be in flight with where it really is."""
+
+    def __init__(
+        self,
+        database: Database,
+        broker: Broker,
+        presence: Presence,
+        redis: Redis,
+        lost_seconds: float,
+    ) -> None:
+        self._database = database
+        self._broker = broker
+        self._presence = presence
+        self._redis = redis
+        self._lost_seconds = lost_seconds
+        self._redis_run = ""
+        self._restarted_at = float("-inf")  # monotonic
+        self._looked_at = float("-inf")
+        self._missing: set[Pair] = set()
+
+    def look(self) -> int:
+        """Look once; says how many jobs were queued again."""
+        age = self._age()
+        now = time.time()
+        with self._database.reading() as tx:
+            sent = dispatched_before(tx, now - age)
+        missing = self._nowhere(sent)
+        seen_before = self._missing if self._in_a_row() else set()
+        self._missing, self._looked_at = missing, time.monotonic()
+        lost = missing & seen_before
+        return self._return(lost, sent, now) if lost else 0
+
+    def note_running(self, devices: Iterable[str]) -> None:
+        """Mark as running what the leases say is on the devices."""
+        leases = self._presence.leases(list(devices))
+        running = [lease.jobs[0] for lease in leases if lease.running and lease.jobs]
+        if running:
+            with self._database.transaction() as tx:
+                mark_running(tx, running)
+
+    def _age(self) -> float:
+        run = self._presence.redis_run()
+        if self._redis_run and run != self._redis_run:
+            log.warn(_log, "redis_restarted")
+            self._restarted_at = time.monotonic()
+        self._redis_run = run
+        recent = time.monotonic() - self._restarted_at < 2 * self._lost_seconds
+        return min(RESTART_AGE_SECONDS, self._lost_seconds) if recent else self._lost_seconds
+
+    def _in_a_row(self) -> bool:
+        return time.monotonic() - self._looked_at < ROW_SECONDS
+
+    def _nowhere(self, sent: Iterable[InFlight]) -> set[Pair]:
+        missing = {(job.job, job.token) for job in sent}
+        devices = sorted({job.device for job in sent})
+        for device in devices:
+            missing -= self._broker.queued(device)
+        for lease in self._presence.leases(devices):
+            missing -= set(lease.jobs)
+        return missing
+
+    def _return(self, lost: set[Pair], sent: Iterable[InFlight], now: float) -> int:
+        waiting = on_their_way(self._redis)
+        patient = now - PATIENCE * self._lost_seconds
+        late = {(job.job, job.token) for job in sent if job.dispatched_at < patient}
+        with self._database.transaction() as tx:
+            if not try_lead(tx):
+                return 0
+            returned = return_lost(tx, lost - (waiting - late), now)
+        if returned.queued or returned.failed:
+            log.warn(_log, "jobs_lost", queued_again=returned.queued, failed=returned.failed)
+        return returned.queued

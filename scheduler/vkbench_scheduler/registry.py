@@ -1,0 +1,72 @@
+"""The registry: devices as workers announce them, cancelled runs, bundles that workers lack."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+from vkbench import log
+from vkbench.wire import Announcement
+from vkbench_db.database import Database
+from vkbench_db.store import cancelled_since, load_bundle, register_device
+from vkbench_scheduler.presence import Presence
+from vkbench_shaders.bundle import Bundle
+
+SEEN_SECONDS = 10.0  # how often the database is told that a device is still there
+CANCEL_MEMORY_SECONDS = 600.0  # how long workers are reminded of a cancelled run
+
+_log = logging.getLogger(__name__)
+
+
+class Registry:
+    """Tells SQL what workers say, and workers what SQL says."""
+
+    def __init__(self, database: Database, presence: Presence) -> None:
+        self._database = database
+        self._presence = presence
+        self._noted: dict[str, tuple[Announcement, float]] = {}  # device -> what SQL knows, since
+
+    def look(self) -> list[str]:
+        """Look once; the devices that a worker serves now."""
+        announced = self._presence.announcements()
+        self._register(announced)
+        self._remind()
+        for sha in self._presence.wanted():
+            self._bring(sha)
+        return [announcement.facts.key for announcement in announced]
+
+    def _register(self, announced: Iterable[Announcement]) -> None:
+        news = [each for each in announced if self._is_news(each)]
+        if not news:
+            return
+        now = time.time()
+        with self._database.transaction() as tx:
+            for announcement in news:
+                register_device(tx, announcement, now)
+        for announcement in news:
+            device = announcement.facts.key
+            if device not in self._noted:
+                log.event(_log, "device_found", device=device, name=announcement.facts.name)
+            self._noted[device] = (announcement, time.monotonic())
+
+    def _is_news(self, announcement: Announcement) -> bool:
+        known, at = self._noted.get(announcement.facts.key, (None, 0.0))
+        return known != announcement or time.monotonic() - at > SEEN_SECONDS
+
+    def _remind(self) -> None:
+        with self._database.reading() as tx:
+            runs = cancelled_since(tx, time.time() - CANCEL_MEMORY_SECONDS)
+        if runs:
+            self._presence.cancel(runs)
+
+    def _bring(self, sha: str) -> None:
+        with self._database.reading() as tx:
+            stored = load_bundle(tx, sha)
+        if stored is None:
+            log.warn(_log, "bundle_unknown", bundle=sha)
+            self._presence.bring(sha, None)
+            return
+        bundle = Bundle(text=stored.manifest, blobs=stored.blobs, name=stored.name)
+        self._presence.bring(sha, bundle.archive())
+        log.event(_log, "bundle_brought", bundle=sha)

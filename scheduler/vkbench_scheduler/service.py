@@ -1,0 +1,118 @@
+"""`vkbench scheduler`: dispatcher with reconciler, and collector, two threads in one process.
+
+Outages of Redis and of the database are waited out. Several may run: who dispatches is settled in
+each transaction by a lock, and collectors share one group.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+from vkbench import log
+from vkbench.errors import ServiceUnreachable
+from vkbench.settings import Settings
+from vkbench_db.database import Database
+from vkbench_db.errors import DatabaseUnreachable
+from vkbench_scheduler.broker import Broker
+from vkbench_scheduler.collect import Collector
+from vkbench_scheduler.connection import connect
+from vkbench_scheduler.dispatch import Dispatcher
+from vkbench_scheduler.presence import Presence
+from vkbench_scheduler.reconcile import Reconciler
+from vkbench_scheduler.registry import Registry
+from vkbench_scheduler.stream import ResultStream
+
+TURN_SECONDS = 0.1  # between two fillings of the windows
+LOOK_SECONDS = 1.0  # between two looks at workers and at what is lost
+LONGEST_PAUSE_SECONDS = 2.0  # after errors
+
+_log = logging.getLogger(__name__)
+
+
+def serve(ours: Settings) -> int:
+    """Dispatch and collect until SIGTERM or SIGINT; returns the exit status."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    database = _open(ours, stop)
+    if database is None:
+        return 0
+    with database:
+        log.event(_log, "scheduler_ready", database=database.engine.url, pid=os.getpid())
+        _work(database, ours, stop)
+    log.event(_log, "scheduler_stopped")
+    return 0
+
+
+def _open(ours: Settings, stop: threading.Event) -> Database | None:
+    while not stop.is_set():
+        try:
+            return Database.open(ours.database_url())
+        except DatabaseUnreachable as error:
+            log.warn(_log, "database_awaited", error=error)
+            stop.wait(LONGEST_PAUSE_SECONDS)
+    return None
+
+
+def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
+    loops = (_dispatching(database, ours, stop), _collecting(database, ours))
+    threads = [
+        threading.Thread(target=_loop, args=(turn, stop), name=turn.__name__, daemon=True)
+        for turn in loops
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _dispatching(database: Database, ours: Settings, stop: threading.Event) -> Callable[[], None]:
+    redis = connect(ours.redis)
+    broker, presence = Broker(ours.redis, redis), Presence(redis)
+    dispatcher = Dispatcher(database, broker, ours)
+    reconciler = Reconciler(database, broker, presence, redis, ours.lost_seconds)
+    registry = Registry(database, presence)
+    devices: list[str] = []
+    look_at = 0.0
+
+    def dispatch() -> None:
+        nonlocal devices, look_at
+        if time.monotonic() >= look_at:
+            look_at = time.monotonic() + LOOK_SECONDS
+            devices = registry.look()
+            reconciler.note_running(devices)
+            reconciler.look()
+        dispatcher.turn(devices)
+        stop.wait(TURN_SECONDS)
+
+    return dispatch
+
+
+def _collecting(database: Database, ours: Settings) -> Callable[[], None]:
+    consumer = f"{ours.host}:{os.getpid()}"
+    collector = Collector(database, ResultStream(connect(ours.redis), consumer))
+
+    def collect() -> None:
+        collector.turn()
+
+    return collect
+
+
+def _loop(turn: Callable[[], None], stop: threading.Event) -> None:
+    pause = TURN_SECONDS
+    while not stop.is_set():
+        try:
+            turn()
+            pause = TURN_SECONDS
+        except ServiceUnreachable as error:
+            log.warn(_log, "service_awaited", turn=turn.__name__, error=error)
+            stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        except Exception:  # a scheduler that ends helps nobody; the log has the trace
+            _log.exception("turn_failed")
+            stop.wait(LONGEST_PAUSE_SECONDS)
