@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, bootsteps, signals
+from celery.platforms import SecurityWarning
 from celery.worker import state
 from kombu.entity import Exchange, Queue
 
@@ -77,6 +79,8 @@ def consume(app: Celery, name: str, stopping: Callable[[], None]) -> int:
         stopping()
 
     signals.worker_shutting_down.connect(shutting_down)
+    logging.getLogger("celery").setLevel(max(logging.WARNING, logging.getLogger().level))
+    warnings.simplefilter("ignore", SecurityWarning)  # about pickle as root; only JSON is accepted
     worker = app.Worker(
         hostname=name,
         pool="threads",

@@ -25,7 +25,8 @@ class Pulse:
         self._redis = redis
         self._announcement = announcement
         self._device = announcement.facts.key
-        self._held: dict[tuple[int, int], Job] = {}
+        self._running: dict[tuple[int, int], Job] = {}  # on the device, or about to be
+        self._ended: dict[tuple[int, int], Job] = {}
         self._cancelled: frozenset[int] = frozenset()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -47,13 +48,22 @@ class Pulse:
     def hold(self, jobs: Iterable[Job]) -> None:
         """These jobs are here, the first comes next; Redis knows on return, if reachable."""
         with self._lock:
-            self._held = {(job.id, job.token): job for job in jobs}
+            self._running = {(job.id, job.token): job for job in jobs}
+            self._ended = {}
         self._beat()
 
-    def release(self, job: int, token: int) -> None:
-        """This job has ended."""
+    def finish(self, job: int, token: int) -> None:
+        """This job has ended, its result is still to be sent."""
         with self._lock:
-            self._held.pop((job, token), None)
+            ended = self._running.pop((job, token), None)
+            if ended:
+                self._ended[job, token] = ended
+
+    def release(self, job: int, token: int) -> None:
+        """This job's result is in Redis. Until then nothing but the lease knows of it."""
+        with self._lock:
+            self._running.pop((job, token), None)
+            self._ended.pop((job, token), None)
 
     def cancelled(self, job: Job) -> bool:
         """Whether the job's run was cancelled, as of the last beat."""
@@ -66,8 +76,8 @@ class Pulse:
 
     def _beat(self) -> None:
         with self._lock:
-            held = dict(self._held)
-        lease = Lease(worker=self._announcement.worker, jobs=tuple(held), running=bool(held))
+            held, running = self._running | self._ended, bool(self._running)
+        lease = Lease(worker=self._announcement.worker, jobs=tuple(held), running=running)
         runs = sorted({job.run for job in held.values()})
         try:
             answers = self._send(lease, runs)

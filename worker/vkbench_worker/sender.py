@@ -6,6 +6,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -23,8 +24,9 @@ _log = logging.getLogger(__name__)
 class Sender:
     """A queue of results and the thread that sends them, at least once each."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, sent: Callable[[int, int], None]) -> None:
         self._redis = redis
+        self._sent = sent  # told job and token of each result that is in Redis
         self._queue: queue.SimpleQueue[Result] = queue.SimpleQueue()
         self._unsent = 0
         self._changed = threading.Condition()
@@ -52,12 +54,17 @@ class Sender:
             while not self._queue.empty() and len(batch) < MOST_AT_ONCE:
                 batch.append(self._queue.get())
             try:
-                persist(lambda batch=batch: self._send(batch), "send", self._gave_up)  # type: ignore[misc]
+                self._send_surely(batch)
             except RedisError as error:
                 log.warn(_log, "results_given_up", results=len(batch), error=error)
             with self._changed:
                 self._unsent -= len(batch)
                 self._changed.notify_all()
+
+    def _send_surely(self, batch: list[Result]) -> None:
+        persist(lambda: self._send(batch), "send", self._gave_up)
+        for result in batch:
+            self._sent(result.job, result.token)
 
     def _gave_up(self) -> bool:
         return self._leave_at is not None and time.monotonic() > self._leave_at

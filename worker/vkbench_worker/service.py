@@ -25,7 +25,7 @@ from vkbench_worker.protocol import Ready
 from vkbench_worker.sender import Sender
 from vkbench_worker.supervisor import Supervisor
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("vkbench_worker.service")  # also when run as __main__
 
 
 def serve(selectors: Sequence[str], ours: Settings) -> int:
@@ -56,8 +56,8 @@ class Worker:
         self._supervisor = supervisor
         self._redis: Redis = connect(ours.redis)
         self._stopping = threading.Event()
-        self._sender = Sender(self._redis)
         self._pulse = Pulse(self._redis, _announcement(self.name, ready))
+        self._sender = Sender(self._redis, self._pulse.release)
         store = BundleStore(ours.cache / "bundles")
         self._depot = Depot(self._redis, store, self._stopping.is_set)
 
@@ -119,8 +119,8 @@ class Worker:
         )
 
     def _finish(self, result: Result) -> None:
+        self._pulse.finish(result.job, result.token)
         self._sender.put(result)
-        self._pulse.release(result.job, result.token)
 
     def _stop(self) -> None:
         log.event(_log, "worker_stopping", device=self._device)
