@@ -160,7 +160,7 @@ def spread(command: Callable[..., Any]) -> Callable[..., Any]:
             values[name] = kind(**{item.name: values.pop(item.name) for item in fields(kind)})
         return command(**values)
 
-    gathered.__doc__ = command.__doc__
+    gathered.__name__, gathered.__doc__ = command.__name__, command.__doc__
     gathered.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )

@@ -1,0 +1,26 @@
+"""`vkbench db`: the database's schema."""
+
+from __future__ import annotations
+
+from typer import Typer
+
+from vkbench_cli.options import Store, spread
+
+app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Look after the database."""
+
+
+@app.command()
+@spread
+def upgrade(*, store: Store) -> None:
+    """Make the database, or bring its schema to this version; nothing stored is lost."""
+    from vkbench_db.database import SCHEMA, parse_url
+    from vkbench_db.database import upgrade as bring_up
+
+    url = store.settings().database_url()
+    bring_up(url)
+    print(f"{parse_url(url).render_as_string(hide_password=True)} is at schema {SCHEMA}")

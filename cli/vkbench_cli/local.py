@@ -1,0 +1,193 @@
+"""The executor of `vkbench run`: the fleet's plan, runner and store on one machine, with no server.
+
+Every result is in the database before the next job ends, and a job that was on its way when this
+process died is sent again by the next one, so that a kill at any moment loses and doubles nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import groupby
+from pathlib import Path
+from types import FrameType
+
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError, VkbenchError
+from vkbench.job import Job
+from vkbench.result import Result
+from vkbench.settings import Settings
+from vkbench.wire import Announcement
+from vkbench_cli.store import user_name
+from vkbench_db import store
+from vkbench_db.database import Database, parse_url
+from vkbench_db.devices import store_device
+from vkbench_scheduler.plan import plan
+from vkbench_scheduler.selection import Selection
+from vkbench_worker.protocol import Ready
+from vkbench_worker.supervisor import Supervisor
+
+CHUNK_JOBS = 64  # handed to the runner together
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+Watch = Callable[[Result], None]
+
+
+class DatabaseInUse(VkbenchError):
+    """Another `vkbench run` uses this database."""
+
+
+@contextmanager
+def sole_executor(url: str) -> Iterator[None]:
+    """Keeps a second executor off a database; DatabaseInUse names the process that has it."""
+    path = _lock_path(url)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise DatabaseInUse(
+                f"another `vkbench run` (process {lock.read().strip() or 'unknown'}) uses "
+                f"{path.with_suffix('')}: wait for its end, or give another --database"
+            ) from None
+        lock.truncate(0)
+        print(os.getpid(), file=lock, flush=True)
+        yield
+
+
+def _lock_path(url: str) -> Path:
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        raise UsageError(
+            "`vkbench run` keeps its results in a SQLite file: give one with --database FILE, "
+            "or send the work to a fleet with `vkbench submit`"
+        )
+    return Path(f"{parsed.database}.lock")
+
+
+def create_run(
+    database: Database, selection: Selection, label: str, devices: Sequence[DeviceFacts]
+) -> int:
+    """Store a run with all its jobs, planned for these devices; says its id."""
+    keys = tuple(facts.key for facts in devices)
+    jobs = plan(replace(selection, devices=keys), devices)
+    now = time.time()
+    with database.transaction() as tx:
+        for facts in devices:
+            store_device(tx, facts)
+        run = store.create_run(
+            tx,
+            mode=selection.mode,
+            selection=asdict(selection),
+            now=now,
+            user=user_name(),
+            label=label,
+            priority=selection.priority,
+        )
+        store.add_jobs(tx, run.id, jobs)
+    return run.id
+
+
+class Executor:
+    """Does the jobs of one run, a device after the other, until they are done or it is stopped."""
+
+    def __init__(self, database: Database, settings: Settings, watch: Watch) -> None:
+        self._database = database
+        self._settings = settings
+        self._watch = watch
+        self._supervisor: Supervisor | None = None
+        self._interrupts = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody asked it to stop."""
+        return self._interrupts > 0
+
+    def work(self, run: int, devices: Sequence[DeviceFacts]) -> None:
+        """Do what a run has left on these devices."""
+        for facts in devices:
+            if not self.stopped:
+                self._work_on(run, facts)
+
+    def interrupt(self, signal_number: int, frame: FrameType | None) -> None:
+        """End after the job that is on the device; asked again, at once."""
+        self._interrupts += 1
+        if self._supervisor:
+            (self._supervisor.drain if self._interrupts == 1 else self._supervisor.abort)()
+
+    def _work_on(self, run: int, facts: DeviceFacts) -> None:
+        origin = self._settings.database_url()
+        with Supervisor(facts.key, self._settings, origin=origin) as supervisor:
+            self._announce(supervisor.start())
+            self._take_over(supervisor, facts.key)
+            self._supervisor = supervisor
+            while not self.stopped and (jobs := self._next(run, facts.key)):
+                for chunk in chunks(jobs):
+                    self._do(supervisor, chunk)
+            self._supervisor = None
+
+    def _announce(self, ready: Ready) -> None:
+        worker = f"{self._settings.host}:{os.getpid()}"
+        announcement = Announcement(
+            worker=worker, facts=ready.facts, environment=ready.environment, bundle=""
+        )
+        with self._database.transaction() as tx:
+            store.register_device(tx, announcement, time.time())
+
+    def _take_over(self, supervisor: Supervisor, device: str) -> None:
+        """Give back what a dead predecessor left: the job that was on the device pays a try."""
+        now = time.time()
+        died = supervisor.recover()
+        with self._database.transaction() as tx:
+            if died:
+                store.record(tx, [died], now)
+            sent = store.dispatched_before(tx, now)
+            left = [(job.job, job.token) for job in sent if job.device == device]
+            store.return_lost(tx, left, now)
+
+    def _next(self, run: int, device: str) -> list[Job]:
+        seconds = self._settings.window_seconds
+        with self._database.transaction() as tx:
+            picked = store.pick(tx, device, CHUNK_JOBS, time.time(), seconds=seconds, run=run)
+        return [each.job for each in picked]
+
+    def _do(self, supervisor: Supervisor, jobs: Sequence[Job]) -> None:
+        unanswered = {(job.id, job.token) for job in jobs}
+
+        def record(result: Result) -> None:
+            with self._database.transaction() as tx:
+                store.record(tx, [result], time.time())
+            unanswered.discard((result.job, result.token))
+            self._watch(result)
+
+        supervisor.run(jobs, record)
+        with self._database.transaction() as tx:
+            store.return_lost(tx, unanswered, time.time())
+
+
+def chunks(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Jobs as they are handed to the runner: one that failed before goes alone.
+
+    A runner is ahead of us with what it has in its pipe, so if both die together the blame may fall
+    on an innocent job, once.
+    """
+    for alone, group in groupby(jobs, key=lambda job: job.alone):
+        together = list(group)
+        yield from ([job] for job in together) if alone else [together]
+
+
+@contextmanager
+def stoppable(executor: Executor) -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the executor between jobs instead of ending this process."""
+    before = {number: signal.signal(number, executor.interrupt) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,21 @@
+"""The devices of this machine, and which of them is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vkbench.device import DeviceFacts
+from vkbench.settings import Settings
+from vkbench_scheduler.selection import choose
+from vkbench_worker.probe import local_devices
+
+_RANK = ("discrete", "integrated", "virtual", "other", "cpu")  # the first is used if none is named
+
+
+def chosen_devices(selectors: Sequence[str], settings: Settings) -> list[DeviceFacts]:
+    """The devices of this machine that selectors mean; the best one if there are none."""
+    found = local_devices()
+    asked = list(selectors) or list(filter(None, [settings.device]))
+    if asked:
+        return choose(asked, found)
+    return [min(found, key=lambda facts: (_RANK.index(facts.type), facts.index))]
