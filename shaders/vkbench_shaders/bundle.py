@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -178,6 +179,7 @@ def from_archive(data: bytes) -> Bundle:
         KeyError,
         UnicodeDecodeError,
         EOFError,
+        zlib.error,
         NotImplementedError,
     ) as error:
         raise CorruptBundle(f"this is no bundle archive: {error}") from error

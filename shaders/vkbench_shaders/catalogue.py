@@ -94,16 +94,16 @@ def _cases(kernel: Kernel, formats: list[str], shape: Mapping[str, int], timed: 
     if not shape.keys() <= set(kernel.dims):
         return []
     if shape.keys() == set(kernel.dims):
-        return [case for fmt in formats if (case := _made(kernel, fmt, shape))]
+        chosen = [fmt for fmt in kernel.bindings[0].types if fmt in formats]
+        return [case for fmt in chosen if (case := _made(kernel, fmt, shape))]
     listed = kernel.timed if timed else kernel.cases
     agrees = [case for case in listed if shape.items() <= case.shape.items()]
     return [case for case in agrees if case.format in formats]
 
 
 def _made(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
-    first = kernel.bindings[0]
     try:
-        return kernel.case({first.name: fmt}, shape) if fmt in first.types else None
+        return kernel.case({kernel.bindings[0].name: fmt}, shape)
     except UsageError:
         return None
 

@@ -193,7 +193,7 @@ class Kernel:
             fmt, inner = format_named(types[binding.name]), binding.dims[-1]
             if shape[inner] % fmt.elements:
                 raise UsageError(
-                    f"{inner}={shape[inner]} is no multiple of {fmt.name}'s {fmt.elements}"
+                    f"{inner}={shape[inner]} is no multiple of {fmt.elements}, {fmt.name}'s block"
                 )
         return {dim: shape[dim] for dim in self.dims}
 

@@ -1,0 +1,144 @@
+"""Bundles: whole or refused, the same for the same sources, found by how a hash begins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from vkbench.errors import UnknownName
+from vkbench_shaders import bundle as bundles
+from vkbench_shaders.bundle import (
+    Bundle,
+    BundleStore,
+    CorruptBundle,
+    MissingBundle,
+    UnknownBundle,
+    from_archive,
+    load,
+)
+
+KEY = "copy/copy"
+
+
+@pytest.fixture
+def folder(bundle: Bundle, tmp_path: Path) -> Path:
+    """A bundle of the test's own, to break."""
+    bundle.save(tmp_path / "bundle")
+    return tmp_path / "bundle"
+
+
+def test_a_bundle_is_named_by_its_manifest(bundle: Bundle) -> None:
+    assert bundle.sha == hashlib.sha256(bundle.text.encode()).hexdigest()
+    assert bundle.text == json.dumps(json.loads(bundle.text), sort_keys=True, separators=(",", ":"))
+    assert bundle.manifest.slang
+    assert len(bundle.manifest.tree) == 64
+
+
+def test_it_comes_back_from_its_folder(bundle: Bundle, folder: Path) -> None:
+    again = load(folder)
+    assert (again.sha, dict(again.blobs)) == (bundle.sha, dict(bundle.blobs))
+    assert again.code(KEY) == bundle.code(KEY)
+
+
+def test_an_unknown_kernel_brings_near_ones(bundle: Bundle) -> None:
+    with pytest.raises(UnknownName, match="did you mean 'mul_mat_vec/mul_mat_vec<q4_0,tree_sum>'"):
+        bundle.code("mul_mat_vec/mul_mat_vec<q4_1,tree_sum>")
+
+
+def test_a_changed_blob_is_refused(bundle: Bundle, folder: Path) -> None:
+    path = folder / f"{bundle.entry(KEY).sha256}.spv"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x00\x01")
+    with pytest.raises(CorruptBundle, match=f"the code of {KEY} is not what its hash says"):
+        load(folder)
+
+
+def test_a_missing_blob_is_refused(bundle: Bundle, folder: Path) -> None:
+    (folder / f"{bundle.entry(KEY).sha256}.spv").unlink()
+    with pytest.raises(CorruptBundle, match=f"the code of {KEY} is missing"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b'{"version":1}', b"\xff\xfe", b'{"entries":[{"key":1}]}']
+)
+def test_a_malformed_manifest_is_refused(folder: Path, text: bytes) -> None:
+    (folder / "manifest.json").write_bytes(text)
+    with pytest.raises(CorruptBundle):
+        load(folder)
+
+
+def test_a_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
+    with pytest.raises(CorruptBundle, match="holds no bundle"):
+        load(tmp_path)
+
+
+def test_an_archive_brings_everything_and_is_the_same_every_time(bundle: Bundle) -> None:
+    again = from_archive(bundle.archive())
+    assert (again.sha, dict(again.blobs)) == (bundle.sha, dict(bundle.blobs))
+    assert bundle.archive() == again.archive()
+
+
+def test_broken_archives_are_refused(bundle: Bundle) -> None:
+    whole = bundle.archive()
+    middle = len(whole) // 2
+    changed = whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :]
+    for data in (b"", b"PK", whole[:-30], changed, whole[:middle]):
+        with pytest.raises(CorruptBundle):
+            from_archive(data)
+
+
+def test_a_store_keeps_bundles_by_hash(bundle: Bundle, tmp_path: Path) -> None:
+    store = BundleStore(tmp_path / "bundles")
+    assert store.list() == []
+    other = Bundle(text=bundle.text.replace('"slang":"', '"slang":"other '), blobs=bundle.blobs)
+    for _ in range(2):
+        store.put(other)
+    assert store.list() == [other.sha]
+    assert store.get(other.sha).code(KEY) == bundle.code(KEY)
+    assert store.get(other.sha[:8].upper()).sha == other.sha
+    assert [path.name for path in store.folder.iterdir()] == [other.sha]
+
+
+def test_a_store_names_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(UnknownBundle, match="unknown bundle 'abc'"):
+        BundleStore(tmp_path / "bundles").get("abc")
+
+
+def test_a_store_does_not_keep_what_is_broken(bundle: Bundle, tmp_path: Path) -> None:
+    store = BundleStore(tmp_path / "bundles")
+    with pytest.raises(CorruptBundle):
+        store.put(Bundle(text=bundle.text, blobs={}))
+    assert store.list() == []
+    assert list(store.folder.iterdir()) == []
+
+
+def test_a_manifest_changed_in_the_store_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
+    store = BundleStore(tmp_path / "bundles")
+    other = Bundle(text=bundle.text.replace('"slang":"', '"slang":"other '), blobs=bundle.blobs)
+    store.put(other)
+    (store.folder / other.sha / "manifest.json").write_text(bundle.text)
+    with pytest.raises(CorruptBundle, match="its manifest was changed"):
+        store.get(other.sha)
+
+
+def test_the_packaged_bundle_is_the_empty_name(
+    bundle: Bundle, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "PACKAGED", folder)
+    bundles.packaged.cache_clear()
+    store = BundleStore(tmp_path / "bundles")
+    assert store.get("").sha == store.get(bundle.sha[:10]).sha == bundle.sha
+    assert store.get("").name == "packaged"
+    bundles.packaged.cache_clear()
+
+
+def test_a_package_without_kernels_says_how_to_build_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "PACKAGED", tmp_path / "nothing")
+    bundles.packaged.cache_clear()
+    with pytest.raises(MissingBundle, match=r"python -m vkbench_shaders\.build"):
+        BundleStore(tmp_path).get("")

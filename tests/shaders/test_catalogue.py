@@ -1,0 +1,230 @@
+"""Every kernel of the catalogue keeps the promises that the other parts rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+import pytest
+
+from vkbench import wire
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench_shaders.bundle import Bundle, entry_key
+from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
+from vkbench_shaders.kernel import MOST_GROUPS, Kernel, Problem, Variant
+from vkbench_shaders.tolerance import LIMITS
+
+FEATURES = {
+    "subgroup_arithmetic", "int_dot", "fp16", "storage16", "int8", "storage8", "int64", "fp64",
+    "bda", "coopmat", "coopmat2", "bf16", "subgroup_size_control",
+}  # fmt: skip
+SMALLEST = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="the smallest", uuid="00", vendor_id=0, device_id=0,
+    type="cpu",    memory_bytes=1 << 30, subgroup_size=4, features=("subgroup_arithmetic",),
+    limits={
+        "max_workgroup_invocations": 128, "max_workgroup_size_x": 128, "max_shared_bytes": 16384,
+        "max_storage_range": 1 << 27, "max_push_bytes": 128, "storage_alignment": 256,
+        "max_groups_x": 65535, "max_groups_y": 65535, "max_groups_z": 65535,
+    },
+)  # fmt: skip
+CASES = [case for kernel in KERNELS for case in kernel.cases]
+ALL = [case for kernel in KERNELS for case in (*kernel.cases, *kernel.timed)]
+VARIANTS = [(kernel, variant) for kernel in KERNELS for variant in kernel.variants]
+# large and awkward ones that nobody would wait for, for what follows from a shape alone
+HUGE = [
+    parse("copy/f32/n1000000007"),
+    parse("add/f32/b3_c65537_h64_w65"),
+    parse("dequantize/q4_0/m1000003_k992"),
+    parse("mul_mat_vec/q4_0/m1000003_n17_k32"),
+    parse("mul_mat/f32/m1000003_n65537_k1"),
+]
+# outputs that one workgroup makes
+SHARES: dict[str, Callable[[Problem], int]] = {
+    "copy": lambda problem: 128 * 64 // problem.item_bytes("y"),
+    "add": lambda problem: 128 * 4,
+    "dequantize": lambda problem: 128 * 16,
+    "mul_mat_vec": lambda problem: 4 * min(8, problem.shape["n"]),
+    "mul_mat": lambda problem: 128 * 64,
+}
+
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_variant = pytest.mark.parametrize(
+    ("kernel", "variant"),
+    VARIANTS,
+    ids=[f"{kernel.name}-{variant.name}" for kernel, variant in VARIANTS],
+)
+
+
+@each_kernel
+def test_a_kernel_is_described_and_has_cases(kernel: Kernel) -> None:
+    assert kernel.description.endswith(".")
+    assert kernel.cases
+    assert kernel.timed
+    assert all(binding.description for binding in kernel.bindings)
+    assert all(param.description for param in kernel.params.values())
+    assert {binding.access for binding in kernel.bindings} == {"in", "out"}
+    assert kernel_named(kernel.name.upper()) is kernel
+
+
+@each_kernel
+def test_every_format_and_choice_has_a_case(kernel: Kernel) -> None:
+    problems = [problem(case) for case in kernel.cases]
+    for types in kernel.type_choices():
+        assert any(posed.types == types for posed in problems), types
+    for name, param in kernel.params.items():
+        assert {posed.params[name] for posed in problems} >= set(param.choices)
+
+
+@each_kernel
+def test_the_last_variant_runs_everywhere(kernel: Kernel) -> None:
+    assert kernel.variants[-1].requires == ()
+    assert len({variant.name for variant in kernel.variants}) == len(kernel.variants)
+
+
+@each_variant
+def test_a_variant_asks_for_known_features_and_limits(kernel: Kernel, variant: Variant) -> None:
+    assert set(variant.requires) <= FEATURES
+    assert variant.path in LIMITS
+
+
+def test_names_are_unique_and_canonical() -> None:
+    assert len({kernel.name for kernel in KERNELS}) == len(KERNELS)
+    assert len({case.name for case in ALL}) == len(ALL)
+    for case in ALL:
+        assert problem(case.name).case.name == case.name
+
+
+@each_case
+def test_inputs_and_reference_have_their_shapes(case: Case) -> None:
+    posed = problem(case)
+    inputs = posed.kernel.inputs(posed)
+    outputs = posed.kernel.reference(posed, inputs, None)
+    wanted = {"in": inputs, "out": outputs}
+    for binding in posed.kernel.bindings:
+        array = wanted[binding.access][binding.name]
+        assert array.shape == posed.array_shape(binding.name) == posed.layout(binding.name).shape
+        assert array.dtype == (
+            np.float64 if binding.access == "out" else posed.format(binding.name).dtype
+        )
+        assert np.all(np.isfinite(outputs[binding.name])) if binding.access == "out" else True
+    assert len(inputs) + len(outputs) == len(posed.kernel.bindings)
+
+
+@each_case
+def test_a_reference_is_not_all_zeros(case: Case) -> None:
+    """Errors are measured in it."""
+    posed = problem(case)
+    outputs = posed.kernel.reference(posed, posed.kernel.inputs(posed), None)
+    assert all(array.any() for array in outputs.values())
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if kernel_named(case.kernel).rows], ids=str
+)
+def test_sampled_rows_are_rows_of_the_whole(case: Case) -> None:
+    posed = problem(case)
+    inputs = posed.kernel.inputs(posed)
+    rows = np.unique([0, posed.shape["m"] // 2, posed.shape["m"] - 1])
+    whole, part = (posed.kernel.reference(posed, inputs, chosen) for chosen in (None, rows))
+    for name, array in whole.items():
+        axis = posed.kernel.binding(name).dims.index(posed.kernel.rows)
+        np.testing.assert_allclose(part[name], array.take(rows, axis=axis), rtol=1e-12, atol=1e-9)
+
+
+@each_case
+def test_a_shape_is_inferred_from_the_inputs(case: Case) -> None:
+    posed = problem(case)
+    inputs = [binding.name for binding in posed.kernel.bindings if binding.access == "in"]
+    shapes = {name: posed.array_shape(name) for name in inputs}
+    assert posed.kernel.infer(shapes, posed.types) == posed.shape
+
+
+def test_inputs_that_do_not_fit_each_other_are_refused() -> None:
+    for name in ("mul_mat_vec", "mul_mat"):
+        kernel = kernel_named(name)
+        with pytest.raises(UsageError, match="rows of 8 numbers, x has rows of 9"):
+            kernel.infer({"weights": (3, 8), "x": (1, 9)}, {"weights": "f32", "x": "f32"})
+    with pytest.raises(UsageError, match="one dimension, got 2"):
+        kernel_named("copy").infer({"x": (3, 8)}, {"x": "f32"})
+    with pytest.raises(UsageError, match="four dimensions"):
+        kernel_named("add").infer({"a": (3, 8), "b": (3, 8)}, {"a": "f32", "b": "f32"})
+
+
+@pytest.mark.parametrize("case", [*ALL, *HUGE], ids=str)
+def test_a_launch_covers_its_output_within_every_device_s_limits(case: Case) -> None:
+    posed = problem(case)
+    outputs = prod(posed.array_shape("y"))
+    for variant in posed.kernel.variants:
+        launch = variant.launch(posed, SMALLEST)
+        assert all(1 <= groups <= MOST_GROUPS for groups in launch.groups)
+        assert prod(launch.groups) * SHARES[case.kernel](posed) >= outputs
+        assert len(launch.push) <= 128
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_the_bundle_holds_what_a_launch_runs(case: Case, bundle: Bundle) -> None:
+    posed = problem(case)
+    for variant in posed.kernel.variants:
+        entry = bundle.entry(entry_key(variant, posed.types))
+        launch = variant.launch(posed, SMALLEST)
+        assert entry.push_bytes == len(launch.push)
+        assert entry.local_size
+        assert launch.constants.get(0, prod(entry.local_size)) <= 128
+
+
+def test_cases_that_no_launch_fits_are_refused() -> None:
+    posed = problem("mul_mat_vec/f32/m1_n524281_k1")
+    assert all("524280 at most" in str(v.refuses(posed, SMALLEST)) for v in posed.kernel.variants)
+    subgroup, portable = kernel_named("mul_mat_vec").variants
+    lonely = DeviceFacts(**{**vars(SMALLEST), "subgroup_size": 1})
+    posed = problem("mul_mat_vec/f32/m1_n1_k4096")
+    assert "128 subgroups" in str(subgroup.refuses(posed, lonely))
+    assert portable.refuses(posed, lonely) is None
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_listed_cases_run_on_the_smallest_device(case: Case) -> None:
+    posed = problem(case)
+    refused = [variant.refuses(posed, SMALLEST) for variant in posed.kernel.variants]
+    assert refused[-1] is None or case not in CASES, refused
+
+
+def test_expand_lists_what_fits() -> None:
+    assert expand() == CASES
+    assert {case.format for case in expand("mul_mat_vec", "q*")} == {"q4_0", "q8_0"}
+    assert {case.kernel for case in expand("MUL_MAT*")} == {"mul_mat_vec", "mul_mat"}
+    assert expand("copy", timed=True) == list(kernel_named("copy").timed)
+    assert {case.shape["k"] for case in expand("mul_mat_vec", shape={"k": 4096})} == {4096}
+
+
+def test_expand_makes_a_case_of_a_whole_shape() -> None:
+    (case,) = expand("mul_mat_vec", "q4_0", {"k": 64, "n": 2, "m": 3})
+    assert case.name == "mul_mat_vec/q4_0/m3_n2_k64"
+    made = expand("*", "*", {"m": 3, "n": 2, "k": 33})  # not one of blocks of 32
+    assert [case.name for case in made] == [
+        "mul_mat_vec/f16/m3_n2_k33",
+        "mul_mat_vec/f32/m3_n2_k33",
+        "mul_mat/f32/m3_n2_k33",
+    ]
+
+
+def test_expand_says_why_nothing_fits() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'mul_mat'"):
+        expand("mul_mta")
+    with pytest.raises(UnknownName, match="'q4_1'"):
+        expand("mul_mat_vec", "q4_1")
+    with pytest.raises(UsageError, match="k=33 is no multiple of 32"):
+        expand("mul_mat_vec", "q4_0", {"m": 1, "n": 1, "k": 33})
+    with pytest.raises(NothingToDo, match="copy has n"):
+        expand("copy", shape={"m": 1})
+
+
+@each_kernel
+def test_a_description_can_be_written_as_json(kernel: Kernel) -> None:
+    told = describe(kernel)
+    assert wire.decode(wire.encode(told), dict) == told
+    assert [binding["name"] for binding in told["bindings"]] == [b.name for b in kernel.bindings]  # type: ignore[attr-defined]

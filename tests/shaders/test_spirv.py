@@ -1,0 +1,66 @@
+"""Compiled kernels are valid for every Vulkan version, and say truly what they need."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from vkbench_shaders import spirv
+from vkbench_shaders.bundle import Bundle
+
+BASE = {"Shader"}  # every device
+SUBGROUP = {"GroupNonUniform", "GroupNonUniformArithmetic"}  # feature subgroup_arithmetic
+
+
+@pytest.mark.parametrize("target", ["vulkan1.2", "vulkan1.3"])
+def test_every_blob_is_valid(
+    bundle: Bundle, target: str, tmp_path: Path, need: Callable[[str, str], NoReturn]
+) -> None:
+    if not shutil.which("spirv-val"):
+        need("validation", "spirv-val is not installed (apt install spirv-tools)")
+    for key in bundle.entries:
+        path = tmp_path / "kernel.spv"
+        path.write_bytes(bundle.code(key))
+        command = ["spirv-val", "--target-env", target, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{key}: {done.stdout}{done.stderr}"
+
+
+def test_kernels_need_only_what_their_variants_ask_for(bundle: Bundle) -> None:
+    for entry in bundle.entries.values():
+        extra = SUBGROUP if "subgroup_sum" in entry.arguments else set()
+        assert set(entry.capabilities) <= BASE | extra, entry.key
+
+
+def test_subgroup_kernels_say_so(bundle: Bundle) -> None:
+    entry = bundle.entry("mul_mat_vec/mul_mat_vec<q4_0,subgroup_sum>")
+    assert "GroupNonUniformArithmetic" in entry.capabilities
+    assert entry.local_size == (128, 1, 1)
+
+
+def test_a_specialised_workgroup_size_is_a_decorated_constant(bundle: Bundle) -> None:
+    words = struct.unpack("<" + "I" * (len(code := bundle.code("copy/copy")) // 4), code)
+    local_size_id = (3 + 3 << 16 | 331, 38)
+    assert not any(
+        words[at] == local_size_id[0] and words[at + 2] == 38 for at in range(len(words) - 2)
+    )
+    assert spirv.needs(code).local_size is not None
+
+
+def test_making_portable_twice_changes_nothing(bundle: Bundle) -> None:
+    for key in bundle.entries:
+        assert spirv.portable(bundle.code(key)) == bundle.code(key)
+
+
+@pytest.mark.parametrize(
+    "code", [b"", b"not SPIR-V at all!!!", struct.pack("<7I", spirv.MAGIC, 0, 0, 1, 0, 9 << 16, 0)]
+)
+def test_what_is_no_module_is_refused(code: bytes) -> None:
+    with pytest.raises(spirv.MalformedSpirv):
+        spirv.needs(code)
