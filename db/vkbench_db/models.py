@@ -188,7 +188,7 @@ class Job(Model):
         # the pick: runs that have queued jobs on a device, then the first jobs of each
         Index(None, "device_id", "state", "run_id", "id"),
         Index(None, "run_id", "state"),  # progress
-        # results, newest first, of all devices and of one
+        # results, newest first: all, a device's, a run's
         *(
             Index(
                 name,
@@ -199,6 +199,7 @@ class Job(Model):
             for name, columns in (
                 ("ix_job_finished", ("finished_at", "id")),
                 ("ix_job_device_finished", ("device_id", "finished_at")),
+                ("ix_job_run_finished", ("run_id", "finished_at", "id")),
                 # the newest of each series: v_latest
                 ("ix_job_series", ("case_id", "device_id", "mode", "variant", "finished_at", "id")),
             )

@@ -12,8 +12,9 @@ from sqlalchemy import Connection, func, insert, select, update
 from vkbench import names
 from vkbench.case import parse
 from vkbench.errors import UnknownName
-from vkbench.job import ACTIVE, FINISHED, Mode, PlannedJob, State
+from vkbench.job import ACTIVE, Mode, PlannedJob, State
 from vkbench_db import models
+from vkbench_db.progress import Progress
 from vkbench_db.rows import batches, insert_missing
 
 
@@ -24,38 +25,6 @@ class NewRun:
     id: int
     uuid: str
     new: bool  # False: it was there before, with its jobs
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run is."""
-
-    counts: Mapping[State, int]  # only states that some job is in
-    cancelled: bool
-
-    @property
-    def total(self) -> int:
-        """All jobs."""
-        return sum(self.counts.values())
-
-    @property
-    def finished(self) -> int:
-        """Jobs that will not change any more."""
-        return sum(self.counts.get(state, 0) for state in FINISHED)
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether nothing is left to do."""
-        return self.finished == self.total
-
-    @property
-    def state(self) -> str:
-        """queued | running | finished | cancelled."""
-        if self.cancelled:
-            return "cancelled"
-        if self.is_finished:
-            return "finished"
-        return "queued" if self.counts.get(State.QUEUED, 0) == self.total else "running"
 
 
 def create_run(

@@ -17,6 +17,7 @@ from vkbench_db.jobs import (
     pick,
     return_lost,
 )
+from vkbench_db.progress import Progress
 from vkbench_db.results import Recorded, record
 from vkbench_db.runs import (
     NewRun,

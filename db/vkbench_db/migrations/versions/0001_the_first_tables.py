@@ -200,6 +200,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_job_device_id_state_run_id_id", "job", ["device_id", "state", "run_id", "id"]
     )
+    op.create_index("ix_job_run_finished", "job", ["run_id", "finished_at", "id"], **_FINISHED)
     op.create_index("ix_job_finished", "job", ["finished_at", "id"], **_FINISHED)
     op.create_index("ix_job_run_id_state", "job", ["run_id", "state"])
     op.create_index(

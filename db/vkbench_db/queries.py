@@ -1,0 +1,336 @@
+"""Questions that people ask of the database, with the filters that all commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, func, select
+
+from vkbench import names
+from vkbench.device import DeviceFacts
+from vkbench.errors import UnknownName, UsageError
+from vkbench.job import ACTIVE, State
+from vkbench_db.progress import Progress
+from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB, LATEST, RESULTS, RUN
+
+PREFIX = 4  # digits of a key or UUID that are enough to name it
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """A finished job and one of its metrics: a row of `v_results`."""
+
+    host: str
+    device: str  # key
+    device_name: str
+    driver: str | None  # None where nothing ran
+    driver_version: str | None
+    environment: str | None  # hash
+    case_name: str
+    kernel: str
+    format: str
+    types: str
+    shape: str
+    params: str
+    mode: str
+    variant: str  # asked for
+    variant_run: str | None
+    kernel_sha: str | None
+    bundle: str
+    run: int
+    run_uuid: str
+    run_label: str
+    job: int
+    state: str
+    cause: str
+    reason: str
+    tries: int
+    path: str | None
+    nmse: float | None
+    max_abs: float | None
+    metric: str | None  # None where nothing was timed
+    seconds: float | None
+    mad: float | None
+    low: float | None
+    high: float | None
+    best: float | None
+    count: int | None
+    stop: str | None
+    gb_per_second: float | None
+    gflop_per_second: float | None
+    warnings: list[str] | None
+    finished_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRow:
+    """A job, finished or not."""
+
+    id: int
+    run: int
+    position: int
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    mode: str
+    variant: str
+    state: str
+    token: int
+    tries: int
+    cause: str
+    reason: str
+    estimate_seconds: float
+    dispatched_at: float | None
+    finished_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """A run and how far it is."""
+
+    id: int
+    uuid: str
+    created_at: float
+    user: str
+    label: str
+    tags: Mapping[str, Any]
+    selection: Mapping[str, Any]
+    mode: str
+    priority: int
+    imported: bool
+    progress: Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceRow:
+    """A device, and what waits for it."""
+
+    key: str
+    host: str
+    name: str
+    facts: DeviceFacts
+    paused: bool
+    worker: str
+    bundle: str
+    driver: str | None  # None for a device known by imports alone
+    driver_version: str | None
+    last_seen: float | None
+    queued: int
+    in_flight: int
+
+
+def results(
+    tx: Connection,
+    *,
+    run: int | None = None,
+    devices: Sequence[str] = (),
+    kernel: str = "",
+    format: str = "",
+    mode: str = "",
+    states: Sequence[str] = (),
+    latest: bool = False,
+    limit: int | None = 50,
+) -> list[ResultRow]:
+    """Results, newest first; `latest` leaves the newest of each device, case, mode and variant."""
+    view = LATEST if latest else RESULTS
+    where: list[ColumnElement[bool]] = []
+    if run is not None:
+        where.append(view.c.run == run)
+    if devices:
+        where.append(view.c.device.in_(device_keys(tx, devices)))
+    if kernel:
+        where.append(view.c.kernel.in_(_known(tx, "kernel", kernel)))
+    if format:
+        where.append(view.c.format.in_(_known(tx, "format", format)))
+    if mode:
+        where.append(view.c.mode == mode)
+    if states:
+        where.append(view.c.state.in_(states))
+    newest = (view.c.finished_at.desc(), view.c.job.desc(), view.c.metric)
+    rows = tx.execute(select(view).where(*where).order_by(*newest).limit(limit))
+    return [ResultRow(**row._mapping) for row in rows]
+
+
+def jobs(
+    tx: Connection,
+    *,
+    run: int | None = None,
+    devices: Sequence[str] = (),
+    states: Sequence[str] = (),
+    limit: int | None = 50,
+) -> list[JobRow]:
+    """Jobs: a run's in their order, or the newest of all."""
+    job, device, case = JOB.c, DEVICE.c, CASE.c
+    asked = (
+        select(
+            *(job.id, job.run_id.label("run"), job.position, HOST.c.name.label("host")),
+            *(device.key.label("device"), device.name.label("device_name")),
+            *(case.name.label("case_name"), job.mode, job.variant, job.state, job.token),
+            *(job.tries, job.cause, job.reason, job.estimate_seconds),
+            *(job.dispatched_at, job.finished_at),
+        )
+        .join(DEVICE, device.id == job.device_id)
+        .join(HOST, HOST.c.id == device.host_id)
+        .join(CASE, case.id == job.case_id)
+    )
+    if run is not None:
+        asked = asked.where(job.run_id == run)
+    if devices:
+        asked = asked.where(device.key.in_(device_keys(tx, devices)))
+    if states:
+        asked = asked.where(job.state.in_(states))
+    order = (job.id.desc(),) if run is None else (job.position,)
+    return [JobRow(**row._mapping) for row in tx.execute(asked.order_by(*order).limit(limit))]
+
+
+def runs(tx: Connection, *, limit: int | None = 20) -> list[RunRow]:
+    """Runs, newest first."""
+    return _runs(tx, limit=limit)
+
+
+def find_run(tx: Connection, asked: str) -> RunRow:
+    """The run that is meant by `last`, its number, its label or the beginning of its UUID."""
+    run = RUN.c
+    if asked == "last":
+        found = _runs(tx, limit=1)
+    elif asked.isdecimal() and int(asked) < 2**31 and (one := _runs(tx, run.id == int(asked))):
+        found = one
+    else:
+        found = _runs(tx, run.label == asked, limit=1)
+        if not found and len(asked) >= PREFIX:
+            found = _runs(tx, func.substr(run.uuid, 1, len(asked)) == asked.lower(), limit=2)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"'{asked}' begins the UUIDs of several runs: give more of it")
+    raise UnknownName("run", asked, _near_runs(tx, asked))
+
+
+def devices(tx: Connection) -> list[DeviceRow]:
+    """All devices that ever announced themselves or came with an import."""
+    device, environment = DEVICE.c, ENVIRONMENT.c
+    counts = _active(tx)
+    rows = tx.execute(
+        select(
+            *(device.id, device.key, HOST.c.name.label("host"), device.name, device.facts),
+            *(device.paused, device.worker, device.bundle, device.last_seen),
+            *(environment.driver, environment.driver_version),
+        )
+        .join(HOST, HOST.c.id == device.host_id)
+        .outerjoin(ENVIRONMENT, environment.hash == device.environment)
+        .order_by(HOST.c.name, device.name, device.key)
+    )
+    return [_device(row, counts.get(row.id, {})) for row in rows]
+
+
+def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
+    """Keys of all devices that any selector means; UnknownName for one that means none."""
+    device = DEVICE.c
+    rows = tx.execute(
+        select(device.key, device.name, HOST.c.name.label("host"))
+        .join(HOST, HOST.c.id == device.host_id)
+        .order_by(device.id)
+    ).all()
+    chosen: dict[str, None] = {}
+    for selector in selectors:
+        found = [row.key for row in rows if _means(selector, row.key, row.name, row.host)]
+        if not found:
+            known = [word for row in rows for word in (row.name, row.key, row.host)]
+            raise UnknownName("device", selector, names.nearest(selector, known))
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)
+
+
+def _means(selector: str, key: str, name: str, host: str) -> bool:
+    asked = selector.casefold()
+    return (
+        any(fnmatchcase(word.casefold(), asked) for word in (key, name, host))
+        or asked in name.casefold()
+        or (len(asked) >= PREFIX and key.startswith(asked))
+    )
+
+
+def _known(tx: Connection, column: str, pattern: str) -> list[str]:
+    known = tx.execute(select(CASE.c[column]).distinct()).scalars().all()
+    return names.matching(pattern, sorted(known), column)
+
+
+def _runs(tx: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[RunRow]:
+    run = RUN.c
+    rows = tx.execute(
+        select(RUN).where(*where).order_by(run.created_at.desc(), run.id.desc()).limit(limit)
+    ).all()
+    counts = _states(tx, [row.id for row in rows])
+    return [_run(row, counts.get(row.id, {})) for row in rows]
+
+
+def _run(row: Row[*tuple[Any, ...]], counts: Mapping[State, int]) -> RunRow:
+    return RunRow(
+        id=row.id,
+        uuid=row.uuid,
+        created_at=row.created_at,
+        user=row.user_name,
+        label=row.label,
+        tags=row.tags,
+        selection=row.selection,
+        mode=row.mode,
+        priority=row.priority,
+        imported=row.imported_at is not None,
+        progress=Progress(counts=counts, cancelled=row.cancelled_at is not None),
+    )
+
+
+def _states(tx: Connection, wanted: Sequence[int]) -> dict[int, dict[State, int]]:
+    job = JOB.c
+    rows = tx.execute(
+        select(job.run_id, job.state, func.count())
+        .where(job.run_id.in_(wanted))
+        .group_by(job.run_id, job.state)
+    )
+    counts: dict[int, dict[State, int]] = {}
+    for run, state, count in rows:
+        counts.setdefault(run, {})[State(state)] = count
+    return counts
+
+
+def _near_runs(tx: Connection, asked: str) -> tuple[str, ...]:
+    run = RUN.c
+    rows = tx.execute(select(run.label, run.uuid).order_by(run.id.desc()).limit(500)).all()
+    return names.nearest(asked, [row.label or row.uuid for row in rows])
+
+
+def _active(tx: Connection) -> dict[int, dict[str, int]]:
+    job = JOB.c
+    ids = tx.execute(select(DEVICE.c.id)).scalars().all()
+    rows = tx.execute(
+        select(job.device_id, job.state, func.count())
+        .where(job.device_id.in_(ids), job.state.in_(ACTIVE))
+        .group_by(job.device_id, job.state)
+    )
+    counts: dict[int, dict[str, int]] = {}
+    for device, state, count in rows:
+        counts.setdefault(device, {})[state] = count
+    return counts
+
+
+def _device(row: Row[*tuple[Any, ...]], counts: Mapping[str, int]) -> DeviceRow:
+    from vkbench.wire import from_builtins  # msgspec, which no other query needs
+
+    return DeviceRow(
+        key=row.key,
+        host=row.host,
+        name=row.name,
+        facts=from_builtins(row.facts, DeviceFacts),
+        paused=row.paused,
+        worker=row.worker,
+        bundle=row.bundle,
+        driver=row.driver,
+        driver_version=row.driver_version,
+        last_seen=row.last_seen,
+        queued=counts.get(State.QUEUED, 0),
+        in_flight=counts.get(State.DISPATCHED, 0) + counts.get(State.RUNNING, 0),
+    )
