@@ -21,7 +21,6 @@ from vkbench_db.progress import Progress
 from vkbench_db.results import Recorded, record
 from vkbench_db.runs import (
     NewRun,
-    Progress,
     add_jobs,
     cancel,
     cancelled_since,
