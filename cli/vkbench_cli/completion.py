@@ -27,9 +27,11 @@ def suites(incomplete: str) -> list[tuple[str, str]]:
 def devices(incomplete: str) -> list[tuple[str, str]]:
     """Keys of the devices that the database knows, with their names."""
     from vkbench.errors import VkbenchError
+    from vkbench.settings import settings
     from vkbench_cli.store import known_devices
 
     try:
-        return [(d.key, d.name) for d in known_devices() if d.key.startswith(incomplete.lower())]
+        known = known_devices(settings())
     except VkbenchError:
         return []  # a Tab key is no place for errors
+    return [(row.key, row.name) for row in known if row.key.startswith(incomplete.lower())]

@@ -43,7 +43,7 @@ def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Sett
 
     with TemporaryDirectory(prefix="vkbench-") as folder:
         given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(given, **arrays)
+        np.savez(given, **dict(arrays))  # type: ignore[arg-type]
         said = json.loads(_ask(_command(errand, given, found), limit_seconds))
         return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
 

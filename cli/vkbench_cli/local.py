@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
@@ -27,8 +27,9 @@ from vkbench_cli.store import user_name
 from vkbench_db import store
 from vkbench_db.database import Database, parse_url
 from vkbench_db.devices import store_device
-from vkbench_scheduler.plan import plan
 from vkbench_scheduler.selection import Selection
+from vkbench_scheduler.submit import Submitted, submit
+from vkbench_shaders.bundle import Bundle
 from vkbench_worker.protocol import Ready
 from vkbench_worker.supervisor import Supervisor
 
@@ -71,27 +72,21 @@ def _lock_path(url: str) -> Path:
     return Path(f"{parsed.database}.lock")
 
 
-def create_run(
-    database: Database, selection: Selection, label: str, devices: Sequence[DeviceFacts]
-) -> int:
-    """Store a run with all its jobs, planned for these devices; says its id."""
-    keys = tuple(facts.key for facts in devices)
-    jobs = plan(replace(selection, devices=keys), devices)
-    now = time.time()
+def store_run(
+    database: Database,
+    selection: Selection,
+    devices: Sequence[DeviceFacts],
+    *,
+    bundle: Bundle | None = None,
+    label: str = "",
+) -> Submitted:
+    """A run with all its jobs on these devices of this machine."""
     with database.transaction() as tx:
         for facts in devices:
             store_device(tx, facts)
-        run = store.create_run(
-            tx,
-            mode=selection.mode,
-            selection=asdict(selection),
-            now=now,
-            user=user_name(),
-            label=label,
-            priority=selection.priority,
-        )
-        store.add_jobs(tx, run.id, jobs)
-    return run.id
+    keys = tuple(facts.key for facts in devices)
+    chosen = replace(selection, devices=keys)
+    return submit(database, chosen, devices, bundle=bundle, user=user_name(), label=label)
 
 
 class Executor:

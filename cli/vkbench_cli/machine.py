@@ -12,9 +12,14 @@ from vkbench_worker.probe import local_devices
 _RANK = ("discrete", "integrated", "virtual", "other", "cpu")  # the first is used if none is named
 
 
+def all_devices() -> list[DeviceFacts]:
+    """Every device of this machine, found by a subprocess; one clear error if there is none."""
+    return local_devices()
+
+
 def chosen_devices(selectors: Sequence[str], settings: Settings) -> list[DeviceFacts]:
     """The devices of this machine that selectors mean; the best one if there are none."""
-    found = local_devices()
+    found = all_devices()
     asked = list(selectors) or list(filter(None, [settings.device]))
     if asked:
         return choose(asked, found)

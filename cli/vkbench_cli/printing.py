@@ -29,6 +29,7 @@ class Kind(StrEnum):
     TEXT = "text"
     COUNT = "count"
     NUMBER = "number"  # a bare number: an error measure, a ratio
+    VALUE = "value"  # a number that nothing is known about: shown as it is
     SECONDS = "seconds"
     BYTES = "bytes"
     BYTE_RATE = "byte_rate"
@@ -88,8 +89,8 @@ def print_csv(table: Table, stream: TextIO) -> None:
 
 
 def print_text(table: Table, stream: TextIO) -> None:
-    """Aligned columns; what all rows share comes first, once."""
-    shown = [column for column in table.columns if column.kind is not Kind.DETAIL]
+    """Aligned columns without empty ones; what all rows share comes first, once."""
+    shown = [column for column in table.columns if _is_shown(column, table.rows)]
     lifted = [column for column in shown if column.lifted and _is_shared(column, table.rows)]
     for column in lifted:
         stream.write(f"{column.heading}: {_text(column, table.rows[0])}\n")
@@ -98,6 +99,13 @@ def print_text(table: Table, stream: TextIO) -> None:
     for line in zip(*cells, strict=True):
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         stream.write("  ".join(padded).rstrip() + "\n")
+
+
+def _is_shown(column: Column, rows: Sequence[Mapping[str, Cell]]) -> bool:
+    """Not in text: what only programs read, and columns that no row has anything for."""
+    if column.kind is Kind.DETAIL:
+        return False
+    return not rows or any(row.get(column.key) not in (None, "") for row in rows)
 
 
 def _is_shared(column: Column, rows: Sequence[Mapping[str, Cell]]) -> bool:
@@ -137,6 +145,7 @@ def _bare(
 _SCALERS: Mapping[Kind, Callable[[Sequence[float | None]], tuple[str, list[str]]]] = {
     Kind.COUNT: _bare(lambda value: f"{value:,.0f}"),
     Kind.NUMBER: _bare(lambda value: units.significant(value, 3)),
+    Kind.VALUE: _bare(lambda value: f"{value:.10g}"),
     Kind.SECONDS: units.seconds_column,
     Kind.BYTES: lambda values: units.rate_column(values, "B"),
     Kind.BYTE_RATE: lambda values: units.rate_column(values, "B/s"),

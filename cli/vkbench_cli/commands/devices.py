@@ -1,0 +1,97 @@
+"""`vkbench devices`: those of the fleet, or those of this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from vkbench_cli.options import Output, Store
+from vkbench_cli.printing import Cell, Column, Kind, Table, show
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench_db.queries import DeviceRow
+
+ONLINE_SECONDS = 60.0  # since a device was last heard of
+
+COLUMNS = (
+    Column(key="key", heading="key"),
+    Column(key="host", heading="host"),
+    Column(key="index", heading="index", kind=Kind.COUNT),
+    Column(key="name", heading="device"),
+    Column(key="type", heading="type"),
+    Column(key="driver", heading="driver"),
+    Column(key="driver_version", heading="version"),
+    Column(key="state", heading="state"),
+    Column(key="queued", heading="queued", kind=Kind.COUNT),
+    Column(key="in_flight", heading="in flight", kind=Kind.COUNT),
+    Column(key="memory_bytes", heading="memory", kind=Kind.BYTES),
+    Column(key="subgroup_size", heading="subgroup", kind=Kind.COUNT),
+    Column(key="last_seen", heading="last seen", kind=Kind.TIME),
+    Column(key="worker", heading="worker", kind=Kind.DETAIL),
+    Column(key="uuid", heading="UUID", kind=Kind.DETAIL),
+    Column(key="features", heading="features", kind=Kind.DETAIL),
+    Column(key="limits", heading="limits", kind=Kind.DETAIL),
+    Column(key="bundle", heading="packaged bundle", kind=Kind.DETAIL),
+)
+
+
+def devices(
+    *,
+    local: Annotated[
+        bool, Option("--local", help="The devices of this machine, asked for now; no database.")
+    ] = False,
+    store: Store,
+    output: Output,
+) -> None:
+    """List devices, known to the database or found here.
+
+    A device is online if its worker was heard of within the last minute.
+    """
+    if local:
+        from vkbench_cli.machine import all_devices
+
+        rows = [_facts(facts) for facts in all_devices()]
+    else:
+        from vkbench_cli.store import opened
+        from vkbench_db import queries
+
+        with opened(store.settings()) as database, database.reading() as tx:
+            rows = [_row(row) for row in queries.devices(tx)]
+    show(Table(columns=COLUMNS, rows=rows), output)
+
+
+def _facts(facts: DeviceFacts) -> dict[str, Cell]:
+    return {
+        "key": facts.key,
+        "host": facts.host,
+        "index": facts.index,
+        "name": facts.name,
+        "type": facts.type,
+        "memory_bytes": facts.memory_bytes,
+        "subgroup_size": facts.subgroup_size,
+        "uuid": facts.uuid,
+        "features": facts.features,
+        "limits": dict(facts.limits),
+    }
+
+
+def _row(row: DeviceRow) -> dict[str, Cell]:
+    return {
+        **_facts(row.facts),
+        "driver": row.driver,
+        "driver_version": row.driver_version,
+        "state": _state(row),
+        "queued": row.queued,
+        "in_flight": row.in_flight,
+        "last_seen": row.last_seen,
+        "worker": row.worker,
+        "bundle": row.bundle,
+    }
+
+
+def _state(row: DeviceRow) -> str:
+    seen = row.last_seen is not None and time.time() - row.last_seen < ONLINE_SECONDS
+    return "paused" if row.paused else "online" if seen else "offline"

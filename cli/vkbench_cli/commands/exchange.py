@@ -1,0 +1,45 @@
+"""`vkbench export` and `vkbench import`: results of hosts that no network joins."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from vkbench_cli.options import Store
+
+
+def export(
+    *,
+    run: Annotated[str, Argument(help="A run: its number, label, UUID or last.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File to write.")],
+    store: Store,
+) -> None:
+    """Write a run's results to a file that `import` reads."""
+    from vkbench_cli.exporting import export_run
+    from vkbench_cli.store import opened
+    from vkbench_db.queries import find_run
+
+    with opened(store.settings()) as database:
+        with database.reading() as tx:
+            found = find_run(tx, run)
+        export_run(database, found.id, output)
+    print(f"run {found.id} ({found.progress.total} jobs) -> {output}", file=sys.stderr)
+
+
+def import_(
+    *,
+    file: Annotated[Path, Argument(metavar="FILE", help="What --export or `export` wrote.")],
+    store: Store,
+) -> None:
+    """Read results that another host exported.
+
+    Reading a file again changes nothing. The database is made if there is none.
+    """
+    from vkbench_cli.exporting import import_file
+    from vkbench_db.database import Database
+
+    with Database.open(store.settings().database_url(), create=True) as database:
+        print(import_file(database, file))

@@ -1,0 +1,119 @@
+"""`vkbench jobs`: runs with their counts, or the jobs of one run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from vkbench import names
+from vkbench.job import State
+from vkbench_cli.options import Devices, Output, Store
+from vkbench_cli.printing import Cell, Column, Kind, Table, show
+
+if TYPE_CHECKING:
+    from vkbench_db.queries import JobRow, RunRow
+
+RUNS = (
+    Column(key="id", heading="run", kind=Kind.COUNT),
+    Column(key="uuid", heading="UUID", kind=Kind.DETAIL),
+    Column(key="created_at", heading="submitted", kind=Kind.TIME),
+    Column(key="user", heading="by"),
+    Column(key="label", heading="label"),
+    Column(key="state", heading="state"),
+    Column(key="total", heading="jobs", kind=Kind.COUNT),
+    *(Column(key=state, heading=state, kind=Kind.COUNT) for state in State),
+    Column(key="priority", heading="priority", kind=Kind.DETAIL),
+    Column(key="selection", heading="selection", kind=Kind.DETAIL),
+    Column(key="imported", heading="imported", kind=Kind.DETAIL),
+)
+JOBS = (
+    Column(key="run", heading="run", lifted=True),
+    Column(key="id", heading="job", kind=Kind.COUNT),
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", kind=Kind.DETAIL),
+    Column(key="case", heading="case"),
+    Column(key="mode", heading="mode"),
+    Column(key="variant", heading="variant"),
+    Column(key="state", heading="state"),
+    Column(key="tries", heading="tries", kind=Kind.COUNT),
+    Column(key="remark", heading="remark"),
+    Column(key="cause", heading="cause", kind=Kind.DETAIL),
+    Column(key="reason", heading="reason", kind=Kind.DETAIL),
+    Column(key="dispatched_at", heading="sent", kind=Kind.DETAIL),
+    Column(key="finished_at", heading="finished", kind=Kind.DETAIL),
+)
+
+
+def jobs(
+    *,
+    run: Annotated[
+        str, Argument(help="A run: its number, label, UUID or the beginning of it, or last.")
+    ] = "",
+    state: Annotated[
+        list[str], Option(metavar="STATE", help="Only jobs in this state: queued, wrong, ...")
+    ] = [],  # noqa: B006
+    device: Devices = [],  # noqa: B006
+    limit: Annotated[int, Option(min=0, help="Show at most so many; 0 is all.")] = 50,
+    store: Store,
+    output: Output,
+) -> None:
+    """List runs, or the jobs of one run.
+
+    Without a run, --state or --device it lists runs, the newest first.
+
+    \b
+    vkbench jobs
+    vkbench jobs last --state failed
+    """
+    from vkbench_cli.store import opened
+    from vkbench_db import queries
+
+    states = [names.pick(asked, list(State), "state") for asked in state]
+    most = limit or None
+    with opened(store.settings()) as database, database.reading() as tx:
+        if not (run or states or device):
+            rows = [_run(row) for row in queries.runs(tx, limit=most)]
+            show(Table(columns=RUNS, rows=rows), output)
+            return
+        number = queries.find_run(tx, run).id if run else None
+        found = queries.jobs(tx, run=number, states=states, devices=device, limit=most)
+    show(Table(columns=JOBS, rows=[_job(row) for row in found]), output)
+
+
+def _run(row: RunRow) -> dict[str, Cell]:
+    counts = row.progress.counts
+    return {
+        "id": row.id,
+        "uuid": row.uuid,
+        "created_at": row.created_at,
+        "user": row.user,
+        "label": row.label,
+        "state": "imported" if row.imported else row.progress.state,
+        "total": row.progress.total,
+        **{state: counts.get(state) for state in State},
+        "priority": row.priority,
+        "selection": dict(row.selection),
+        "imported": row.imported,
+    }
+
+
+def _job(row: JobRow) -> dict[str, Cell]:
+    return {
+        "run": row.run,
+        "id": row.id,
+        "host": row.host,
+        "device_name": row.device_name,
+        "device": row.device,
+        "case": row.case_name,
+        "mode": row.mode,
+        "variant": row.variant,
+        "state": row.state,
+        "tries": row.tries or None,
+        "remark": f"{row.cause}: {row.reason}" if row.cause else row.reason,
+        "cause": row.cause,
+        "reason": row.reason,
+        "dispatched_at": row.dispatched_at,
+        "finished_at": row.finished_at,
+    }

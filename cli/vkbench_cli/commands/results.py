@@ -1,0 +1,101 @@
+"""`vkbench results`: what was found, the latest of each case by default."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from vkbench import names
+from vkbench.case import parse_shape
+from vkbench.job import FINISHED, Mode
+from vkbench_cli.measured import COLUMNS, rows_of
+from vkbench_cli.options import Devices, Formats, Kernels, Output, Shapes, Store
+from vkbench_cli.printing import Table, show
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from vkbench_db.queries import ResultRow
+
+METRICS = 2  # a job has as many rows in the database at most
+
+
+def results(
+    *,
+    kernel: Kernels = [],  # noqa: B006
+    format: Formats = [],  # noqa: B006
+    shape: Shapes = [],  # noqa: B006
+    device: Devices = [],  # noqa: B006
+    mode: Annotated[
+        Mode, Option(help="What was to be found out.", case_sensitive=False)
+    ] = Mode.BOTH,
+    state: Annotated[
+        list[str], Option(metavar="STATE", help="Only results like this: passed, wrong, ...")
+    ] = [],  # noqa: B006
+    run: Annotated[
+        str, Option(metavar="RUN", help="Those of one run: number, label, UUID or last.")
+    ] = "",
+    history: Annotated[
+        bool, Option("--history", help="All results of a case and not only the latest.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        Option(min=0, help="Show at most so many, 0 is all; default: 50, or a whole run."),
+    ] = None,
+    store: Store,
+    output: Output,
+) -> None:
+    """Show results, the latest of each case by default.
+
+    The newest come first.
+
+    \b
+    vkbench results --device '*' --kernel mul_mat_vec
+    vkbench results --run last --state wrong
+    """
+    from vkbench_cli.store import opened
+    from vkbench_db.queries import find_run
+
+    sizes = [parse_shape(text) for text in shape]
+    most = (50 if limit is None and not run else limit) or None
+    with opened(store.settings()) as database, database.reading() as tx:
+        found = _asked(
+            tx,
+            kernel,
+            format,
+            run=find_run(tx, run).id if run else None,
+            devices=device,
+            mode="" if mode is Mode.BOTH else mode,
+            states=[names.pick(asked, list(FINISHED), "state") for asked in state],
+            latest=not (history or run),
+            limit=most * METRICS + 1 if most and not sizes else None,
+        )
+    rows = rows_of(row for row in found if _has_shape(row, sizes))
+    show(Table(columns=COLUMNS, rows=rows[:most]), output)
+    if most and len(rows) > most:
+        print(f"the newest {most}; --limit 0 shows all", file=sys.stderr)
+
+
+def _asked(
+    tx: Connection, kernels: list[str], formats: list[str], **filters: Any
+) -> list[ResultRow]:
+    """Results of all kernels and formats asked for, newest first."""
+    from vkbench_db import queries
+
+    found: list[ResultRow] = []
+    for kernel, fmt in product(kernels or [""], formats or [""]):
+        found += queries.results(tx, kernel=kernel, format=fmt, **filters)
+    if len(kernels) > 1 or len(formats) > 1:  # globs may overlap
+        unique = {(row.job, row.metric): row for row in found}
+        found = sorted(unique.values(), key=lambda row: (-row.finished_at, -row.job))
+    return found
+
+
+def _has_shape(row: ResultRow, wanted: list[dict[str, int]]) -> bool:
+    if not wanted:
+        return True
+    sizes = parse_shape(row.shape.replace("_", ","))
+    return any(shape.items() <= sizes.items() for shape in wanted)

@@ -1,0 +1,135 @@
+"""`vkbench run`: kernels checked and timed on this machine, with no server."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from vkbench import log
+from vkbench.errors import EXIT_INTERRUPTED, NothingToDo
+from vkbench.job import ACTIVE
+from vkbench_cli.options import Effort, Output, Selecting, Store
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench.result import Result
+    from vkbench.settings import Settings
+    from vkbench_db.database import Database
+    from vkbench_db.queries import RunRow
+
+
+def run(
+    *,
+    selecting: Selecting,
+    effort: Effort,
+    resume: Annotated[
+        str,
+        Option(metavar="RUN", help="Go on with a run that was stopped: its number, UUID or last."),
+    ] = "",
+    export: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write the results for `vkbench import`, at the end."),
+    ] = None,
+    all_rows: Annotated[
+        bool, Option("--all", help="Show every passed check as well, not only their number.")
+    ] = False,
+    store: Store,
+    output: Output,
+) -> int:
+    """Check and time kernels on this machine, with no server.
+
+    Results go to a SQLite file. With nothing selected it runs the quick suite on the best device of
+    this machine. Ctrl-C stops after the current job.
+
+    \b
+    vkbench run
+    vkbench run --kernel mul_mat_vec --format 'q*' --mode performance
+    vkbench run --suite spine --device '*' --export results.jsonl
+
+    Exit codes: 0 all right, 3 a wrong result, 4 a job that failed, 7 nothing ran, 130 interrupted.
+    """
+    from vkbench_cli.exporting import export_run
+    from vkbench_cli.files import check_writable
+    from vkbench_cli.local import sole_executor
+    from vkbench_cli.report import conclude
+    from vkbench_db.database import Database
+
+    ours = store.settings()
+    log.set_up(logging.ERROR)
+    if export:
+        check_writable(export)
+    with (
+        sole_executor(ours.database_url()),
+        Database.open(ours.database_url(), create=True) as database,
+    ):
+        if resume:
+            found, devices = _resumed(database, resume)
+        else:
+            found, devices = _planned(database, selecting, effort, ours)
+        if not _work(database, ours, found, devices):
+            print(_how_to_go_on(found.id, store), file=sys.stderr)
+            return EXIT_INTERRUPTED
+        if export:
+            export_run(database, found.id, export)
+        return conclude(database, found.id, output, all_rows=all_rows)
+
+
+def _planned(
+    database: Database, selecting: Selecting, effort: Effort, ours: Settings
+) -> tuple[RunRow, list[DeviceFacts]]:
+    from vkbench_cli.commands.bundle import kept
+    from vkbench_cli.local import store_run
+    from vkbench_cli.machine import chosen_devices
+    from vkbench_db.queries import find_run
+    from vkbench_shaders.bundle import packaged
+
+    selection = selecting.selection(effort)
+    bundle = kept().get(selecting.bundle) if selecting.bundle else None
+    if bundle is None:
+        packaged()  # says now, not in every job, that it was never built
+    devices = chosen_devices(selecting.device, ours)
+    made = store_run(database, selection, devices, bundle=bundle, label=effort.label)
+    with database.reading() as tx:
+        return find_run(tx, str(made.run.id)), devices
+
+
+def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]:
+    from vkbench_cli.machine import all_devices
+    from vkbench_db import queries
+
+    with database.reading() as tx:
+        found = queries.find_run(tx, asked)
+        waiting = {job.device for job in queries.jobs(tx, run=found.id, states=ACTIVE, limit=None)}
+    if not waiting:
+        raise NothingToDo(f"run {found.id} has nothing left to do")
+    devices = [facts for facts in all_devices() if facts.key in waiting]
+    if not devices:
+        raise NothingToDo(f"what run {found.id} has left is for devices of another machine")
+    return found, devices
+
+
+def _work(database: Database, ours: Settings, found: RunRow, devices: list[DeviceFacts]) -> bool:
+    """Do the run's jobs; whether it came to its end."""
+    from vkbench_cli.local import Executor, stoppable
+    from vkbench_cli.progress import Progress
+
+    finished: set[int] = set()
+    with Progress(found.progress.total, f"run {found.id}") as progress:
+
+        def watch(result: Result) -> None:
+            finished.add(result.job)  # a job that is tried again counts once
+            progress.update(found.progress.finished + len(finished), result.case)
+
+        executor = Executor(database, ours, watch)
+        with stoppable(executor):
+            executor.work(found.id, devices)
+    return not executor.stopped
+
+
+def _how_to_go_on(run: int, store: Store) -> str:
+    where = f" --database {store.database}" if store.database else ""
+    return f"stopped; `vkbench run --resume {run}{where}` goes on"

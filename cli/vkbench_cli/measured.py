@@ -1,0 +1,118 @@
+"""Results as a table: a row a job, its hot and cold timings beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from vkbench_cli.printing import Cell, Column, Kind
+
+if TYPE_CHECKING:
+    from vkbench_db.queries import ResultRow
+
+COLUMNS = (
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", kind=Kind.DETAIL),
+    Column(key="driver", heading="driver", kind=Kind.DETAIL),
+    Column(key="driver_version", heading="driver version", kind=Kind.DETAIL),
+    Column(key="environment", heading="environment", kind=Kind.DETAIL),
+    Column(key="case", heading="case"),
+    Column(key="kernel", heading="kernel", kind=Kind.DETAIL),
+    Column(key="format", heading="format", kind=Kind.DETAIL),
+    Column(key="shape", heading="shape", kind=Kind.DETAIL),
+    Column(key="params", heading="parameters", kind=Kind.DETAIL),
+    Column(key="mode", heading="mode", kind=Kind.DETAIL),
+    Column(key="variant", heading="variant"),
+    Column(key="verdict", heading="verdict"),
+    Column(key="nmse", heading="nmse", kind=Kind.NUMBER),
+    Column(key="max_abs", heading="largest error", kind=Kind.DETAIL),
+    Column(key="hot_seconds", heading="hot", kind=Kind.SECONDS),
+    Column(key="hot_spread", heading="±", kind=Kind.PERCENT),
+    Column(key="hot_low_seconds", heading="hot low", kind=Kind.DETAIL),
+    Column(key="hot_high_seconds", heading="hot high", kind=Kind.DETAIL),
+    Column(key="cold_seconds", heading="cold", kind=Kind.SECONDS),
+    Column(key="cold_spread", heading="±", kind=Kind.PERCENT),
+    Column(key="cold_low_seconds", heading="cold low", kind=Kind.DETAIL),
+    Column(key="cold_high_seconds", heading="cold high", kind=Kind.DETAIL),
+    Column(key="bytes_per_second", heading="moved", kind=Kind.BYTE_RATE),
+    Column(key="flops_per_second", heading="done", kind=Kind.FLOP_RATE),
+    Column(key="remark", heading="remark"),
+    Column(key="bundle", heading="bundle", kind=Kind.DETAIL),
+    Column(key="kernel_sha", heading="code", kind=Kind.DETAIL),
+    Column(key="run", heading="run", kind=Kind.DETAIL),
+    Column(key="run_uuid", heading="run UUID", kind=Kind.DETAIL),
+    Column(key="run_label", heading="label", kind=Kind.DETAIL),
+    Column(key="job", heading="job", kind=Kind.DETAIL),
+    Column(key="finished_at", heading="finished", kind=Kind.TIME),
+)
+
+
+def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
+    """A row a job; the results of one job stand together, as queries give them."""
+    return [_row(list(of_job)) for _, of_job in groupby(results, key=lambda row: row.job)]
+
+
+def _row(results: list[ResultRow]) -> dict[str, Cell]:
+    first = results[0]
+    timed = {row.metric: row for row in results if row.metric}
+    rated = timed.get("hot") or timed.get("cold")
+    return {
+        "host": first.host,
+        "device_name": first.device_name,
+        "device": first.device,
+        "driver": first.driver,
+        "driver_version": first.driver_version,
+        "environment": first.environment,
+        "case": first.case_name,
+        "kernel": first.kernel,
+        "format": first.format,
+        "shape": first.shape,
+        "params": first.params,
+        "mode": first.mode,
+        "variant": first.variant_run or first.variant,
+        "verdict": first.state,
+        "nmse": first.nmse,
+        "max_abs": first.max_abs,
+        **_metric("hot", timed),
+        **_metric("cold", timed),
+        "bytes_per_second": _scaled(rated.gb_per_second if rated else None),
+        "flops_per_second": _scaled(rated.gflop_per_second if rated else None),
+        "remark": _remark(results),
+        "bundle": first.bundle,
+        "kernel_sha": first.kernel_sha,
+        "run": first.run,
+        "run_uuid": first.run_uuid,
+        "run_label": first.run_label,
+        "job": first.job,
+        "finished_at": first.finished_at,
+    }
+
+
+def _metric(name: str, timed: Mapping[str, ResultRow]) -> dict[str, Cell]:
+    row = timed.get(name)
+    return {
+        f"{name}_seconds": row and row.seconds,
+        f"{name}_spread": row and spread(row.seconds, row.low, row.high),
+        f"{name}_low_seconds": row and row.low,
+        f"{name}_high_seconds": row and row.high,
+    }
+
+
+def spread(seconds: float | None, low: float | None, high: float | None) -> float | None:
+    """Half the width of a median's interval, as a fraction of the median."""
+    if not seconds or low is None or high is None:
+        return None
+    return (high - low) / 2 / seconds
+
+
+def _scaled(giga: float | None) -> float | None:
+    return giga * 1e9 if giga else None
+
+
+def _remark(results: list[ResultRow]) -> str:
+    first = results[0]
+    cause = f"{first.cause}: {first.reason}" if first.cause else first.reason
+    warnings = dict.fromkeys(word for row in results for word in row.warnings or ())
+    return "; ".join(filter(None, (cause, *warnings)))
