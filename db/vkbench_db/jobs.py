@@ -6,7 +6,8 @@
                                                      does not settle; too often: ──► failed
     cancel: any of these three ──► cancelled
 
-Every dispatch gives the job a new token; an answer to an older one cannot move it back or fail it.
+Every dispatch gives the job a new token; an answer to an older one may settle the job or cost it a
+try, and cannot take it from the newer dispatch.
 """
 
 from __future__ import annotations

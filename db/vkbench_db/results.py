@@ -16,7 +16,6 @@ from sqlalchemy import Connection, bindparam, select, update
 from vkbench.job import FINISHED, MAX_TRIES, SETTLED, Outcome, State
 from vkbench.result import Result, Timing, Verdict
 from vkbench_db import models
-from vkbench_db.jobs import IN_FLIGHT
 from vkbench_db.rows import batches, insert_missing, lock_jobs
 
 RECORD_BATCH = 500
@@ -101,12 +100,15 @@ def _apply(job: _Job, result: Result) -> bool:
     if result.outcome in SETTLED:  # of whatever token: the work is done
         job.state, job.settled_token = State(result.outcome), result.token
         job.cause, job.reason = "", result.reason
-    elif job.state in IN_FLIGHT and result.token == job.token:
-        job.tries += 1
-        job.state = State.FAILED if job.tries >= MAX_TRIES else State.QUEUED
-        job.cause, job.reason = result.outcome, result.reason
     else:
-        return False
+        # It ran, so it costs a try even if the job was sent again meanwhile: a job that takes its
+        # worker along is always heard of late. A newer dispatch keeps the job.
+        job.tries += 1
+        job.cause, job.reason = result.outcome, result.reason
+        if job.tries >= MAX_TRIES:
+            job.state = State.FAILED
+        elif result.token == job.token:
+            job.state = State.QUEUED
     job.moved = True
     return True
 
@@ -257,7 +259,7 @@ def _complaints(result: Result) -> Iterator[str]:
     if len(set(metrics)) < len(metrics):
         yield "a metric was given twice"
     for timing in result.timings:
-        if not _is_packed(timing.samples):
+        if not is_packed(timing.samples):
             yield f"the samples of {timing.metric} cannot be read"
 
 
@@ -274,7 +276,8 @@ def _parts(result: Result) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{timing.metric}'s", asdict(timing)
 
 
-def _is_packed(samples: str) -> bool:
+def is_packed(samples: str) -> bool:
+    """Whether `vkbench.result.unpack_samples` can read them."""
     try:
         unpacked = zlib.decompressobj().decompress(base64.b64decode(samples, validate=True), 2**26)
     except (binascii.Error, ValueError, zlib.error):
