@@ -38,12 +38,15 @@ class Presence:
             words = self._redis.mget([wire.announcement_of(key) for key in keys]) if keys else []
         return _understood(words, Announcement)
 
-    def leases(self, devices: Sequence[str]) -> list[Lease]:
-        """What the workers of these devices hold now."""
+    def leases(self, devices: Sequence[str]) -> dict[str, Lease]:
+        """What the workers of these devices hold now; a device whose worker is gone has none."""
         with reached():
             keys = [wire.lease_of(device) for device in devices]
             words = self._redis.mget(keys) if keys else []
-        return _understood(words, Lease)
+        read = {
+            device: _understood([word], Lease) for device, word in zip(devices, words, strict=True)
+        }
+        return {device: lease[0] for device, lease in read.items() if lease}
 
     def cancel(self, runs: Iterable[int]) -> None:
         """Have workers skip and end the jobs of these runs."""

@@ -15,7 +15,7 @@ from redis import Redis
 
 from vkbench import log
 from vkbench_db.database import Database, try_lead
-from vkbench_db.store import InFlight, dispatched_before, mark_running, return_lost
+from vkbench_db.store import InFlight, dispatched_before, return_lost
 from vkbench_scheduler.broker import Broker
 from vkbench_scheduler.presence import Presence
 from vkbench_scheduler.stream import on_their_way
@@ -63,14 +63,6 @@ class Reconciler:
         lost = missing & seen_before
         return self._return(lost, sent, now) if lost else 0
 
-    def note_running(self, devices: Iterable[str]) -> None:
-        """Mark as running what the leases say is on the devices."""
-        leases = self._presence.leases(list(devices))
-        running = [lease.jobs[0] for lease in leases if lease.running and lease.jobs]
-        if running:
-            with self._database.transaction() as tx:
-                mark_running(tx, running)
-
     def _age(self) -> float:
         run = self._presence.redis_run()
         if self._redis_run and run != self._redis_run:
@@ -88,7 +80,7 @@ class Reconciler:
         devices = sorted({job.device for job in sent})
         for device in devices:
             missing -= self._broker.queued(device)
-        for lease in self._presence.leases(devices):
+        for lease in self._presence.leases(devices).values():
             missing -= set(lease.jobs)
         return missing
 

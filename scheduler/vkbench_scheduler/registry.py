@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable
 
 from vkbench import log
-from vkbench.wire import Announcement
+from vkbench.wire import Announcement, Lease
 from vkbench_db.database import Database
-from vkbench_db.store import cancelled_since, load_bundle, register_device
+from vkbench_db.store import cancelled_since, load_bundle, mark_running, register_device
 from vkbench_scheduler.presence import Presence
 from vkbench_shaders.bundle import Bundle
 
@@ -28,13 +28,18 @@ class Registry:
         self._noted: dict[str, tuple[Announcement, float]] = {}  # device -> what SQL knows, since
 
     def look(self) -> list[str]:
-        """Look once; the devices that a worker serves now."""
+        """Look once; the devices that a worker serves now.
+
+        An announcement outlives its worker by some seconds, the lease says whether it is there.
+        """
         announced = self._presence.announcements()
         self._register(announced)
         self._remind()
         for sha in self._presence.wanted():
             self._bring(sha)
-        return [announcement.facts.key for announcement in announced]
+        leases = self._presence.leases([each.facts.key for each in announced])
+        self._note_running(leases.values())
+        return sorted(leases)
 
     def _register(self, announced: Iterable[Announcement]) -> None:
         news = [each for each in announced if self._is_news(each)]
@@ -53,6 +58,12 @@ class Registry:
     def _is_news(self, announcement: Announcement) -> bool:
         known, at = self._noted.get(announcement.facts.key, (None, 0.0))
         return known != announcement or time.monotonic() - at > SEEN_SECONDS
+
+    def _note_running(self, leases: Iterable[Lease]) -> None:
+        running = [lease.jobs[0] for lease in leases if lease.running and lease.jobs]
+        if running:
+            with self._database.transaction() as tx:
+                mark_running(tx, running)
 
     def _remind(self) -> None:
         with self._database.reading() as tx:

@@ -85,7 +85,6 @@ def _dispatching(database: Database, ours: Settings, stop: threading.Event) -> C
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + LOOK_SECONDS
             devices = registry.look()
-            reconciler.note_running(devices)
             reconciler.look()
         dispatcher.turn(devices)
         stop.wait(TURN_SECONDS)

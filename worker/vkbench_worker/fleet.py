@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from vkbench import log
 
 LOOK_SECONDS = 0.5
-FIRST_PAUSE_SECONDS = 1.0
+FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 60.0  # a process that lasted this long starts again without a longer pause
 _PR_SET_PDEATHSIG = 1

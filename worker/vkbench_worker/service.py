@@ -30,12 +30,16 @@ _log = logging.getLogger("vkbench_worker.service")  # also when run as __main__
 
 def serve(selectors: Sequence[str], ours: Settings) -> int:
     """Serve the named devices, else all of this host, until SIGTERM; returns the exit status."""
-    from vkbench_worker.probe import local_devices
-
-    asked = list(selectors) or [facts.key for facts in local_devices()]
+    asked = list(selectors) or _all_devices()
     if len(asked) == 1:
         return serve_one(asked[0], ours)
     return fleet.serve([[sys.executable, "-m", __name__, selector] for selector in asked])
+
+
+def _all_devices() -> list[str]:
+    from vkbench_worker.probe import local_devices  # a process that serves one device needs none
+
+    return [facts.key for facts in local_devices()]
 
 
 def serve_one(selector: str, ours: Settings) -> int:
@@ -67,6 +71,7 @@ class Worker:
         if left:
             log.warn(_log, "predecessor_died", job=left.job, token=left.token)
             self._sender.put(left)
+            self._sender.join()  # before the lease says that more work may come
         self._pulse.start()
         log.event(_log, "worker_ready", device=self._device, worker=self.name)
         celery = app.build(self._ours, self._device, self.run_chunk)
