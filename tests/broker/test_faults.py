@@ -1,0 +1,192 @@
+"""Every fault of one process: nothing is lost, nothing counts twice, what is at fault says so."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from cluster import Lab, alive, kill, until
+
+from vkbench import wire
+from vkbench.job import Outcome, State
+from vkbench.result import Result
+
+SHORT = "sleep/f32/n20"
+
+
+def states(lab: Lab, run: int) -> list[str]:
+    return [row.state for row in lab.jobs(run)]
+
+
+def outcomes(lab: Lab, run: int, job: int) -> list[str]:
+    return [outcome for number, _, outcome, _ in lab.attempts(run) if number == job]
+
+
+def test_poison_fails_after_three_tries_and_its_mates_run_once(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    poison = ["segfault/f32/n1", "hang/f32/n1", "lose_device/f32/n1"]
+    run = lab.submit([SHORT] * 10 + poison + [SHORT] * 10, limit=1)
+    lab.await_end(run, seconds=40)
+    lab.check(run)
+    causes = {row.case: (row.state, row.cause, row.tries) for row in lab.jobs(run)}
+    assert causes["segfault/f32/n1"] == (State.FAILED, Outcome.CRASHED, 3)
+    assert causes["hang/f32/n1"] == (State.FAILED, Outcome.TIMED_OUT, 3)
+    assert causes["lose_device/f32/n1"] == (State.FAILED, Outcome.DEVICE_LOST, 3)
+    assert causes[SHORT] == (State.PASSED, "", 0)
+    assert len(lab.attempts(run)) == 20 + 3 * 3
+    reasons = {reason for *_, outcome, reason in lab.attempts(run) if outcome == Outcome.CRASHED}
+    assert reasons == {"SIGSEGV"}
+    # each attempt that broke a runner had a fresh one
+    broken = [event.pid for event in lab.events("start") if event.job in range(11, 14)]
+    assert len(set(broken)) == 9
+
+
+def test_a_killed_runner_costs_its_job_one_try(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    run = lab.submit(["sleep/f32/n1500", *[SHORT] * 10])
+    lab.await_start()
+    os.kill(lab.events("start")[0].pid, signal.SIGKILL)
+    killed_at = time.time()
+    lab.await_end(run)
+    lab.check(run)
+    first = lab.jobs(run)[0]
+    assert (first.state, first.tries) == (State.PASSED, 1)
+    assert outcomes(lab, run, first.id) == [Outcome.CRASHED, Outcome.PASSED]
+    assert [row.tries for row in lab.jobs(run)[1:]] == [0] * 10
+    following = [event.at for event in lab.events("start") if event.at > killed_at]
+    assert following[0] - killed_at < 3
+
+
+def test_a_killed_worker_costs_the_job_on_the_device_one_try(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker()
+    run = lab.submit([SHORT] * 5 + ["sleep/f32/n1500"] + [SHORT] * 20)
+    lab.await_start(6)
+    runner = lab.events("start")[-1].pid
+    kill(worker)
+    until(lambda: not alive(runner), "an orphan runner keeps the device", 2)
+    killed_at = time.monotonic()
+    lab.start_worker()
+    lab.await_end(run)
+    assert time.monotonic() - killed_at < 15
+    lab.check(run)
+    tries = [row.tries for row in lab.jobs(run)]
+    assert tries == [0] * 5 + [1] + [0] * 20
+    assert outcomes(lab, run, lab.jobs(run)[5].id) == [Outcome.WORKER_DIED, Outcome.PASSED]
+
+
+def test_a_case_that_kills_its_worker_fails_after_three(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_fleet("a", "b")
+    run = lab.submit([SHORT, "kill_worker/f32/n1", SHORT])
+    other = lab.submit([SHORT] * 10, "b")
+    lab.await_end(run, other, seconds=50)
+    lab.check(run, other)
+    # the marker may be one job behind, and a job that paid for that passes at its next try
+    assert states(lab, run) == [State.PASSED, State.FAILED, State.PASSED]
+    assert lab.jobs(run)[1].cause == Outcome.WORKER_DIED
+    assert outcomes(lab, run, lab.jobs(run)[1].id) == [Outcome.WORKER_DIED] * 3
+
+
+def test_sigterm_hands_back_what_has_not_begun(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker()
+    run = lab.submit(["sleep/f32/n300"] * 8)
+    lab.await_start(2)
+    worker.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    assert worker.wait(10) == 0
+    assert time.monotonic() - began < 1.5
+    assert lab.ended(run) < 8
+    lab.start_worker()
+    lab.await_end(run)
+    lab.check(run)
+    assert {row.tries for row in lab.jobs(run)} == {0}
+
+
+def test_a_second_worker_waits_for_the_device_and_takes_over(lab: Lab) -> None:
+    lab.start_scheduler()
+    first = lab.start_worker()
+    second = lab.start("-m", "vkbench_worker.service", "a", log="worker-second")
+    run = lab.submit(["sleep/f32/n100"] * 15 + ["segfault/f32/n1"])
+    lab.await_start(5)
+    kill(first)
+    lab.await_end(run)
+    lab.check(run)
+    assert second.poll() is None
+    assert states(lab, run) == [State.PASSED] * 15 + [State.FAILED]
+
+
+def test_a_message_that_comes_again_is_not_run_again(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker()
+    run = lab.submit([SHORT] * 20)
+    lab.await_start(1)
+    messages = lab.redis.client.hvals(f"unacked:{lab.key('a')}")
+    assert messages
+    queue = f"vk:queue:{lab.key('a')}"
+    for message in messages:
+        lab.redis.client.rpush(queue, json.dumps(json.loads(message)[0]))
+    lab.await_end(run)
+    lab.redis.client.rpush(queue, *[json.dumps(json.loads(message)[0]) for message in messages])
+    until(lambda: not lab.redis.client.llen(queue), "the copies stay")
+    time.sleep(0.5)
+    lab.check(run)
+    assert len(lab.events("start")) == 20
+    assert worker.poll() is None
+
+
+def test_the_late_result_of_an_old_token_counts_once(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker()
+    run = lab.submit(["sleep/f32/n500"])
+    lab.await_start()
+    worker.send_signal(signal.SIGSTOP)  # the runner goes on, its result stays unread
+    until(lambda: lab.jobs(run)[0].token == 2, "the job is not sent again", 20)
+    worker.send_signal(signal.SIGCONT)
+    lab.await_end(run)
+    until(lambda: len(lab.attempts(run)) == 2, "the second attempt is not heard of", 20)
+    lab.check(run)
+    job = lab.jobs(run)[0]
+    assert (job.state, job.tries, job.settled_token) == (State.PASSED, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "point", ["before_commit", "after_commit", "before_publish", "mid_publish"]
+)
+def test_a_scheduler_killed_between_two_steps(lab: Lab, point: str) -> None:
+    first = lab.start_scheduler()
+    lab.start_worker()
+    kill(first)
+    run = lab.submit([SHORT] * 150)
+    fragile = lab.start_scheduler(dies_at=point)
+    assert fragile.wait(20) == -signal.SIGKILL
+    lab.start_scheduler()
+    lab.await_end(run)
+    lab.check(run)
+    assert set(states(lab, run)) == {State.PASSED}
+
+
+def test_an_entry_that_nobody_deletes_holds_up_nothing(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker()
+    run = lab.submit(["sleep/f32/n200"] * 10)
+    lab.await_start(2)
+    kill(worker)
+    # a collector died after it had acknowledged the result of a job that never ran, in the eyes of
+    # SQL
+    lost = lab.jobs(run)[9]
+    redis, result = lab.redis.client, Result(job=lost.id, token=lost.token, outcome=Outcome.ERROR)
+    with redis.pipeline(transaction=True) as pipe:
+        pipe.xadd(wire.RESULTS, {wire.RESULT_FIELD: wire.encode(result)})
+        pipe.xreadgroup(wire.RESULTS_GROUP, "dead", {wire.RESULTS: ">"})
+        added, _ = pipe.execute()
+    redis.xack(wire.RESULTS, wire.RESULTS_GROUP, added)
+    lab.start_worker()
+    lab.await_end(run)
+    lab.check(run)
+    assert set(states(lab, run)) == {State.PASSED}
+    assert redis.xlen(wire.RESULTS) == 1

@@ -1,0 +1,11 @@
+"""`vkbench worker` for the devices named on the command line, without the command line."""
+
+import sys
+
+from vkbench import log
+from vkbench.settings import settings
+from vkbench_worker.service import serve
+
+if __name__ == "__main__":
+    log.set_up()
+    sys.exit(serve(sys.argv[1:], settings()))

@@ -1,0 +1,67 @@
+"""A scheduler that kills itself at a named point, once; with no point it is the real one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from vkbench import log
+from vkbench.result import Result
+from vkbench.settings import settings
+from vkbench.wire import Chunk
+from vkbench_scheduler import broker, collect, service, stream
+
+
+def die(*_: Any, **__: Any) -> None:
+    """kill -9 to ourselves."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before_commit() -> None:
+    """The collector has written results and not committed them."""
+    record = collect.record
+
+    def record_and_die(tx: Any, results: Sequence[Result], now: float) -> None:
+        record(tx, results, now)
+        die()
+
+    collect.record = record_and_die  # type: ignore[assignment]
+
+
+def after_commit() -> None:
+    """The collector has committed results that are still pending in the stream."""
+    stream.ResultStream.done = die  # type: ignore[method-assign]
+
+
+def before_publish() -> None:
+    """The dispatcher has marked jobs whose message was never sent."""
+    broker.Broker.publish = die  # type: ignore[method-assign]
+
+
+def mid_publish() -> None:
+    """The dispatcher has sent one message of several."""
+    publish = broker.Broker.publish
+
+    def publish_one_and_die(self: broker.Broker, chunks: Iterable[Chunk]) -> None:
+        publish(self, list(chunks)[:1])
+        die()
+
+    broker.Broker.publish = publish_one_and_die  # type: ignore[method-assign]
+
+
+POINTS: dict[str, Callable[[], None]] = {
+    "": lambda: None,
+    "before_commit": before_commit,
+    "after_commit": after_commit,
+    "before_publish": before_publish,
+    "mid_publish": mid_publish,
+}
+
+
+if __name__ == "__main__":
+    log.set_up()
+    POINTS[sys.argv[1]]()
+    sys.exit(service.serve(settings()))
