@@ -6,18 +6,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Generic
 
-from vkbench_shaders.kernel import Array, Arrays, Launch, Problem
+from vkbench_shaders.kernel import Array, Arrays, Launch
 from vkbench_worker.judge import Images
 from vkbench_worker.measure import Work
 from vkbench_worker.runtime.computer import B, Computer, P
-from vkbench_worker.runtime.program import Image, Program
+from vkbench_worker.runtime.program import Image, Program, Stamp
 
 
 class Bench(Generic[P, B]):
     """Buffers with their inputs uploaded, and the work on them; all of it closes with the stack."""
 
     def __init__(
-        self, device: Computer[P, B], program: Program, launch: Launch, storages: Arrays, stack: ExitStack
+        self,
+        device: Computer[P, B],
+        program: Program,
+        launch: Launch,
+        storages: Arrays,
+        stack: ExitStack,
     ) -> None:
         self.problem = program.problem
         self.outputs = [b.name for b in self.problem.kernel.bindings if b.access == "out"]
@@ -29,8 +34,11 @@ class Bench(Generic[P, B]):
             flops=self.problem.flops,
         )
         self._device = device
-        self._by_name = {b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings}
-        self._recording = device.record(self.work.launch(self.buffers))
+        self._by_name = {
+            b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings
+        }
+        self.seconds = float("inf")  # of one launch, roughly: the least of those run so far
+        self._recording = device.record([Stamp(), *self.work.launch(self.buffers), Stamp()])
         stack.callback(self._recording.close)
 
     @property
@@ -46,7 +54,7 @@ class Bench(Generic[P, B]):
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
         self.poison(poison)
-        self._recording.run()
+        self.seconds = min(self.seconds, *self._recording.run())
         return self.images(self.buffers)
 
     def poison(self, word: int) -> None:
@@ -67,7 +75,9 @@ class Bench(Generic[P, B]):
         return self.problem.layout(output).view(storage).copy()
 
     def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
-        buffer = self._device.buffer(self.problem.layout(name).storage * self.problem.item_bytes(name))
+        buffer = self._device.buffer(
+            self.problem.layout(name).storage * self.problem.item_bytes(name)
+        )
         stack.callback(buffer.close)
         if name in storages:
             buffer.upload(storages[name])

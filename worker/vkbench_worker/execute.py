@@ -1,4 +1,6 @@
-"""A job becomes a result: choose a code path, run it twice over poison, judge it, and time it if it is right."""
+"""A job becomes a result: choose a code path, run it twice over poison, judge it, and time it if it
+is right.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def compute(
 ) -> tuple[dict[str, Array], str]:
     """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
     inputs = [b.name for b in problem.kernel.bindings if b.access == "in"]
-    storages = {name: stored(_fitting(problem, name, arrays), problem.layout(name)) for name in inputs}
+    storages = {
+        name: stored(_fitting(problem, name, arrays), problem.layout(name)) for name in inputs
+    }
     chosen = choose(problem, variant, device.facts)
     with ExitStack() as stack:
         bench = Bench(device, *program(bundle, problem, chosen, device.facts), storages, stack)

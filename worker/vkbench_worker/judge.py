@@ -1,17 +1,21 @@
-"""Is an output right? Every element was written, is finite, repeats, and is as near to the reference as its path allows.
+"""Is an output right? Every element was written, is finite, repeats, and is as near to the
+reference as its path allows.
 
 The rules where they are not obvious:
 
-- The reference is float64, rounded to the output's own format before it is compared, so that limits speak of the
-  kernel's arithmetic and not of the format's width.
-- NMSE is sum (y - ref)^2 / sum ref^2, per output; the worst output counts. The largest absolute error is limited in
-  RMS of the reference. Where the reference is all zeros, both mean that every error must be 0.
-- An element is unwritten when it holds poison A after a run over poison A, and poison B after one over poison B:
-  exact for any type, for no right output follows the poison.
-- A NaN or Inf counts against the kernel unless the reference has the same there; where no reference was worked out
-  (rows outside the sample), values have to be finite.
-- Exact paths compare bits: -0 is not +0, denormals count; only a NaN may be any NaN, for IEEE leaves its bits open.
-- Guard bands of every buffer, and the gaps of strided outputs, have to hold their poison after both runs.
+- The reference is float64, rounded to the output's own format before it is compared, so that limits
+  speak of the kernel's arithmetic and not of the format's width.
+- NMSE is sum (y - ref)^2 / sum ref^2, per output; the worst output counts. The largest absolute
+  error is limited in RMS of the reference. Where the reference is all zeros, both mean that every
+  error must be 0.
+- An element is unwritten when it holds poison A after a run over poison A, and poison B after one
+  over poison B: exact for any type, for no right output follows the poison.
+- A NaN or Inf counts against the kernel unless the reference has the same there; where no reference
+  was worked out (rows outside the sample), values have to be finite.
+- Exact paths compare bits: -0 is not +0, denormals count; only a NaN may be any NaN, for IEEE
+  leaves its bits open.
+- Guard bands of every buffer, and the gaps of strided outputs, have to hold their poison after both
+  runs.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod, sqrt
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +34,8 @@ from vkbench_shaders.tolerance import LIMITS, Limits
 from vkbench_worker.rounding import bits, finite, is_float, rounded, widened
 from vkbench_worker.runtime.program import GUARD, Image
 
+_PIECE: Final = 1 << 16  # elements compared at a time
+
 Images = Mapping[str, Image]  # binding -> what its buffer holds
 
 
@@ -36,7 +43,7 @@ Images = Mapping[str, Image]  # binding -> what its buffer holds
 class Expected:
     """Reference values: of all rows, or of some."""
 
-    outputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]  # float64, or rounded to the output's format
     rows: Array | None = None  # along the kernel's `rows` dimension; None: all
 
 
@@ -53,7 +60,9 @@ class Findings:
     nmse: float = 0.0  # the worst output's
     max_abs: float = 0.0  # of the output nearest to (or farthest past) its limit
     max_abs_limit: float = 0.0
-    complaints: list[tuple[int, str, str]] = field(default_factory=list)  # rank, reason, first bad element
+    complaints: list[tuple[int, str, str]] = field(
+        default_factory=list
+    )  # rank, reason, first bad element
 
     def complain(self, rank: int, reason: str, element: str = "") -> None:
         self.complaints.append((rank, reason, element))
@@ -63,14 +72,18 @@ class Findings:
 _UNWRITTEN, _GUARD, _NONFINITE, _UNREPEATED, _VALUES = range(5)
 
 
-def judge(problem: Problem, path: str, first: Images, second: Images, expected: Expected) -> Verdict:
+def judge(
+    problem: Problem, path: str, first: Images, second: Images, expected: Expected
+) -> Verdict:
     """The verdict on two runs of one problem, each over buffers with another poison."""
     found, limits = Findings(), LIMITS[path]
     for name in first:
         _judge_guards(name, first[name], second[name], found)
     for binding in problem.kernel.bindings:
         if binding.access == "out":
-            output = _Output(problem, binding.name, first[binding.name], second[binding.name], expected)
+            output = _Output(
+                problem, binding.name, first[binding.name], second[binding.name], expected
+            )
             output.judge_written(found)
             output.judge_repeated(found)
             output.judge_values(found, limits)
@@ -80,7 +93,9 @@ def judge(problem: Problem, path: str, first: Images, second: Images, expected: 
 class _Output:
     """One output of two runs, element by element."""
 
-    def __init__(self, problem: Problem, name: str, first: Image, second: Image, expected: Expected) -> None:
+    def __init__(
+        self, problem: Problem, name: str, first: Image, second: Image, expected: Expected
+    ) -> None:
         self.name = name
         self.format = problem.format(name)
         self.layout = problem.layout(name)
@@ -94,9 +109,9 @@ class _Output:
 
     def judge_written(self, found: Findings) -> None:
         found.total += self.views[0].size
-        poisons = [self.layout.view(_poison(image, storage)) for image, storage in self._pairs()]
-        seen = [bits(view) == poison for view, poison in zip(self.views, poisons, strict=True)]
-        unwritten = seen[0] & seen[1]
+        unwritten = bits(self.views[0]) == self._poison_view(0)
+        if unwritten.any():
+            unwritten &= bits(self.views[1]) == self._poison_view(1)
         count = int(np.count_nonzero(unwritten))
         if count:
             found.unwritten += count
@@ -112,13 +127,17 @@ class _Output:
         if count:
             found.unrepeated += count
             a, b = (view[self._first(differ)] for view in self.views)
-            reason = f"{count} elements of {self.name} differ between two runs of a deterministic kernel"
+            reason = (
+                f"{count} elements of {self.name} differ between two runs of a deterministic kernel"
+            )
             found.complain(_UNREPEATED, reason, f"{self._at(differ)}: found {a}, then {b}")
 
     def judge_values(self, found: Findings, limits: Limits) -> None:
         view, reference = self._sampled(self.views[0]), self.reference
         if view.shape != reference.shape:
-            raise ValueError(f"reference of {self.name} is {reference.shape}, output is {view.shape}")
+            raise ValueError(
+                f"reference of {self.name} is {reference.shape}, output is {view.shape}"
+            )
         found.compared += view.size
         self._judge_finite(found)
         if limits.nmse == 0 and limits.max_abs == 0:
@@ -130,23 +149,30 @@ class _Output:
         if prod(self.layout.shape) == self.layout.storage:
             return
         gap = _gaps(self.layout)
+        pairs = zip(self.images, self.storages, strict=True)
         changed = sum(
-            int(np.count_nonzero((bits(storage) != _poison(image, storage))[gap])) for image, storage in self._pairs()
+            int(np.count_nonzero((bits(storage) != _poison(image, storage))[gap]))
+            for image, storage in pairs
         )
         if changed:
             found.guard_bytes += changed * self.format.dtype.itemsize
-            found.complain(_GUARD, f"{changed} items were written in the gaps of {self.name}, outside its elements")
+            found.complain(
+                _GUARD,
+                f"{changed} items were written in the gaps of {self.name}, outside its elements",
+            )
 
     def _judge_finite(self, found: Findings) -> None:
         """Finite everywhere, but where the reference is not."""
-        if not is_float(self.format):
+        if finite(self.views[0], self.format).all() and finite(self.reference, self.format).all():
             return
         wrong = ~finite(self.views[0], self.format)
         sampled = self._sampled(wrong) != ~finite(self.reference, self.format)
         if self.rows is None:
             wrong = sampled
         else:
-            np.moveaxis(wrong, self.axis or 0, 0)[self.rows] = np.moveaxis(sampled, self.axis or 0, 0)
+            np.moveaxis(wrong, self.axis or 0, 0)[self.rows] = np.moveaxis(
+                sampled, self.axis or 0, 0
+            )
         count = int(np.count_nonzero(wrong))
         if count:
             found.nonfinite += count
@@ -171,18 +197,27 @@ class _Output:
         found.nmse = max(found.nmse, nmse)
         if worst * (found.max_abs_limit or 1.0) >= found.max_abs * (limit or 1.0):
             found.max_abs, found.max_abs_limit = worst, limit
+        if nmse <= limits.nmse and worst <= limit:
+            return
         errors = np.abs(_difference(view, reference, self.format))
         if nmse > limits.nmse:
-            where = errors == errors.max()
-            reason = f"NMSE of {self.name} is {nmse:.3g}, the limit is {limits.nmse:g}"
-            found.complain(_VALUES, reason, self._compared(where, view, reference))
-        elif worst > limit:
-            count = int(np.count_nonzero(errors > limit))
-            reason = f"largest error of {self.name} is {worst:.3g}, the limit is {limit:.3g} ({count} elements exceed it)"
-            found.complain(_VALUES, reason, self._compared(errors > limit, view, reference))
+            reason, bad = (
+                f"NMSE of {self.name} is {nmse:.3g}, the limit is {limits.nmse:g}",
+                errors == errors.max(),
+            )
+        else:
+            bad = errors > limit
+            reason = (
+                f"largest error of {self.name} is {worst:.3g}, the limit is {limit:.3g}"
+                f" ({np.count_nonzero(bad)} elements exceed it)"
+            )
+        found.complain(_VALUES, reason, self._compared(bad, view, reference))
 
-    def _pairs(self) -> list[tuple[Image, Array]]:
-        return list(zip(self.images, self.storages, strict=True))
+    def _poison_view(self, run: int) -> Array:
+        image, storage = self.images[run], self.storages[run]
+        if storage.itemsize == 1:
+            return self.layout.view(_poison(image, storage))
+        return _poison(image, storage[:1])  # every item alike
 
     def _sampled(self, view: Array) -> Array:
         return view if self.rows is None else view.take(self.rows, axis=self.axis)
@@ -193,7 +228,8 @@ class _Output:
         if self.rows is not None and self.axis is not None:
             place[self.axis] = int(self.rows[place[self.axis]])
         index = ",".join(map(str, place))
-        return f"{self.name}[{index}]: found {self._shown(view[at])}, expected {self._shown(reference[at])}"
+        found, wanted = self._shown(view[at]), self._shown(reference[at])
+        return f"{self.name}[{index}]: found {found}, expected {wanted}"
 
     def _shown(self, value: Array) -> str:
         number = widened(np.asarray(value), self.format) if is_float(self.format) else value
@@ -214,21 +250,33 @@ def _judge_guards(name: str, first: Image, second: Image, found: Findings) -> No
         return
     found.guard_bytes += count
     before, after = next(sides for sides in changed if any(side.any() for side in sides))
-    place = f"{int(np.argmax(after))} bytes behind it" if after.any() else f"{GUARD - int(np.argmax(before))} before it"
-    found.complain(_GUARD, f"{count} guard bytes of {name} were overwritten, the first {place}", name)
+    place = (
+        f"{int(np.argmax(after))} bytes behind it"
+        if after.any()
+        else f"{GUARD - int(np.argmax(before))} before it"
+    )
+    found.complain(
+        _GUARD, f"{count} guard bytes of {name} were overwritten, the first {place}", name
+    )
 
 
 def _changed(image: Image) -> tuple[Array, Array]:
-    """Which bytes before and behind a buffer do not hold the poison."""
-    word = np.array([image.poison], np.uint32).view(np.uint8)
-    behind = np.roll(word, len(image.trail) % 4)  # the guard ends on a whole word, wherever the data end
-    return image.lead != np.resize(word, len(image.lead)), image.trail != np.resize(behind, len(image.trail))
+    """Which bytes before and behind a buffer do not hold the poison; wherever the data end, the
+    guard ends on a word.
+    """
+    behind = _pattern(image.poison, len(image.trail) + 4)[-len(image.trail) % 4 :]
+    lead = _pattern(image.poison, len(image.lead))
+    return image.lead != lead, image.trail != behind[: len(image.trail)]
 
 
 def _poison(image: Image, storage: Array) -> Array:
     """What every item of a storage holds that nobody wrote."""
-    words = np.full(-(-storage.nbytes // 4), image.poison, np.uint32)
-    return words.view(np.uint8)[: storage.nbytes].view(bits(storage).dtype)
+    return _pattern(image.poison, storage.nbytes).view(bits(storage).dtype)
+
+
+def _pattern(word: int, size: int) -> Array:
+    """A word over and over, as bytes."""
+    return np.full(-(-size // 4), word, np.uint32).view(np.uint8)[:size]
 
 
 def _gaps(layout: Layout) -> Array:
@@ -242,29 +290,36 @@ def _axis(problem: Problem, output: str) -> int:
 
 
 def _is_nan(stored: Array, fmt: Format) -> Array:
-    return np.isnan(widened(stored, fmt))
+    return np.asarray(np.isnan(widened(stored, fmt)))
 
 
 def _difference(view: Array, reference: Array, fmt: Format) -> Array:
     """Errors where both are finite, 0 elsewhere: non-finite values are counted on their own."""
-    both = finite(view, fmt) & finite(reference, fmt)
-    values, wanted = widened(view, fmt), widened(reference, fmt)
-    return np.subtract(values, wanted, out=np.zeros(values.shape), where=both)
+    with np.errstate(invalid="ignore"):
+        difference = widened(view, fmt) - widened(reference, fmt)
+    return np.where(np.isfinite(difference), difference, 0.0)
 
 
 def _errors(view: Array, reference: Array, fmt: Format) -> tuple[float, float, float]:
-    """(NMSE, largest absolute error, RMS of the reference)."""
-    difference = _difference(view, reference, fmt).ravel()
-    wanted = widened(reference, fmt).ravel()
-    wanted = np.where(np.isfinite(wanted), wanted, 0.0)
-    error, power = float(difference @ difference), float(wanted @ wanted)
+    """(NMSE, largest absolute error, RMS of the reference), in pieces that stay in the caches."""
+    found, wanted = view.reshape(-1), reference.reshape(-1)
+    error = power = worst = 0.0
+    for at in range(0, wanted.size, _PIECE):
+        piece = slice(at, at + _PIECE)
+        difference = _difference(found[piece], wanted[piece], fmt)
+        values = widened(wanted[piece], fmt)
+        values = values[np.isfinite(values)]
+        error += float(difference @ difference)
+        power += float(values @ values)
+        worst = max(worst, float(np.abs(difference).max(initial=0.0)))
     nmse = error / power if power else (np.inf if error else 0.0)
-    worst = float(np.abs(difference).max(initial=0.0))
     return nmse, worst, sqrt(power / max(1, wanted.size))
 
 
 def _verdict(found: Findings, path: str, limits: Limits) -> Verdict:
-    _, reason, element = min(found.complaints, default=(0, "", ""), key=lambda complaint: complaint[0])
+    _, reason, element = min(
+        found.complaints, default=(0, "", ""), key=lambda complaint: complaint[0]
+    )
     measured = bool(found.compared) and np.isfinite(found.nmse) and not found.nonfinite
     return Verdict(
         passed=not found.complaints,

@@ -1,21 +1,28 @@
-"""How long one launch takes: warm-up, then samples, hot and cold apart, until the noise or the time bound.
+"""How long one launch takes: warm-up, then samples, hot and cold apart, until the noise or the time
+bound.
 
-One launch, as it is counted here, is a dispatch and the barrier behind it, inside a row of such launches: a sample
-is the time between two GPU timestamps around N of them, divided by N. So a launch's time holds the barrier (about
-1.7 us on an H200) and never the host's submission. N is chosen so that a sample lasts at least 50 timer ticks and
-20 us, and so long that about a thousand samples fill the time bound; all samples are kept.
+One launch, as it is counted here, is a dispatch and the barrier behind it, inside a row of such
+launches: a sample is the time between two GPU timestamps around N of them, divided by N. So a
+launch's time holds the barrier (about 1.7 us on an H200) and never the host's submission. N is
+chosen so that a sample lasts at least 50 timer ticks and 20 us, and so long that about a thousand
+samples fill the time bound; all samples are kept.
 
-Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes between two uses
-of one set; kernels too small for that have the caches overwritten before each sample of one launch a set. Devices
-whose queue has no timestamps are timed by the host, over longer rows of launches; `Timing.clock` says so.
+Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes
+between two uses of one set; kernels too small for that have the caches overwritten before each
+sample of one launch a set. Devices whose queue has no timestamps are timed by the host, over longer
+rows of launches; `Timing.clock` says so.
+
+The two judged launches before, and the first samples, are the warm-up; a GPU goes on until its
+clock has settled.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import cycle
 from math import ceil
 from statistics import median
 from typing import Final, Generic
@@ -33,10 +40,11 @@ HOST_SAMPLE_SECONDS: Final = 5e-3  # the host's clock also sees a submission, ab
 MOST_SAMPLES: Final = 1000  # about as many fill the time bound
 MOST_LAUNCHES: Final = 2000  # in one recording
 _RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches are short
+_LONG_ROUND_SECONDS: Final = 50e-3
 _SAMPLES_A_RECORDING: Final = 16
 
-_WARM_LAUNCHES: Final = 3
 _WARM_SECONDS: Final = 0.2  # a GPU that was idle takes 0.3 to 0.4 s of load to reach its clock
+_WARM_AGAIN_SECONDS: Final = 0.05
 _WARM_LIMIT_SECONDS: Final = 3.0
 _WARM_CPU_SHARE: Final = 0.1  # of the time bound, on CPU drivers: nothing to settle
 _SETTLED: Final = 0.02  # change of the median over two windows at which the clock counts as settled
@@ -74,31 +82,45 @@ class _Plan:
     samples: int  # in one recording
 
 
-def measure_hot(device: Computer[P, B], work: Work[P], buffers: Sequence[B], bounds: Bounds) -> Timing:
-    """Launches back to back over one set of buffers."""
+def measure_hot(
+    device: Computer[P, B], work: Work[P], buffers: Sequence[B], seconds: float, bounds: Bounds
+) -> Timing:
+    """Launches back to back over one set of buffers; `seconds` is what one took so far, roughly."""
     started = time.perf_counter()
-    seconds = _first_launches(device, work, buffers, bounds)
-    with closing(device.record(_hot_steps(work, buffers, _plan(device, seconds, bounds)))) as warming:
-        seconds = _settle(device, warming, _plan(device, seconds, bounds), bounds)
+    if not _is_cpu(device) or seconds < bounds.seconds * _WARM_CPU_SHARE:
+        plan = _plan(device, seconds, bounds)
+        with closing(device.record(_hot_steps(work, buffers, plan))) as warming:
+            seconds = _settle(device, warming, plan, bounds, _WARM_SECONDS)
     plan = _plan(device, seconds, bounds)
     with closing(device.record(_hot_steps(work, buffers, plan))) as recording:
         # On CPU drivers the warm-up is taken out of the metric's own time.
-        spent = time.perf_counter() - started if device.facts.type == "cpu" else 0.0
-        samples, stop = _sample(recording, plan.launches, bounds, spent)
+        spent = time.perf_counter() - started if _is_cpu(device) else 0.0
+        samples, stop = _sample([recording], plan.launches, bounds, spent)
     return _timing("hot", device, work, samples, plan.launches, stop, ())
+
+
+def launches_a_sample(device: Computer[P, B], seconds: float, bounds: Bounds) -> int:
+    """How many launches of so many seconds make a sample."""
+    return _plan(device, seconds, bounds).launches
 
 
 def measure_cold(
     device: Computer[P, B], work: Work[P], rotation: Rotation[B], seconds: float, bounds: Bounds
-) -> Timing:
-    """Launches that go round in the sets of a rotation; `seconds` is what a hot one took."""
-    launches = _plan(device, seconds, bounds).launches if rotation.scratch is None else len(rotation.sets)
-    launches = min(launches, len(rotation.sets))
-    with closing(device.record(_cold_steps(device, work, rotation, launches))) as recording:
-        started = time.perf_counter()
-        recording.run()  # maps what is new, and leaves the caches as every later round does
-        samples, stop = _sample(recording, launches, bounds, time.perf_counter() - started)
-    return _timing("cold", device, work, samples, launches, stop, rotation.warnings)
+) -> tuple[Timing, int]:
+    """Launches that go round in the sets of a rotation, and how many of the sets were launched.
+
+    `seconds` is what a hot launch took.
+    """
+    launches = rotation.launches
+    with ExitStack() as stack:
+        recordings = [device.record(steps) for steps in _rounds(device, work, rotation, seconds)]
+        for recording in recordings:
+            stack.callback(recording.close)
+        if not _is_cpu(device):  # making the copies let the clock drop
+            _settle(device, recordings[0], _Plan(launches, 1), bounds, _WARM_AGAIN_SECONDS)
+        samples, stop = _sample(recordings, launches, bounds, 0.0)
+    used = min(len(rotation.sets), len(samples) * launches)
+    return _timing("cold", device, work, samples, launches, stop, rotation.warnings), used
 
 
 def _hot_steps(work: Work[P], buffers: Sequence[B], plan: _Plan) -> list[Step[P, B]]:
@@ -106,46 +128,42 @@ def _hot_steps(work: Work[P], buffers: Sequence[B], plan: _Plan) -> list[Step[P,
     return [Stamp(), *(step for _ in range(plan.samples) for step in (*sample, Stamp()))]
 
 
-def _cold_steps(
-    device: Computer[P, B], work: Work[P], rotation: Rotation[B], launches: int
-) -> list[Step[P, B]]:
-    """One round: whole samples between stamps, and the sets that are left over behind the last one."""
-    steps: list[Step[P, B]] = []
-    if rotation.scratch is not None:
-        steps += [Fill(rotation.scratch), Barrier()]
-    steps.append(Stamp())
-    whole = len(rotation.sets) // launches * launches
-    if device.clock == "host":  # one sample a submission, and nothing else in it
-        whole = launches
-    for number, buffers in enumerate(rotation.sets, 1):
-        steps += work.launch(buffers)
-        if number <= whole and number % launches == 0:
-            steps.append(Stamp())
-    return steps
+def _rounds(
+    device: Computer[P, B], work: Work[P], rotation: Rotation[B], seconds: float
+) -> list[list[Step[P, B]]]:
+    """One round of samples, in one recording or, where that would take long, in one a sample."""
+    flush: list[Step[P, B]] = [Fill(rotation.scratch), Barrier()] if rotation.scratch else []
+    starts = range(0, len(rotation.sets), rotation.launches)
+    samples = [
+        [
+            step
+            for buffers in rotation.sets[at : at + rotation.launches]
+            for step in work.launch(buffers)
+        ]
+        for at in starts
+    ]
+    if device.clock == "host" or seconds * len(rotation.sets) > _LONG_ROUND_SECONDS:
+        return [[*flush, Stamp(), *sample, Stamp()] for sample in samples]
+    return [[*flush, Stamp(), *(step for sample in samples for step in (*sample, Stamp()))]]
 
 
-def _first_launches(device: Computer[P, B], work: Work[P], buffers: Sequence[B], bounds: Bounds) -> float:
-    """Seconds of a launch, roughly: a few of them, the least counts."""
-    started, seconds = time.perf_counter(), []
-    with closing(device.record([Stamp(), *work.launch(buffers), Stamp()])) as recording:
-        while len(seconds) < _WARM_LAUNCHES:
-            seconds += recording.run()
-            if time.perf_counter() - started > bounds.seconds:
-                break
-    return max(min(seconds), 1e-9)
-
-
-def _settle(device: Computer[P, B], recording: Runnable, plan: _Plan, bounds: Bounds) -> float:
-    """Run until the clock has settled; seconds of a launch then."""
-    cpu = device.facts.type == "cpu"
-    least = 0.0 if cpu else _WARM_SECONDS
-    most = bounds.seconds * _WARM_CPU_SHARE if cpu else _WARM_LIMIT_SECONDS
+def _settle(
+    device: Computer[P, B], recording: Runnable, plan: _Plan, bounds: Bounds, least: float
+) -> float:
+    """Run so long and until the clock has settled; seconds of a launch then."""
+    most = _WARM_LIMIT_SECONDS
+    if _is_cpu(device):
+        least, most = 0.0, bounds.seconds * _WARM_CPU_SHARE
     started, seen = time.perf_counter(), []
     while True:
         seen.append(median(recording.run()) / plan.launches)
         elapsed = time.perf_counter() - started
         if elapsed >= most or (elapsed >= least and _is_settled(seen)):
             return max(median(seen[-_WINDOW:]), 1e-9)
+
+
+def _is_cpu(device: Computer[P, B]) -> bool:
+    return device.facts.type == "cpu"
 
 
 def _is_settled(seen: Sequence[float]) -> bool:
@@ -157,26 +175,36 @@ def _is_settled(seen: Sequence[float]) -> bool:
 
 def _plan(device: Computer[P, B], seconds: float, bounds: Bounds) -> _Plan:
     """Samples long enough for the timer, recordings long enough for the submission."""
-    target = max(LEAST_TICKS * device.tick_seconds, LEAST_SAMPLE_SECONDS, bounds.seconds / MOST_SAMPLES)
+    target = max(
+        LEAST_TICKS * device.tick_seconds, LEAST_SAMPLE_SECONDS, bounds.seconds / MOST_SAMPLES
+    )
     if device.clock == "host":
         target = max(target, HOST_SAMPLE_SECONDS)
     launches = min(MOST_LAUNCHES, max(1, ceil(target / seconds)))
     if device.clock == "host":
         return _Plan(launches, 1)
-    fitting = min(int(_RECORDING_SECONDS / (seconds * launches)), MOST_LAUNCHES // launches, _SAMPLES_A_RECORDING)
+    fitting = min(
+        int(_RECORDING_SECONDS / (seconds * launches)),
+        MOST_LAUNCHES // launches,
+        _SAMPLES_A_RECORDING,
+    )
     return _Plan(launches, max(1, fitting))
 
 
-def _sample(recording: Runnable, launches: int, bounds: Bounds, spent: float) -> tuple[list[float], str]:
-    """Samples, and the name of the bound that ended them."""
+def _sample(
+    recordings: Sequence[Runnable], launches: int, bounds: Bounds, spent: float
+) -> tuple[list[float], str]:
+    """Samples of recordings that take turns, and the name of the bound that ended them."""
     stops = (NoiseBound(bounds.noise), TimeLimit(bounds.seconds))
     started = time.perf_counter() - spent
     samples: list[float] = []
-    while True:
+    stop = ""
+    for recording in cycle(recordings):
         samples += [seconds / launches for seconds in recording.run()]
         stop = reached(stops, samples, time.perf_counter() - started)
         if stop:
-            return samples, stop
+            break
+    return samples, stop
 
 
 def _timing(

@@ -1,4 +1,5 @@
-"""What a case needs before it can run: its inputs as they lie in memory, and the reference of its outputs.
+"""What a case needs before it can run: its inputs as they lie in memory, and the reference of its
+outputs.
 
 Both follow from the case alone, so a checked case that is timed next pays once.
 """
@@ -15,11 +16,13 @@ import numpy as np
 
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
 from vkbench_worker.judge import Expected
+from vkbench_worker.rounding import rounded
 from vkbench_worker.runtime.program import POISON_A
 
 SHELF_BYTES: Final = 1 << 30
 LEAST_ROWS: Final = 64
-WORK: Final = 2e8  # elementary steps that a reference may take before it is sampled: about as long as the job itself
+# elementary steps that a reference may take before it is sampled: about as long as the job itself
+WORK: Final = 2e8
 _STEPS_AN_ITEM: Final = 20.0  # what making one float64 from its storage costs, in multiply-adds
 _EDGES: Final = (32, 64, 128, 256)  # tile sizes whose first and last rows are looked at
 
@@ -34,7 +37,9 @@ class Prepared:
     @property
     def nbytes(self) -> int:
         """Bytes that it holds."""
-        return sum(array.nbytes for array in (*self.storages.values(), *self.expected.outputs.values()))
+        return sum(
+            array.nbytes for array in (*self.storages.values(), *self.expected.outputs.values())
+        )
 
 
 class Shelf:
@@ -74,7 +79,9 @@ def prepare(problem: Problem) -> Prepared:
 def expect(problem: Problem, inputs: Arrays) -> Expected:
     """The reference on given inputs: all rows where that is cheap, else a sample of them."""
     rows = sample_rows(problem)
-    return Expected(outputs=problem.kernel.reference(problem, inputs, rows), rows=rows)
+    values = problem.kernel.reference(problem, inputs, rows)
+    outputs = {name: rounded(array, problem.format(name)) for name, array in values.items()}
+    return Expected(outputs=outputs, rows=rows)
 
 
 def sample_rows(problem: Problem) -> Array | None:

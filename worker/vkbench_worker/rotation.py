@@ -1,4 +1,6 @@
-"""Copies of a kernel's buffers to go round in, so that each launch finds its data outside the caches."""
+"""Copies of a kernel's buffers to go round in, so that each launch finds its data outside the
+caches.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +22,61 @@ class Rotation(Generic[B]):
     """Sets of buffers, each of them what one launch binds."""
 
     sets: Sequence[Sequence[B]]
-    scratch: B | None  # filled before each round where the sets alone do not displace the caches
-    warnings: tuple[str, ...]
+    launches: int  # in one sample; divides the number of sets
+    scratch: B | None = (
+        None  # filled before each sample where the sets alone do not displace the caches
+    )
+    warnings: tuple[str, ...] = ()
 
 
 def rotation(
-    device: Computer[P, B], buffers: Sequence[B], outputs: Sequence[bool], stack: ExitStack
+    device: Computer[P, B],
+    buffers: Sequence[B],
+    outputs: Sequence[bool],
+    launches: int,
+    stack: ExitStack,
 ) -> Rotation[B]:
-    """Copies past twice the last-level cache between two uses of one set; what is new closes with the stack."""
+    """Copies past twice the last-level cache between two uses of one set; what is new closes with
+    the stack.
+
+    As many sets as make whole samples of at least `launches`, or one sample of all of them.
+    """
     wanted = 2 * (device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     footprint = sum(buffer.size for buffer in buffers)
     each = sum(region_bytes(buffer.size) for buffer in buffers)
     affordable = 1 + device.memory_left() // 2 // each
-    count = max(1, min(-(-wanted // footprint) + 1, MOST_SETS, affordable))
-    sets = [list(buffers), *(_copies(device, buffers, outputs, stack) for _ in range(count - 1))]
-    if max(footprint, (count - 1) * footprint) >= wanted:
-        return Rotation(sets=sets, scratch=None, warnings=())
+    needed = 1 if footprint >= wanted else -(-wanted // footprint) + 1
+    if needed <= min(MOST_SETS, affordable):
+        samples, launches = _samples(max(2, needed), launches, affordable)
+        return Rotation(
+            sets=_sets(device, buffers, outputs, samples * launches, stack), launches=launches
+        )
+    count = min(launches, MOST_SETS, affordable)
     scratch = _scratch(device, wanted, stack)
-    lacking = f"not cold: {count} sets of {footprint} bytes do not displace a cache of {wanted // 2}"
-    return Rotation(sets=sets, scratch=scratch, warnings=() if scratch else (lacking,))
+    sets = _sets(device, buffers, outputs, count, stack)
+    lacking = f"not cold: no memory to displace a cache of {wanted // 2} bytes"
+    return Rotation(
+        sets=sets, launches=count, scratch=scratch, warnings=() if scratch else (lacking,)
+    )
+
+
+def _samples(needed: int, launches: int, affordable: int) -> tuple[int, int]:
+    """(samples in a round, launches in a sample): at least the sets that are needed, in whole
+    samples.
+    """
+    samples = max(1, needed // launches)
+    launches = -(-needed // samples)
+    return (samples, launches) if samples * launches <= affordable else (min(needed, affordable), 1)
+
+
+def _sets(
+    device: Computer[P, B],
+    buffers: Sequence[B],
+    outputs: Sequence[bool],
+    count: int,
+    stack: ExitStack,
+) -> list[list[B]]:
+    return [list(buffers), *(_copies(device, buffers, outputs, stack) for _ in range(count - 1))]
 
 
 def _copies(

@@ -1,4 +1,6 @@
-"""Between float64 values and storage formats: what a reference looks like once it is stored, and back."""
+"""Between float64 values and storage formats: what a reference looks like once it is stored, and
+back.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from vkbench_shaders.kernel import Array
 
 
 def rounded(values: Array, fmt: Format) -> Array:
-    """Values in a format's storage type, to nearest even; arrays of that type already are left alone."""
+    """Values in a format's storage type, to nearest even; arrays of that type already are left
+    alone.
+    """
     if values.dtype == fmt.dtype:
         return values
     with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is Inf, as on the device
@@ -35,8 +39,8 @@ def finite(stored: Array, fmt: Format) -> Array:
     if not is_float(fmt):
         return np.ones(stored.shape, bool)
     if fmt.name == "bf16":
-        return stored & 0x7F80 != 0x7F80
-    return np.isfinite(stored)
+        return np.asarray(stored & 0x7F80 != 0x7F80)
+    return np.asarray(np.isfinite(stored))
 
 
 def bits(stored: Array) -> Array:

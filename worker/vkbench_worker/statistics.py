@@ -1,4 +1,6 @@
-"""Numbers about samples: median, MAD, and an interval of the median that assumes nothing about their distribution."""
+"""Numbers about samples: median, MAD, and an interval of the median that assumes nothing about
+their distribution.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Interval:
 
 
 def interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The narrowest pair of order statistics, as far from either end, that holds the median so surely."""
+    """The narrowest pair of order statistics, as far from either end, that holds the median so
+    surely.
+    """
     ordered = sorted(samples)
     rank, reached = _rank(len(ordered), confidence)
     return Interval(low=ordered[rank], high=ordered[-1 - rank], confidence=reached)
@@ -42,7 +46,8 @@ def deviation(samples: Sequence[float]) -> float:
 
 @lru_cache(maxsize=4096)
 def _rank(count: int, confidence: float) -> tuple[int, float]:
-    """(r, coverage) of the interval from the r-th smallest to the r-th largest sample, counted from 0.
+    """(r, coverage) of the interval from the r-th smallest to the r-th largest sample, counted from
+    0.
 
     The median lies outside it when r or fewer samples fall on one side of it: a binomial tail.
     """

@@ -1,4 +1,4 @@
-"""Clocks, temperature and power of a device, where the platform tells; read outside what is timed."""
+"""Clocks, temperature and power of a device where the platform tells, read outside timing."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def read(facts: DeviceFacts, pci_address: str) -> Mapping[str, float]:
     if facts.type == "cpu":
         return _processor()
     if facts.vendor_id == _NVIDIA:
-        return _nvml_reader(facts.uuid)() if _nvml_reader(facts.uuid) else _nvidia_smi(facts.uuid)
+        reader = _nvml_reader(facts.uuid)
+        return reader() if reader else _nvidia_smi(facts.uuid)
     return _hwmon(Path("/sys/bus/pci/devices") / pci_address / "hwmon") if pci_address else {}
 
 
 @cache
 def _nvml_reader(uuid: str) -> Callable[[], Mapping[str, float]] | None:
-    """A function that reads one NVIDIA GPU through nvidia-ml-py; None where that is not to be had."""
+    """A function that reads one GPU through nvidia-ml-py; None where that is not to be had."""
     try:
-        import pynvml
+        import pynvml  # type: ignore[import-not-found,unused-ignore]
     except ModuleNotFoundError:
         return None
     try:
@@ -51,7 +52,9 @@ def _nvml(pynvml: Any, handle: Any) -> Mapping[str, float]:
     readings: dict[str, Callable[[], float]] = {
         "sm_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
         "memory_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
-        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(
+            handle, pynvml.NVML_TEMPERATURE_GPU
+        ),
         "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
         "utilisation_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
     }
@@ -70,13 +73,22 @@ def _smi_missing() -> set[str]:
 def _nvidia_smi(uuid: str) -> Mapping[str, float]:
     if uuid in _smi_missing():
         return {}
-    command = ["nvidia-smi", f"--id={_nvidia_uuid(uuid)}", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"]
+    command = [
+        "nvidia-smi",
+        f"--id={_nvidia_uuid(uuid)}",
+        f"--query-gpu={_SMI_FIELDS}",
+        "--format=csv,noheader,nounits",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
         _smi_missing().add(uuid)  # asking again would cost each job the same time for nothing
         return {}
-    return {name: value for name, text in zip(_NAMES, done.stdout.split(","), strict=False) if (value := _number(text))}
+    return {
+        name: value
+        for name, text in zip(_NAMES, done.stdout.split(","), strict=False)
+        if (value := _number(text))
+    }
 
 
 def _nvidia_uuid(uuid: str) -> str:

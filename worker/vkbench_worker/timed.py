@@ -1,11 +1,12 @@
-"""The timed half of a job: hot and cold measured, and not believed unless every output is still the judged one."""
+"""The timed half of a job: hot and cold measured, and not believed unless every output is still the
+judged one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Generic
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from vkbench.job import Job
 from vkbench.result import Timing, Verdict
 from vkbench_worker.bench import Bench
 from vkbench_worker.judge import Expected, Images, judge
-from vkbench_worker.measure import Bounds, measure_cold, measure_hot
+from vkbench_worker.measure import Bounds, launches_a_sample, measure_cold, measure_hot
 from vkbench_worker.rotation import rotation
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import POISON_A, Image
@@ -34,28 +35,33 @@ def time_work(
 ) -> tuple[tuple[Timing, ...], Verdict]:
     """Hot and cold timings of work that was judged right, and the verdict after them.
 
-    Outputs are poisoned again before the timing, so that right bits afterwards come from the timed launches.
+    Outputs are poisoned again before the timing, so that right bits afterwards come from the timed
+    launches.
     """
     bounds = Bounds(seconds=job.measure_seconds, noise=job.noise)
     bench.poison(POISON_A)
-    hot = measure_hot(device, bench.work, bench.buffers, bounds)
-    rotating = rotation(device, bench.buffers, bench.is_output, stack)
-    cold = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
-    verdict = judge_again(bench, judged, rotating.sets)
+    hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
+    launches = launches_a_sample(device, hot.seconds, bounds)
+    rotating = rotation(device, bench.buffers, bench.is_output, launches, stack)
+    cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
+    verdict = judge_again(bench, judged, rotating.sets[:used])
     return (hot, cold) if verdict.passed else (), verdict
 
 
 def judge_again(bench: Bench[P, B], judged: Judged, sets: Sequence[Sequence[B]]) -> Verdict:
-    """The verdict on what timing left in each set of buffers: the judged bits, or else judged anew."""
+    """The verdict on what timing left in each set of buffers: the same bits, or judged anew."""
     for number, buffers in enumerate(sets):
         images = bench.images(buffers)
         if bench.problem.kernel.deterministic:
             changed = sum(_differing(images[name], judged.first[name]) for name in images)
             if changed:
-                reason = f"{changed} bytes of the output changed while it was timed (set {number} of buffers)"
+                where = f"set {number} of buffers"
+                reason = f"{changed} bytes of the output changed while it was timed ({where})"
                 return replace(judged.verdict, passed=False, reason=reason, unrepeated=changed)
         else:
-            verdict = judge(bench.problem, judged.verdict.path, images, judged.second, judged.expected)
+            verdict = judge(
+                bench.problem, judged.verdict.path, images, judged.second, judged.expected
+            )
             if not verdict.passed:
                 return replace(verdict, reason=f"while it was timed: {verdict.reason}")
     return judged.verdict

@@ -13,7 +13,7 @@ AUTO = "auto"
 
 
 def choose(problem: Problem, asked: str, device: DeviceFacts) -> Variant:
-    """The variant asked for, or the best that the device runs; Unsupported says why there is none."""
+    """The variant asked for, or the best that runs there; Unsupported says why there is none."""
     if asked.casefold() != AUTO:
         variant = _named(problem, asked)
         reason = _obstacle(problem, variant, device)
@@ -29,7 +29,9 @@ def choose(problem: Problem, asked: str, device: DeviceFacts) -> Variant:
     raise Unsupported("; ".join(reasons))
 
 
-def program(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> tuple[Program, Launch]:
+def program(
+    bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts
+) -> tuple[Program, Launch]:
     """What is launched for a problem, and how."""
     entry = bundle.entry(entry_key(variant, problem.types))
     launch = variant.launch(problem, device)
@@ -46,7 +48,7 @@ def program(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFa
 
 
 def _named(problem: Problem, asked: str) -> Variant:
-    """A kernel without the variant is skipped, not an error: one word may select over many kernels."""
+    """A kernel without it is skipped, not an error: one word may select over many kernels."""
     try:
         return problem.kernel.variant(asked)
     except UnknownName as error:
@@ -64,7 +66,11 @@ def _check(launch: Launch, device: DeviceFacts) -> None:
     for axis, groups in zip("xyz", launch.groups, strict=True):
         most = device.limits[f"max_groups_{axis}"]
         if groups > most:
-            raise Unsupported(f"needs {groups} workgroups along {axis}; the device's limit is {most}")
+            raise Unsupported(
+                f"needs {groups} workgroups along {axis}; the device's limit is {most}"
+            )
     if len(launch.push) > device.limits["max_push_bytes"]:
         most = device.limits["max_push_bytes"]
-        raise Unsupported(f"needs {len(launch.push)} bytes of push constants; the device's limit is {most}")
+        raise Unsupported(
+            f"needs {len(launch.push)} bytes of push constants; the device's limit is {most}"
+        )

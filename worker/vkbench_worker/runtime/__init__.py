@@ -1,4 +1,6 @@
-"""Vulkan in four nouns: Device, Buffer, Pipeline, Recording; and NullDevice, which runs the references instead."""
+"""Vulkan in four nouns: Device, Buffer, Pipeline, Recording; and NullDevice, which runs the
+references instead.
+"""
 
 from __future__ import annotations
 

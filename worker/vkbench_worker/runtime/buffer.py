@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.program import GUARD, POISON_A, Bytes, padded, region_bytes
+from vkbench_worker.runtime.program import GUARD, POISON_A, padded, region_bytes
 from vkbench_worker.runtime.transfers import Span
 
 if TYPE_CHECKING:
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 
 class Buffer:
-    """`size` bytes of device memory; shaders see the guard band behind them too, so that a stray write lands there."""
+    """`size` bytes of device memory; shaders see the guard band behind them too, so that a stray
+    write lands there.
+    """
 
     def __init__(self, device: Device, size: int) -> None:
         limit = device.facts.limits["max_storage_range"]
         if padded(size, 4) > limit:
-            raise Unsupported(f"needs a storage buffer of {size:,} bytes; the device's limit is {limit:,}")
+            raise Unsupported(
+                f"needs a storage buffer of {size:,} bytes; the device's limit is {limit:,}"
+            )
         self.size = size
         self.range = min(padded(size, 4) + GUARD, limit)  # what a descriptor shows
         self._device = device
@@ -34,7 +38,10 @@ class Buffer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -69,7 +76,9 @@ class Buffer:
     def copy_from(self, other: Buffer) -> None:
         """Data and guard bands of a buffer of the same size, copied on the device."""
         self.poison = other.poison
-        self._device.transfers.copy(Span(other.region, 0, self._end), Span(self.region, 0, self._end))
+        self._device.transfers.copy(
+            Span(other.region, 0, self._end), Span(self.region, 0, self._end)
+        )
 
     def spans(self, *, data: bool) -> tuple[Span, Span, Span]:
         """Lead guard, data (none of it unless asked for), trailing guard."""

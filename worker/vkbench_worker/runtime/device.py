@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -30,32 +30,48 @@ class Device:
     """One device of this host, open for computing; a context manager."""
 
     @classmethod
-    def open(cls, selector: str, settings: Settings) -> Self:
-        """The device that an index, part of a name, a UUID or a device key chooses."""
+    def open(
+        cls,
+        selector: str,
+        settings: Settings,
+        prelude: Callable[[DeviceFacts], None] = lambda facts: None,
+    ) -> Self:
+        """The device that an index, part of a name, a UUID or a device key chooses.
+
+        `prelude` is called when it is known and not yet created: to take a lock, for instance.
+        """
         instance = Instance(settings)
         try:
             found = candidates(instance, settings.host)
             chosen = select([candidate.facts for candidate in found], selector)
+            prelude(chosen)
             physical = next(c.physical for c in found if c.facts.key == chosen.key)
             return cls(instance, physical, chosen, settings)
         except BaseException:
             instance.close()
             raise
 
-    def __init__(self, instance: Instance, physical: Physical, facts: DeviceFacts, settings: Settings) -> None:
+    def __init__(
+        self, instance: Instance, physical: Physical, facts: DeviceFacts, settings: Settings
+    ) -> None:
         self.instance = instance
         self.physical = physical
         self.facts = facts
         self.environment = physical.environment()
         self.live: Counter[str] = Counter()  # open handles of each kind
+        self._hangs = False
         self.patience_seconds = 600.0  # longest wait for one submission
         self._pipelines: OrderedDict[tuple[object, ...], Pipeline] = OrderedDict()
         family = self._queue_family()
         self.handle = self._create(family)
         self._queue = vk.ffi.new("VkQueue *")
         vk.lib.vkGetDeviceQueue(self.handle, family, 0, self._queue)
-        self._pool = self.create("CommandPool", vk.struct("VkCommandPoolCreateInfo", flags=2, queueFamilyIndex=family))
-        self._fence = vk.ffi.new("VkFence[]", [self.create("Fence", vk.struct("VkFenceCreateInfo"))])
+        self._pool = self.create(
+            "CommandPool", vk.struct("VkCommandPoolCreateInfo", flags=2, queueFamilyIndex=family)
+        )
+        self._fence = vk.ffi.new(
+            "VkFence[]", [self.create("Fence", vk.struct("VkFenceCreateInfo"))]
+        )
         self.memory = Memory(self)
         self.transfers = Transfers(self)
         self.cache = PipelineCache(self, settings.cache / "pipelines")
@@ -64,13 +80,16 @@ class Device:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def close(self) -> None:
         """Save the pipeline cache and free everything; closing twice is fine."""
-        if self.handle is None:
+        if self.handle is None or self._hangs:  # to wait for a hung device would hang as well
             return
         vk.lib.vkDeviceWaitIdle(self.handle)
         self.cache.save()
@@ -122,11 +141,14 @@ class Device:
         """What buffers hold now, guard bands included; of the second ones only the guard bands."""
         buffers = [(buffer, True) for buffer in whole] + [(buffer, False) for buffer in guards]
         spans = [span for buffer, data in buffers for span in buffer.spans(data=data)]
-        parts = self.transfers.read(spans)
-        return [Image(*parts[3 * i : 3 * i + 3], poison=buffer.poison) for i, (buffer, _) in enumerate(buffers)]
+        parts = iter(self.transfers.read(spans))
+        return [
+            Image(next(parts), next(parts), next(parts), poison=buffer.poison)
+            for buffer, _ in buffers
+        ]
 
     def flush(self, *commands: Any) -> None:
-        """Submit the waiting transfers and then these command buffers, and wait until all is done."""
+        """Submit the waiting transfers, then these command buffers, and wait for all of them."""
         waiting = self.transfers.take()
         buffers = [*([waiting] if waiting is not None else []), *commands]
         if buffers:
@@ -156,14 +178,20 @@ class Device:
 
     def command_buffer(self) -> Any:
         """A new command buffer; the pool takes along those that nobody frees."""
-        info = vk.struct("VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1)
+        info = vk.struct(
+            "VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1
+        )
         handle = vk.ffi.new("VkCommandBuffer *")
-        vk.check(vk.lib.vkAllocateCommandBuffers(self.handle, info, handle), "vkAllocateCommandBuffers")
+        vk.check(
+            vk.lib.vkAllocateCommandBuffers(self.handle, info, handle), "vkAllocateCommandBuffers"
+        )
         self.live["CommandBuffer"] += 1
         return handle[0]
 
     def free_command_buffer(self, commands: Any) -> None:
-        vk.lib.vkFreeCommandBuffers(self.handle, self._pool, 1, vk.ffi.new("VkCommandBuffer[]", [commands]))
+        vk.lib.vkFreeCommandBuffers(
+            self.handle, self._pool, 1, vk.ffi.new("VkCommandBuffer[]", [commands])
+        )
         self.live["CommandBuffer"] -= 1
 
     def _queue_family(self) -> int:
@@ -185,7 +213,10 @@ class Device:
     def _create(self, family: int) -> Any:
         priorities = vk.ffi.new("float[]", [1.0])
         queue = vk.struct(
-            "VkDeviceQueueCreateInfo", queueFamilyIndex=family, queueCount=1, pQueuePriorities=priorities
+            "VkDeviceQueueCreateInfo",
+            queueFamilyIndex=family,
+            queueCount=1,
+            pQueuePriorities=priorities,
         )
         names = [vk.ffi.new("char[]", name.encode()) for name in self.physical.features.extensions]
         extensions = vk.ffi.new("char *[]", names)
@@ -198,7 +229,9 @@ class Device:
             ppEnabledExtensionNames=extensions,
         )
         handle = vk.ffi.new("VkDevice *")
-        vk.check(vk.lib.vkCreateDevice(self.physical.handle, info, vk.ffi.NULL, handle), "vkCreateDevice")
+        vk.check(
+            vk.lib.vkCreateDevice(self.physical.handle, info, vk.ffi.NULL, handle), "vkCreateDevice"
+        )
         return handle[0]
 
     def _submit(self, buffers: list[Any]) -> None:
@@ -208,6 +241,7 @@ class Device:
         patience = int(self.patience_seconds * 1e9)
         result = vk.lib.vkWaitForFences(self.handle, 1, self._fence, 1, patience)
         if result == _TIMEOUT:
+            self._hangs = True
             raise Unresponsive(f"the device did not finish within {self.patience_seconds:g} s")
         vk.check(result, "vkWaitForFences")
         vk.check(vk.lib.vkResetFences(self.handle, 1, self._fence), "vkResetFences")

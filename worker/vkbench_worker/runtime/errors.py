@@ -19,8 +19,8 @@ class NoBinding(RuntimeFault):
 
 
 class NoDevice(RuntimeFault):
-    """The Vulkan loader finds no device: install a GPU's driver, or a CPU driver with
-    `apt install mesa-vulkan-drivers`; `vulkaninfo --summary` (vulkan-tools) shows what the loader sees."""
+    """The Vulkan loader finds no device: install a GPU's driver, or a CPU driver with `apt install
+    mesa-vulkan-drivers`; `vulkaninfo --summary` (vulkan-tools) shows what the loader sees."""
 
 
 class NoValidation(RuntimeFault):

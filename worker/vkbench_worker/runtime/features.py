@@ -1,7 +1,9 @@
-"""Device features: probed, never assumed; what exists is enabled, and goes by vkbench's own short names.
+"""Device features: probed, never assumed; what exists is enabled, and goes by vkbench's own short
+names.
 
-Every Vulkan feature struct is a type, a pointer and then 32-bit truth values, so they are written here as rows over
-raw memory: structs younger than the Python package's headers are then nothing special.
+Every Vulkan feature struct is a type, a pointer and then 32-bit truth values, so they are written
+here as rows over raw memory: structs younger than the Python package's headers are then nothing
+special.
 """
 
 from __future__ import annotations
@@ -33,14 +35,20 @@ STRUCTS = (
     _row(1000177000, "storage8 uniform8 push8", "VK_KHR_8bit_storage", 2),
     _row(1000082000, "fp16 int8", "VK_KHR_shader_float16_int8", 2),
     _row(1000257000, "bda bda_replay bda_multi_device", "VK_KHR_buffer_device_address", 2),
-    _row(1000211000, "memory_model device_scope availability_chains", "VK_KHR_vulkan_memory_model", 2),
+    _row(
+        1000211000, "memory_model device_scope availability_chains", "VK_KHR_vulkan_memory_model", 2
+    ),
     _row(1000221000, "scalar_layout", "VK_EXT_scalar_block_layout", 2),
     _row(1000175000, "subgroup_extended_types", "VK_KHR_shader_subgroup_extended_types", 2),
     _row(1000280000, "int_dot", "VK_KHR_shader_integer_dot_product", 3),
     _row(1000225002, "subgroup_size_control full_subgroups", "VK_EXT_subgroup_size_control", 3),
     _row(1000413000, "maintenance4", "VK_KHR_maintenance4", 3),
     _row(1000325000, "zero_workgroup_memory", "VK_KHR_zero_initialize_workgroup_memory", 3),
-    _row(1000336000, "shared_layout shared_scalar shared8 shared16", "VK_KHR_workgroup_memory_explicit_layout"),
+    _row(
+        1000336000,
+        "shared_layout shared_scalar shared8 shared16",
+        "VK_KHR_workgroup_memory_explicit_layout",
+    ),
     _row(1000506000, "cooperative_matrix cooperative_robust", "VK_KHR_cooperative_matrix"),
     _row(1000593000, "cm2_a cm2_b cm2_c cm2_d cm2_e cm2_f cm2_g", "VK_NV_cooperative_matrix2"),
     _row(1000141000, "bf16 bf16_dot bf16_matrix", "VK_KHR_shader_bfloat16"),
@@ -70,7 +78,9 @@ _HEADER_WORDS = 4  # type, padding and pNext, in 32-bit words
 
 
 class FeatureChain:
-    """The feature structs that a physical device knows, filled by it; the same chain enables them all."""
+    """The feature structs that a physical device knows, filled by it; the same chain enables them
+    all.
+    """
 
     def __init__(self, physical: Any, minor: int, extensions: frozenset[str]) -> None:
         self.asked = [s for s in STRUCTS if s.core <= minor or s.extension in extensions]
@@ -85,7 +95,9 @@ class FeatureChain:
 
     def names(self) -> tuple[str, ...]:
         """vkbench's names of what the device has, sorted."""
-        return tuple(sorted(name for name, needed in NAMES.items() if self.members.issuperset(needed)))
+        return tuple(
+            sorted(name for name, needed in NAMES.items() if self.members.issuperset(needed))
+        )
 
     @staticmethod
     def _zeroed(struct: FeatureStruct) -> Any:
@@ -105,7 +117,9 @@ class FeatureChain:
     def _keep_only_needed(self) -> None:
         """All compute features stay on as found; bounds checks would slow every kernel."""
         core = self.head.features
-        kept = {name: getattr(core, name) for name in ("shaderInt64", "shaderFloat64", "shaderInt16")}
+        kept = {
+            name: getattr(core, name) for name in ("shaderInt64", "shaderFloat64", "shaderInt16")
+        }
         vk.ffi.memmove(vk.ffi.addressof(core), bytes(vk.ffi.sizeof(core)), vk.ffi.sizeof(core))
         for name, value in kept.items():
             setattr(core, name, value)
@@ -114,7 +128,9 @@ class FeatureChain:
 def subgroup_properties(physical: Any) -> Any:
     """VkPhysicalDeviceSubgroupProperties of a device."""
     subgroup = vk.struct("VkPhysicalDeviceSubgroupProperties")
-    vk.lib.vkGetPhysicalDeviceProperties2(physical, vk.struct("VkPhysicalDeviceProperties2", next=subgroup))
+    vk.lib.vkGetPhysicalDeviceProperties2(
+        physical, vk.struct("VkPhysicalDeviceProperties2", next=subgroup)
+    )
     return subgroup
 
 

@@ -1,4 +1,6 @@
-"""The Vulkan instance: opened once a process, lists the devices, and collects what the validation layer says."""
+"""The Vulkan instance: opened once a process, lists the devices, and collects what the validation
+layer says.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,19 @@ class Instance:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def close(self) -> None:
         """Destroy the instance; closing twice is fine."""
         if self._messenger is not None:
-            self.function("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, vk.ffi.NULL)
+            self.function("vkDestroyDebugUtilsMessengerEXT")(
+                self.handle, self._messenger, vk.ffi.NULL
+            )
             self._messenger = None
         if self.handle is not None:
             vk.lib.vkDestroyInstance(self.handle, vk.ffi.NULL)
@@ -105,7 +112,9 @@ class Instance:
             raise NoValidation()
         enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", [_SYNCHRONISATION])
         features = vk.struct(
-            "VkValidationFeaturesEXT", enabledValidationFeatureCount=1, pEnabledValidationFeatures=enabled
+            "VkValidationFeaturesEXT",
+            enabledValidationFeatureCount=1,
+            pEnabledValidationFeatures=enabled,
         )
         self._kept += [enabled, features]
         info.pNext = features
@@ -124,7 +133,9 @@ class Instance:
         self._kept.append(callback)
         messenger = vk.ffi.new("VkDebugUtilsMessengerEXT *")
         create = self.function("vkCreateDebugUtilsMessengerEXT")
-        vk.check(create(self.handle, info, vk.ffi.NULL, messenger), "vkCreateDebugUtilsMessengerEXT")
+        vk.check(
+            create(self.handle, info, vk.ffi.NULL, messenger), "vkCreateDebugUtilsMessengerEXT"
+        )
         self._messenger = messenger[0]
 
     def _hear(self, severity: int, kinds: int, data: Any, user: Any) -> int:

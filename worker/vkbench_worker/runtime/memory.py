@@ -30,14 +30,19 @@ class Block:
         self.device = device
         self.size = size
         addressed = "bda" in device.facts.features
-        info = vk.struct("VkBufferCreateInfo", size=size, usage=_USAGE | (_ADDRESSED if addressed else 0))
+        info = vk.struct(
+            "VkBufferCreateInfo", size=size, usage=_USAGE | (_ADDRESSED if addressed else 0)
+        )
         self.buffer = device.create("Buffer", info)
         try:
             self.memory = self._allocate(preferences, addressed)
         except BaseException:
             device.destroy("Buffer", self.buffer)
             raise
-        vk.check(vk.lib.vkBindBufferMemory(device.handle, self.buffer, self.memory, 0), "vkBindBufferMemory")
+        vk.check(
+            vk.lib.vkBindBufferMemory(device.handle, self.buffer, self.memory, 0),
+            "vkBindBufferMemory",
+        )
         self.free = [(0, size)]  # (offset, size), by offset, never two in touch
 
     @property
@@ -79,7 +84,9 @@ class Block:
         vk.lib.vkGetBufferMemoryRequirements(self.device.handle, self.buffer, needs)
         kind = _memory_type(self.device.physical.memory, needs.memoryTypeBits, preferences)
         flags = vk.struct("VkMemoryAllocateFlagsInfo", flags=2) if addressed else None
-        info = vk.struct("VkMemoryAllocateInfo", next=flags, allocationSize=needs.size, memoryTypeIndex=kind)
+        info = vk.struct(
+            "VkMemoryAllocateInfo", next=flags, allocationSize=needs.size, memoryTypeIndex=kind
+        )
         handle = vk.ffi.new("VkDeviceMemory *")
         result = vk.lib.vkAllocateMemory(self.device.handle, info, vk.ffi.NULL, handle)
         vk.check(result, f"allocating {self.size:,} bytes on {self.device.facts.name}")
@@ -145,8 +152,9 @@ class Memory:
             self._drop_unused()
         used = sum(block.size for block in self._blocks)
         if used + size > self._limit:
+            lender = self._device.facts.name
             raise OutOfMemory(
-                f"needs {used + size:,} bytes of device memory, {self._device.facts.name} lends {self._limit:,}"
+                f"needs {used + size:,} bytes of device memory, {lender} lends {self._limit:,}"
             )
         try:
             block = Block(self._device, size, (DEVICE_LOCAL, 0))

@@ -1,9 +1,12 @@
-"""The NullDevice: no GPU, no driver; runs a kernel's reference in numpy where a device would run SPIR-V."""
+"""The NullDevice: no GPU, no driver; runs a kernel's reference in numpy where a device would run
+SPIR-V.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
@@ -46,7 +49,8 @@ _LIMITS = {
 
 def run_reference(problem: Problem, shown: Shown) -> None:
     """What a right kernel does: the reference, rounded to the formats of the outputs."""
-    inputs, outputs = {}, {}
+    inputs: dict[str, np.ndarray] = {}
+    outputs: dict[str, np.ndarray] = {}
     for binding in problem.kernel.bindings:
         view = problem.layout(binding.name).view(shown[binding.name])
         (outputs if binding.access == "out" else inputs)[binding.name] = view
@@ -76,7 +80,9 @@ class NullBuffer:
 
     def upload(self, data: np.ndarray) -> None:
         self.fill(POISON_A)
-        self.bytes[GUARD : GUARD + self.size] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        self.bytes[GUARD : GUARD + self.size] = (
+            np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        )
 
     def fill(self, word: int) -> None:
         self.poison = word
@@ -111,7 +117,7 @@ class NullRecording:
                     stamps.append(time.perf_counter())
                 case Barrier():
                     pass
-        return [after - before for before, after in zip(stamps, stamps[1:], strict=False)]
+        return [after - before for before, after in pairwise(stamps)]
 
     def close(self) -> None:
         """Nothing is held."""
@@ -166,7 +172,10 @@ class NullDevice:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -1,4 +1,6 @@
-"""A physical device before it is opened: its facts, its environment, and choosing one among several."""
+"""A physical device before it is opened: its facts, its environment, and choosing one among
+several.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ _TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _MIB = 1 << 20
 # Last-level caches that vendors publish; a name that is not here counts as unknown.
-_KNOWN_LLC = {"H200": 60 * _MIB, "H100": 50 * _MIB, "A100": 40 * _MIB, "L40": 96 * _MIB, "RTX 4090": 72 * _MIB}
+_KNOWN_LLC = {
+    "H200": 60 * _MIB,
+    "H100": 50 * _MIB,
+    "A100": 40 * _MIB,
+    "L40": 96 * _MIB,
+    "RTX 4090": 72 * _MIB,
+}
 
 
 class Physical:
@@ -69,7 +77,9 @@ class Physical:
         if "VK_EXT_pci_bus_info" not in self.extensions:
             return ""
         bus = vk.struct("VkPhysicalDevicePCIBusInfoPropertiesEXT")
-        vk.lib.vkGetPhysicalDeviceProperties2(self.handle, vk.struct("VkPhysicalDeviceProperties2", next=bus))
+        vk.lib.vkGetPhysicalDeviceProperties2(
+            self.handle, vk.struct("VkPhysicalDeviceProperties2", next=bus)
+        )
         return f"{bus.pciDomain:04x}:{bus.pciBus:02x}:{bus.pciDevice:02x}.{bus.pciFunction:x}"
 
     def heap_bytes(self) -> int:
@@ -136,7 +146,9 @@ class Physical:
         if self.minor < 2 and "VK_KHR_driver_properties" not in self.extensions:
             return "", ""
         driver = vk.struct("VkPhysicalDeviceDriverProperties")
-        vk.lib.vkGetPhysicalDeviceProperties2(self.handle, vk.struct("VkPhysicalDeviceProperties2", next=driver))
+        vk.lib.vkGetPhysicalDeviceProperties2(
+            self.handle, vk.struct("VkPhysicalDeviceProperties2", next=driver)
+        )
         return vk.text(driver.driverName), vk.text(driver.driverInfo)
 
     def _driver_version(self) -> str:
@@ -166,11 +178,17 @@ def candidates(instance: Instance, host_name: str) -> list[Candidate]:
 
 
 def select(devices: Sequence[DeviceFacts], selector: str) -> DeviceFacts:
-    """The device that an index, a UUID, a device key or part of a name chooses; "" is the fastest kind."""
+    """The device that an index, a UUID, a device key or part of a name chooses; "" is the fastest
+    kind.
+    """
     if not selector:
         return min(devices, key=lambda device: (_PREFERENCE.index(device.type), device.index))
     wanted = selector.casefold()
-    exact = [d for d in devices if wanted in (str(d.index), d.key, d.uuid) or wanted.replace("-", "") == d.uuid]
+    exact = [
+        d
+        for d in devices
+        if wanted in (str(d.index), d.key, d.uuid) or wanted.replace("-", "") == d.uuid
+    ]
     found = exact or [d for d in devices if wanted in d.name.casefold()]
     if len(found) == 1:
         return found[0]

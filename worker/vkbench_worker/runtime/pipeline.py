@@ -68,7 +68,9 @@ def _check_spirv(device: Device, code: bytes) -> None:
     minor = int.from_bytes(code[4:8], "little") >> 8 & 0xFF
     newest = _SPIRV_MINOR[device.physical.minor]
     if minor > newest:
-        raise Unsupported(f"the kernel is SPIR-V 1.{minor}; {device.facts.name} reads up to 1.{newest}")
+        raise Unsupported(
+            f"the kernel is SPIR-V 1.{minor}; {device.facts.name} reads up to 1.{newest}"
+        )
 
 
 def _set_layout(bindings: int) -> list[Any]:
@@ -76,7 +78,10 @@ def _set_layout(bindings: int) -> list[Any]:
     for number, slot in enumerate(slots):
         slot.binding, slot.descriptorType = number, _STORAGE_BUFFER
         slot.descriptorCount, slot.stageFlags = 1, _COMPUTE_STAGE
-    return [vk.struct("VkDescriptorSetLayoutCreateInfo", bindingCount=bindings, pBindings=slots), slots]
+    return [
+        vk.struct("VkDescriptorSetLayoutCreateInfo", bindingCount=bindings, pBindings=slots),
+        slots,
+    ]
 
 
 def _layout(set_layout: Any, push_bytes: int) -> list[Any]:
@@ -96,9 +101,15 @@ def _constants(program: Program) -> list[Any]:
     entries = vk.ffi.new("VkSpecializationMapEntry[]", len(program.constants))
     for place, (number, _) in enumerate(program.constants):
         entries[place].constantID, entries[place].offset, entries[place].size = number, 4 * place, 4
-    values = struct.pack(f"<{len(entries)}I", *(value & 0xFFFFFFFF for _, value in program.constants))
+    values = struct.pack(
+        f"<{len(entries)}I", *(value & 0xFFFFFFFF for _, value in program.constants)
+    )
     data = vk.ffi.new("uint8_t[]", values)
     info = vk.struct(
-        "VkSpecializationInfo", mapEntryCount=len(entries), pMapEntries=entries, dataSize=len(values), pData=data
+        "VkSpecializationInfo",
+        mapEntryCount=len(entries),
+        pMapEntries=entries,
+        dataSize=len(values),
+        pData=data,
     )
     return [info, entries, data]

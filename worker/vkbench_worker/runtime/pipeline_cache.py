@@ -59,14 +59,18 @@ class PipelineCache:
     def _data(self) -> bytes:
         size = vk.ffi.new("size_t *")
         call = vk.lib.vkGetPipelineCacheData
-        vk.check(call(self._device.handle, self.handle, size, vk.ffi.NULL), "vkGetPipelineCacheData")
+        vk.check(
+            call(self._device.handle, self.handle, size, vk.ffi.NULL), "vkGetPipelineCacheData"
+        )
         data = vk.ffi.new("uint8_t[]", max(1, size[0]))
         vk.check(call(self._device.handle, self.handle, size, data), "vkGetPipelineCacheData")
         return bytes(vk.ffi.buffer(data, size[0]))
 
 
 def load(path: Path) -> bytes:
-    """The data of a cache file; b"" for none, and for one that is not whole: it is replaced at the next save."""
+    """The data of a cache file; b"" for none, and for one that is not whole: it is replaced at the
+    next save.
+    """
     try:
         content = path.read_bytes()
     except OSError:

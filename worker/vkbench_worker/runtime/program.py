@@ -1,4 +1,6 @@
-"""What every kind of device is given: programs to run, steps to record, and the images of buffers it gives back."""
+"""What every kind of device is given: programs to run, steps to record, and the images of buffers
+it gives back.
+"""
 
 from __future__ import annotations
 

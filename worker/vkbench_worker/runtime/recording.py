@@ -1,4 +1,6 @@
-"""A recording: steps written once into a command buffer, run as often as one likes, timed between its stamps."""
+"""A recording: steps written once into a command buffer, run as often as one likes, timed between
+its stamps.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ class Recording:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -66,7 +71,8 @@ class Recording:
     def run(self) -> list[float]:
         """Submit, wait, and give the seconds from each stamp to the next.
 
-        Without GPU timestamps these are the host's seconds from submission to completion, shared out evenly.
+        Without GPU timestamps these are the host's seconds from submission to completion, shared
+        out evenly.
         """
         started = time.perf_counter()
         self._device.flush(self._commands)
@@ -81,7 +87,10 @@ class Recording:
             info = vk.struct("VkQueryPoolCreateInfo", queryType=_TIMESTAMP, queryCount=self._stamps)
             self._queries = self._device.create("QueryPool", info)
         self._make_sets([step for step in steps if isinstance(step, Dispatch)])
-        vk.check(vk.lib.vkBeginCommandBuffer(self._commands, vk.struct("VkCommandBufferBeginInfo")), "begin")
+        vk.check(
+            vk.lib.vkBeginCommandBuffer(self._commands, vk.struct("VkCommandBufferBeginInfo")),
+            "begin",
+        )
         if self._queries is not None:
             vk.lib.vkCmdResetQueryPool(self._commands, self._queries, 0, self._stamps)
         barrier = vk.struct("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_ACCESS)
@@ -92,7 +101,9 @@ class Recording:
                 bound = self._dispatch(step, bound)
             elif isinstance(step, Barrier):
                 null = vk.ffi.NULL
-                vk.lib.vkCmdPipelineBarrier(self._commands, _STAGES, _STAGES, 0, 1, barrier, 0, null, 0, null)
+                vk.lib.vkCmdPipelineBarrier(
+                    self._commands, _STAGES, _STAGES, 0, 1, barrier, 0, null, 0, null
+                )
             elif isinstance(step, Stamp):
                 self._stamp(stamps)
                 stamps += 1
@@ -100,7 +111,9 @@ class Recording:
                 self._fill(step)
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
 
-    def _dispatch(self, step: Dispatch[Pipeline, Buffer], bound: tuple[int, ...]) -> tuple[int, ...]:
+    def _dispatch(
+        self, step: Dispatch[Pipeline, Buffer], bound: tuple[int, ...]
+    ) -> tuple[int, ...]:
         """Bind what is not bound yet and launch."""
         commands, pipeline = self._commands, step.pipeline
         wanted = _identity(step)
@@ -108,10 +121,14 @@ class Recording:
             vk.lib.vkCmdBindPipeline(commands, _COMPUTE_BIND_POINT, pipeline.handle)
             if step.push:
                 data = vk.ffi.from_buffer(step.push)
-                vk.lib.vkCmdPushConstants(commands, pipeline.layout, _COMPUTE_STAGE, 0, len(step.push), data)
+                vk.lib.vkCmdPushConstants(
+                    commands, pipeline.layout, _COMPUTE_STAGE, 0, len(step.push), data
+                )
         if wanted != bound:
             sets, null = self._sets[wanted], vk.ffi.NULL
-            vk.lib.vkCmdBindDescriptorSets(commands, _COMPUTE_BIND_POINT, pipeline.layout, 0, 1, sets, 0, null)
+            vk.lib.vkCmdBindDescriptorSets(
+                commands, _COMPUTE_BIND_POINT, pipeline.layout, 0, 1, sets, 0, null
+            )
         vk.lib.vkCmdDispatch(commands, *step.groups)
         return wanted
 
@@ -128,25 +145,43 @@ class Recording:
         if not distinct:
             return
         buffers = sum(len(step.buffers) for step in distinct.values())
-        size = vk.struct("VkDescriptorPoolSize", type=_STORAGE_BUFFER, descriptorCount=max(1, buffers))
-        info = vk.struct("VkDescriptorPoolCreateInfo", maxSets=len(distinct), poolSizeCount=1, pPoolSizes=size)
+        size = vk.struct(
+            "VkDescriptorPoolSize", type=_STORAGE_BUFFER, descriptorCount=max(1, buffers)
+        )
+        info = vk.struct(
+            "VkDescriptorPoolCreateInfo", maxSets=len(distinct), poolSizeCount=1, pPoolSizes=size
+        )
         self._pool = self._device.create("DescriptorPool", info)
         self._sets = {key: self._make_set(step) for key, step in distinct.items()}
 
     def _make_set(self, step: Dispatch[Pipeline, Buffer]) -> Any:
         layouts = vk.ffi.new("VkDescriptorSetLayout[]", [step.pipeline.set_layout])
         info = vk.struct(
-            "VkDescriptorSetAllocateInfo", descriptorPool=self._pool, descriptorSetCount=1, pSetLayouts=layouts
+            "VkDescriptorSetAllocateInfo",
+            descriptorPool=self._pool,
+            descriptorSetCount=1,
+            pSetLayouts=layouts,
         )
         sets = vk.ffi.new("VkDescriptorSet[]", 1)
-        vk.check(vk.lib.vkAllocateDescriptorSets(self._device.handle, info, sets), "vkAllocateDescriptorSets")
+        vk.check(
+            vk.lib.vkAllocateDescriptorSets(self._device.handle, info, sets),
+            "vkAllocateDescriptorSets",
+        )
         shown = vk.ffi.new("VkDescriptorBufferInfo[]", len(step.buffers))
         writes = vk.ffi.new("VkWriteDescriptorSet[]", len(step.buffers))
         for number, buffer in enumerate(step.buffers):
             info, write = shown[number], writes[number]
-            info.buffer, info.offset, info.range = buffer.region.block.buffer, buffer.offset, buffer.range
+            info.buffer, info.offset, info.range = (
+                buffer.region.block.buffer,
+                buffer.offset,
+                buffer.range,
+            )
             write.sType, write.dstSet, write.dstBinding = 35, sets[0], number
-            write.descriptorCount, write.descriptorType, write.pBufferInfo = 1, _STORAGE_BUFFER, shown + number
+            write.descriptorCount, write.descriptorType, write.pBufferInfo = (
+                1,
+                _STORAGE_BUFFER,
+                shown + number,
+            )
         vk.lib.vkUpdateDescriptorSets(self._device.handle, len(writes), writes, 0, vk.ffi.NULL)
         return sets
 
@@ -154,7 +189,14 @@ class Recording:
         ticks = vk.ffi.new("uint64_t[]", self._stamps)
         vk.check(
             vk.lib.vkGetQueryPoolResults(
-                self._device.handle, self._queries, 0, self._stamps, 8 * self._stamps, ticks, 8, _RESULT_64_WAIT
+                self._device.handle,
+                self._queries,
+                0,
+                self._stamps,
+                8 * self._stamps,
+                ticks,
+                8,
+                _RESULT_64_WAIT,
             ),
             "vkGetQueryPoolResults",
         )

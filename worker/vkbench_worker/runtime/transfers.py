@@ -1,4 +1,6 @@
-"""Moving bytes between host and device: commands gather in one command buffer and go along with the next submission."""
+"""Moving bytes between host and device: commands gather in one command buffer and go along with the
+next submission.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,32 @@ class Transfers:
         while done < span.size:
             at, room = self._reserve(span.size - done)
             self._host[at : at + room] = data[done : done + room]
-            self._copy(self._staging.buffer, at, span.region.block.buffer, _offset(span, done), room, span.region)
+            self._copy(
+                self._staging.buffer,
+                at,
+                span.region.block.buffer,
+                _offset(span, done),
+                room,
+                span.region,
+            )
             done += room
 
     def fill(self, span: Span, word: int) -> None:
         """Fill a span, whose bounds are multiples of four, with a word."""
         if span.size:
             self._begin(span.region)
-            vk.lib.vkCmdFillBuffer(self._commands, span.region.block.buffer, _offset(span), span.size, word)
+            vk.lib.vkCmdFillBuffer(
+                self._commands, span.region.block.buffer, _offset(span), span.size, word
+            )
 
     def copy(self, source: Span, target: Span) -> None:
         """Copy a span on the device."""
-        buffers = source.region.block.buffer, _offset(source), target.region.block.buffer, _offset(target)
+        buffers = (
+            source.region.block.buffer,
+            _offset(source),
+            target.region.block.buffer,
+            _offset(target),
+        )
         self._copy(*buffers, source.size, source.region, target.region)
 
     def read(self, spans: Sequence[Span]) -> list[Bytes]:
@@ -72,7 +88,14 @@ class Transfers:
                 if self._used >= STAGING_BYTES:
                     self._collect(waiting)
                 at, room = self._reserve(span.size - done)
-                self._copy(span.region.block.buffer, _offset(span, done), self._staging.buffer, at, room, span.region)
+                self._copy(
+                    span.region.block.buffer,
+                    _offset(span, done),
+                    self._staging.buffer,
+                    at,
+                    room,
+                    span.region,
+                )
                 waiting.append((array[done : done + room], at))
                 done += room
         self._collect(waiting)
@@ -82,7 +105,12 @@ class Transfers:
         """The waiting commands, closed and ready to be submitted, or None; `done` is to follow."""
         if not self._recording:
             return None
-        self._barrier(vk.TRANSFER, vk.TRANSFER_WRITE | vk.TRANSFER_READ, _SHADERS_AND_COPIES | vk.HOST, _ALL_ACCESS | vk.HOST_READ)
+        self._barrier(
+            vk.TRANSFER,
+            vk.TRANSFER_WRITE | vk.TRANSFER_READ,
+            _SHADERS_AND_COPIES | vk.HOST,
+            _ALL_ACCESS | vk.HOST_READ,
+        )
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
         self._recording = False
         return self._commands
@@ -111,7 +139,9 @@ class Transfers:
         self._used = padded(at + size)
         return at, size
 
-    def _copy(self, source: Any, start: int, target: Any, to: int, size: int, *regions: Region) -> None:
+    def _copy(
+        self, source: Any, start: int, target: Any, to: int, size: int, *regions: Region
+    ) -> None:
         self._begin(*regions)
         piece = vk.struct("VkBufferCopy", srcOffset=start, dstOffset=to, size=size)
         vk.lib.vkCmdCopyBuffer(self._commands, source, target, 1, piece)
@@ -121,7 +151,9 @@ class Transfers:
             info = vk.struct("VkCommandBufferBeginInfo", flags=1)
             vk.check(vk.lib.vkBeginCommandBuffer(self._commands, info), "vkBeginCommandBuffer")
             self._recording = True
-            self._barrier(_SHADERS_AND_COPIES, _ALL_WRITES, vk.TRANSFER, vk.TRANSFER_READ | vk.TRANSFER_WRITE)
+            self._barrier(
+                _SHADERS_AND_COPIES, _ALL_WRITES, vk.TRANSFER, vk.TRANSFER_READ | vk.TRANSFER_WRITE
+            )
         if not self._touched.isdisjoint(regions):
             access = vk.TRANSFER_READ | vk.TRANSFER_WRITE
             self._barrier(vk.TRANSFER, access, vk.TRANSFER, access)

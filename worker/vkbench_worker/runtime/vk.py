@@ -1,7 +1,9 @@
-"""The only importer of `vulkan`: its raw cffi library, result checking, and structs that know their type.
+"""The only importer of `vulkan`: its raw cffi library, result checking, and structs that know their
+type.
 
-`vk.ffi` and `vk.lib` appear on first use, so that importing this module needs neither the package nor a loader.
-The raw library is called rather than the package's wrappers, which cost three to five times as much a call.
+`vk.ffi` and `vk.lib` appear on first use, so that importing this module needs neither the package
+nor a loader. The raw library is called rather than the package's wrappers, which cost three to five
+times as much a call.
 """
 
 from __future__ import annotations
@@ -100,8 +102,10 @@ def _load() -> None:
 
 
 def struct(kind: str, *, next: Any = None, **members: Any) -> Any:
-    """A Vulkan struct with its type, pNext and members set; the caller keeps alive what it points to."""
-    ffi = __getattr__("ffi")
+    """A Vulkan struct with its type, pNext and members set; the caller keeps alive what it points
+    to.
+    """
+    ffi = globals().get("ffi") or __getattr__("ffi")
     record = ffi.new(f"{kind} *")
     if kind in _STRUCTURE_TYPES:
         record.sType = _STRUCTURE_TYPES[kind]
