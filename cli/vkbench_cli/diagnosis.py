@@ -17,6 +17,7 @@ from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
+REDIS_SECONDS = 2.0
 RUN = "run"  # what `vkbench run` cannot do without
 
 
@@ -46,7 +47,9 @@ def attempt(what: str, look: Callable[[], str], *, fix: str, needed_for: str = R
     """A finding of what `look` says, or of why it cannot."""
     try:
         detail, ok = look(), True
-    except (VkbenchError, OSError, ImportError) as error:
+    except OSError as error:
+        detail, ok = error.strerror or str(error), False
+    except (VkbenchError, ImportError) as error:
         detail, ok = str(error), False
     return Finding(what=what, ok=ok, detail=detail, fix=fix, needed_for=needed_for)
 
@@ -161,13 +164,15 @@ def database(settings: Settings) -> Iterator[Finding]:
 def redis(settings: Settings) -> Iterator[Finding]:
     """Redis, which carries a fleet's jobs."""
 
+    where = urlsplit(settings.redis)
+    host, port = where.hostname or "127.0.0.1", where.port or 6379
+
     def look() -> str:
-        where = urlsplit(settings.redis)
-        socket.create_connection((where.hostname or "127.0.0.1", where.port or 6379), 2).close()
-        return f"{where.hostname}:{where.port or 6379}"
+        socket.create_connection((host, port), REDIS_SECONDS).close()
+        return "answers"
 
     yield attempt(
-        "Redis",
+        f"Redis at {host}:{port}",
         look,
         fix="apt install redis-server, or set VKBENCH_REDIS",
         needed_for="submit, scheduler, worker",

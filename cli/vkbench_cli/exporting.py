@@ -1,19 +1,24 @@
-"""Runs written to files that another database can read."""
+"""Runs written to files that another database can read, and read back."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from vkbench_cli.files import whole_file
+from vkbench_cli.files import check_readable, whole_file
 from vkbench_db import exchange
 from vkbench_db.database import Database
 
 
-def export_run(database: Database, run: int, path: Path) -> int:
-    """Write a run with its results, whole or not at all; says how many lines."""
-    count = 0
-    with database.reading() as tx, whole_file(path) as file:
+def export_run(database: Database, run: int, path: Path) -> None:
+    """Write a run with its results, whole or not at all."""
+    with whole_file(path) as file, database.reading() as tx:
         for line in exchange.export_run(tx, run):
-            file.write(line.encode() + b"\n")
-            count += 1
-    return count
+            file.write(line.encode())
+
+
+def import_file(database: Database, path: Path) -> exchange.Imported:
+    """Read what `export_run` wrote, whole or not at all; what is known already stays as it is."""
+    check_readable(path)
+    with path.open(encoding="utf-8", errors="replace") as lines, database.transaction() as tx:
+        return exchange.import_lines(tx, lines, time.time())

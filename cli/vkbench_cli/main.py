@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError, VkbenchError
 from vkbench_cli.options import spread
 from vkbench_cli.printing import ReaderLeft
 from vkbench_cli.table import COMMANDS, Row
+
+GC_OBJECTS = 100_000  # imports make objects that stay: looking for garbage was 1/8 of a command
 
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
@@ -80,6 +83,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code."""
+    gc.set_threshold(GC_OBJECTS)
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         code = typer.main.get_command(app).main(

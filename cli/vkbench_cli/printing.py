@@ -36,7 +36,6 @@ class Kind(StrEnum):
     FLOP_RATE = "flop_rate"
     PERCENT = "percent"  # stored as a fraction
     TIME = "time"  # Unix seconds
-    DETAIL = "detail"  # lists and the like, for programs; not in text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +46,7 @@ class Column:
     heading: str  # in text
     kind: Kind = Kind.TEXT
     lifted: bool = False  # in text said once, above the table, when every row has the same
+    hidden: bool = False  # in text not said at all: for programs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,9 @@ def print_csv(table: Table, stream: TextIO) -> None:
 
 def print_text(table: Table, stream: TextIO) -> None:
     """Aligned columns without empty ones; what all rows share comes first, once."""
+    if not table.rows:
+        print("nothing to show", file=sys.stderr)
+        return
     shown = [column for column in table.columns if _is_shown(column, table.rows)]
     lifted = [column for column in shown if column.lifted and _is_shared(column, table.rows)]
     for column in lifted:
@@ -103,9 +106,9 @@ def print_text(table: Table, stream: TextIO) -> None:
 
 def _is_shown(column: Column, rows: Sequence[Mapping[str, Cell]]) -> bool:
     """Not in text: what only programs read, and columns that no row has anything for."""
-    if column.kind is Kind.DETAIL:
+    if column.hidden:
         return False
-    return not rows or any(row.get(column.key) not in (None, "") for row in rows)
+    return any(row.get(column.key) not in (None, "") for row in rows)
 
 
 def _is_shared(column: Column, rows: Sequence[Mapping[str, Cell]]) -> bool:
@@ -117,7 +120,7 @@ def _cells(column: Column, rows: Sequence[Mapping[str, Cell]]) -> list[str]:
     if column.kind not in _SCALERS:
         return [column.heading, *(_text(column, row) for row in rows)]
     unit, cells = _SCALERS[column.kind]([_number(row.get(column.key)) for row in rows])
-    heading = f"{column.heading} {unit}".rstrip()
+    heading = f"{column.heading} {unit}".strip()
     return _right_aligned(heading, _pointed(cells))
 
 

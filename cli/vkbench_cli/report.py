@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
 from vkbench.job import State
@@ -23,7 +24,8 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
         counts = queries.find_run(tx, str(run)).progress.counts
     brief = not (all_rows or output.json or output.csv)
     shown = telling(rows) if brief else rows
-    show(Table(columns=COLUMNS, rows=shown), output)
+    columns = [replace(c, hidden=c.hidden or c.key == "finished_at") for c in COLUMNS]
+    show(Table(columns=columns, rows=shown), output)
     print(summary(run, counts, len(rows) - len(shown)), file=sys.stderr)
     return exit_code(counts)
 

@@ -71,7 +71,7 @@ def test_no_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> 
         (["--nonsense"], "--nonsense"),
         (["kernels", "--nonsense"], "`vkbench kernels --help`"),
         (["run", "--mode", "fast"], "correctness"),
-        (["run", "--repeat", "many"], "many"),
+        (["run", "--repeat", "many"], "--repeat"),
     ],
 )
 def test_usage_errors_are_one_line(

@@ -22,9 +22,9 @@ Run = Annotated[
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", kind=Kind.DETAIL),
+    Column(key="device", heading="device key", hidden=True),
     Column(key="case", heading="case"),
-    Column(key="mode", heading="mode", kind=Kind.DETAIL),
+    Column(key="mode", heading="mode", hidden=True),
     Column(key="variant", heading="variant"),
     Column(key="metric", heading="metric"),
     Column(key="old_verdict", heading="was"),

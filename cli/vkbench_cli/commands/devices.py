@@ -30,11 +30,11 @@ COLUMNS = (
     Column(key="memory_bytes", heading="memory", kind=Kind.BYTES),
     Column(key="subgroup_size", heading="subgroup", kind=Kind.COUNT),
     Column(key="last_seen", heading="last seen", kind=Kind.TIME),
-    Column(key="worker", heading="worker", kind=Kind.DETAIL),
-    Column(key="uuid", heading="UUID", kind=Kind.DETAIL),
-    Column(key="features", heading="features", kind=Kind.DETAIL),
-    Column(key="limits", heading="limits", kind=Kind.DETAIL),
-    Column(key="bundle", heading="packaged bundle", kind=Kind.DETAIL),
+    Column(key="worker", heading="worker", hidden=True),
+    Column(key="uuid", heading="UUID", hidden=True),
+    Column(key="features", heading="features", hidden=True),
+    Column(key="limits", heading="limits", hidden=True),
+    Column(key="bundle", heading="packaged bundle", hidden=True),
 )
 
 

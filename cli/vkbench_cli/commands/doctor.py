@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from vkbench.errors import EXIT_OK, VkbenchError
 from vkbench_cli.options import Output, Store
-from vkbench_cli.printing import Column, Kind, Table, show
+from vkbench_cli.printing import Column, Table, show
 
 COLUMNS = (
     Column(key="state", heading="state"),
     Column(key="check", heading="what"),
     Column(key="detail", heading="found"),
     Column(key="fix", heading="how to mend it"),
-    Column(key="needed_for", heading="needed for", kind=Kind.DETAIL),
+    Column(key="needed_for", heading="needed for", hidden=True),
 )
 
 

@@ -42,4 +42,9 @@ def import_(
     from vkbench_db.database import Database
 
     with Database.open(store.settings().database_url(), create=True) as database:
-        print(import_file(database, file))
+        found = import_file(database, file)
+    runs = ", ".join(map(str, found.runs))
+    print(
+        f"run {runs}: {found.new} jobs new, {found.updated} went on, {found.known} known; "
+        f"{found.attempts} attempts new"
+    )

@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 RUNS = (
     Column(key="id", heading="run", kind=Kind.COUNT),
-    Column(key="uuid", heading="UUID", kind=Kind.DETAIL),
+    Column(key="uuid", heading="UUID", hidden=True),
     Column(key="created_at", heading="submitted", kind=Kind.TIME),
     Column(key="user", heading="by"),
     Column(key="label", heading="label"),
     Column(key="state", heading="state"),
     Column(key="total", heading="jobs", kind=Kind.COUNT),
     *(Column(key=state, heading=state, kind=Kind.COUNT) for state in State),
-    Column(key="priority", heading="priority", kind=Kind.DETAIL),
-    Column(key="selection", heading="selection", kind=Kind.DETAIL),
-    Column(key="imported", heading="imported", kind=Kind.DETAIL),
+    Column(key="priority", heading="priority", hidden=True),
+    Column(key="selection", heading="selection", hidden=True),
+    Column(key="imported", heading="imported", hidden=True),
 )
 JOBS = (
     Column(key="run", heading="run", lifted=True),
     Column(key="id", heading="job", kind=Kind.COUNT),
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", kind=Kind.DETAIL),
+    Column(key="device", heading="device key", hidden=True),
     Column(key="case", heading="case"),
     Column(key="mode", heading="mode"),
     Column(key="variant", heading="variant"),
     Column(key="state", heading="state"),
     Column(key="tries", heading="tries", kind=Kind.COUNT),
     Column(key="remark", heading="remark"),
-    Column(key="cause", heading="cause", kind=Kind.DETAIL),
-    Column(key="reason", heading="reason", kind=Kind.DETAIL),
-    Column(key="dispatched_at", heading="sent", kind=Kind.DETAIL),
-    Column(key="finished_at", heading="finished", kind=Kind.DETAIL),
+    Column(key="cause", heading="cause", hidden=True),
+    Column(key="reason", heading="reason", hidden=True),
+    Column(key="dispatched_at", heading="sent", kind=Kind.TIME, hidden=True),
+    Column(key="finished_at", heading="finished", kind=Kind.TIME, hidden=True),
 )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vkbench import names
 from vkbench_cli.options import Formats, Kernels, Output
-from vkbench_cli.printing import Cell, Column, Kind, Table, show
+from vkbench_cli.printing import Cell, Column, Table, show
 
 if TYPE_CHECKING:
     from vkbench_shaders.kernel import Kernel
@@ -17,11 +17,11 @@ COLUMNS = (
     Column(key="variants", heading="variants"),
     Column(key="dims", heading="sizes"),
     Column(key="description", heading="description"),
-    Column(key="bindings", heading="bindings", kind=Kind.DETAIL),
-    Column(key="storage", heading="storage of formats", kind=Kind.DETAIL),
-    Column(key="params", heading="parameters", kind=Kind.DETAIL),
-    Column(key="cases", heading="checked", kind=Kind.DETAIL),
-    Column(key="timed", heading="timed", kind=Kind.DETAIL),
+    Column(key="bindings", heading="bindings", hidden=True),
+    Column(key="storage", heading="storage of formats", hidden=True),
+    Column(key="params", heading="parameters", hidden=True),
+    Column(key="cases", heading="checked", hidden=True),
+    Column(key="timed", heading="timed", hidden=True),
 )
 
 
