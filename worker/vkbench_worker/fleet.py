@@ -15,7 +15,8 @@ from vkbench import log
 LOOK_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
-STEADY_SECONDS = 60.0  # a process that lasted this long starts again without a longer pause
+STEADY_SECONDS = 10.0  # a process that lasted this long was in order
+HOPELESS = (2, 4, 8)  # exit codes of vkbench.errors: a first start that ends so is not repeated
 _PR_SET_PDEATHSIG = 1
 
 _log = logging.getLogger(__name__)
@@ -29,7 +30,8 @@ class Member:
     process: subprocess.Popen[bytes] | None = None
     pause: float = FIRST_PAUSE_SECONDS
     start_at: float = field(default_factory=time.monotonic)
-    done: bool = False
+    was_steady: bool = False
+    status: int | None = None  # once it has ended for good
 
 
 def serve(commands: Sequence[Sequence[str]]) -> int:
@@ -38,11 +40,12 @@ def serve(commands: Sequence[Sequence[str]]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopping.append(number))
     members = [Member(command=command) for command in commands]
-    while not stopping and not all(member.done for member in members):
+    while not stopping and any(member.status is None for member in members):
         for member in members:
             _tend(member)
         time.sleep(LOOK_SECONDS)
-    return _stop([member.process for member in members if member.process])
+    ended = [member.status for member in members if member.status is not None]
+    return max(_stop([member.process for member in members if member.process]), *ended, 0)
 
 
 def die_with_parent() -> None:
@@ -53,7 +56,7 @@ def die_with_parent() -> None:
 def _tend(member: Member) -> None:
     if member.process:
         _look_after(member, member.process)
-    elif not member.done and time.monotonic() >= member.start_at:
+    elif member.status is None and time.monotonic() >= member.start_at:
         member.start_at = time.monotonic()
         # A group of its own: Ctrl-C reaches the parent, which stops each with one SIGTERM.
         member.process = subprocess.Popen(member.command, process_group=0)
@@ -61,19 +64,21 @@ def _tend(member: Member) -> None:
 
 def _look_after(member: Member, process: subprocess.Popen[bytes]) -> None:
     status = process.poll()
+    if time.monotonic() - member.start_at > STEADY_SECONDS:
+        member.was_steady, member.pause = True, FIRST_PAUSE_SECONDS
     if status is None:
         return
     member.process = None
-    member.done = status == 0
-    if time.monotonic() - member.start_at > STEADY_SECONDS:
-        member.pause = FIRST_PAUSE_SECONDS
+    if status == 0 or (status in HOPELESS and not member.was_steady):
+        member.status = status
+        return
+    log.warn(_log, "worker_fell", command=member.command[-1], status=status)
     member.start_at = time.monotonic() + member.pause
     member.pause = min(2 * member.pause, LONGEST_PAUSE_SECONDS)
-    if status:
-        log.warn(_log, "worker_fell", command=member.command[-1], status=status)
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> int:
     for process in processes:
         process.terminate()
+    # One that is told to stop before it listens ends by that signal.
     return max((process.wait() for process in processes), default=0)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from redis import Redis
 
 from vkbench import log, wire
+from vkbench.errors import VkbenchError
 from vkbench.job import Job, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
@@ -29,11 +30,14 @@ _log = logging.getLogger("vkbench_worker.service")  # also when run as __main__
 
 
 def serve(selectors: Sequence[str], ours: Settings) -> int:
-    """Serve the named devices, else all of this host, until SIGTERM; returns the exit status."""
+    """Serve the named devices, else all of this host, until SIGTERM; returns the exit status.
+
+    Even one device has a parent: Celery ends its process on some errors of Redis, and so does the
+    wedge watchdog.
+    """
     asked = list(selectors) or _all_devices()
-    if len(asked) == 1:
-        return serve_one(asked[0], ours)
-    return fleet.serve([[sys.executable, "-m", __name__, selector] for selector in asked])
+    commands = [[sys.executable, "-m", "vkbench_worker.service", name] for name in asked]
+    return fleet.serve(commands)
 
 
 def _all_devices() -> list[str]:
@@ -151,7 +155,11 @@ def main() -> None:
     """One device's process of a fleet: `python -m vkbench_worker.service SELECTOR`."""
     fleet.die_with_parent()
     log.set_up()
-    sys.exit(serve_one(sys.argv[1], settings()))
+    try:
+        sys.exit(serve_one(sys.argv[1], settings()))
+    except VkbenchError as error:
+        print(f"vkbench: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":
