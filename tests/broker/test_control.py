@@ -1,0 +1,114 @@
+"""What people steer: cancel, pause, priority, fair shares; and more than one scheduler."""
+
+import time
+
+from cluster import Lab, kill, until
+
+from vkbench.job import State
+from vkbench_db import store
+
+LONG = "sleep/f32/n100"
+
+
+def cancel(lab: Lab, run: int) -> None:
+    with lab.database.transaction() as tx:
+        store.cancel(tx, run, time.time())
+
+
+def started(lab: Lab, run: int) -> int:
+    ids = {row.id for row in lab.jobs(run)}
+    return len({event.job for event in lab.events("start") if event.job in ids})
+
+
+def test_cancel_ends_the_running_job_and_skips_the_window(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    run = lab.submit(["sleep/f32/n50"] * 10 + ["sleep/f32/n15000"] * 20)
+    lab.await_start(11)
+    other = lab.submit([LONG] * 3)
+    cancel(lab, run)
+    assert lab.ended(run) == 30
+    lab.await_end(other, seconds=8)
+    lab.check(run, other)
+    assert lab.counts(other) == {State.PASSED: 3}
+    assert started(lab, run) == 11
+
+
+def test_cancel_outlives_the_scheduler(lab: Lab) -> None:
+    scheduler = lab.start_scheduler()
+    lab.start_worker()
+    run = lab.submit([LONG] * 100)
+    lab.await_start(2)
+    kill(scheduler)
+    cancel(lab, run)
+    lab.start_scheduler()
+    until(lambda: not lab.redis.client.llen(f"vk:queue:{lab.key('a')}"), "messages stay", 15)
+    time.sleep(1)
+    ran = len(lab.events("start"))
+    time.sleep(0.5)
+    assert len(lab.events("start")) == ran < 80
+    assert lab.counts(run)[State.CANCELLED] >= 20
+    lab.check(run)
+
+
+def test_a_paused_device_gets_nothing_new(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    run = lab.submit([LONG] * 100)
+    lab.await_start(2)
+    with lab.database.transaction() as tx:
+        store.pause(tx, lab.key("a"), True)
+    until(lambda: State.DISPATCHED not in lab.counts(run), "the window stays full", 20)
+    until(lambda: State.RUNNING not in lab.counts(run), "a job stays", 5)
+    ran = lab.ended(run)
+    assert ran < 90
+    time.sleep(1)
+    assert lab.ended(run) == ran
+    with lab.database.transaction() as tx:
+        store.pause(tx, lab.key("a"), False)
+    lab.await_end(run)
+    lab.check(run)
+
+
+def test_runs_take_turns_and_the_urgent_goes_first(lab: Lab) -> None:
+    scheduler = lab.start_scheduler()
+    lab.start_worker()
+    kill(scheduler)
+    first, second = lab.submit([LONG] * 20), lab.submit([LONG] * 20)
+    urgent = lab.submit([LONG] * 5, priority=9)
+    lab.start_scheduler()
+    lab.await_end(first, second, urgent)
+    lab.check(first, second, urgent)
+    run_of = {row.id: run for run in (first, second, urgent) for row in lab.jobs(run)}
+    order = [run_of[event.job] for event in lab.events("start")]
+    assert order[:5] == [urgent] * 5
+    assert abs(order[5:25].count(first) - 10) <= 1
+
+
+def test_two_schedulers_share_the_work(lab: Lab) -> None:
+    first, second = lab.start_scheduler(), lab.start_scheduler()
+    lab.start_worker("a")
+    lab.start_worker("b")
+    runs = [lab.submit(["sleep/f32/n20"] * 150, device) for device in "ab"]
+    lab.await_start(20)
+    kill(first)
+    lab.await_end(*runs)
+    lab.check(*runs)
+    assert second.poll() is None
+    assert [lab.counts(run) for run in runs] == [{State.PASSED: 150}] * 2
+
+
+def test_an_offline_device_keeps_its_jobs(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker("a")
+    lab.start_worker("b")
+    kill(worker)
+    until(lambda: not lab.redis.client.exists(f"vk:lease:{lab.key('a')}"), "the lease stays")
+    time.sleep(1.1)  # the scheduler's next look
+    waiting, other = lab.submit([LONG] * 3, "a"), lab.submit([LONG] * 3, "b")
+    lab.await_end(other)
+    assert lab.counts(waiting) == {State.QUEUED: 3}
+    lab.start_worker("a")
+    lab.await_end(waiting)
+    lab.check(waiting, other)
+    assert {row.dispatches for row in lab.jobs(waiting)} == {1}

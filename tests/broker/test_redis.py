@@ -1,0 +1,89 @@
+"""Redis dies, forgets, fills up, or is slow: work waits and goes on, nothing is lost or doubled."""
+
+import time
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from cluster import Lab, until
+from redis import Redis
+from redis.exceptions import OutOfMemoryError
+
+from vkbench.job import State
+
+MakeLab = Callable[..., Lab]
+
+
+def work(lab: Lab) -> int:
+    lab.start_scheduler()
+    lab.start_worker("a")
+    lab.start_worker("b")
+    first = lab.submit(["sleep/f32/n50"] * 60, "a")
+    lab.submit(["sleep/f32/n50"] * 60, "b")
+    lab.await_start(6)
+    return first
+
+
+@pytest.mark.parametrize("appendonly", [True, False])
+def test_redis_is_killed_and_comes_back(make_lab: MakeLab, appendonly: bool) -> None:
+    lab = make_lab(appendonly=appendonly)
+    run = work(lab)
+    lab.redis.kill()
+    time.sleep(1.5)
+    lab.redis.start()
+    lab.await_end(run, run + 1, seconds=30)
+    lab.check(run, run + 1)
+    assert lab.counts(run) == {State.PASSED: 60}
+    assert {row.tries for row in lab.jobs(run)} == {0}
+
+
+def test_redis_forgets_everything(lab: Lab) -> None:
+    run = work(lab)
+    lab.redis.client.flushall()
+    flushed_at = time.monotonic()
+    lab.await_end(run, run + 1, seconds=30)
+    lab.check(run, run + 1)
+    assert lab.counts(run) == {State.PASSED: 60}
+    assert time.monotonic() - flushed_at < 20
+
+
+def fill(redis: Redis, size: int) -> None:
+    for number in count():
+        try:
+            redis.set(f"ballast:{size}:{number}", b"x" * size)
+        except OutOfMemoryError:
+            return
+
+
+def test_a_full_redis_is_waited_out(make_lab: MakeLab) -> None:
+    lab = make_lab(maxmemory="8mb")
+    scheduler = lab.start_scheduler()
+    worker = lab.start_fleet("a")
+    redis = lab.redis.client
+    fill(redis, 65536)
+    fill(redis, 1024)  # the last gaps as well
+    run = lab.submit(["sleep/f32/n20"] * 20)
+    time.sleep(5)  # longer than a lease lives: the worker cannot even renew it
+    assert scheduler.poll() is None
+    assert worker.poll() is None
+    assert lab.ended(run) == 0
+    for key in redis.scan_iter("ballast*"):
+        redis.delete(key)
+    lab.await_end(run)
+    lab.check(run)
+    assert max(row.dispatches for row in lab.jobs(run)) <= 3
+
+
+def test_results_wait_for_the_database(lab: Lab) -> None:
+    # What the collector holds back stays in the stream; no job runs again for it.
+    lab.start_scheduler()
+    lab.start_worker("a")
+    run = lab.submit(["sleep/f32/n50"] * 20)
+    lab.await_start(2)
+    with lab.database.transaction() as tx:
+        tx.exec_driver_sql("LOCK TABLE attempt IN ACCESS EXCLUSIVE MODE")
+        until(lambda: len(lab.events("end")) >= 20, "the worker waits for the database", 20)
+        time.sleep(3)
+    lab.await_end(run)
+    lab.check(run)
+    assert len(lab.events("start")) == 20
