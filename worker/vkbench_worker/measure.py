@@ -43,10 +43,12 @@ _RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches 
 _LONG_ROUND_SECONDS: Final = 50e-3
 _SAMPLES_A_RECORDING: Final = 16
 
-_WARM_SECONDS: Final = 0.2  # a GPU that was idle takes 0.3 to 0.4 s of load to reach its clock
-_WARM_AGAIN_SECONDS: Final = 0.05
+# A GPU that was idle takes 0.3 to 0.4 s of load to reach its clock, and the copies made before a cold
+# timing are idleness enough: on an H200, 0.05 s there read a kernel of 167 us as 252 us, with 0.1 % noise.
+_WARM_SECONDS: Final = 0.5
 _WARM_LIMIT_SECONDS: Final = 3.0
 _WARM_CPU_SHARE: Final = 0.1  # of the time bound, on CPU drivers: nothing to settle
+_LEAST_SHARE: Final = 0.1  # of the time bound: sampling goes on so long whatever the noise
 _SETTLED: Final = 0.02  # change of the median over two windows at which the clock counts as settled
 _WINDOW: Final = 5
 
@@ -117,7 +119,7 @@ def measure_cold(
         for recording in recordings:
             stack.callback(recording.close)
         if not _is_cpu(device):  # making the copies let the clock drop
-            _settle(device, recordings[0], _Plan(launches, 1), bounds, _WARM_AGAIN_SECONDS)
+            _settle(device, recordings[0], _Plan(launches, 1), bounds, _WARM_SECONDS)
         samples, stop = _sample(recordings, launches, bounds, 0.0)
     used = min(len(rotation.sets), len(samples) * launches)
     return _timing("cold", device, work, samples, launches, stop, rotation.warnings), used
@@ -195,7 +197,8 @@ def _sample(
     recordings: Sequence[Runnable], launches: int, bounds: Bounds, spent: float
 ) -> tuple[list[float], str]:
     """Samples of recordings that take turns, and the name of the bound that ended them."""
-    stops = (NoiseBound(bounds.noise), TimeLimit(bounds.seconds))
+    least = bounds.seconds * _LEAST_SHARE
+    stops = (NoiseBound(bounds.noise, least), TimeLimit(bounds.seconds))
     started = time.perf_counter() - spent
     samples: list[float] = []
     stop = ""

@@ -24,14 +24,19 @@ class Stop(Protocol):
 
 @dataclass
 class NoiseBound:
-    """The median is known well enough: its interval is within +- `relative` of it."""
+    """The median is known well enough: its interval is within +- `relative` of it.
+
+    Samples of less than `least_seconds` in all are not believed: while a clock climbs, a few
+    milliseconds agree with each other and not with the next.
+    """
 
     relative: float
+    least_seconds: float = 0.0
     name: str = "noise"
     _next: int = field(default=_LEAST_FOR_NOISE, init=False)
 
     def reached(self, samples: Sequence[float], elapsed: float) -> bool:
-        if len(samples) < self._next:
+        if len(samples) < self._next or elapsed < self.least_seconds:
             return False
         self._next = int(len(samples) * _GROWTH) + 1
         return half_width(samples) <= self.relative
