@@ -1,0 +1,177 @@
+"""Opening: what is right opens, what is wrong says so in one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, text
+
+from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
+from vkbench_db import models
+from vkbench_db.database import SCHEMA, Database, try_lead, upgrade
+from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
+
+
+def complaint(error: pytest.ExceptionInfo[VkbenchError]) -> str:
+    message = str(error.value)
+    assert message
+    assert "\n" not in message
+    return message
+
+
+def test_create_makes_a_schema_and_later_only_opens(empty_url: str) -> None:
+    for _ in range(2):
+        with Database.open(empty_url, create=True) as database, database.transaction() as tx:
+            tx.execute(text("INSERT INTO host (name) SELECT 'h' || count(*) FROM host"))
+    with Database.open(empty_url) as database, database.reading() as tx:
+        assert tx.execute(text("SELECT count(*) FROM host")).scalar() == 2
+
+
+def test_a_missing_schema_is_named_with_the_remedy(empty_url: str) -> None:
+    with pytest.raises(SchemaMissing) as error:
+        Database.open(empty_url)
+    assert "vkbench db upgrade" in complaint(error)
+    assert isinstance(error.value, ServiceUnreachable)
+
+
+def test_opening_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(SchemaMissing):
+        Database.open(f"sqlite:///{tmp_path / 'none.db'}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("version", "remedy"), [("0000", "vkbench db upgrade"), ("9999", "update vkbench")]
+)
+def test_another_versions_schema_is_refused(url: str, version: str, remedy: str) -> None:
+    with Database.open(url) as database, database.transaction() as tx:
+        tx.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+    with pytest.raises(SchemaOutdated) as error:
+        Database.open(url)
+    assert remedy in complaint(error)
+    assert SCHEMA in complaint(error)
+
+
+def test_a_newer_schema_is_not_upgraded(url: str) -> None:
+    with Database.open(url) as database, database.transaction() as tx:
+        tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(SchemaOutdated):
+        upgrade(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nonsense", "mysql://h/d", "sqlite://", "sqlite:///:memory:", "postgresql://h:x/d"]
+)
+def test_a_url_that_cannot_be_used_is_a_usage_error(url: str) -> None:
+    with pytest.raises(MalformedUrl) as error:
+        Database.open(url)
+    assert isinstance(error.value, UsageError)
+    assert "expected sqlite:///" in complaint(error)
+
+
+def test_an_unreachable_server_is_one_line_without_its_password() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        with pytest.raises(DatabaseUnreachable) as error:
+            Database.open(f"postgresql://me:secret@127.0.0.1:{port}/results")
+    assert f"127.0.0.1:{port}/results" in complaint(error)
+    assert "secret" not in complaint(error)
+
+
+def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader, " * 1000)
+    for act in (lambda: Database.open(f"sqlite:///{path}"), lambda: upgrade(f"sqlite:///{path}")):
+        with pytest.raises(DatabaseUnreachable) as error:
+            act()
+        assert "not a database" in complaint(error)
+    assert path.read_text().startswith("Dear reader")
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(ServiceUnreachable):
+        Database.open(f"sqlite:///{tmp_path}", create=True)
+
+
+@contextmanager
+def _as_nobody() -> Iterator[None]:
+    """Without root's right to write everywhere."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_a_readonly_file_cannot_be_written_and_says_so(template_file: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = Path(shutil.copy(template_file, folder / "vkbench.db"))
+        folder.chmod(0o755)
+        path.chmod(0o444)
+        with _as_nobody(), pytest.raises(DatabaseUnreachable) as error:  # noqa: SIM117
+            with Database.open(f"sqlite:///{path}") as database, database.transaction() as tx:
+                tx.execute(insert(models.Host).values(name="alpha"))
+    assert "vkbench.db" in complaint(error)
+
+
+def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    with pytest.raises(ZeroDivisionError), database.transaction() as tx:  # noqa: PT012
+        tx.execute(insert(models.Host).values(name="alpha"))
+        raise ZeroDivisionError
+    with database.reading() as tx:
+        assert tx.execute(text("SELECT count(*) FROM host")).scalar() == 0
+
+
+def test_a_reader_sees_one_moment_and_cannot_write(database: Database) -> None:
+    count = text("SELECT count(*) FROM host")
+    with database.reading() as reader:
+        assert reader.execute(count).scalar() == 0
+        with database.transaction() as writer:
+            writer.execute(insert(models.Host).values(name="alpha"))
+        assert reader.execute(count).scalar() == 0
+
+
+def test_one_dispatcher_leads(database: Database, engine_name: str) -> None:
+    with database.transaction() as first:
+        assert try_lead(first)
+        if engine_name == "postgresql":
+            with database.transaction() as second:
+                assert not try_lead(second)
+    with database.transaction() as next_one:
+        assert try_lead(next_one)
+
+
+def test_foreign_keys_hold(database: Database) -> None:
+    from sqlalchemy.exc import IntegrityError
+
+    row = {"key": "k", "host_id": 99, "name": "n", "facts": {}}
+    with pytest.raises(IntegrityError), database.transaction() as tx:
+        tx.execute(insert(models.Device).values(**row))
+
+
+def test_reading_imports_neither_alembic_nor_the_orm(template_file: Path) -> None:
+    code = (
+        "import sys\n"
+        "from vkbench_db import queries\n"
+        "from vkbench_db.database import Database\n"
+        f"with Database.open('sqlite:///{template_file}') as d, d.reading() as tx:\n"
+        "    assert not queries.results(tx, latest=True) + queries.jobs(tx) + queries.runs(tx)\n"
+        "print([m for m in ('alembic', 'sqlalchemy.orm', 'msgspec') if m in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,226 @@
+"""The pick and what may happen to a job until its result comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from sqlalchemy import select, update
+
+from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Mode, Outcome, State
+from vkbench_db import models, store
+
+
+def runs_of(lab, jobs) -> list[int]:
+    return [job.run for job in jobs]
+
+
+def lose(lab, *jobs, now: float | None = None) -> store.Returned:
+    with lab.database.transaction() as tx:
+        return store.return_lost(tx, [(job.id, job.token) for job in jobs], now or lab.now)
+
+
+def test_a_picked_job_holds_all_that_a_runner_needs(lab) -> None:
+    device = lab.add_device()
+    run = lab.submit(
+        device, [7], variant="subgroup", bundle="ab" * 32, limit_seconds=9.0, measure_seconds=0.5,
+        noise=0.01, estimate_seconds=0.25,
+    )  # fmt: skip
+    with lab.database.transaction() as tx:
+        [picked] = store.pick(tx, device, 10, lab.now)
+    job = picked.job
+    assert (job.case, job.mode) == ("mul_mat_vec/q4_0/m7_n1_k256", Mode.PERFORMANCE)
+    assert (job.variant, job.bundle) == ("subgroup", "ab" * 32)
+    assert (job.limit_seconds, job.measure_seconds, job.noise) == (9.0, 0.5, 0.01)
+    assert (job.token, job.alone, job.run) == (1, False, run)
+    assert (picked.run, picked.estimate_seconds) == (run, 0.25)
+    assert lab.states(run) == [State.DISPATCHED]
+    with lab.database.reading() as tx:
+        [sent] = store.dispatched_before(tx, lab.now + 1)
+        assert store.dispatched_before(tx, lab.now) == []
+    assert (sent.job, sent.token, sent.run, sent.device) == (job.id, 1, run, device)
+    assert sent.dispatched_at == lab.now
+
+
+def test_runs_take_turns_also_from_pick_to_pick(lab) -> None:
+    device = lab.add_device()
+    a, b, c = (lab.submit(device, count) for count in (4, 2, 3))
+    assert runs_of(lab, lab.pick(device, 9)) == [a, b, c, a, b, c, a, c, a]
+    d, e = lab.submit(device, 3), lab.submit(device, 3)
+    one_by_one = [lab.pick(device, 1)[0].run for _ in range(6)]
+    assert one_by_one == [d, e, d, e, d, e]
+
+
+def test_higher_priority_goes_first(lab) -> None:
+    device = lab.add_device()
+    low, high = lab.submit(device, 3, priority=-1), lab.submit(device, 2, priority=5)
+    later = lab.submit(device, 1, priority=5)
+    assert runs_of(lab, lab.pick(device, 5)) == [high, later, high, low, low]
+    urgent = lab.submit(device, 1, priority=9)
+    assert runs_of(lab, lab.pick(device, 5)) == [urgent, low]
+
+
+def test_many_runs_with_uneven_queues_lose_no_job(lab) -> None:
+    device = lab.add_device()
+    counts = {lab.submit(device, count): count for count in (1, 40, 3, 17, 9)}
+    picked = runs_of(lab, lab.pick(device, 23)) + runs_of(lab, lab.pick(device, 1000))
+    assert {run: picked.count(run) for run in counts} == counts
+
+
+def test_a_pick_ends_at_its_seconds(lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 10, estimate_seconds=0.5)
+    assert len(lab.pick(device, 100, seconds=1.75)) == 4
+    with lab.database.reading() as tx:
+        assert store.load(tx, device) == store.Load(jobs=4, seconds=2.0)
+    assert len(lab.pick(device, 100, seconds=0.01)) == 1  # a long job goes all the same
+
+
+def test_devices_are_served_apart_and_pause(lab) -> None:
+    first, second = lab.add_device(), lab.add_device("SwiftShader")
+    lab.submit(first, 2)
+    run = lab.submit(second, 2)
+    with lab.database.transaction() as tx:
+        assert store.pause(tx, second, True)
+        assert not store.pause(tx, "0" * 12, True)
+    lab.add_device("SwiftShader")  # its next announcement does not resume it
+    assert len(lab.pick(first)) == 2
+    assert lab.pick(second) == []
+    with lab.database.transaction() as tx:
+        store.pause(tx, second, False)
+    assert runs_of(lab, lab.pick(second)) == [run, run]
+    assert lab.pick("0" * 12) == []
+
+
+def test_running_is_noted_for_the_token_that_runs(lab) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, 2)
+    first, second = lab.pick(device)
+    with lab.database.transaction() as tx:
+        assert store.mark_running(tx, [(first.id, first.token), (second.id, 7), (999, 1)]) == 1
+        assert store.mark_running(tx, [(first.id, first.token)]) == 0
+    assert lab.states(run) == [State.RUNNING, State.DISPATCHED]
+    lab.record(lab.answer(first))
+    with lab.database.transaction() as tx:
+        assert store.mark_running(tx, [(first.id, first.token)]) == 0
+    assert lab.states(run)[0] == State.PASSED
+
+
+def test_lost_jobs_go_back_without_a_try(lab) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, 2)
+    first, second = lab.pick(device)
+    with lab.database.transaction() as tx:
+        store.mark_running(tx, [(first.id, first.token)])
+    assert lose(lab, first, second) == store.Returned(queued=2, failed=0)
+    assert lose(lab, first, second) == store.Returned(queued=0, failed=0)
+    again = lab.pick(device)
+    assert [(job.id, job.token, job.alone) for job in again] == [
+        (first.id, 2, False),
+        (second.id, 2, False),
+    ]
+    # who missed the second dispatch cannot take it back
+    assert lose(lab, first) == store.Returned(queued=0, failed=0)
+    assert lab.states(run) == [State.DISPATCHED] * 2
+
+
+def test_a_job_that_is_always_lost_fails_in_the_end(lab) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, 1)
+    for _ in range(MAX_DISPATCHES - 1):
+        assert lose(lab, *lab.pick(device)).queued == 1
+    [last] = lab.pick(device)
+    assert last.token == MAX_DISPATCHES
+    assert lose(lab, last, now=lab.now + 9) == store.Returned(queued=0, failed=1)
+    assert lab.states(run) == [State.FAILED]
+    assert lab.pick(device) == []
+    with lab.database.reading() as tx:
+        job = tx.execute(select(models.Job.__table__)).one()
+    assert (job.cause, job.tries, job.finished_at) == (Outcome.LOST, 0, lab.now + 9)
+    assert str(MAX_DISPATCHES) in job.reason
+
+
+def test_a_job_that_failed_before_travels_alone(lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 2)
+    first, second = lab.pick(device)
+    lab.record(lab.answer(first, Outcome.CRASHED))
+    lose(lab, second)
+    assert [job.alone for job in lab.pick(device)] == [True, False]
+    assert MAX_TRIES > 1
+
+
+def test_imported_runs_are_not_sent(lab) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, 1)
+    with lab.database.transaction() as tx:
+        tx.execute(update(models.Run).where(models.Run.id == run).values(imported_at=lab.now))
+    assert lab.pick(device) == []
+
+
+@pytest.mark.parametrize("limit", [1, 7])
+def test_two_dispatchers_never_pick_the_same(lab, limit: int) -> None:
+    device = lab.add_device()
+    lab.submit(device, 60), lab.submit(device, 60)
+    picked: list[list[tuple[int, int]]] = [[], []]
+    barrier = threading.Barrier(2)
+
+    def dispatch(mine: list[tuple[int, int]]) -> None:
+        barrier.wait()
+        while jobs := lab.pick(device, limit):
+            mine += [(job.id, job.token) for job in jobs]
+
+    threads = [threading.Thread(target=dispatch, args=(mine,)) for mine in picked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+        assert not thread.is_alive()
+    both = picked[0] + picked[1]
+    assert len(both) == len(set(both)) == 120
+    assert {token for _, token in both} == {1}
+
+
+def test_writers_that_meet_do_not_block_each_other_for_good(lab) -> None:
+    """Pick, record, lose and cancel the same jobs from three sides."""
+    device = lab.add_device()
+    runs = [lab.submit(device, 40) for _ in range(3)]
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for turn in range(200):
+                jobs = lab.pick(device, 20)
+                if not jobs:
+                    return
+                lab.record(*(lab.answer(job) for job in reversed(jobs[: turn % 20])))
+                lose(lab, *reversed(jobs))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    with lab.database.transaction() as tx:
+        store.cancel(tx, runs[1], lab.now)
+    for thread in threads:
+        thread.join(50)
+        assert not thread.is_alive()
+    assert errors == []
+    assert not set(lab.states(runs[1])) - {State.PASSED, State.CANCELLED}
+
+
+def test_the_pick_is_quick_in_a_long_queue(lab) -> None:
+    """100,000 queued jobs of 50 runs; a window function took 113 ms."""
+    device = lab.add_device()
+    for _ in range(50):
+        lab.submit(device, [number % 50 + 1 for number in range(2000)])
+    taken = []
+    for _ in range(5):
+        started = time.monotonic()
+        assert len(set(runs_of(lab, lab.pick(device, 50)))) == 50
+        taken.append(time.monotonic() - started)
+    assert min(taken) < 0.2
+    print(f"pick of 50 from 100,000 of 50 runs: {min(taken) * 1e3:.1f} ms")

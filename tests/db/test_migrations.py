@@ -1,0 +1,67 @@
+"""The schema that the migrations make is the one that the code means."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect
+
+from vkbench_db import migrations, views
+from vkbench_db.database import SCHEMA, Database, upgrade
+from vkbench_db.models import Model
+
+
+def test_models_and_migrations_agree(database: Database) -> None:
+    with database.reading() as tx:
+        context = MigrationContext.configure(tx, opts={"compare_type": True})
+        assert compare_metadata(context, Model.metadata) == []
+
+
+def test_the_version_that_open_wants_is_the_newest(database: Database) -> None:
+    with database.reading() as tx:
+        script = ScriptDirectory.from_config(migrations.config(tx))
+        assert script.get_heads() == [SCHEMA]
+        assert MigrationContext.configure(tx).get_current_revision() == SCHEMA
+
+
+def test_upgrade_runs_from_anywhere_and_twice(
+    empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    upgrade(empty_url)
+    upgrade(empty_url)
+    assert os.listdir(folder) == []
+    with Database.open(empty_url) as database, database.reading() as tx:
+        assert set(inspect(tx).get_view_names()) == {"v_results", "v_latest"}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        *(views.RESULTS, views.LATEST, views.HOST, views.DEVICE, views.ENVIRONMENT),
+        *(views.CASE, views.RUN, views.JOB),
+    ],
+    ids=lambda table: table.name,
+)
+def test_what_queries_read_is_there(database: Database, table: views.Table) -> None:
+    with database.reading() as tx:
+        found = {column["name"] for column in inspect(tx).get_columns(table.name)}
+    if table.name.startswith("v_"):
+        assert found == set(table.c.keys())
+    assert set(table.c.keys()) <= found
+
+
+def test_partial_indexes_are_partial(database: Database) -> None:
+    """Alembic does not compare that part."""
+    with database.reading() as tx:
+        indexes = {index["name"]: index for index in inspect(tx).get_indexes("job")}
+    for name in ("finished", "device_finished", "run_finished", "series"):
+        options = indexes[f"ix_job_{name}"]["dialect_options"]
+        assert "finished_at IS NOT NULL" in str(next(iter(options.values()))).replace('"', "")
