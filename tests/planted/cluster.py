@@ -95,8 +95,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         self.database = Database.open(self.database_url, create=True)
-        self.settings = replace(
-            Settings(),
+        ours = Settings(
             database=self.database_url,
             redis=self.redis.url,
             host=HOST,
@@ -104,8 +103,8 @@ class Lab:
             cache=self.folder / "cache",
             runner="planted_runner",
             lost_seconds=2.0,
-            **self.changes,  # type: ignore[arg-type]
         )
+        self.settings = replace(ours, **self.changes)  # type: ignore[arg-type]
         self.settings.data.mkdir(parents=True, exist_ok=True)
 
     def close(self) -> None:
