@@ -1,4 +1,4 @@
-"""Redis dies, forgets, fills up, or is slow: work waits and goes on, nothing is lost or doubled."""
+"""Redis dies, forgets or fills up, SQL is away: nothing is lost or doubled."""
 
 import time
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 from cluster import Lab, until
+from postgres_server import PostgresServer
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
@@ -74,16 +75,17 @@ def test_a_full_redis_is_waited_out(make_lab: MakeLab) -> None:
     assert max(row.dispatches for row in lab.jobs(run)) <= 3
 
 
-def test_results_wait_for_the_database(lab: Lab) -> None:
-    # What the collector holds back stays in the stream; no job runs again for it.
-    lab.start_scheduler()
+def test_results_wait_for_the_database(lab: Lab, postgres: PostgresServer) -> None:
+    # What cannot be recorded stays in the stream; no job runs again for it.
+    scheduler = lab.start_scheduler()
     lab.start_worker("a")
-    run = lab.submit(["sleep/f32/n50"] * 20)
-    lab.await_start(2)
-    with lab.database.transaction() as tx:
-        tx.exec_driver_sql("LOCK TABLE attempt IN ACCESS EXCLUSIVE MODE")
-        until(lambda: len(lab.events("end")) >= 20, "the worker waits for the database", 20)
-        time.sleep(3)
+    run = lab.submit(["sleep/f32/n50"] * 30)
+    lab.await_start(5)
+    postgres.stop()
+    until(lambda: len(lab.events("end")) >= 30, "the worker waits for the database", 20)
+    time.sleep(3)
+    postgres.start()
     lab.await_end(run)
     lab.check(run)
-    assert len(lab.events("start")) == 20
+    assert len(lab.events("start")) == 30
+    assert scheduler.poll() is None

@@ -1,0 +1,100 @@
+"""A PostgreSQL server of our own, which may be stopped at once and started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+from cluster import free_port, until
+
+from vkbench_db.database import upgrade
+
+TEMPLATE = "vkbench_template"  # a database with the schema and nothing in it
+
+
+class PostgresServer:
+    """A cluster in a temporary folder, listening on this host alone."""
+
+    def __init__(self) -> None:
+        # Not a folder of root's: PostgreSQL refuses to run as root.
+        self._folder = Path(tempfile.mkdtemp(prefix="vkbench-pg-"))
+        self._user = "postgres" if os.geteuid() == 0 else None
+        if self._user:
+            shutil.chown(self._folder, self._user)
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._data = str(self._folder / "data")
+        options = ["--username=vk", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
+        self._run([str(program("initdb")), "-D", self._data, *options])
+
+    def url(self, name: str) -> str:
+        """The URL of a database."""
+        return f"postgresql://vk@127.0.0.1:{self._port}/{name}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        flags = ["-p", str(self._port), "-F", "-c", "listen_addresses=127.0.0.1"]
+        flags += ["-c", "unix_socket_directories="]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(program("postgres")), "-D", self._data, *flags],
+                user=self._user,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+            )
+        until(lambda: self._answers(), "PostgreSQL does not answer", 30)
+
+    def stop(self) -> None:
+        """Stop it at once, as a crash would."""
+        if self._process:
+            self._process.send_signal(3)  # SIGQUIT: immediate
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        """Stop it and remove all it kept."""
+        self.stop()
+        shutil.rmtree(self._folder)
+
+    def make_template(self) -> None:
+        """Make the database that others are copies of."""
+        self.execute(f"CREATE DATABASE {TEMPLATE}")
+        upgrade(self.url(TEMPLATE))
+
+    def make_database(self, name: str) -> str:
+        """The URL of a new database with the schema."""
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        return self.url(name)
+
+    def execute(self, statement: str) -> None:
+        """Run one statement outside of any transaction."""
+        with psycopg.connect(
+            self.url("postgres"), autocommit=True, connect_timeout=2
+        ) as connection:
+            connection.execute(statement.encode())
+
+    def _answers(self) -> bool:
+        try:
+            self.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _run(self, command: list[str]) -> None:
+        subprocess.run(
+            command, check=True, user=self._user, cwd=self._folder, stdout=subprocess.DEVNULL
+        )
+
+
+def program(name: str) -> Path | None:
+    """A program of PostgreSQL, also where Debian keeps it; None if it is not installed."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    found = shutil.which(name, path=path)
+    return Path(found) if found else None
