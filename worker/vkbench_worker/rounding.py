@@ -25,8 +25,9 @@ def rounded(values: Array, fmt: Format) -> Array:
 def widened(stored: Array, fmt: Format) -> Array:
     """Stored values as float64; quantised bytes and integers stay numbers of their own."""
     if fmt.name == "bf16":
-        return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return stored.astype(np.float64)
+        stored = (stored.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore"):  # what a broken kernel wrote may be a signalling NaN
+        return stored.astype(np.float64)
 
 
 def is_float(fmt: Format) -> bool:

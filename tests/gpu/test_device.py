@@ -1,0 +1,135 @@
+"""Devices: choosing, moving bytes, pipeline caches, limits, and nothing left behind."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vkbench.errors import UnknownName
+from vkbench.job import Job, Mode, Outcome
+from vkbench.settings import Settings, read
+from vkbench_shaders.bundle import Bundle
+from vkbench_worker.execute import compute, execute
+from vkbench_worker.runtime import device as devices
+from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
+from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
+from vkbench_worker.runtime.transfers import STAGING_BYTES
+
+from vkbench_shaders import catalogue  # isort: skip
+
+
+def test_a_device_is_chosen_by_index_name_uuid_and_key(
+    lavapipe: Device, gpu_settings: Settings
+) -> None:
+    facts = lavapipe.facts
+    for selector in (str(facts.index), "LLVMpipe", facts.uuid, facts.key):
+        with Device.open(selector, gpu_settings) as device:
+            assert device.facts == facts
+    with pytest.raises(UnknownName, match="unknown device 'geforce'"):
+        Device.open("geforce", gpu_settings)
+
+
+def test_both_drivers_are_listed(
+    lavapipe: Device, swiftshader: Device, gpu_settings: Settings
+) -> None:
+    found = {facts.key: facts for facts in devices.devices(gpu_settings)}
+    assert found == {facts.key: facts for facts in (lavapipe.facts, swiftshader.facts)}
+    assert lavapipe.facts.subgroup_size == 8
+    assert "fp16" in lavapipe.facts.features
+    assert "fp16" not in swiftshader.facts.features
+    assert lavapipe.environment.hash != swiftshader.environment.hash
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 1021, STAGING_BYTES, 2 * STAGING_BYTES + 12345])
+def test_bytes_come_back_between_whole_guards(lavapipe: Device, size: int) -> None:
+    data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    with lavapipe.buffer(size) as buffer, lavapipe.buffer(size) as copy:
+        buffer.upload(data)
+        copy.fill(POISON_B)
+        copy.copy_from(buffer)
+        for image in lavapipe.images([buffer, copy]):
+            assert np.array_equal(image.data, data)
+            around = np.concatenate([image.lead, np.zeros(size % 4, np.uint8), image.trail])
+            words = around.view(np.uint32)
+            assert len(image.lead) == GUARD
+            assert len(image.trail) >= GUARD
+            assert np.count_nonzero(words != POISON_A) == (1 if size % 4 else 0)
+
+
+def test_what_is_too_large_is_said_to_be(lavapipe: Device) -> None:
+    with pytest.raises(Unsupported, match="the device's limit is 134,217,728"):
+        lavapipe.buffer(134217729)
+    held = []
+    try:
+        with pytest.raises(OutOfMemory, match="of device memory"):
+            for _ in range(64):
+                held.append(lavapipe.buffer(134217728))
+    finally:
+        for buffer in held:
+            buffer.close()
+    assert lavapipe.memory_left() > 1 << 30
+
+
+def test_a_case_that_does_not_fit_is_skipped(lavapipe: Device, bundle: Bundle) -> None:
+    job = Job(id=1, token=1, case="mul_mat_vec/f32/m4096_n1_k14336", mode=Mode.CORRECTNESS)
+    result = execute(lavapipe, bundle, job)
+    assert result.outcome is Outcome.SKIPPED
+    assert "134217728" in result.reason
+
+
+def test_a_variant_that_the_device_lacks_is_skipped(lavapipe: Device, bundle: Bundle) -> None:
+    job = Job(id=1, token=1, case="copy/f32/n5", mode=Mode.CORRECTNESS, variant="coopmat")
+    result = execute(lavapipe, bundle, job)
+    assert result.outcome is Outcome.SKIPPED
+    assert result.reason == "copy has no variant coopmat"
+
+
+def test_compute_takes_arrays_and_gives_arrays(lavapipe: Device, bundle: Bundle) -> None:
+    problem = catalogue.problem("add/f32/b1_c1_h3_w5")
+    a = np.arange(15, dtype=np.float32).reshape(1, 1, 3, 5)
+    outputs, variant = compute(lavapipe, bundle, problem, "auto", {"a": a, "b": a})
+    assert variant == "portable"
+    assert np.array_equal(outputs["y"], 2 * a)
+
+
+def own_settings(folder: Path) -> Settings:
+    return read({"VKBENCH_CACHE": str(folder), "VKBENCH_DATA": str(folder)})
+
+
+def test_pipelines_are_kept_on_disk_and_a_broken_file_is_replaced(
+    drivers: dict[str, str], lavapipe: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    job = Job(id=1, token=1, case="copy/f32/n5", mode=Mode.CORRECTNESS)
+
+    def run() -> bytes:
+        with Device.open("llvmpipe", own_settings(tmp_path)) as device:
+            assert execute(device, bundle, job).outcome is Outcome.PASSED
+            path = device.cache.path
+        return path.read_bytes()
+
+    whole = run()
+    (path,) = (tmp_path / "pipelines").glob("*.bin")
+    for broken in (b"", b"rubbish", whole[:-1], whole[:40] + bytes(len(whole) - 40)):
+        path.write_bytes(broken)
+        assert run() == whole
+
+
+def test_nothing_is_left_after_thousands_of_jobs(lavapipe: Device, bundle: Bundle) -> None:
+    job = Job(id=1, token=1, case="copy/f32/n31", mode=Mode.CORRECTNESS)
+    timed = Job(id=1, token=1, case=job.case, mode=Mode.PERFORMANCE, measure_seconds=0.001)
+
+    def rounds(count: int) -> int:
+        for _ in range(count):
+            assert execute(lavapipe, bundle, job).outcome is Outcome.PASSED
+        assert execute(lavapipe, bundle, timed).outcome is Outcome.PASSED
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = rounds(500)
+    handles = +lavapipe.live
+    after = rounds(2500)
+    assert +lavapipe.live == handles
+    assert after - before < 8 << 10  # KiB

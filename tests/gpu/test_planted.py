@@ -1,0 +1,95 @@
+"""Wrong kernels, built from an edited shader tree and run by a real driver, are caught."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench_shaders import compiler
+from vkbench_shaders.build import TREE, tree_sha
+from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, unit_of
+from vkbench_shaders.catalogue import kernel_named
+from vkbench_worker.execute import execute
+from vkbench_worker.runtime.device import Device
+
+MILLION = "add/f32/b1_c1_h1000_w1000"
+SMALL = "add/f32/b1_c1_h17_w129"
+SUM = "wide_a[first / EACH] + wide_b[first / EACH]"
+
+# What is done to four sums before they are stored, `first` being the first one's place.
+WRONG = {
+    "unwritten": "if (first == 500000) sum.z = wide_y[first / EACH].z;",
+    "past_the_end": "if (first == 0) y[1000000 + 5] = 1;",
+    "large_only": "if (first >= 4000) sum *= 1.01;",
+    "not_a_number": "if (first == 12) sum.x = asfloat(0x7f800001);",
+    "imprecise": "sum *= 1.001;",
+    "unrepeatable": "if (asuint(wide_y[first / EACH].x) == 0x7FC07FC0) sum.x *= 1.0000002;",
+}
+
+
+@pytest.fixture
+def planted(request: pytest.FixtureRequest, tmp_path: Path, bundle: Bundle) -> Bundle:
+    tree = tmp_path / "slang"
+    shutil.copytree(TREE, tree)
+    source = (tree / "add.slang").read_text()
+    assert SUM in source
+    edit = f"float4 planted(uint first, float4 sum)\n{{\n{WRONG[request.param]}\nreturn sum;\n}}\n"
+    source = source.replace(SUM, f"planted(first, {SUM})")
+    source = source.replace("void add_flat(", f"{edit}\nvoid add_flat(")
+    (tree / "add.slang").write_text(source)
+    return with_add_of(tree, bundle)
+
+
+def with_add_of(tree: Path, bundle: Bundle) -> Bundle:
+    """The packaged kernels, but `add` compiled from another tree."""
+    slang = compiler.find()
+    add = kernel_named("add").variant("portable")
+    code = slang.compile(unit_of(add, {}), tree)
+    sha = sha256(code).hexdigest()
+    entries = {
+        **bundle.entries,
+        entry_key(add, {}): replace(bundle.entry(entry_key(add, {})), sha256=sha, bytes=len(code)),
+    }
+    text = manifest_text(slang.version, tree_sha(tree), tuple(entries.values()))
+    return Bundle(text=text, blobs={**bundle.blobs, sha: code}).check()
+
+
+def run(device: Device, bundle: Bundle, case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
+    job = Job(id=1, token=1, case=case, mode=mode, measure_seconds=0.05)
+    return execute(device, bundle, job)
+
+
+@pytest.mark.parametrize(
+    ("planted", "reason"),
+    [
+        ("unwritten", "1 of 1000000 elements of y were never written"),
+        ("past_the_end", "8 guard bytes of y were overwritten, the first 20 bytes behind it"),  # 4 in each run
+        ("not_a_number", "1 elements of y are NaN or Inf"),
+        ("imprecise", "NMSE of y is 1e-06, the limit is 1e-10"),
+        ("unrepeatable", "elements of y differ between two runs"),
+    ],
+    indirect=["planted"],
+)
+def test_a_wrong_kernel_is_wrong(lavapipe: Device, planted: Bundle, reason: str) -> None:
+    for mode in (Mode.CORRECTNESS, Mode.PERFORMANCE):
+        result = run(lavapipe, planted, MILLION, mode)
+        assert result.outcome is Outcome.WRONG, result.reason
+        assert reason in result.reason
+        assert not result.timings
+
+
+@pytest.mark.parametrize("planted", ["large_only"], indirect=True)
+def test_right_when_checked_and_wrong_when_timed(lavapipe: Device, planted: Bundle) -> None:
+    assert run(lavapipe, planted, SMALL).outcome is Outcome.PASSED
+    timed = run(lavapipe, planted, MILLION, Mode.PERFORMANCE)
+    assert timed.outcome is Outcome.WRONG
+    assert "NMSE of y" in timed.reason
+    assert not timed.timings
+    assert timed.verdict
+    assert timed.verdict.first_bad.startswith("y[0,0,")

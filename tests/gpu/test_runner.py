@@ -1,0 +1,149 @@
+"""The runner as a process: its lines, its lock, its ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench.settings import settings
+from vkbench_worker.protocol import (
+    DEVICE_LOST_STATUS,
+    FAILED_STATUS,
+    MALFORMED_STATUS,
+    Ready,
+    line_of,
+    lock_path,
+    read_line,
+)
+from vkbench_worker.runtime.device import Device
+
+Start = Callable[..., subprocess.Popen[bytes]]
+JOB = Job(id=7, token=3, case="copy/f32/n31", mode=Mode.CORRECTNESS)
+
+PLANTED = """
+import os, sys
+from vkbench_worker import runner
+from vkbench_worker.execute import execute
+from vkbench_worker.runtime.errors import DeviceLost
+
+def wrapped(device, bundle, job):
+    os.write(1, b"driver chatter\\n")
+    if job.id == 13:
+        def lost(*commands):
+            raise DeviceLost("vkQueueSubmit: VK_ERROR_DEVICE_LOST")
+        device.flush = lost
+    return execute(device, bundle, job)
+
+sys.exit(runner.main(wrapped))
+"""
+
+
+@pytest.fixture
+def start(lavapipe: Device) -> Iterator[Start]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(device: str = "llvmpipe", code: str = "") -> subprocess.Popen[bytes]:
+        program = ["-c", code] if code else ["-m", "vkbench_worker.runner"]
+        command = [sys.executable, *program, "--device", device, "--parent", str(os.getpid())]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+        for end in (process.stdin, process.stdout, process.stderr):
+            assert end
+            end.close()
+
+
+def ends(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin
+    assert process.stdout
+    return process.stdin, process.stdout
+
+
+def test_jobs_are_answered_in_order_until_the_input_ends(start: Start, lavapipe: Device) -> None:
+    process = start()
+    lines, answers = ends(process)
+    ready = read_line(answers.readline(), Ready)
+    assert ready.facts == lavapipe.facts
+    jobs = [
+        JOB,
+        Job(id=8, token=1, case="copy/f32/n31", mode=Mode.CORRECTNESS, bundle="ab" * 32),
+        Job(id=9, token=1, case="no_such/f32/n31", mode=Mode.CORRECTNESS),
+        Job(id=10, token=1, case="add/f32/b1_c1_h1_w5", mode=Mode.CORRECTNESS),
+    ]
+    lines.write(b"".join(map(line_of, jobs)))
+    lines.close()
+    results = [read_line(answers.readline(), Result) for _ in jobs]
+    assert [(r.job, r.token) for r in results] == [(job.id, job.token) for job in jobs]
+    assert [r.outcome for r in results] == [
+        Outcome.PASSED,
+        Outcome.ERROR,
+        Outcome.ERROR,
+        Outcome.PASSED,
+    ]
+    assert "unknown bundle" in results[1].reason
+    assert "unknown kernel 'no_such'" in results[2].reason
+    assert answers.readline() == b""
+    assert process.wait() == 0
+
+
+def test_a_malformed_line_ends_it(start: Start) -> None:
+    process = start()
+    lines, answers = ends(process)
+    answers.readline()
+    lines.write(b'{"id": "seven"}\n')
+    lines.flush()
+    assert process.wait() == MALFORMED_STATUS
+    assert process.stderr
+    assert b"malformed Job" in process.stderr.read()
+
+
+def test_a_lost_device_is_told_and_ends_it(start: Start) -> None:
+    process = start(code=PLANTED)
+    lines, answers = ends(process)
+    read_line(answers.readline(), Ready)
+    lost = Job(id=13, token=1, case="copy/f32/n31", mode=Mode.CORRECTNESS)
+    lines.write(line_of(JOB) + line_of(lost) + line_of(JOB))
+    lines.flush()
+    assert read_line(answers.readline(), Result).outcome is Outcome.PASSED
+    told = read_line(answers.readline(), Result)
+    assert told.outcome is Outcome.DEVICE_LOST
+    assert "VK_ERROR_DEVICE_LOST" in told.reason
+    assert answers.readline() == b""
+    assert process.wait() == DEVICE_LOST_STATUS
+
+
+def test_it_waits_for_the_lock_of_its_device(start: Start, lavapipe: Device) -> None:
+    path: Path = lock_path(settings(), lavapipe.facts.key)
+    path.parent.mkdir(parents=True)
+    with path.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = start()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.0)
+    lines, answers = ends(process)
+    assert read_line(answers.readline(), Ready).facts == lavapipe.facts
+    with path.open("a") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lines.close()
+    assert process.wait() == 0
+
+
+def test_an_unknown_device_is_one_clear_line(start: Start) -> None:
+    process = start("geforce")
+    assert process.wait() == FAILED_STATUS
+    assert process.stderr
+    assert process.stderr.read().startswith(b"unknown device 'geforce'")
