@@ -44,7 +44,7 @@ def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Sett
     with TemporaryDirectory(prefix="vkbench-") as folder:
         given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(given, **dict(arrays))  # type: ignore[arg-type]
-        said = json.loads(_ask(_command(errand, given, found), limit_seconds))
+        said = json.loads(ask(_command(errand, given, found), limit_seconds))
         return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
 
 
@@ -57,7 +57,8 @@ def _command(errand: Errand, given: Path, found: Path) -> list[str]:
     ]
 
 
-def _ask(command: list[str], limit_seconds: float) -> str:
+def ask(command: list[str], limit_seconds: float) -> str:
+    """What a command says on stdout; ComputationFailed with the last thing it said on stderr."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=limit_seconds, check=False

@@ -17,6 +17,7 @@ from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
+INSTALL_DRIVER = "install the GPU's driver, or a CPU driver: apt install mesa-vulkan-drivers"
 REDIS_SECONDS = 2.0
 RUN = "run"  # what `vkbench run` cannot do without
 
@@ -86,13 +87,13 @@ def loader(settings: Settings) -> Iterator[Finding]:
 
 def devices(settings: Settings) -> Iterator[Finding]:
     """Devices, asked for in a subprocess: a driver may crash."""
-    fix = "install the GPU's driver, or a CPU driver: apt install mesa-vulkan-drivers"
     try:
         from vkbench_worker.probe import local_devices
 
         found = local_devices()
     except (VkbenchError, ImportError) as error:
-        yield Finding(what="Vulkan device", ok=False, detail=str(error), fix=fix)
+        trouble, _, remedy = str(error).partition(": ")  # they say both
+        yield Finding(what="Vulkan device", ok=False, detail=trouble, fix=remedy or INSTALL_DRIVER)
         return
     for facts in found:
         yield Finding(
@@ -122,13 +123,16 @@ def validation_layer(settings: Settings) -> Iterator[Finding]:
 
 def bundle(settings: Settings) -> Iterator[Finding]:
     """The compiled kernels of this package."""
+    from vkbench_shaders.build import TREE, tree_sha
     from vkbench_shaders.bundle import packaged
 
-    yield attempt(
-        "compiled kernels",
-        lambda: f"bundle {packaged().sha[:12]}",
-        fix="python -m vkbench_shaders.build",
-    )
+    def look() -> str:
+        found = packaged()
+        if found.manifest.tree != tree_sha(TREE):
+            raise VkbenchError(f"bundle {found.sha[:12]} is of other sources than those here")
+        return f"bundle {found.sha[:12]}"
+
+    yield attempt("compiled kernels", look, fix="python -m vkbench_shaders.build")
 
 
 def slang(settings: Settings) -> Iterator[Finding]:

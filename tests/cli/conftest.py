@@ -1,18 +1,51 @@
-"""A database, and a planted device whose runner does what a job's case says."""
+"""A database with two runs in it, and a planted device whose runner does what a job's case says."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from vkbench.device import DeviceFacts, Environment
+from vkbench.job import Job, Mode, Outcome, PlannedJob
+from vkbench.result import Result, Timing, Verdict, pack_samples
 from vkbench.settings import Settings, settings
+from vkbench.wire import Announcement
+from vkbench_db import store
 from vkbench_db.database import Database
 
 HERE = Path(__file__).parent
+
+DEVICE = DeviceFacts(
+    key="0123456789ab",
+    host="here",
+    index=0,
+    name="Planted 9000",
+    uuid="0" * 32,
+    vendor_id=0,
+    device_id=0,
+    type="other",
+    memory_bytes=1 << 30,
+    subgroup_size=8,
+    features=("shader_float16",),
+    limits={},
+)
+ENVIRONMENT = Environment(
+    driver="planted",
+    driver_version="1.2",
+    driver_info="",
+    api_version="1.3",
+    loader="",
+    os="",
+    os_kernel="",
+    cpu="",
+    vkbench="0",
+)
+CASES = ("copy/f32/n4096", "mul_mat_vec/q4_0/m64_n1_k256", "mul_mat_vec/q8_0/m64_n1_k256")
 
 
 @pytest.fixture
@@ -29,6 +62,90 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def database(planted: Settings) -> Iterator[Database]:
-    """An empty database."""
+    """An empty database, which the settings name."""
     with Database.open(planted.database_url(), create=True) as opened:
         yield opened
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    """Two runs of three timings; in the second copy takes twice as long and a product is wrong."""
+    announcement = Announcement(worker="w", facts=DEVICE, environment=ENVIRONMENT, bundle="")
+    with database.transaction() as tx:
+        store.register_device(tx, announcement, time.time())
+    do_run(database, [done(1e-3), done(2e-6), done(3e-6)], label="before")
+    do_run(database, [done(2e-3), done(2e-6), WRONG], label="after")
+    return database
+
+
+def do_run(database: Database, endings: Sequence[Result], label: str) -> int:
+    """A run of all cases that ends as told."""
+    with database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.PERFORMANCE, selection={}, now=time.time(), label=label
+        )
+        planned = [
+            PlannedJob(device=DEVICE.key, case=case, mode=Mode.PERFORMANCE) for case in CASES
+        ]
+        store.add_jobs(tx, run.id, planned)
+        picked = store.pick(tx, DEVICE.key, len(CASES), time.time())
+        results = [_of(each.job, end) for each, end in zip(picked, endings, strict=True)]
+        store.record(tx, results, time.time())
+    return run.id
+
+
+def done(seconds: float) -> Result:
+    """A passed attempt with a hot and a cold timing."""
+    timings = tuple(timing(metric, seconds) for metric in ("hot", "cold"))
+    return replace(WRONG, outcome=Outcome.PASSED, reason="", verdict=verdict(True), timings=timings)
+
+
+def timing(metric: str, seconds: float) -> Timing:
+    """A timing of 1 % spread."""
+    return Timing(
+        metric=metric,
+        seconds=seconds,
+        mad=seconds / 200,
+        low=seconds * 0.99,
+        high=seconds * 1.01,
+        confidence=0.95,
+        best=seconds * 0.98,
+        count=3,
+        launches=1,
+        stop="noise",
+        clock="gpu",
+        bytes_moved=10_000,
+        flops=0,
+        samples=pack_samples([seconds] * 3),
+    )
+
+
+def verdict(passed: bool) -> Verdict:
+    """A verdict of the float32 path."""
+    return Verdict(
+        passed=passed,
+        reason="" if passed else "NMSE 0.5 is over 1e-10",
+        path="f32",
+        nmse=1e-14 if passed else 0.5,
+        nmse_limit=1e-10,
+        max_abs=1e-7 if passed else 3.0,
+        max_abs_limit=1e-4,
+        compared=64,
+        total=64,
+    )
+
+
+WRONG = Result(
+    job=0,
+    token=0,
+    outcome=Outcome.WRONG,
+    reason="NMSE 0.5 is over 1e-10",
+    variant="subgroup",
+    verdict=verdict(False),
+    environment=ENVIRONMENT.hash,
+    started=1.0,
+)
+
+
+def _of(job: Job, end: Result) -> Result:
+    return replace(end, job=job.id, token=job.token, case=job.case)

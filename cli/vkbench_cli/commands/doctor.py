@@ -22,7 +22,7 @@ def doctor(*, store: Store, output: Output) -> int:
     """
     from vkbench_cli.diagnosis import examine
 
-    findings = examine(store.settings())
+    findings = list(examine(store.settings()))
     rows = [
         {
             "check": finding.what,

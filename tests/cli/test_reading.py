@@ -1,0 +1,230 @@
+"""The reading commands over a database with two runs: what people see and what programs get."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vkbench_cli import main as cli
+from vkbench_db.database import Database
+
+pytestmark = pytest.mark.usefixtures("filled")
+
+Captured = pytest.CaptureFixture[str]
+
+
+def said(capsys: Captured, *words: str, code: int = 0) -> str:
+    """What a command prints on stdout."""
+    found = cli.main(list(words))
+    out, err = capsys.readouterr()
+    assert found == code, err
+    return out
+
+
+def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
+    """The rows that a command prints as JSON."""
+    found = json.loads(said(capsys, *words, "--json"))
+    assert found["schema_version"] == 1
+    return list(found["rows"])
+
+
+def refused(capsys: Captured, *words: str) -> tuple[int, str]:
+    """Exit code and the one line of a command that fails."""
+    code = cli.main(list(words))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("vkbench: ")
+    assert err.count("\n") == 1
+    return code, err
+
+
+def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
+    found = rows(capsys, "results")
+    assert {row["case"]: row["verdict"] for row in found} == {
+        "copy/f32/n4096": "passed",
+        "mul_mat_vec/q4_0/m64_n1_k256": "passed",
+        "mul_mat_vec/q8_0/m64_n1_k256": "wrong",
+    }
+    copy = next(row for row in found if row["kernel"] == "copy")
+    assert copy["hot_seconds"] == pytest.approx(2e-3)
+    assert copy["hot_spread"] == pytest.approx(0.01)
+    assert copy["bytes_per_second"] == pytest.approx(10_000 / 2e-3)
+    assert copy["flops_per_second"] is None
+    assert copy["device"] == "0123456789ab"
+    assert copy["finished_at"].endswith("+00:00")
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--history"], 6),
+        (["--run", "1"], 3),
+        (["--run", "before"], 3),
+        (["--run", "last", "--state", "WRONG"], 1),
+        (["--kernel", "MUL*"], 2),
+        (["--kernel", "copy", "--kernel", "*"], 3),
+        (["--format", "Q4_0", "--format", "q8_0"], 2),
+        (["--shape", "m=64"], 2),
+        (["--shape", "n=4096"], 1),
+        (["--shape", "n=7"], 0),
+        (["--device", "planted"], 3),
+        (["--device", "*"], 3),
+        (["--mode", "correctness"], 0),
+        (["--history", "--limit", "2"], 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_results_are_filtered(words: list[str], count: int, capsys: Captured) -> None:
+    assert len(rows(capsys, "results", *words)) == count
+
+
+def test_results_as_text_say_what_all_rows_share_once(capsys: Captured) -> None:
+    lines = said(capsys, "results", "--run", "2").splitlines()
+    assert lines[:2] == ["host: here", "device: Planted 9000"]
+    assert lines[2].split()[:4] == ["case", "variant", "verdict", "nmse"]
+    assert "NMSE 0.5 is over 1e-10" in "\n".join(lines)
+    assert len(lines) == 6
+
+
+def test_results_as_csv_have_base_units(capsys: Captured) -> None:
+    found = list(csv.DictReader(io.StringIO(said(capsys, "results", "--csv"))))
+    assert sorted(float(row["hot_seconds"]) for row in found if row["hot_seconds"]) == [2e-6, 2e-3]
+
+
+def test_cut_off_results_say_so(capsys: Captured) -> None:
+    assert cli.main(["results", "--limit", "1"]) == 0
+    assert "--limit 0" in capsys.readouterr().err
+
+
+def test_jobs_lists_runs_and_jobs(capsys: Captured) -> None:
+    assert [(row["id"], row["label"], row["passed"]) for row in rows(capsys, "jobs")] == [
+        (2, "after", 2),
+        (1, "before", 3),
+    ]
+    [wrong] = rows(capsys, "jobs", "last", "--state", "wrong")
+    assert wrong["case"] == "mul_mat_vec/q8_0/m64_n1_k256"
+    assert len(rows(capsys, "jobs", "--device", "planted")) == 6
+
+
+def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:
+    [device] = rows(capsys, "devices")
+    assert (device["state"], device["queued"], device["name"]) == ("online", 0, "Planted 9000")
+    said(capsys, "pause", "planted")
+    assert rows(capsys, "devices")[0]["state"] == "paused"
+    said(capsys, "resume", "0123456789ab")
+    assert rows(capsys, "devices")[0]["state"] == "online"
+
+
+def test_compare_puts_verdicts_before_times(capsys: Captured) -> None:
+    assert cli.main(["compare", "before", "2", "--json"]) == 0
+    out, err = capsys.readouterr()
+    first, *timed = json.loads(out)["rows"]
+    assert (first["old_verdict"], first["new_verdict"]) == ("passed", "wrong")
+    assert [(row["case"], row["change"]) for row in timed] == [
+        *[("copy/f32/n4096", "slower")] * 2,
+        *[("mul_mat_vec/q4_0/m64_n1_k256", "~")] * 2,
+    ]
+    assert {row["metric"] for row in timed} == {"hot", "cold"}
+    assert timed[0]["ratio"] == pytest.approx(2.0)
+    assert "geometric mean of new/old 1.4142" in err
+
+
+def test_compare_shows_only_what_changed(capsys: Captured) -> None:
+    found = rows(capsys, "compare", "1", "2", "--changed")
+    assert {row["case"] for row in found} == {"copy/f32/n4096", "mul_mat_vec/q8_0/m64_n1_k256"}
+
+
+def test_query_reads_the_views(capsys: Captured) -> None:
+    sql = "SELECT case_name, count(*) AS n, 1 AS n FROM v_latest GROUP BY 1 ORDER BY 1"
+    found = rows(capsys, "query", sql)
+    assert found[0] == {"case_name": "copy/f32/n4096", "n": 2, "n_2": 1}
+
+
+@pytest.mark.parametrize("sql", ["DELETE FROM job", "ATTACH 'x' AS y", "SELECT 1; SELECT 2", ""])
+def test_query_cannot_write(sql: str, capsys: Captured) -> None:
+    assert refused(capsys, "query", sql)[0] == 2
+
+
+def test_cancel_leaves_what_is_done(capsys: Captured) -> None:
+    assert "0 jobs cancelled" in said(capsys, "cancel", "last")
+
+
+def test_a_run_travels_and_arrives_once(tmp_path: Path, capsys: Captured) -> None:
+    file, there = tmp_path / "run.jsonl", ["--database", str(tmp_path / "there.db")]
+    said(capsys, "export", "last", "-o", str(file))
+    assert "3 jobs new" in said(capsys, "import", str(file), *there)
+    before = rows(capsys, "results", *there)
+    assert "0 jobs new" in said(capsys, "import", str(file), *there)
+    assert rows(capsys, "results", *there) == before
+    assert len(before) == 3
+
+
+def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> None:
+    file, there = tmp_path / "run.jsonl", ["--database", str(tmp_path / "there.db")]
+    said(capsys, "export", "1", "-o", str(file))
+    file.write_bytes(file.read_bytes()[:-200])
+    assert refused(capsys, "import", str(file), *there)[0] == 2
+    assert rows(capsys, "jobs", *there) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (["results", "--kernel", "copi"], 2, "did you mean 'copy'?"),
+        (["results", "--format", "q4_1"], 2, "'q4_0'"),
+        (["results", "--device", "Plantd 9000"], 2, "did you mean 'Planted 9000'?"),
+        (["results", "--run", "befor"], 2, "did you mean 'before'?"),
+        (["results", "--shape", "m=x"], 2, "malformed shape 'm=x'"),
+        (["results", "--state", "pased"], 2, "did you mean 'passed'"),
+        (["jobs", "99"], 2, "unknown run '99'"),
+        (["pause", "nothing"], 2, "unknown device 'nothing'"),
+        (["export", "1", "-o", "/nonexistent/x"], 2, "there is no folder /nonexistent"),
+        (["import", "/nonexistent"], 2, "cannot read /nonexistent"),
+        (["results", "--database", "/nonexistent/x.db"], 8, "vkbench db upgrade"),
+        (["results", "--database", "mysql://x/y"], 2, "sqlite:///path/to/file"),
+        (["results", "--database", "postgresql://u:secret@127.0.0.1:1/x"], 8, "127.0.0.1"),
+        (["submit", "--device", "nothing"], 2, "unknown device 'nothing'"),
+        (["submit", "--kernel", "copi"], 2, "did you mean 'copy'?"),
+        (["submit", "--suite", "quik"], 2, "did you mean 'quick'?"),
+        (["submit", "--bundle", "abcd"], 2, "unknown bundle 'abcd'"),
+        (["submit", "--variant", "portabel", "-k", "copy"], 2, "did you mean 'portable'?"),
+        (["compare", "1", "99"], 2, "unknown run '99'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_line(words: list[str], code: int, hint: str, capsys: Captured) -> None:
+    found, line = refused(capsys, *words)
+    assert (found, hint in line) == (code, True), line
+    assert "secret" not in line
+
+
+def test_submit_prints_the_run_and_stores_its_jobs(capsys: Captured, filled: Database) -> None:
+    run = said(capsys, "submit", "-k", "copy", "-f", "f16", "-s", "n=64", "--repeat", "3").strip()
+    found = rows(capsys, "jobs", run)
+    assert [row["state"] for row in found] == ["queued"] * len(found)
+    assert len(found) == 6  # checked and timed
+    assert f"{len(found)} jobs cancelled" in said(capsys, "cancel", run)
+
+
+def test_submit_with_a_key_is_there_once(capsys: Captured) -> None:
+    words = ["submit", "-k", "copy", "--key", "nightly"]
+    assert said(capsys, *words) == said(capsys, *words)
+
+
+def test_waiting_ends_in_time_and_the_jobs_go_on(capsys: Captured) -> None:
+    words = ["submit", "-k", "copy", "-s", "n=64", "--wait", "--timeout", "0.1"]
+    code, line = refused(capsys, *words)
+    assert (code, "they go on" in line) == (5, True)
+    assert rows(capsys, "jobs", "last", "--state", "queued")
+
+
+def test_waiting_for_what_is_done_ends_with_its_exit_code(capsys: Captured) -> None:
+    words = ["submit", "-k", "copy", "--key", "k"]
+    run = said(capsys, *words).strip()
+    said(capsys, "cancel", run)
+    assert cli.main([*words, "--wait"]) == 7

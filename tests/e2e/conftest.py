@@ -1,0 +1,74 @@
+"""A machine with a Vulkan device, and `vkbench` on it as a person has it: a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = (sys.executable, "-c", "import sys; from vkbench_cli.main import main; sys.exit(main())")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows that it printed as JSON."""
+        return list(json.loads(self.out)["rows"])
+
+
+Vkbench = Callable[..., Ended]
+
+
+def start(*words: str, **environ: str) -> subprocess.Popen[str]:
+    """A command that is running."""
+    return subprocess.Popen(
+        [*COMMAND, *words],
+        env=os.environ | environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(*words: str, **environ: str) -> Ended:
+    """A command, run to its end."""
+    with start(*words, **environ) as child:
+        out, err = child.communicate()
+    return Ended(code=child.returncode, out=out, err=err)
+
+
+@pytest.fixture
+def vkbench(need: Callable[[str, str], None]) -> Vkbench:
+    """`vkbench("run", "--json")` on a machine with a device."""
+    found = end("devices", "--local", "--json")
+    if found.code:
+        need("gpu", found.err.strip())
+    return end
+
+
+@pytest.fixture
+def begin(vkbench: Vkbench) -> Callable[..., subprocess.Popen[str]]:
+    """As `vkbench`, but it does not wait."""
+    return start
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file of this test's database."""
+    path = tmp_path / "results.db"
+    monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{path}")
+    return path

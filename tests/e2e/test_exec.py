@@ -1,0 +1,119 @@
+"""`vkbench exec` on a real device, against numpy and gguf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vkbench_shaders import quants
+
+Vkbench = Callable[..., Any]
+
+RANDOM = np.random.Generator(np.random.Philox(key=1))
+
+
+def weights(fmt: str, rows: int, columns: int) -> tuple[Any, Any]:
+    """Stored weights and what they stand for."""
+    stored = quants.quantise(fmt, RANDOM.standard_normal((rows, columns), np.float32))
+    return stored, quants.dequantise(fmt, stored)
+
+
+def executed(vkbench: Vkbench, folder: Path, *words: str, **arrays: Any) -> tuple[Any, Any]:
+    """What `exec` said, and the arrays that it wrote."""
+    given, found = folder / "in.npz", folder / "out.npz"
+    np.savez(given, **arrays)
+    ended = vkbench("exec", *words, "--input", str(given), "--output", str(found))
+    if ended.code:
+        assert not found.exists()
+        assert sorted(path.name for path in folder.iterdir()) == ["in.npz"]
+        return ended, {}
+    with np.load(found) as archive:
+        return ended, dict(archive)
+
+
+@pytest.mark.parametrize("fmt", ["q4_0", "Q8_0"])
+@pytest.mark.parametrize("out", ["f32", "f16"])
+def test_dequantize(vkbench: Vkbench, tmp_path: Path, fmt: str, out: str) -> None:
+    stored, exact = weights(fmt.lower(), 7, 96)
+    ended, found = executed(
+        vkbench, tmp_path, "dequantize", "--format", fmt, "--type", f"y={out}", weights=stored
+    )
+    assert ended.code == 0, ended.err
+    assert list(found) == ["y"]
+    assert found["y"].dtype == {"f32": np.float32, "f16": np.float16}[out]
+    np.testing.assert_array_equal(found["y"], exact.astype(found["y"].dtype))
+
+
+@pytest.mark.parametrize("fmt", ["q4_0", "q8_0", "f16", "f32"])
+@pytest.mark.parametrize("variant", ["auto", "Portable"])
+def test_mul_mat_vec(vkbench: Vkbench, tmp_path: Path, fmt: str, variant: str) -> None:
+    stored, exact = weights(fmt, 5, 128)
+    x = RANDOM.standard_normal((3, 128), np.float32)
+    ended, found = executed(
+        vkbench,
+        tmp_path,
+        *("mul_mat_vec", "--format", fmt, "--variant", variant, "--device", "0"),
+        weights=stored,
+        x=x,
+    )
+    assert ended.code == 0, ended.err
+    assert f"mul_mat_vec/{fmt}/m5_n3_k128: " in ended.out
+    assert found["y"].shape == (3, 5)
+    np.testing.assert_allclose(found["y"], x @ exact.T, rtol=1e-4, atol=1e-4)
+
+
+def test_mul_mat(vkbench: Vkbench, tmp_path: Path) -> None:
+    stored, exact = weights("f32", 33, 65)
+    x = RANDOM.standard_normal((17, 65), np.float32)
+    ended, found = executed(vkbench, tmp_path, "mul_mat", weights=stored, x=x)
+    assert ended.code == 0, ended.err
+    np.testing.assert_allclose(found["y"], x @ exact.T, rtol=1e-4, atol=1e-4)
+
+
+WEIGHTS = np.zeros((4, 36), np.uint8)
+X = np.zeros((2, 64), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words", "hint"),
+    [
+        ({"weights": WEIGHTS, "x": X}, (), "--format"),
+        ({"weights": WEIGHTS}, ("-f", "q4_0"), "x missing"),
+        ({"weights": WEIGHTS, "y": X}, ("-f", "q4_0"), "unknown input of mul_mat_vec 'y'"),
+        ({"weights": WEIGHTS[:, :35], "x": X}, ("-f", "q4_0"), "blocks of 18"),
+        ({"weights": X, "x": X}, ("-f", "q4_0"), "array of uint8"),
+        ({"weights": WEIGHTS, "x": X[:, :32]}, ("-f", "q4_0"), "must be equal"),
+        ({"weights": WEIGHTS, "x": X}, ("-f", "q5_9"), "unknown format"),
+        ({"weights": WEIGHTS, "x": X}, ("-f", "q4_0", "-d", "no such"), "unknown device"),
+        ({"weights": WEIGHTS, "x": X}, ("-f", "q4_0", "--variant", "portabel"), "'portable'"),
+        ({"weights": WEIGHTS, "x": X}, ("-f", "q4_0", "-s", "m=8,n=2,k=64"), "got 4 x 36"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_arrays_are_one_line_and_leave_no_file(
+    vkbench: Vkbench, tmp_path: Path, arrays: Any, words: tuple[str, ...], hint: str
+) -> None:
+    ended, _ = executed(vkbench, tmp_path, "mul_mat_vec", *words, **arrays)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("vkbench: ")
+    assert ended.err.count("\n") == 1
+    assert hint in ended.err
+
+
+def test_an_output_that_is_there_stays_when_the_device_is_not(
+    vkbench: Vkbench, tmp_path: Path
+) -> None:
+    given, found = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, weights=WEIGHTS)
+    found.write_bytes(b"precious")
+    ended = vkbench(
+        *("exec", "dequantize", "-f", "q4_0", "--input", str(given), "--output", str(found)),
+        VK_ICD_FILENAMES="/nonexistent.json",
+        VK_DRIVER_FILES="",
+    )
+    assert (ended.code, ended.err.count("\n")) == (4, 1)
+    assert found.read_bytes() == b"precious"
