@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Mode, Outcome
 from vkbench.settings import Settings, read
+from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.execute import compute, execute
 from vkbench_worker.runtime import device as devices
@@ -18,8 +20,6 @@ from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
 from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
 from vkbench_worker.runtime.transfers import STAGING_BYTES
-
-from vkbench_shaders import catalogue  # isort: skip
 
 
 def test_a_device_is_chosen_by_index_name_uuid_and_key(
@@ -60,17 +60,16 @@ def test_bytes_come_back_between_whole_guards(lavapipe: Device, size: int) -> No
             assert np.count_nonzero(words != POISON_A) == (1 if size % 4 else 0)
 
 
+def fill_up(device: Device, stack: ExitStack) -> None:
+    for _ in range(64):
+        stack.callback(device.buffer(134217728).close)
+
+
 def test_what_is_too_large_is_said_to_be(lavapipe: Device) -> None:
     with pytest.raises(Unsupported, match="the device's limit is 134,217,728"):
         lavapipe.buffer(134217729)
-    held = []
-    try:
-        with pytest.raises(OutOfMemory, match="of device memory"):
-            for _ in range(64):
-                held.append(lavapipe.buffer(134217728))
-    finally:
-        for buffer in held:
-            buffer.close()
+    with ExitStack() as stack, pytest.raises(OutOfMemory, match="of device memory"):
+        fill_up(lavapipe, stack)
     assert lavapipe.memory_left() > 1 << 30
 
 

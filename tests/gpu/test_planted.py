@@ -69,7 +69,10 @@ def run(device: Device, bundle: Bundle, case: str, mode: Mode = Mode.CORRECTNESS
     ("planted", "reason"),
     [
         ("unwritten", "1 of 1000000 elements of y were never written"),
-        ("past_the_end", "8 guard bytes of y were overwritten, the first 20 bytes behind it"),  # 4 in each run
+        (
+            "past_the_end",
+            "8 guard bytes of y were overwritten, the first 20 bytes behind it",
+        ),  # 4 in each run
         ("not_a_number", "1 elements of y are NaN or Inf"),
         ("imprecise", "NMSE of y is 1e-06, the limit is 1e-10"),
         ("unrepeatable", "elements of y differ between two runs"),

@@ -43,8 +43,9 @@ _RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches 
 _LONG_ROUND_SECONDS: Final = 50e-3
 _SAMPLES_A_RECORDING: Final = 16
 
-# A GPU that was idle takes 0.3 to 0.4 s of load to reach its clock, and the copies made before a cold
-# timing are idleness enough: on an H200, 0.05 s there read a kernel of 167 us as 252 us, with 0.1 % noise.
+# A GPU that was idle takes 0.3 to 0.4 s of load to reach its clock, and the copies made before a
+# cold timing are idleness enough: on an H200, 0.05 s there read a kernel of 167 us as 252 us, with
+# 0.1 % noise.
 _WARM_SECONDS: Final = 0.5
 _WARM_LIMIT_SECONDS: Final = 3.0
 _WARM_CPU_SHARE: Final = 0.1  # of the time bound, on CPU drivers: nothing to settle

@@ -1,0 +1,219 @@
+"""Verdicts on outputs that are wrong in one way each, run by the NullDevice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from vkbench.result import Verdict
+from vkbench_shaders.bundle import Bundle, packaged
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Problem
+from vkbench_worker.bench import Bench
+from vkbench_worker.judge import Expected, judge
+from vkbench_worker.preparation import prepare
+from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
+from vkbench_worker.runtime.program import POISON_A, POISON_B
+from vkbench_worker.variants import choose, program
+
+ADD = "add/f32/b1_c1_h17_w129"
+STRIDED = "add/f32/b2_c3_h5_w7/layout=strided"
+COPY = "copy/f32/n31"
+HALVES = "copy/f16/n31"
+
+Edit = Callable[[Shown], None]
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    return packaged()
+
+
+def verdict_on(bundle: Bundle, case: str, edit: Edit, path: str = "") -> Verdict:
+    """What is said of a kernel that computes the reference, and then does `edit`."""
+
+    def function(posed: Problem, shown: Shown) -> None:
+        run_reference(posed, shown)
+        edit(shown)
+
+    posed = problem(case)
+    device = NullDevice(function)
+    variant = choose(posed, "auto", device.facts)
+    prepared = prepare(posed)
+    with ExitStack() as stack:
+        made = program(bundle, posed, variant, device.facts)
+        bench = Bench(device, *made, prepared.storages, stack)
+        runs = bench.run(POISON_A), bench.run(POISON_B)
+    return judge(posed, path or variant.path, *runs, prepared.expected)
+
+
+def nothing(shown: Shown) -> None:
+    pass
+
+
+@pytest.mark.parametrize("case", [ADD, STRIDED, COPY, HALVES, "dequantize/q4_0:y=f16/m3_k64"])
+def test_the_reference_passes(bundle: Bundle, case: str) -> None:
+    verdict = verdict_on(bundle, case, nothing)
+    assert verdict.passed, verdict.reason
+    assert (verdict.reason, verdict.first_bad, verdict.unwritten) == ("", "", 0)
+    assert verdict.nmse == 0
+    assert verdict.compared == verdict.total > 0
+
+
+@pytest.mark.parametrize("case", [ADD, HALVES, COPY])
+def test_an_unwritten_element_is_found(bundle: Bundle, case: str) -> None:
+    writes = iter((POISON_A, POISON_B))
+
+    def edit(shown: Shown) -> None:
+        y = shown["y"]
+        y[5] = np.array([next(writes)], np.uint32).view(y.dtype)[0]
+
+    verdict = verdict_on(bundle, case, edit)
+    assert not verdict.passed
+    assert verdict.unwritten == 1
+    assert "1 of" in verdict.reason
+    assert "never written" in verdict.reason
+    assert verdict.first_bad.endswith("5]: found the poison")
+
+
+def test_a_right_value_that_is_the_poison_counts_as_written(bundle: Bundle) -> None:
+    def edit(shown: Shown) -> None:
+        shown["y"].view(np.uint32)[3] = POISON_A  # after both runs
+
+    verdict = verdict_on(bundle, COPY, edit)
+    assert verdict.unwritten == 0
+    assert verdict.nonfinite == 1
+
+
+@pytest.mark.parametrize(("value", "found"), [(np.nan, "nan"), (np.inf, "inf")])
+def test_what_is_not_finite_is_found(bundle: Bundle, value: float, found: str) -> None:
+    verdict = verdict_on(bundle, ADD, lambda shown: shown["y"].__setitem__(130, value))
+    assert not verdict.passed
+    assert "NaN or Inf" in verdict.reason
+    assert verdict.first_bad == f"y[0,0,1,1]: found {found}"
+    assert verdict.nmse is None
+
+
+@pytest.mark.parametrize("place", [31, 32, 31 + 1000])
+def test_a_write_behind_the_buffer_is_found(bundle: Bundle, place: int) -> None:
+    verdict = verdict_on(bundle, COPY, lambda shown: shown["y"].__setitem__(place, 1.0))
+    assert not verdict.passed
+    assert verdict.guard_bytes > 0
+    assert f"{(place - 31) * 4} bytes behind it" in verdict.reason
+
+
+def test_a_write_over_an_inputs_guard_is_found(bundle: Bundle) -> None:
+    verdict = verdict_on(bundle, COPY, lambda shown: shown["x"].__setitem__(40, 1.0))
+    assert "guard bytes of x were overwritten" in verdict.reason
+
+
+def test_a_write_in_a_gap_is_found(bundle: Bundle) -> None:
+    verdict = verdict_on(bundle, STRIDED, lambda shown: shown["y"].__setitem__(0, 1.0))
+    assert not verdict.passed
+    assert "gaps of y" in verdict.reason
+    assert verdict.guard_bytes == 8
+
+
+def test_a_relative_error_of_a_thousandth_is_found(bundle: Bundle) -> None:
+    verdict = verdict_on(bundle, ADD, lambda shown: np.multiply(shown["y"], 1.001, shown["y"]))
+    assert not verdict.passed
+    assert verdict.nmse == pytest.approx(1e-6, rel=0.01)
+    assert verdict.reason.startswith("NMSE of y is 1e-06, the limit is 1e-10")
+    assert "expected" in verdict.first_bad
+
+
+def test_one_bad_element_is_found_where_the_mean_hides_it(bundle: Bundle) -> None:
+    case = "add/f32/b1_c1_h1000_w1000"
+
+    def edit(shown: Shown) -> None:
+        shown["y"][123456] += np.float32(0.05)
+
+    verdict = verdict_on(bundle, case, edit)
+    assert verdict.nmse is not None
+    assert verdict.nmse < verdict.nmse_limit
+    assert verdict.reason.startswith("largest error of y is 0.05, the limit is")
+    assert verdict.first_bad.startswith("y[0,0,123,456]: found")
+
+
+def test_runs_that_differ_are_found(bundle: Bundle) -> None:
+    calls = iter((0.0, 1e-6))
+
+    def edit(shown: Shown) -> None:
+        shown["y"][7] += np.float32(next(calls))
+
+    verdict = verdict_on(bundle, ADD, edit)
+    assert not verdict.passed
+    assert verdict.unrepeated == 1
+    assert "differ between two runs" in verdict.reason
+
+
+def verdict_of_filling(
+    bundle: Bundle, case: str, value: float, wanted: float, path: str
+) -> Verdict:
+    """What is said of a kernel that fills y with a value where another was wanted."""
+    posed = problem(case)
+    size = posed.layout("y").storage
+    device = NullDevice(lambda _, shown: shown["y"][:size].fill(value))
+    with ExitStack() as stack:
+        made = program(bundle, posed, choose(posed, "auto", device.facts), device.facts)
+        bench = Bench(device, *made, prepare(posed).storages, stack)
+        runs = bench.run(POISON_A), bench.run(POISON_B)
+    expected = Expected(outputs={"y": np.full(posed.array_shape("y"), wanted)})
+    return judge(posed, path, *runs, expected)
+
+
+def test_exact_paths_tell_the_zeros_apart(bundle: Bundle) -> None:
+    assert verdict_of_filling(bundle, COPY, -0.0, -0.0, "exact").passed
+    verdict = verdict_of_filling(bundle, COPY, 0.0, -0.0, "exact")
+    assert not verdict.passed
+    assert verdict.first_bad == "y[0]: found 0, expected -0"
+
+
+@pytest.mark.parametrize("path", ["exact", "f32"])
+def test_a_nan_is_right_where_one_is_expected(bundle: Bundle, path: str) -> None:
+    other_nan = float(np.array([0xFFF12345], np.uint32).view(np.float32)[0])
+    assert verdict_of_filling(bundle, COPY, other_nan, np.nan, path).passed
+    assert verdict_of_filling(bundle, COPY, 1.0, np.nan, path).nonfinite == 31
+
+
+def test_an_all_zero_reference_wants_zeros(bundle: Bundle) -> None:
+    assert verdict_of_filling(bundle, ADD, 0.0, 0.0, "f32").passed
+    verdict = verdict_of_filling(bundle, ADD, 1e-30, 0.0, "f32")
+    assert not verdict.passed
+    assert verdict.nmse is None
+
+
+def test_only_sampled_rows_are_compared_and_all_are_examined(bundle: Bundle) -> None:
+    case = "mul_mat_vec/f32/m5000_n2_k7"
+    posed = problem(case)
+    prepared = prepare(posed)
+    rows = np.array([0, 77, 4999])
+    outputs = posed.kernel.reference(posed, _inputs(posed), rows)
+    expected = Expected(outputs=outputs, rows=rows)
+
+    def said(edit: Edit) -> Verdict:
+        def function(posed: Problem, shown: Shown) -> None:
+            run_reference(posed, shown)
+            edit(shown)
+
+        device = NullDevice(function)
+        with ExitStack() as stack:
+            made = program(bundle, posed, choose(posed, "auto", device.facts), device.facts)
+            bench = Bench(device, *made, prepared.storages, stack)
+            runs = bench.run(POISON_A), bench.run(POISON_B)
+        return judge(posed, "f32", *runs, expected)
+
+    right = said(nothing)
+    assert right.passed, right.reason
+    assert (right.compared, right.total) == (6, 10000)
+    sampled = said(lambda shown: shown["y"].__setitem__(5000 + 77, 9.0))
+    assert sampled.first_bad.startswith("y[1,77]: found 9, expected")
+    unsampled = said(lambda shown: shown["y"].__setitem__(5000 + 78, np.nan))
+    assert unsampled.first_bad == "y[1,78]: found nan"
+
+
+def _inputs(posed: Problem) -> dict[str, np.ndarray]:
+    return posed.kernel.inputs(posed)

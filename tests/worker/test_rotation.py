@@ -1,0 +1,61 @@
+"""Sets of buffers for cold timings: enough, in whole samples, within memory."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from vkbench_worker.rotation import MOST_SETS, Rotation, rotation
+from vkbench_worker.runtime.null import NullBuffer, NullDevice
+
+CACHE = 1 << 20  # the NullDevice's
+
+
+def rotated(size: int, launches: int = 1, memory: int = 1 << 30) -> Rotation[NullBuffer]:
+    """A rotation of an input and an output of one size."""
+    device = NullDevice(memory_bytes=memory)
+    with ExitStack() as stack:
+        buffers = [device.buffer(size), device.buffer(size)]
+        buffers[0].upload(np.full(size, 7, np.uint8))
+        made = rotation(device, buffers, [False, True], launches, stack)
+        assert made.sets[0] == buffers
+        for source, target in made.sets[1:]:
+            assert source.image(data=True).data[0] == 7
+            assert target.image(data=True).data[0] != 7
+    return made
+
+
+@pytest.mark.parametrize(("size", "sets"), [(CACHE // 4, 5), (CACHE // 3, 5), (CACHE // 2, 3)])
+def test_twice_the_cache_passes_between_two_uses_of_a_set(size: int, sets: int) -> None:
+    made = rotated(size)
+    assert len(made.sets) == sets
+    assert (len(made.sets) - 1) * 2 * size >= 2 * CACHE
+    assert made.scratch is None
+    assert made.warnings == ()
+
+
+def test_what_is_larger_than_all_caches_needs_one_set_besides() -> None:
+    assert len(rotated(2 * CACHE).sets) == 2
+
+
+@pytest.mark.parametrize("launches", [1, 2, 3, 4, 7, 100])
+def test_sets_make_whole_samples(launches: int) -> None:
+    made = rotated(CACHE // 8, launches)
+    assert len(made.sets) % made.launches == 0
+    assert len(made.sets) >= 9
+    assert made.launches >= min(launches, 9)
+
+
+def test_small_kernels_have_the_caches_overwritten() -> None:
+    made = rotated(100, launches=500)
+    assert len(made.sets) == made.launches == MOST_SETS
+    assert made.scratch is not None
+    assert made.scratch.size == 2 * CACHE
+
+
+def test_too_little_memory_is_told() -> None:
+    made = rotated(CACHE // 8, memory=3 * CACHE // 4)
+    assert made.scratch is None
+    assert made.warnings == (f"not cold: no memory to displace a cache of {CACHE} bytes",)

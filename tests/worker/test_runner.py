@@ -1,0 +1,56 @@
+"""The runner's loop, without a process around it."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench_shaders.bundle import Bundle, UnknownBundle, packaged
+from vkbench_worker.execute import execute
+from vkbench_worker.protocol import MALFORMED_STATUS, line_of, read_line
+from vkbench_worker.runner import serve
+from vkbench_worker.runtime.null import NullDevice
+
+
+def bundle_of(sha: str) -> Bundle:
+    if sha:
+        raise UnknownBundle(f"unknown bundle '{sha}'")
+    return packaged()
+
+
+def job(number: int, bundle: str = "") -> Job:
+    case = "add/f32/b1_c1_h1_w5"
+    return Job(id=number, token=1, case=case, mode=Mode.CORRECTNESS, bundle=bundle)
+
+
+def talk(*lines: bytes) -> tuple[int, list[Result]]:
+    device: Any = NullDevice()
+    answers = BytesIO()
+    status = serve(device, lines, answers, bundle_of, execute)
+    return status, [read_line(line, Result) for line in answers.getvalue().splitlines()]
+
+
+def test_every_job_gets_a_result_in_order() -> None:
+    status, results = talk(*(line_of(job(number)) for number in (3, 1, 2)))
+    assert status == 0
+    assert [result.job for result in results] == [3, 1, 2]
+    assert {result.outcome for result in results} == {Outcome.PASSED}
+
+
+def test_no_input_is_no_work() -> None:
+    assert talk() == (0, [])
+
+
+def test_an_unknown_bundle_is_this_jobs_error() -> None:
+    status, results = talk(line_of(job(1, "abc")), line_of(job(2)))
+    assert status == 0
+    assert [result.outcome for result in results] == [Outcome.ERROR, Outcome.PASSED]
+    assert results[0].reason == "unknown bundle 'abc'"
+
+
+def test_a_malformed_line_ends_it_after_what_came_before() -> None:
+    status, results = talk(line_of(job(1)), b"{}\n", line_of(job(2)))
+    assert status == MALFORMED_STATUS
+    assert [result.job for result in results] == [1]
