@@ -1,8 +1,9 @@
 """How far a result may be from its float64 reference, by the arithmetic path that made it.
 
-NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference.
-Margins are stated over the worst case measured on lavapipe, SwiftShader and NVIDIA, all cases of
-the catalogue.
+NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference. Worst
+of all cases, checked and timed, on lavapipe, SwiftShader and an H200: f32 1.3e-12 and 1.8e-5 (both
+mul_mat with k of 4096), exact 0. The f32 limits are 80 and 28 times that; the other paths' have no
+kernel yet, theirs are the design's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Limits:
 
 LIMITS: Mapping[str, Limits] = {
     "exact": Limits(nmse=0.0, max_abs=0.0),
-    "f32": Limits(nmse=1e-10, max_abs=1e-4),
+    "f32": Limits(nmse=1e-10, max_abs=5e-4),
     "f16_inputs": Limits(nmse=1e-6, max_abs=1e-2),
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
     "int8": Limits(nmse=1e-4, max_abs=1e-1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -180,7 +181,7 @@ def test_cases_that_no_launch_fits_are_refused() -> None:
     posed = problem("mul_mat_vec/f32/m1_n524281_k1")
     assert all("524280 at most" in str(v.refuses(posed, SMALLEST)) for v in posed.kernel.variants)
     subgroup, portable = kernel_named("mul_mat_vec").variants
-    lonely = DeviceFacts(**{**vars(SMALLEST), "subgroup_size": 1})
+    lonely = replace(SMALLEST, subgroup_size=1)
     posed = problem("mul_mat_vec/f32/m1_n1_k4096")
     assert "128 subgroups" in str(subgroup.refuses(posed, lonely))
     assert portable.refuses(posed, lonely) is None
@@ -228,3 +229,13 @@ def test_a_description_can_be_written_as_json(kernel: Kernel) -> None:
     told = describe(kernel)
     assert wire.decode(wire.encode(told), dict) == told
     assert [binding["name"] for binding in told["bindings"]] == [b.name for b in kernel.bindings]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("limit", ["max_workgroup_invocations", "max_workgroup_size_x"])
+def test_long_rows_get_wide_workgroups_where_the_device_has_them(limit: str) -> None:
+    posed = problem("mul_mat_vec/q4_0/m1_n1_k14336")
+    limits = {**SMALLEST.limits, "max_workgroup_invocations": 256, "max_workgroup_size_x": 256}
+    for variant in posed.kernel.variants:
+        for size, expected in ((256, 256), (255, 128)):
+            device = replace(SMALLEST, limits={**limits, limit: size})
+            assert variant.launch(posed, device).constants[0] == expected

@@ -24,13 +24,13 @@ from vkbench_shaders.kernel import (
 )
 
 THREADS = 128
-PIECE = 16  # weights a thread
+EACH = 4  # fours of weights a thread
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    pieces = problem.shape["m"] * problem.shape["k"] // PIECE
-    groups = grid(-(-pieces // THREADS))
-    return Launch(groups=groups, push=struct.pack("<2I", pieces, groups[0]), constants={0: THREADS})
+    fours = problem.shape["m"] * problem.shape["k"] // 4
+    groups = grid(-(-fours // (THREADS * EACH)))
+    return Launch(groups=groups, push=struct.pack("<2I", fours, groups[0]), constants={0: THREADS})
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
