@@ -20,6 +20,11 @@ from vkbench_cli.printing import ReaderLeft
 from vkbench_cli.table import COMMANDS, Row
 
 GC_OBJECTS = 100_000  # imports make objects that stay: looking for garbage was 1/8 of a command
+EXTRAS = {
+    name: f"pip install 'vkbench[{extra}]'"
+    for extra, names in (("worker", ("gguf", "vulkan")), ("scheduler", ("celery", "redis")))
+    for name in names
+}
 
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
@@ -111,6 +116,9 @@ def explain(error: BaseException) -> tuple[str, int]:
             return "vkbench: interrupted", EXIT_INTERRUPTED
         case typer.TyperException():
             return _usage(error), UsageError.exit_code
+        case ModuleNotFoundError() if error.name in EXTRAS:
+            missing = f"the Python package {error.name} is missing: {EXTRAS[error.name]}"
+            return f"vkbench: {missing}", VkbenchError.exit_code
         case OSError() if error.strerror:
             where = f": {error.filename}" if error.filename else ""
             return f"vkbench: {error.strerror}{where}", VkbenchError.exit_code

@@ -130,17 +130,27 @@ class Effort:
 
     seconds: Annotated[
         float | None,
-        Option(min=0.001, help="Most seconds for one metric of a timing; default: the suite's."),
+        Option(
+            metavar="S",
+            min=0.001,
+            help="Most seconds for one metric of a timing; default: the suite's.",
+        ),
     ] = None
     noise: Annotated[
-        float, Option(min=0.0, help="Stop sampling when the median is known to this fraction.")
+        float,
+        Option(
+            metavar="FRACTION",
+            min=0.0,
+            help="Stop sampling when the median is known to this fraction.",
+        ),
     ] = NOISE
     limit: Annotated[
-        float, Option(min=0.1, help="End a job that takes longer than this, in seconds.")
+        float,
+        Option(metavar="S", min=0.1, help="End a job that takes longer than so many seconds."),
     ] = LIMIT_SECONDS
-    repeat: Annotated[int, Option(min=1, help="Do every job this many times.")] = 1
-    priority: Annotated[int, Option(help="Runs with a higher one go first.")] = 0
-    label: Annotated[str, Option(help="A few words to find the run by.")] = ""
+    repeat: Annotated[int, Option(metavar="N", min=1, help="Do every job so many times.")] = 1
+    priority: Annotated[int, Option(metavar="N", help="Runs with a higher one go first.")] = 0
+    label: Annotated[str, Option(metavar="TEXT", help="A few words to find the run by.")] = ""
 
 
 def spread(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,24 @@ def loaded_after(*words: str) -> set[str]:
 @pytest.mark.parametrize("words", [("--help",), ("--version",)])
 def test_help_loads_nothing_heavy(words: tuple[str, ...]) -> None:
     assert not loaded_after(*words).intersection(HEAVY)
+
+
+@pytest.mark.parametrize("words", [("results",), ("jobs",), ("query", "SELECT 1")])
+def test_reading_loads_no_device_and_no_queue(words: tuple[str, ...]) -> None:
+    unwanted = {"vulkan", "celery", "kombu", "redis", "alembic", "numpy", "gguf", "vkbench_worker"}
+    assert not loaded_after(*words).intersection(unwanted)
+
+
+def test_help_costs_little_more_than_typer_alone() -> None:
+    def seconds(code: str) -> float:
+        began = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
+
+    shown = "from vkbench_cli.main import main; main(['--help'])"
+    helped = min(seconds(shown) for _ in range(5))
+    assert helped < 3 * min(seconds("import typer") for _ in range(5))
 
 
 def test_help_loads_no_command() -> None:
@@ -91,6 +110,7 @@ def test_usage_errors_are_one_line(
         (UnknownName("kernel", "mulmat", ("mul_mat",)), 2, "did you mean 'mul_mat'?"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (ZeroDivisionError("by zero"), 4, "internal error: ZeroDivisionError: by zero"),
+        (ModuleNotFoundError("no", name="celery"), 4, "pip install 'vkbench[scheduler]'"),
         (PermissionError(13, "Permission denied", "/root/x"), 4, "Permission denied: /root/x"),
     ],
     ids=lambda value: type(value).__name__,

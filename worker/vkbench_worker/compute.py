@@ -49,7 +49,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a measurement that runs now is not disturbed
             posed = problem(asked.case)
             outputs, variant = compute(device, bundle, posed, asked.variant, arrays)
-        np.savez(asked.output, **outputs)
+        np.savez(asked.output, **outputs)  # type: ignore[arg-type]
         return {"variant": variant, "device": device.facts.name}
 
 

@@ -15,9 +15,9 @@ from vkbench_cli.printing import Cell, Column, Kind, Table, show
 if TYPE_CHECKING:
     from vkbench_db.comparison import Change, Comparison, Pair
 
-Run = Annotated[
-    str, Argument(help="A run: its number, label, UUID or the beginning of it, or last.")
-]
+_MEANT = "its number, label, UUID or the beginning of it, or last."
+Old = Annotated[str, Argument(metavar="OLD", help=f"A run: {_MEANT}")]
+New = Annotated[str, Argument(metavar="NEW", help=f"The run to compare with it: {_MEANT}")]
 
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
@@ -41,8 +41,8 @@ COLUMNS = (
 
 def compare(
     *,
-    old: Run,
-    new: Run,
+    old: Old,
+    new: New,
     changed: Annotated[
         bool, Option("--changed", help="Only what differs by more than its noise.")
     ] = False,

@@ -17,7 +17,10 @@ def group() -> None:
 @app.command()
 @spread
 def upgrade(*, store: Store) -> None:
-    """Make the database, or bring its schema to this version; nothing stored is lost."""
+    """Make the database or bring its schema up to date.
+
+    Nothing stored is lost; doing it again changes nothing.
+    """
     from vkbench_db.database import SCHEMA, parse_url
     from vkbench_db.database import upgrade as bring_up
 

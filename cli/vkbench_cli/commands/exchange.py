@@ -13,7 +13,7 @@ from vkbench_cli.options import Store
 
 def export(
     *,
-    run: Annotated[str, Argument(help="A run: its number, label, UUID or last.")],
+    run: Annotated[str, Argument(metavar="RUN", help="A run: its number, label, UUID or last.")],
     output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File to write.")],
     store: Store,
 ) -> None:

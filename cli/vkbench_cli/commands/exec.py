@@ -16,7 +16,12 @@ from vkbench_cli.files import check_writable, whole_file
 def execute(
     *,
     kernel: Annotated[
-        str, Argument(help="A kernel of `vkbench kernels`.", autocompletion=completion.kernels)
+        str,
+        Argument(
+            metavar="KERNEL",
+            help="A kernel of `vkbench kernels`.",
+            autocompletion=completion.kernels,
+        ),
     ],
     input: Annotated[Path, Option(metavar="NPZ", help="File with an array a binding, by name.")],
     output: Annotated[Path, Option(metavar="NPZ", help="File to write the kernel's outputs to.")],
@@ -25,6 +30,7 @@ def execute(
         Option(
             "--format",
             "-f",
+            metavar="FORMAT",
             help="Format of the first binding; needed for quantised ones.",
             autocompletion=completion.formats,
         ),
@@ -33,7 +39,13 @@ def execute(
         list[str], Option(metavar="BINDING=FORMAT", help="Format of another binding: y=f16.")
     ] = [],  # noqa: B006
     shape: Annotated[
-        str, Option("--shape", "-s", help="Sizes, where the arrays leave them open: m=64,k=256.")
+        str,
+        Option(
+            "--shape",
+            "-s",
+            metavar="m=..,k=..",
+            help="Sizes, where the arrays leave them open: m=64,k=256.",
+        ),
     ] = "",
     param: Annotated[
         list[str], Option(metavar="NAME=VALUE", help="A parameter of the kernel.")
@@ -52,7 +64,9 @@ def execute(
         str, Option(metavar="V", help="Code path; auto is the device's best.")
     ] = "auto",
     bundle: Annotated[str, Option(metavar="SHA", help="Compiled kernels to use.")] = "",
-    limit: Annotated[float, Option(min=0.1, help="Give up after this many seconds.")] = 60.0,
+    limit: Annotated[
+        float, Option(metavar="S", min=0.1, help="Give up after so many seconds.")
+    ] = 60.0,
 ) -> None:
     """Run one kernel on your own arrays.
 

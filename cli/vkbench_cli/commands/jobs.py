@@ -49,13 +49,16 @@ JOBS = (
 def jobs(
     *,
     run: Annotated[
-        str, Argument(help="A run: its number, label, UUID or the beginning of it, or last.")
+        str,
+        Argument(
+            metavar="RUN", help="A run: its number, label, UUID or the beginning of it, or last."
+        ),
     ] = "",
     state: Annotated[
         list[str], Option(metavar="STATE", help="Only jobs in this state: queued, wrong, ...")
     ] = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
-    limit: Annotated[int, Option(min=0, help="Show at most so many; 0 is all.")] = 50,
+    limit: Annotated[int, Option(metavar="N", min=0, help="Show at most so many; 0 is all.")] = 50,
     store: Store,
     output: Output,
 ) -> None:

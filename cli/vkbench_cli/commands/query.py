@@ -14,7 +14,9 @@ from vkbench_cli.printing import Cell, Column, Kind, Table, show
 def query(
     *,
     sql: Annotated[str, Argument(metavar="SQL", help="One SELECT; - reads it from stdin.")],
-    limit: Annotated[int, Option(min=1, help="Refuse to give more rows than this.")] = 100_000,
+    limit: Annotated[
+        int, Option(metavar="N", min=1, help="Refuse to give more rows than this.")
+    ] = 100_000,
     store: Store,
     output: Output,
 ) -> None:

@@ -43,7 +43,9 @@ def results(
     ] = False,
     limit: Annotated[
         int | None,
-        Option(min=0, help="Show at most so many, 0 is all; default: 50, or a whole run."),
+        Option(
+            metavar="N", min=0, help="Show at most so many, 0 is all; default: 50, or a whole run."
+        ),
     ] = None,
     store: Store,
     output: Output,

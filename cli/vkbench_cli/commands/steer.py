@@ -12,7 +12,8 @@ from vkbench_cli import completion
 from vkbench_cli.options import Store
 
 Run = Annotated[
-    str, Argument(help="A run: its number, label, UUID or the beginning of it, or last.")
+    str,
+    Argument(metavar="RUN", help="A run: its number, label, UUID or the beginning of it, or last."),
 ]
 Device = Annotated[
     str,

@@ -20,10 +20,14 @@ def submit(
     effort: Effort,
     wait: Annotated[bool, Option("--wait", help="Wait for the end and print the results.")] = False,
     timeout: Annotated[
-        float | None, Option(min=0.0, help="Wait at most so many seconds; the jobs go on.")
+        float | None,
+        Option(metavar="S", min=0.0, help="Wait at most so many seconds; the jobs go on."),
     ] = None,
     key: Annotated[
-        str, Option(help="Idempotency key: a second submission with it is the first one.")
+        str,
+        Option(
+            metavar="TEXT", help="Idempotency key: a second submission with it is the first one."
+        ),
     ] = "",
     store: Store,
     output: Output,

@@ -1,0 +1,75 @@
+"""`vkbench doctor`: says what is missing, how to mend it, and whether `vkbench run` can work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vkbench.errors import VkbenchError
+from vkbench.settings import Settings, settings
+from vkbench_cli import diagnosis
+from vkbench_cli import main as cli
+
+Captured = pytest.CaptureFixture[str]
+
+
+def examined(capsys: Captured, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    code = cli.main(["doctor", "--json", *words])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    return code, {row["check"]: row for row in rows}
+
+
+def only(check: Any, ours: Settings | None = None) -> diagnosis.Finding:
+    [finding] = check(ours or settings())
+    return finding
+
+
+def test_every_check_says_what_it_is_for_and_how_to_mend_it(capsys: Captured) -> None:
+    _, found = examined(capsys)
+    for what in ("Python", "Vulkan loader", "compiled kernels", "database", "validation layer"):
+        assert what in found
+    for row in found.values():
+        assert row["detail"]
+        assert row["needed_for"]
+        assert row["state"] == "ok" or row["fix"]
+
+
+def test_no_device_fails_and_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
+    monkeypatch.setenv("VK_DRIVER_FILES", "")
+    code, found = examined(capsys)
+    assert code == 4
+    assert found["Vulkan device"]["state"] == "missing"
+    assert "apt install" in found["Vulkan device"]["fix"]
+
+
+def test_what_only_a_fleet_needs_does_not_fail() -> None:
+    nowhere = replace(settings(), redis="redis://127.0.0.1:1/0")
+    finding = only(diagnosis.redis, nowhere)
+    assert (finding.ok, finding.for_run) == (False, False)
+    assert finding.detail == "Connection refused"
+
+
+def test_a_database_that_is_none_is_found_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    ours = replace(settings(), database=f"sqlite:///{path}")
+    assert only(diagnosis.database, ours).ok  # the first run makes it
+    path.write_bytes(b"not a database, and quite long enough to be looked at as one" * 20)
+    finding = only(diagnosis.database, ours)
+    assert not finding.ok
+    assert str(path) in finding.detail
+
+
+@pytest.mark.parametrize("error", [VkbenchError("no such thing"), ImportError("no such thing")])
+def test_a_check_that_fails_is_a_finding(error: Exception) -> None:
+    def look() -> str:
+        raise error
+
+    finding = diagnosis.attempt("it", look, fix="get one")
+    assert (finding.ok, finding.detail, finding.fix) == (False, "no such thing", "get one")
