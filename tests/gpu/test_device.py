@@ -117,6 +117,20 @@ def test_pipelines_are_kept_on_disk_and_a_broken_file_is_replaced(
         assert run() == whole
 
 
+def test_without_timestamps_the_host_is_the_clock(
+    lavapipe: Device, bundle: Bundle, gpu_settings: Settings
+) -> None:
+    case = "copy/f32/n65537"
+    job = Job(id=1, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.05, noise=0.1)
+    with Device.open("llvmpipe", gpu_settings) as device:
+        device.tick_mask = 0  # as of a queue family without valid bits
+        result = execute(device, bundle, job)
+    assert result.outcome is Outcome.PASSED, result.reason
+    assert [timing.clock for timing in result.timings] == ["host", "host"]
+    by_gpu = execute(lavapipe, bundle, job).timings
+    assert result.timings[0].seconds < 20 * by_gpu[0].seconds
+
+
 def test_nothing_is_left_after_thousands_of_jobs(lavapipe: Device, bundle: Bundle) -> None:
     job = Job(id=1, token=1, case="copy/f32/n31", mode=Mode.CORRECTNESS)
     timed = Job(id=1, token=1, case=job.case, mode=Mode.PERFORMANCE, measure_seconds=0.001)

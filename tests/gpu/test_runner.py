@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -123,6 +124,19 @@ def test_a_lost_device_is_told_and_ends_it(start: Start) -> None:
     assert told.outcome is Outcome.DEVICE_LOST
     assert "VK_ERROR_DEVICE_LOST" in told.reason
     assert answers.readline() == b""
+    assert process.wait() == DEVICE_LOST_STATUS
+
+
+def test_a_device_that_does_not_answer_in_time_ends_it(start: Start) -> None:
+    process = start()
+    lines, answers = ends(process)
+    read_line(answers.readline(), Ready)
+    case = "mul_mat/f32/m1024_n1024_k1024"
+    lines.write(line_of(replace(JOB, case=case, limit_seconds=1e-6)))
+    lines.flush()
+    told = read_line(answers.readline(), Result)
+    assert told.outcome is Outcome.DEVICE_LOST
+    assert told.reason == "the device did not finish within 1e-06 s"
     assert process.wait() == DEVICE_LOST_STATUS
 
 

@@ -14,7 +14,6 @@ from vkbench.result import Result
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
-from vkbench_worker import telemetry
 from vkbench_worker.bench import Bench
 from vkbench_worker.judge import judge
 from vkbench_worker.preparation import SHELF, stored
@@ -95,8 +94,8 @@ def _attempt(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
         verdict = judge(problem, variant.path, first, second, prepared.expected)
         if verdict.passed and job.mode != Mode.CORRECTNESS:
             judged = Judged(verdict=verdict, first=first, second=second, expected=prepared.expected)
-            timings, verdict = time_work(device, bench, judged, job, stack)
-            readings = telemetry.read(device.facts, device.pci_address)
-            result = replace(result, timings=timings, telemetry=readings)
+            timed = time_work(device, bench, judged, job, stack)
+            verdict = timed.verdict
+            result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)

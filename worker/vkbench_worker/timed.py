@@ -4,7 +4,7 @@ judged one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from vkbench.job import Job
 from vkbench.result import Timing, Verdict
+from vkbench_worker import telemetry
 from vkbench_worker.bench import Bench
 from vkbench_worker.judge import Expected, Images, judge
 from vkbench_worker.measure import Bounds, launches_a_sample, measure_cold, measure_hot
@@ -30,9 +31,18 @@ class Judged:
     expected: Expected
 
 
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """What came of timing."""
+
+    timings: tuple[Timing, ...]  # none when the outputs were not right any more
+    verdict: Verdict
+    telemetry: Mapping[str, float]
+
+
 def time_work(
     device: Computer[P, B], bench: Bench[P, B], judged: Judged, job: Job, stack: ExitStack
-) -> tuple[tuple[Timing, ...], Verdict]:
+) -> Timed:
     """Hot and cold timings of work that was judged right, and the verdict after them.
 
     Outputs are poisoned again before the timing, so that right bits afterwards come from the timed
@@ -44,8 +54,9 @@ def time_work(
     launches = launches_a_sample(device, hot.seconds, bounds)
     rotating = rotation(device, bench.buffers, bench.is_output, launches, stack)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
+    readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
     verdict = judge_again(bench, judged, rotating.sets[:used])
-    return (hot, cold) if verdict.passed else (), verdict
+    return Timed(timings=(hot, cold) if verdict.passed else (), verdict=verdict, telemetry=readings)
 
 
 def judge_again(bench: Bench[P, B], judged: Judged, sets: Sequence[Sequence[B]]) -> Verdict:
