@@ -111,7 +111,7 @@ def compare(tx: Connection, old: int, new: int) -> Comparison:
     ]
     return Comparison(
         changes=tuple(sorted(changes, key=_gravity)),
-        pairs=tuple(sorted(pairs, key=lambda pair: -pair.ratio)),
+        pairs=tuple(sorted(pairs, key=_slowness)),
         only_old=len(before) - len(both),
         only_new=len(after) - len(both),
         geometric_mean=geometric_mean(pair.ratio for pair in pairs),
@@ -189,6 +189,10 @@ def _change(work: Work, before: _Work, after: _Work) -> Change:
         new=after.state,
         reason=after.reason,
     )
+
+
+def _slowness(pair: Pair) -> tuple[float, str, str]:
+    return -pair.ratio, pair.case_name, pair.metric
 
 
 def _gravity(change: Change) -> tuple[int, int, str]:

@@ -20,11 +20,12 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench.job import FINISHED, State
 from vkbench_db import models
+from vkbench_db.batches import batches
 from vkbench_db.devices import store_device
 from vkbench_db.errors import ImportRefused
 from vkbench_db.lines import BundleLine, EnvironmentLine, JobLine, RunLine
 from vkbench_db.results import is_packed, timing_row, verdict_row
-from vkbench_db.rows import batches, insert_missing
+from vkbench_db.rows import insert_missing
 from vkbench_db.runs import case_ids
 from vkbench_db.transcript import Line, read
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 
 from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import ACTIVE, State
+from vkbench_db.batches import batches
 from vkbench_db.progress import Progress
-from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB, LATEST, RESULTS, RUN
+from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB, RESULTS, RUN
 
 PREFIX = 4  # digits of a key or UUID that are enough to name it
 
@@ -136,23 +137,26 @@ def results(
     limit: int | None = 50,
 ) -> list[ResultRow]:
     """Results, newest first; `latest` leaves the newest of each device, case, mode and variant."""
-    view = LATEST if latest else RESULTS
-    where: list[ColumnElement[bool]] = []
+    job = JOB.c
+    where: list[ColumnElement[bool]] = [job.finished_at.is_not(None)]
     if run is not None:
-        where.append(view.c.run == run)
+        where.append(job.run_id == run)
     if devices:
-        where.append(view.c.device.in_(device_keys(tx, devices)))
-    if kernel:
-        where.append(view.c.kernel.in_(_known(tx, "kernel", kernel)))
-    if format:
-        where.append(view.c.format.in_(_known(tx, "format", format)))
+        keys = DEVICE.c.key.in_(device_keys(tx, devices))
+        where.append(job.device_id.in_(tx.execute(select(DEVICE.c.id).where(keys)).scalars()))
+    if kernel or format:
+        where.append(job.case_id.in_(_cases(tx, kernel, format)))
     if mode:
-        where.append(view.c.mode == mode)
+        where.append(job.mode == mode)
     if states:
-        where.append(view.c.state.in_(states))
-    newest = (view.c.finished_at.desc(), view.c.job.desc(), view.c.metric)
-    rows = tx.execute(select(view).where(*where).order_by(*newest).limit(limit))
-    return [ResultRow(**row._mapping) for row in rows]
+        where.append(job.state.in_(states))
+    if latest:
+        where.append(_is_newest())
+    # The jobs first, the rest of their rows afterwards: left to itself, SQLite joins everything
+    # before it sorts as soon as it has statistics.
+    newest = (job.finished_at.desc(), job.id.desc())
+    ids = tx.execute(select(job.id).where(*where).order_by(*newest).limit(limit)).scalars().all()
+    return _rows_of(tx, ids)[:limit]
 
 
 def jobs(
@@ -243,6 +247,42 @@ def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
             raise UnknownName("device", selector, names.nearest(selector, known))
         chosen.update(dict.fromkeys(found))
     return list(chosen)
+
+
+def _is_newest() -> ColumnElement[bool]:
+    """As v_latest says it."""
+    job, other = JOB.c, JOB.alias("newest").c
+    return job.id == (
+        select(other.id)
+        .where(
+            *(other.case_id == job.case_id, other.device_id == job.device_id),
+            *(other.mode == job.mode, other.variant == job.variant),
+            other.finished_at.is_not(None),
+        )
+        .order_by(other.finished_at.desc(), other.id.desc())
+        .limit(1)
+        .correlate(JOB)
+        .scalar_subquery()
+    )
+
+
+def _cases(tx: Connection, kernel: str, format: str) -> Select[int]:
+    asked = select(CASE.c.id)
+    if kernel:
+        asked = asked.where(CASE.c.kernel.in_(_known(tx, "kernel", kernel)))
+    if format:
+        asked = asked.where(CASE.c.format.in_(_known(tx, "format", format)))
+    return asked
+
+
+def _rows_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
+    view = RESULTS.c
+    newest = (view.finished_at.desc(), view.job.desc(), view.metric)
+    rows: list[ResultRow] = []
+    for page in batches(jobs, 1000):
+        found = tx.execute(select(RESULTS).where(view.job.in_(page)).order_by(*newest))
+        rows += [ResultRow(**row._mapping) for row in found]
+    return rows
 
 
 def _means(selector: str, key: str, name: str, host: str) -> bool:

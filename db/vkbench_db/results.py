@@ -16,7 +16,8 @@ from sqlalchemy import Connection, bindparam, select, update
 from vkbench.job import FINISHED, MAX_TRIES, SETTLED, Outcome, State
 from vkbench.result import Result, Timing, Verdict
 from vkbench_db import models
-from vkbench_db.rows import batches, insert_missing, lock_jobs
+from vkbench_db.batches import batches
+from vkbench_db.rows import insert_missing, lock_jobs
 
 RECORD_BATCH = 500
 MOST_TEXT = 4000  # characters of a reason: a runner's last words are as long as it likes
@@ -28,9 +29,9 @@ MOST_INTEGER = 2**31 - 1  # ids and tokens
 class Recorded:
     """What a batch of results did."""
 
-    counts: Mapping[State, int] = field(default_factory=dict)  # jobs that it moved, by new state
+    counts: Mapping[State, int] = field(default_factory=dict)  # results by the state they led to
     duplicates: int = 0  # attempts that were stored before
-    late: int = 0  # attempts stored, whose job had ended or had been sent again
+    late: int = 0  # attempts stored that left their job where it was: ended, or sent again
     unknown: int = 0  # of no job that was ever sent from here
 
     @property
@@ -52,7 +53,7 @@ class _Job:
     settled_token: int | None = None
     cause: str = ""
     reason: str = ""
-    moved: bool = False
+    touched: bool = False
 
 
 def record(tx: Connection, results: Sequence[Result], now: float) -> Recorded:
@@ -84,33 +85,34 @@ def _record(tx: Connection, results: Sequence[Result], now: float) -> Counter[st
             attempts.append(result)
             if not _apply(job, result):
                 counts["late"] += 1
-            elif result.outcome in SETTLED:
+                continue
+            counts[job.state] += 1
+            if result.outcome in SETTLED:
                 settling.append(result)
-    moved = [job for job in jobs.values() if job.moved]
-    counts.update(job.state for job in moved)
     _store(tx, attempts, settling, now)
-    _move(tx, moved, now)
+    _move(tx, [job for job in jobs.values() if job.touched], now)
     return counts
 
 
 def _apply(job: _Job, result: Result) -> bool:
-    """The state machine's answer to one new attempt; whether the job moved."""
-    if job.state in FINISHED:
+    """The state machine's answer to one new attempt; whether the job's state changed."""
+    before = job.state
+    if before in FINISHED:
         return False
+    job.touched = True
     if result.outcome in SETTLED:  # of whatever token: the work is done
         job.state, job.settled_token = State(result.outcome), result.token
         job.cause, job.reason = "", result.reason
-    else:
-        # It ran, so it costs a try even if the job was sent again meanwhile: a job that takes its
-        # worker along is always heard of late. A newer dispatch keeps the job.
-        job.tries += 1
-        job.cause, job.reason = result.outcome, result.reason
-        if job.tries >= MAX_TRIES:
-            job.state = State.FAILED
-        elif result.token == job.token:
-            job.state = State.QUEUED
-    job.moved = True
-    return True
+        return True
+    # It ran, so it costs a try even if the job was sent again meanwhile: a job that takes its
+    # worker along is always heard of late. A newer dispatch keeps the job.
+    job.tries += 1
+    job.cause, job.reason = result.outcome, result.reason
+    if job.tries >= MAX_TRIES:
+        job.state = State.FAILED
+    elif result.token == job.token:
+        job.state = State.QUEUED
+    return job.state != before
 
 
 def _lock(tx: Connection, asked: Sequence[int]) -> dict[int, _Job]:
@@ -234,11 +236,12 @@ R = TypeVar("R", Result, Verdict, Timing)
 
 
 def _cleaned(record: R) -> R:
-    changes: dict[str, Any] = {
-        name: _clean(value)
-        for name, value in vars(record).items()
-        if type(value) is str and name != "samples"
-    }
+    changes: dict[str, Any] = {}
+    for name, value in vars(record).items():
+        if type(value) is str and name != "samples":
+            changes[name] = _clean(value)
+        elif name == "warnings":
+            changes[name] = tuple(map(_clean, value))
     return replace(record, **changes)
 
 

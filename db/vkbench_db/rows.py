@@ -1,18 +1,15 @@
-"""Rows in bulk: inserted where they are missing, locked in one order, taken in batches."""
+"""Rows in bulk: inserted where they are missing, locked in one order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vkbench_db import models
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,16 +22,6 @@ class LockedJob:
     tries: int
     dispatches: int
     case_id: int
-
-
-BATCH = 2000  # rows of a statement; well under SQLite's 32,766 parameters with one key a row
-
-
-def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
-    """The items in lists of at most `size`."""
-    source = iter(items)
-    while batch := list(islice(source, size)):
-        yield batch
 
 
 def insert_missing(

@@ -14,8 +14,9 @@ from vkbench.case import parse
 from vkbench.errors import UnknownName
 from vkbench.job import ACTIVE, Mode, PlannedJob, State
 from vkbench_db import models
+from vkbench_db.batches import batches
 from vkbench_db.progress import Progress
-from vkbench_db.rows import batches, insert_missing
+from vkbench_db.rows import insert_missing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""What queries read: the public views, and the columns of tables that they need beside them.
+"""What queries read: the public view, and the columns of tables that they need beside them.
 
 Light forms, so that a command that only reads is spared the import of SQLAlchemy's ORM (0.1 s);
-a test holds them to the schema. The migrations make the views.
+a test holds them to the schema. The migrations make the view.
 """
 
 from __future__ import annotations
@@ -29,26 +29,21 @@ def _columns(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
     return [Column(name, kind) for name in names]
 
 
-def _results(name: str) -> Table:
-    return Table(
-        name,
-        _METADATA,
-        *_columns(Text, "host", "device", "device_name", "driver", "driver_version", "environment"),
-        *_columns(Text, "case_name", "kernel", "format", "types", "shape", "params"),
-        *_columns(Text, "mode", "variant", "variant_run", "kernel_sha", "bundle"),
-        *_columns(Integer, "run", "job", "tries"),
-        *_columns(Text, "run_uuid", "run_label", "state", "cause", "reason"),
-        *_columns(Text, "path", "metric", "stop"),
-        *_columns(Float, "nmse", "max_abs", "seconds", "mad", "low", "high", "best"),
-        *_columns(Integer, "count"),
-        *_columns(Float, "gb_per_second", "gflop_per_second"),
-        *_columns(JSON, "warnings"),
-        Column("finished_at", Moment),
-    )
-
-
-RESULTS = _results("v_results")
-LATEST = _results("v_latest")
+RESULTS = Table(
+    "v_results",
+    _METADATA,
+    *_columns(Text, "host", "device", "device_name", "driver", "driver_version", "environment"),
+    *_columns(Text, "case_name", "kernel", "format", "types", "shape", "params"),
+    *_columns(Text, "mode", "variant", "variant_run", "kernel_sha", "bundle"),
+    *_columns(Integer, "run", "job", "tries"),
+    *_columns(Text, "run_uuid", "run_label", "state", "cause", "reason"),
+    *_columns(Text, "path", "metric", "stop"),
+    *_columns(Float, "nmse", "max_abs", "seconds", "mad", "low", "high", "best"),
+    *_columns(Integer, "count"),
+    *_columns(Float, "gb_per_second", "gflop_per_second"),
+    *_columns(JSON, "warnings"),
+    Column("finished_at", Moment),
+)
 
 HOST = Table("host", _METADATA, *_columns(Integer, "id"), *_columns(Text, "name"))
 DEVICE = Table(

@@ -290,6 +290,12 @@ def timing(metric: str, seconds: float) -> Timing:
 
 
 @pytest.fixture
+def environment() -> Environment:
+    """What the lab's devices run on."""
+    return ENVIRONMENT
+
+
+@pytest.fixture
 def lab(database: Database) -> Lab:
     """An empty database with somebody to fill it."""
     return Lab(database)

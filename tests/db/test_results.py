@@ -118,16 +118,37 @@ def test_the_first_settling_result_wins_whatever_its_token(lab, job) -> None:
     assert (count(lab, models.Attempt), count(lab, models.Verdict)) == (2, 1)
 
 
-def test_an_old_tokens_failure_moves_nothing(lab, job) -> None:
+def test_an_old_tokens_failure_costs_a_try_and_moves_nothing(lab, job) -> None:
+    """A job that takes its worker along is always heard of after it was given up as lost."""
     device = lab.add_device()
     with lab.database.transaction() as tx:
         store.return_lost(tx, [(job.id, job.token)], lab.now)
-    assert lab.record(lab.answer(job, Outcome.CRASHED)).late == 1  # queued, nobody's
     [again] = lab.pick(device)
-    older = replace(again, token=again.token - 1)
-    assert lab.record(lab.answer(older, Outcome.TIMED_OUT)).duplicates == 1
-    assert row(lab, job).state == State.DISPATCHED
-    assert row(lab, job).tries == 0
+    late = lab.record(lab.answer(job, Outcome.WORKER_DIED))
+    assert (late.counts, late.late) == ({}, 1)
+    stored = row(lab, job)
+    assert (stored.state, stored.tries, stored.cause) == ("dispatched", 1, Outcome.WORKER_DIED)
+    assert lab.record(lab.answer(again)).counts == {State.PASSED: 1}
+
+
+def test_old_tokens_can_use_up_the_tries(lab, job) -> None:
+    device = lab.add_device()
+    sent = [job]
+    for _ in range(MAX_TRIES):
+        with lab.database.transaction() as tx:
+            store.return_lost(tx, [(job.id, job.token)], lab.now)
+        [job] = lab.pick(device)
+        sent.append(job)
+    recorded = lab.record(*(lab.answer(old, Outcome.WORKER_DIED) for old in sent[:MAX_TRIES]))
+    assert (recorded.counts, recorded.late) == ({State.FAILED: 1}, MAX_TRIES - 1)
+    assert row(lab, job).cause == Outcome.WORKER_DIED
+
+
+def test_a_lost_job_that_is_heard_of_before_it_is_sent_again(lab, job) -> None:
+    with lab.database.transaction() as tx:
+        store.return_lost(tx, [(job.id, job.token)], lab.now)
+    assert lab.record(lab.answer(job, Outcome.CRASHED)).late == 1
+    assert (row(lab, job).state, row(lab, job).tries) == (State.QUEUED, 1)
 
 
 def test_one_batch_may_hold_a_jobs_whole_life(lab, job) -> None:

@@ -1,0 +1,52 @@
+"""Bundles are kept whole, once, and only with the contents that their hashes promise."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select
+
+from vkbench_db import models, store
+from vkbench_db.errors import BundleRefused
+
+
+def bundle(name: str, *blobs: bytes) -> store.StoredBundle:
+    contents = {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
+    manifest = f"{name}: {sorted(contents)}"
+    return store.StoredBundle(
+        sha=hashlib.sha256(manifest.encode()).hexdigest(),
+        name=name,
+        manifest=manifest,
+        blobs=contents,
+    )
+
+
+def test_a_bundle_comes_back_as_it_was(lab) -> None:
+    edited = bundle("edited", b"\x03\x02\x23\x07one", b"\x00\xff" * 5000)
+    with lab.database.transaction() as tx:
+        assert not store.has_bundle(tx, edited.sha)
+        assert store.store_bundle(tx, edited, lab.now)
+        assert not store.store_bundle(tx, edited, lab.now)
+    with lab.database.reading() as tx:
+        assert store.load_bundle(tx, edited.sha) == edited
+        assert store.has_bundle(tx, edited.sha)
+        assert store.load_bundle(tx, "0" * 64) is None
+
+
+def test_equal_blobs_are_kept_once(lab) -> None:
+    with lab.database.transaction() as tx:
+        for name in ("old", "new"):
+            store.store_bundle(tx, bundle(name, b"same", name.encode()), lab.now)
+        assert tx.execute(select(func.count()).select_from(models.Blob)).scalar() == 3
+
+
+@pytest.mark.parametrize("part", ["manifest", "blobs"])
+def test_contents_that_differ_from_their_hash_are_refused(lab, part: str) -> None:
+    good = bundle("good", b"one", b"two")
+    forged = {"manifest": "other", "blobs": dict.fromkeys(good.blobs, b"evil")}[part]
+    with pytest.raises(BundleRefused), lab.database.transaction() as tx:
+        store.store_bundle(tx, replace(good, **{part: forged}), lab.now)
+    with lab.database.reading() as tx:
+        assert not store.has_bundle(tx, good.sha)

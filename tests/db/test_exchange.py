@@ -1,0 +1,263 @@
+"""Runs travel as text: the same on the other side, any number of times, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from vkbench.job import Mode, Outcome, State
+from vkbench_db import models, queries, store
+from vkbench_db.database import Database, upgrade
+from vkbench_db.errors import ImportRefused
+from vkbench_db.exchange import Imported, export_run, import_lines
+
+LATER = 1_800_000_000.0
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Database]:
+    """Another host's database."""
+    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    upgrade(url)
+    with Database.open(url) as database:
+        yield database
+
+
+def export(database: Database, run: int) -> list[str]:
+    with database.reading() as tx:
+        return list(export_run(tx, run))
+
+
+def take(database: Database, lines: list[str]) -> Imported:
+    with database.transaction() as tx:
+        return import_lines(tx, lines, LATER)
+
+
+def seal(lines: list[str]) -> list[str]:
+    """The lines with an end that fits them: what only a forger would write."""
+    body = [line for line in lines if not line.startswith('{"end"')]
+    jobs = sum(line.startswith('{"job"') for line in body)
+    sha = hashlib.sha256("".join(body).encode()).hexdigest()
+    return [*body, json.dumps({"end": {"jobs": jobs, "sha256": sha}}) + "\n"]
+
+
+def rows(database: Database) -> dict[str, int]:
+    tables = models.Model.metadata.sorted_tables
+    with database.reading() as tx:
+        return {t.name: tx.execute(select(func.count()).select_from(t)).scalar() for t in tables}
+
+
+@pytest.fixture
+def lived(lab):
+    """A run in which everything happened, on two devices; and its number."""
+    first, second = lab.add_device(), lab.add_device("NVIDIA H200", "beta")
+    with lab.database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.BOTH, selection={"suite": "quick", "n": [1, 2]}, now=lab.now,
+            user="ann", label="tuning ü", tags={"pr": "7"}, idempotency_key="once",
+        ).id  # fmt: skip
+        store.add_jobs(tx, run, [lab.planned(first, n) for n in range(1, 7)])
+        store.add_jobs(tx, run, [lab.planned(second, 9, mode=Mode.CORRECTNESS)])
+    jobs = lab.pick(first, 5)
+    outcomes = (Outcome.PASSED, Outcome.WRONG, Outcome.SKIPPED, Outcome.CRASHED)
+    lab.record(*(lab.answer(job, end) for job, end in zip(jobs, outcomes, strict=False)))
+    lab.now += 7.25
+    again = next(job for job in lab.pick(first) if job.id == jobs[3].id)
+    lab.record(lab.answer(again, Outcome.TIMED_OUT))
+    return lab, run
+
+
+def test_a_round_trip_is_equal(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    lines = export(lab.database, run)
+    assert all(line.endswith("\n") and "\n" not in line[:-1] for line in lines)
+    assert take(elsewhere, lines).new == 7
+    assert export(elsewhere, 1) == lines
+    with lab.database.reading() as here, elsewhere.reading() as there:
+        for latest in (True, False):
+            ours = queries.results(here, latest=latest)
+            theirs = queries.results(there, latest=latest)
+            assert [_anonymous(row) for row in theirs] == [_anonymous(row) for row in ours]
+        assert queries.find_run(there, "last").imported
+        assert queries.find_run(there, "tuning ü").tags == {"pr": "7"}
+
+
+def _anonymous(row: queries.ResultRow) -> dict[str, object]:
+    return vars(row) | {"job": 0, "run": 0}
+
+
+def test_importing_twice_changes_nothing(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    lines = export(lab.database, run)
+    first = take(elsewhere, lines)
+    assert first == Imported(runs=(1,), new=7, updated=0, known=0, attempts=5)
+    before = rows(elsewhere)
+    again = take(elsewhere, lines)
+    assert again == Imported(runs=(1,), new=0, updated=0, known=7, attempts=0)
+    assert rows(elsewhere) == before
+    assert export(elsewhere, 1) == lines
+
+
+def test_a_run_that_goes_on_is_taken_on(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    early = export(lab.database, run)
+    take(elsewhere, early)
+    with elsewhere.reading() as tx:
+        assert queries.find_run(tx, "last").progress.counts == {
+            State.PASSED: 1, State.WRONG: 1, State.SKIPPED: 1, State.QUEUED: 4,
+        }  # fmt: skip
+    with lab.database.transaction() as tx:
+        flying = store.dispatched_before(tx, LATER)
+        store.return_lost(tx, [(job.job, job.token) for job in flying], lab.now)
+    for device in {job.device for job in flying}:
+        lab.settle(device)
+    late = export(lab.database, run)
+    assert take(elsewhere, late).updated == 3
+    assert export(elsewhere, 1) == late
+    assert take(elsewhere, early) == Imported(runs=(1,), new=0, updated=0, known=7, attempts=0)
+    assert export(elsewhere, 1) == late
+    with lab.database.transaction() as tx:
+        store.cancel(tx, run, lab.now)
+    cancelled = export(lab.database, run)
+    assert take(elsewhere, cancelled).updated == 1
+    assert export(elsewhere, 1) == cancelled
+
+
+def test_several_runs_in_one_file_and_one_without_jobs(lab, elsewhere: Database) -> None:
+    device = lab.add_device()
+    runs = [lab.submit(device, count) for count in (2, 0, 1)]
+    lab.settle(device)
+    lines = [line for run in runs for line in export(lab.database, run)]
+    assert take(elsewhere, [*lines, "\n"]) == Imported(
+        runs=(1, 2, 3), new=3, updated=0, known=0, attempts=3
+    )
+
+
+def test_imports_meet_what_is_there(lived, tmp_path: Path, url: str) -> None:
+    """Into a database with the same device and cases, of either engine."""
+    lab, run = lived
+    other = f"sqlite:///{tmp_path / 'third.db'}"
+    upgrade(other)
+    with Database.open(other) as third:
+        take(third, export(lab.database, run))
+        lines = export(third, 1)
+    # at home, where the run was made: everything is known
+    assert take(lab.database, lines).known == 7
+    with lab.database.reading() as tx:
+        assert not queries.find_run(tx, "last").imported
+
+
+@pytest.mark.parametrize(("state", "taken"), [("skipped", True), ("cancelled", False)])
+def test_home_takes_a_result_that_it_lost_and_no_other_state(lab, state: str, taken: bool) -> None:
+    """As after its database came back from a backup: the export knows more than home does."""
+    device = lab.add_device()
+    run = lab.submit(device, 1)
+    [job] = lab.pick(device)
+    told = [json.loads(line) for line in export(lab.database, run)]
+    [record] = [line["job"] for line in told if "job" in line]
+    attempt = {
+        **dict.fromkeys(("reason", "variant", "kernel_sha", "environment", "worker"), ""),
+        "token": 1, "outcome": "skipped", "started_at": None, "seconds": 0.5,
+        "telemetry": {}, "recorded_at": lab.now,
+    }
+    settled = {"finished_at": lab.now, "settled_token": 1, "attempts": [attempt]}
+    record.update({"state": state, **(settled if state == "skipped" else {})})
+    lines = seal([json.dumps(line, separators=(",", ":")) + "\n" for line in told])
+    found = take(lab.database, lines)
+    assert (found.updated, found.known, found.attempts) == (taken, not taken, taken)
+    assert lab.states(run) == [State.SKIPPED if taken else State.DISPATCHED]
+    assert take(lab.database, lines).known == 1
+    own = lab.record(lab.answer(job))
+    assert (own.duplicates, own.counts) == ((1, {}) if taken else (0, {State.PASSED: 1}))
+
+
+def test_imported_jobs_are_never_sent(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    take(elsewhere, export(lab.database, run))
+    with elsewhere.transaction() as tx:
+        assert [store.pick(tx, device.key, 9, LATER) for device in queries.devices(tx)] == [[], []]
+        assert store.dispatched_before(tx, LATER) == []
+
+
+def test_a_newer_announcement_is_not_overwritten(lab, elsewhere: Database) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, 1)
+    lines = export(lab.database, run)
+    older = [line.replace('"memory_bytes":1099511627776', '"memory_bytes":5') for line in lines]
+    assert older != lines
+    take(lab.database, seal(older))
+    with lab.database.reading() as tx:
+        assert queries.devices(tx)[0].facts == lab.facts()
+
+
+def test_every_cut_leaves_nothing(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    lines = export(lab.database, run)
+    before = rows(elsewhere)
+    for end in range(len(lines)):
+        for cut in (lines[:end], [*lines[:end], lines[end][: len(lines[end]) // 2]]):
+            with pytest.raises(ImportRefused, match=r"line \d+: |the file is empty"):
+                take(elsewhere, cut)
+    assert rows(elsewhere) == before
+
+
+def test_every_changed_or_missing_line_leaves_nothing(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    lines = export(lab.database, run)
+    before = rows(elsewhere)
+    for number, line in enumerate(lines):
+        digit = next(i for i in range(len(line) - 1, 0, -1) if line[i].isalnum())
+        changed = line[:digit] + ("1" if line[digit] != "1" else "2") + line[digit + 1 :]
+        for other in ([changed], [], [line, line]):
+            with pytest.raises(ImportRefused):
+                take(elsewhere, [*lines[:number], *other, *lines[number + 1 :]])
+    assert rows(elsewhere) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('"version":1', '"version":2', "line 1: version 2 .* update vkbench"),
+        ("vkbench-results", "other-results", "line 1: 'other-results' is not an export"),
+        ('{"run"', '{"ruin"', "line 2: unknown kind 'ruin'"),
+        ('"priority":0', '"priority":"high"', "line 2: malformed: .*priority"),
+        ('"priority":0', '"priority":99999999999999999999', "cannot be kept|malformed"),
+        ('"state":"wrong"', '"state":"splendid"', r"line \d+: malformed: .*splendid"),
+        ('"state":"wrong"', '"state":"queued"', "contradict"),
+        ('"settled_token":1', '"settled_token":3', "the attempt that settled it is missing"),
+        ("mul_mat_vec/q4_0/m1_n1_k256", "mul_mat_vec", "malformed case"),
+        ('"key":"', '"key":"f', "is not in the file"),
+        ('"samples":"', '"samples":"?', "samples cannot be read"),
+    ],
+)
+def test_a_forged_line_is_named(
+    lived, elsewhere: Database, old: str, new: str, complaint: str
+) -> None:
+    lab, run = lived
+    forged = [line.replace(old, new) for line in export(lab.database, run)]
+    before = rows(elsewhere)
+    with pytest.raises(ImportRefused, match=complaint) as error:
+        take(elsewhere, seal(forged))
+    assert "\n" not in str(error.value)
+    assert rows(elsewhere) == before
+
+
+@pytest.mark.parametrize("text", ["", "\n", "hello\n", "[]\n", "{}\n", "null\n", '{"a":1,"b":2}\n'])
+def test_what_is_no_export_is_refused(elsewhere: Database, text: str) -> None:
+    with pytest.raises(ImportRefused):
+        take(elsewhere, [text] if text else [])
+
+
+def test_a_run_of_the_same_uuid_with_other_jobs_is_refused(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    lines = export(lab.database, run)
+    take(elsewhere, lines)
+    others = [line.replace('"variant":"auto"', '"variant":"portable"') for line in lines]
+    with pytest.raises(ImportRefused, match="is another one here"):
+        take(elsewhere, seal(others))
+    assert export(elsewhere, 1) == lines

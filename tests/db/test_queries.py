@@ -1,0 +1,229 @@
+"""What people ask, and the filters that they ask it with."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from sqlalchemy import insert, text
+
+from vkbench.errors import UnknownName, UsageError
+from vkbench.job import Mode, Outcome, State
+from vkbench_db import models, queries, store
+
+
+@pytest.fixture
+def filled(lab):
+    """Two devices on two hosts, two kernels, a right, a wrong and a failed result."""
+    here, there = lab.add_device(), lab.add_device("NVIDIA H200", "beta")
+    lab.submit(here, ["mul_mat_vec/q4_0/m8_n1_k256", "add/f32/h2_w3"])
+    lab.settle(here)
+    lab.now += 10
+    lab.submit(there, ["mul_mat_vec/q8_0/m8_n1_k256"])
+    lab.settle(there, Outcome.WRONG)
+    lab.now += 10
+    lab.submit(there, ["add/f32/h2_w3"], mode=Mode.CORRECTNESS)
+    lab.settle(there, Outcome.CRASHED)
+    return lab
+
+
+def ask(lab, **filters):
+    with lab.database.reading() as tx:
+        return queries.results(tx, **filters)
+
+
+def test_a_row_tells_the_whole_story(filled) -> None:
+    hot = ask(filled, kernel="mul_mat_vec", format="q4_0")[1]
+    assert (hot.host, hot.device_name, hot.driver) == ("alpha", "llvmpipe", "llvmpipe")
+    assert (hot.case_name, hot.kernel, hot.format) == (
+        "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec", "q4_0",
+    )  # fmt: skip
+    assert (hot.shape, hot.variant, hot.variant_run) == ("m8_n1_k256", "auto", "subgroup")
+    assert (hot.state, hot.metric, hot.seconds, hot.count) == ("passed", "hot", 1e-3, 3)
+    assert hot.gb_per_second == pytest.approx(1.0)
+    assert hot.gflop_per_second == pytest.approx(2.0)
+    assert (hot.nmse, hot.path, hot.warnings) == (1e-14, "f32", [])
+    assert hot.finished_at == pytest.approx(filled.now - 20)
+
+
+def test_newest_first_and_limited(filled) -> None:
+    rows = ask(filled)
+    assert [(row.state, row.metric) for row in rows] == [
+        ("failed", None),
+        ("wrong", None),
+        *[("passed", "cold"), ("passed", "hot")] * 2,
+    ]
+    assert ask(filled, limit=2) == rows[:2]
+    assert ask(filled, limit=None) == rows
+    assert (rows[0].cause, rows[0].tries, rows[0].driver) == ("crashed", 3, None)
+
+
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        ({"kernel": "MUL*"}, 3),
+        ({"kernel": "*"}, 6),
+        ({"format": "q8_0"}, 1),
+        ({"kernel": "add", "format": "q8_0"}, 0),
+        ({"mode": Mode.CORRECTNESS}, 1),
+        ({"states": [State.WRONG, State.FAILED]}, 2),
+        ({"devices": ["*"]}, 6),
+        ({"devices": ["h200"]}, 2),
+        ({"devices": ["BETA"]}, 2),
+        ({"devices": ["llvm*"]}, 4),
+        ({"devices": ["llvmpipe", "H200"]}, 6),
+        ({"run": 2}, 1),
+        ({"run": 99}, 0),
+    ],
+)
+def test_filters(filled, filters, count: int) -> None:
+    assert len(ask(filled, **filters)) == count
+    assert len(ask(filled, latest=True, **filters)) == count
+
+
+def test_a_device_is_found_by_its_key_or_the_beginning_of_it(filled) -> None:
+    key = ask(filled)[0].device
+    with filled.database.reading() as tx:
+        for selector in (key, key[:4], key.upper()):
+            assert queries.device_keys(tx, [selector]) == [key]
+
+
+@pytest.mark.parametrize(
+    ("filters", "near"),
+    [
+        ({"kernel": "mul_mat_vek"}, "mul_mat_vec"),
+        ({"format": "q4_1"}, "q4_0"),
+        ({"devices": ["lvmpip3"]}, "llvmpipe"),
+        ({"devices": ["H200", "nvidia h20000"]}, "NVIDIA H200"),
+    ],
+)
+def test_an_unknown_name_is_met_with_the_nearest(filled, filters, near: str) -> None:
+    with pytest.raises(UnknownName, match="did you mean") as error:
+        ask(filled, **filters)
+    assert near in str(error.value)
+
+
+def test_latest_is_the_newest_of_each_series(lab) -> None:
+    device = lab.add_device()
+    case = "add/f32/h2_w3"
+    for seconds in (1.0, 2.0, 3.0):
+        lab.submit(device, [case])
+        lab.submit(device, [case], variant="portable")
+        lab.settle(device, seconds=seconds)
+        if seconds < 3:
+            lab.now += 1  # the last two are of one moment: the later job counts
+    lab.submit(device, [case])  # unfinished
+    latest = ask(lab, latest=True)
+    assert {(row.variant, row.metric, row.seconds) for row in latest} == {
+        ("auto", "hot", 3.0), ("auto", "cold", 6.0),
+        ("portable", "hot", 3.0), ("portable", "cold", 6.0),
+    }  # fmt: skip
+    assert len(latest) == 4
+    with lab.database.reading() as tx:
+        view = tx.execute(text("SELECT job, metric FROM v_latest")).all()
+    assert {tuple(row) for row in view} == {(row.job, row.metric) for row in latest}
+
+
+def test_cancelled_and_unfinished_jobs_are_no_results(lab) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, 3)
+    lab.pick(device, 1)
+    with lab.database.transaction() as tx:
+        store.cancel(tx, run, lab.now)
+    lab.submit(device, 1)
+    assert ask(lab) == []
+    with lab.database.reading() as tx:
+        assert [job.state for job in queries.jobs(tx, run=run)] == ["cancelled"] * 3
+        assert [job.state for job in queries.jobs(tx)] == ["queued"] + ["cancelled"] * 3
+        assert len(queries.jobs(tx, states=["queued"], devices=["llvm"])) == 1
+        [job] = queries.jobs(tx, run=run, limit=1)
+    assert (job.position, job.case_name, job.token) == (0, "mul_mat_vec/q4_0/m1_n1_k256", 1)
+    assert (job.dispatched_at, job.finished_at) == (lab.now, None)
+
+
+def test_runs_are_found_by_number_label_uuid_and_last(lab) -> None:
+    device = lab.add_device()
+    made = []
+    for label in ("nightly", "nightly", "tuning"):
+        lab.now += 1
+        with lab.database.transaction() as tx:
+            made.append(
+                store.create_run(
+                    tx, mode=Mode.BOTH, selection={"suite": "quick"}, now=lab.now, label=label,
+                    user="ann", tags={"pr": "7"},
+                )
+            )  # fmt: skip
+            store.add_jobs(tx, made[-1].id, [lab.planned(device)])
+    first, second, third = made
+    with lab.database.reading() as tx:
+        found = [
+            queries.find_run(tx, asked).id
+            for asked in ("last", str(first.id), "nightly", first.uuid, second.uuid[:8].upper())
+        ]
+        rows = queries.runs(tx, limit=2)
+        with pytest.raises(UnknownName, match="did you mean 'tuning'"):
+            queries.find_run(tx, "tunning")
+        for asked in ("99", "9" * 30, "", "%", "____"):
+            with pytest.raises(UnknownName):
+                queries.find_run(tx, asked)
+    assert found == [third.id, first.id, second.id, first.id, second.id]
+    assert [row.id for row in rows] == [third.id, second.id]
+    assert (rows[0].user, rows[0].label, rows[0].tags) == ("ann", "tuning", {"pr": "7"})
+    assert rows[0].selection == {"suite": "quick"}
+    assert rows[0].progress == store.Progress(counts={State.QUEUED: 1}, cancelled=False)
+
+
+def test_an_ambiguous_uuid_asks_for_more(lab) -> None:
+    with lab.database.transaction() as tx:
+        for last in "12":
+            row = {"uuid": f"abcd-{last}", "created_at": 1.0, "user_name": "", "label": ""}
+            rest = {"tags": {}, "selection": {}, "mode": "both", "priority": 0}
+            tx.execute(insert(models.Run).values(**row, **rest))
+        with pytest.raises(UsageError, match="several"):
+            queries.find_run(tx, "abcd")
+        assert queries.find_run(tx, "abcd-2").uuid == "abcd-2"
+
+
+@pytest.mark.parametrize("with_statistics", [True, False])
+def test_a_hundred_thousand_results_are_listed_quickly(
+    lab, engine_name: str, with_statistics: bool
+) -> None:
+    """150 ms of database time is the bound; a command that lists has 500 ms in all."""
+    if engine_name == "postgresql" and not with_statistics:
+        pytest.skip("PostgreSQL gathers statistics by itself")
+    device = lab.add_device()
+    run = lab.submit(device, [number % 3000 + 1 for number in range(100_000)])
+    _settle_by_sql(lab, with_statistics)
+    asked = (
+        *({}, {"latest": True}, {"run": run}, {"kernel": "mul*", "latest": True}),
+        *({"devices": ["llvm"]}, {"states": ["wrong", "passed"], "format": "q4*"}),
+    )
+    for filters in asked:
+        taken = []
+        for _ in range(3):
+            started = time.monotonic()
+            assert len(ask(lab, **filters)) == 50
+            taken.append(time.monotonic() - started)
+        print(f"{engine_name} {filters}: {min(taken) * 1e3:.1f} ms")
+        assert min(taken) < 0.15, filters
+
+
+def _settle_by_sql(lab, with_statistics: bool) -> None:
+    """100,000 results at once; recording them is tested elsewhere and would take a minute."""
+    moment = {
+        "sqlite": "datetime('2026-01-01', '+' || id || ' seconds') || '.000000'",
+        "postgresql": "timestamptz '2026-01-01' + id * interval '1 second'",
+    }[lab.database.engine.dialect.name]
+    with lab.database.transaction() as tx:
+        for statement in (
+            "UPDATE job SET state = 'passed', token = 1, settled_token = 1,"
+            f" finished_at = {moment}",
+            "INSERT INTO attempt SELECT id, 1, 'passed', '', 'subgroup', 'sha', 'env', 'w', NULL,"
+            " 0.02, '{}', finished_at FROM job",
+            "INSERT INTO measurement SELECT id, m.metric, 1, 0.001, 0.0, 0.001, 0.001, 0.95, 0.001,"
+            " 3, 1, 'noise', 'gpu', 1000000, 2000000, '[]', '' FROM job,"
+            " (SELECT 'hot' AS metric UNION SELECT 'cold') AS m",
+        ):
+            tx.execute(text(statement))
+        if with_statistics:
+            tx.execute(text("ANALYZE"))
