@@ -1,9 +1,9 @@
 """How far a result may be from its float64 reference, by the arithmetic path that made it.
 
-NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference. Worst
-of all cases, checked and timed, on lavapipe, SwiftShader and an H200: f32 1.3e-12 and 1.8e-5 (both
-mul_mat with k of 4096), exact 0. The f32 limits are 80 and 28 times that; the other paths' have no
-kernel yet, theirs are the design's.
+NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference.
+Worst of all cases, checked and timed, on lavapipe, SwiftShader and an H200: f32 1.3e-12 and 1.8e-5,
+both of mul_mat with k of 4096; exact 0. The f32 limits are 80 and 28 times that. No kernel takes
+the other paths yet: their limits are the design's.
 """
 
 from __future__ import annotations
