@@ -70,10 +70,10 @@ class Dispatcher:
         waiting = load(tx, device)
         room = self._window - waiting.seconds
         slots = MOST_CHUNKS * MOST_JOBS - waiting.jobs
-        # Less than a chunk is not worth a message while the device has work.
+        # Whole chunks only: a message costs the device milliseconds, whatever it holds.
         if waiting.jobs and (room < self._chunk or slots < MOST_JOBS):
             return []
-        seconds = max(room, self._chunk)
+        seconds = self._chunk * max(1, int(room / self._chunk))
         learned = self._durations(tx, device)
         picked = pick(tx, device, slots, time.time(), seconds=seconds, learned=learned)
         return list(cut(device, picked, self._chunk))
