@@ -29,7 +29,8 @@ class Pulse:
         self._ended: dict[tuple[int, int], Job] = {}
         self._cancelled: frozenset[int] = frozenset()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._stopping = False
         self._thread = threading.Thread(target=self._beat_on, name="pulse", daemon=True)
 
     def start(self) -> None:
@@ -38,7 +39,8 @@ class Pulse:
 
     def stop(self) -> None:
         """Beat no more, and let the lease and the announcement go."""
-        self._stop.set()
+        self._stopping = True
+        self._wake.set()
         self._thread.join()
         try:
             self._redis.delete(wire.lease_of(self._device), wire.announcement_of(self._device))
@@ -46,11 +48,16 @@ class Pulse:
             log.warn(_log, "lease_left", error=error)
 
     def hold(self, jobs: Iterable[Job]) -> None:
-        """These jobs are here, the first comes next; Redis knows on return, if reachable."""
+        """These jobs are here, the first comes next; the thread tells Redis at once."""
         with self._lock:
             self._running = {(job.id, job.token): job for job in jobs}
             self._ended = {}
-        self._beat()
+        self._wake.set()
+
+    def drop(self) -> None:
+        """No job is here any more; the next beat says so."""
+        with self._lock:
+            self._running, self._ended = {}, {}
 
     def finish(self, job: int, token: int) -> None:
         """This job has ended, its result is still to be sent."""
@@ -70,9 +77,10 @@ class Pulse:
         return job.run in self._cancelled
 
     def _beat_on(self) -> None:
-        while not self._stop.is_set():
+        while not self._stopping:
             self._beat()
-            self._stop.wait(BEAT_SECONDS)
+            self._wake.wait(BEAT_SECONDS)
+            self._wake.clear()
 
     def _beat(self) -> None:
         with self._lock:

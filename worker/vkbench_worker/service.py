@@ -93,7 +93,7 @@ class Worker:
         self._sender.join()
         # What a stop left unrun is in nobody's lease now, and goes back to the queue without a try
         # charged.
-        self._pulse.hold(())
+        self._pulse.drop()
 
     def _accepted(self, message: object) -> Sequence[Job]:
         try:
