@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts, Environment, device_key
@@ -165,9 +166,12 @@ def environment() -> Environment:
 
 def note(line: str) -> None:
     """Append one line to the events, whole even if this process dies next."""
-    events = os.open(settings().data / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(events, line.encode() + b"\n")
-    os.close(events)
+    os.write(_events(), line.encode() + b"\n")
+
+
+@cache
+def _events() -> int:
+    return os.open(settings().data / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def say(line: bytes) -> None:
