@@ -36,22 +36,21 @@ def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[Plann
     """
     chosen = choose(selection.devices, devices)
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    tasks = _tasks(suite, selection)
-    return _jobs(chosen, tasks, selection, suite)
+    return _jobs(chosen, tasks(suite, selection), selection, suite)
 
 
 def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
     """How many jobs `plan` makes."""
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     chosen = choose(selection.devices, devices)
-    return len(chosen) * len(_tasks(suite, selection)) * selection.repeat
+    return len(chosen) * len(tasks(suite, selection)) * selection.repeat
 
 
 def _jobs(
-    devices: Sequence[DeviceFacts], tasks: Sequence[Task], selection: Selection, suite: Suite
+    devices: Sequence[DeviceFacts], wanted: Sequence[Task], selection: Selection, suite: Suite
 ) -> Iterator[PlannedJob]:
     for facts in devices:
-        first = [_job(facts, task, selection, suite) for task in tasks]
+        first = [_job(facts, task, selection, suite) for task in wanted]
         for _ in range(selection.repeat):
             yield from first
 
@@ -72,7 +71,8 @@ def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> 
     )
 
 
-def _tasks(suite: Suite, selection: Selection) -> list[Task]:
+def tasks(suite: Suite, selection: Selection) -> list[Task]:
+    """What the rows of a suite and a selection together ask for, each once."""
     _check_names(selection)
     complaints: list[VkbenchError] = []
     found = [task for row in suite.rows for task in _row_tasks(row, selection, complaints)]

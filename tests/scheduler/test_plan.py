@@ -1,0 +1,164 @@
+"""Plans: what a selection means, in which order, and what is wrong with one."""
+
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from vkbench.device import DeviceFacts, device_key
+from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench.job import Mode, PlannedJob
+from vkbench_scheduler.plan import count, plan, tasks
+from vkbench_scheduler.selection import Selection, choose
+from vkbench_scheduler.suites import SUITES, Suite
+from vkbench_shaders.catalogue import KERNELS, problem
+
+
+def device(name: str, index: int = 0, host: str = "alpha") -> DeviceFacts:
+    return DeviceFacts(
+        key=device_key(host, name),
+        host=host,
+        index=index,
+        name=name,
+        uuid=name.encode().hex(),
+        vendor_id=0,
+        device_id=0,
+        type="cpu",
+        memory_bytes=1 << 30,
+        subgroup_size=8,
+        features=(),
+        limits={},
+    )
+
+
+CPU, GPU = device("llvmpipe (LLVM 15)"), device("NVIDIA H200", 1)
+BOTH = [CPU, GPU]
+
+
+def planned(**changes: object) -> list[PlannedJob]:
+    return list(plan(Selection(**changes), [CPU]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("suite", [suite.name for suite in SUITES])
+def test_a_suite_has_every_kernel_and_only_real_cases(suite: str) -> None:
+    jobs = planned(suite=suite)
+    assert {job.case.split("/")[0] for job in jobs} == {kernel.name for kernel in KERNELS}
+    assert {job.mode for job in jobs} == {Mode.CORRECTNESS, Mode.PERFORMANCE}
+    assert all(problem(job.case).case.name == job.case for job in jobs)
+    assert len({(job.case, job.mode) for job in jobs}) == len(jobs)
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_every_row_of_a_suite_means_something(suite: Suite) -> None:
+    for row in suite.rows:
+        assert tasks(replace(suite, rows=(row,)), Selection())
+
+
+def test_the_spine_is_all_that_the_catalogue_lists() -> None:
+    jobs = planned(suite="SPINE")
+    checked = {job.case for job in jobs if job.mode is Mode.CORRECTNESS}
+    timed = {job.case for job in jobs if job.mode is Mode.PERFORMANCE}
+    assert checked == {case.name for kernel in KERNELS for case in kernel.cases}
+    assert timed == {case.name for kernel in KERNELS for case in kernel.timed}
+
+
+def test_both_modes_are_a_job_each() -> None:
+    shape = {"m": 64, "n": 1, "k": 256}
+    jobs = planned(kernels=("mul_mat_vec",), formats=("q4_0",), shapes=(shape,))
+    assert [(job.case, job.mode) for job in jobs] == [
+        ("mul_mat_vec/q4_0/m64_n1_k256", Mode.CORRECTNESS),
+        ("mul_mat_vec/q4_0/m64_n1_k256", Mode.PERFORMANCE),
+    ]
+
+
+def test_a_suite_can_be_narrowed() -> None:
+    jobs = planned(suite="quick", kernels=("DEQUANT*",), mode=Mode.CORRECTNESS)
+    assert {job.case.split("/")[0] for job in jobs} == {"dequantize"}
+    assert {job.mode for job in jobs} == {Mode.CORRECTNESS}
+
+
+def test_a_shape_replaces_the_suites() -> None:
+    jobs = planned(suite="quick", kernels=("mul_mat_vec",), shapes=({"m": 8, "n": 1, "k": 64},))
+    assert {job.case.split("/")[2] for job in jobs} == {"m8_n1_k64"}
+
+
+def test_the_suite_says_how_long_to_measure_unless_asked() -> None:
+    assert {job.measure_seconds for job in planned(suite="quick")} == {0.1}
+    assert {job.measure_seconds for job in planned(suite="quick", measure_seconds=3.0)} == {3.0}
+
+
+def test_a_variant_leaves_out_kernels_without_it() -> None:
+    jobs = planned(variant="Subgroup")
+    having = {k.name for k in KERNELS if "subgroup" in [variant.name for variant in k.variants]}
+    assert {job.case.split("/")[0] for job in jobs} == having
+
+
+def test_repeats_and_devices_multiply() -> None:
+    once = Selection(suite="quick", devices=("llvmpipe",))
+    often = Selection(suite="quick", repeat=3)
+    assert count(often, BOTH) == 6 * count(once, BOTH) == len(list(plan(often, BOTH)))
+
+
+def test_a_plan_is_never_whole_in_memory() -> None:
+    one = count(Selection(suite="quick"), [CPU])
+    jobs = plan(Selection(suite="quick", repeat=100_000 // one), [CPU])
+    assert isinstance(jobs, Iterator)
+    next(jobs)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in jobs) > 99_000
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"suite": "quik"}, UnknownName, "unknown suite 'quik'; did you mean 'quick'"),
+        ({"kernels": ("copi",)}, UnknownName, "unknown kernel 'copi'; did you mean 'copy'"),
+        ({"kernels": ("copy", "x?")}, UnknownName, "unknown kernel"),
+        ({"formats": ("q4_9",)}, UnknownName, "unknown format 'q4_9'; did you mean"),
+        ({"variant": "subgrup"}, UnknownName, "unknown variant 'subgrup'; did you mean"),
+        ({"devices": ("llvmpip3",)}, UnknownName, "unknown device 'llvmpip3'"),
+        (
+            {
+                "kernels": ("mul_mat_vec",),
+                "formats": ("q4_0",),
+                "shapes": ({"m": 1, "n": 1, "k": 33},),
+            },
+            UsageError,
+            "k=33",
+        ),
+        ({"shapes": ({"q": 3},)}, NothingToDo, "q=3"),
+    ],
+)
+def test_a_bad_selection_says_what_is_wrong_at_once(
+    changes: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as raised:
+        plan(Selection(**changes), [CPU])  # type: ignore[arg-type]
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "expected"),
+    [
+        ((), BOTH),
+        (("*",), BOTH),
+        (("h200",), [GPU]),
+        (("1",), [GPU]),
+        (("nvidia*",), [GPU]),
+        ((CPU.key,), [CPU]),
+        ((CPU.uuid.upper(),), [CPU]),
+        (("H200", "llvmpipe", "0"), BOTH),
+    ],
+)
+def test_selectors_mean_devices(selectors: tuple[str, ...], expected: list[DeviceFacts]) -> None:
+    assert choose(selectors, BOTH) == expected
+
+
+def test_without_devices_nothing_can_run() -> None:
+    with pytest.raises(NothingToDo, match="start a worker"):
+        choose((), [])

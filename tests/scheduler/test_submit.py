@@ -1,0 +1,111 @@
+"""Submitting: all of a run or nothing of it, once for a key."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from vkbench.device import DeviceFacts, Environment, device_key
+from vkbench.errors import UnknownName
+from vkbench.job import Mode
+from vkbench.wire import Announcement
+from vkbench_db import models, store
+from vkbench_db.database import Database
+from vkbench_scheduler.plan import count
+from vkbench_scheduler.selection import Selection
+from vkbench_scheduler.submit import submit
+from vkbench_shaders.bundle import Bundle
+
+FACTS = DeviceFacts(
+    key=device_key("alpha", "cpu"),
+    host="alpha",
+    index=0,
+    name="llvmpipe",
+    uuid="00",
+    vendor_id=0,
+    device_id=0,
+    type="cpu",
+    memory_bytes=1 << 30,
+    subgroup_size=8,
+    features=(),
+    limits={},
+)
+ENVIRONMENT = Environment(
+    driver="llvmpipe",
+    driver_version="1",
+    driver_info="",
+    api_version="1.3",
+    loader="1.3",
+    os="",
+    os_kernel="",
+    cpu="",
+    vkbench="0",
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database that knows one device."""
+    word = Announcement(worker="w", facts=FACTS, environment=ENVIRONMENT, bundle="")
+    with Database.open(f"sqlite:///{tmp_path / 'x.db'}", create=True) as made:
+        with made.transaction() as tx:
+            store.register_device(tx, word, 1.0)
+        yield made
+
+
+def stored(database: Database, what: type[models.Model]) -> int:
+    with database.reading() as tx:
+        return int(tx.execute(select(func.count()).select_from(what)).scalar_one())
+
+
+def test_a_submission_is_a_run_with_its_jobs(database: Database) -> None:
+    selection = Selection(suite="quick", mode=Mode.CORRECTNESS, priority=3)
+    made = submit(database, selection, [FACTS], user="ann", label="try")
+    assert made.run.new
+    assert made.jobs == stored(database, models.Job) == count(selection, [FACTS])
+    with database.reading() as tx:
+        run = tx.execute(select(models.Run.__table__)).one()
+    assert (run.user_name, run.label, run.priority, run.mode) == ("ann", "try", 3, "correctness")
+    assert run.selection["suite"] == "quick"
+
+
+def test_one_key_is_one_run(database: Database) -> None:
+    selection = Selection(kernels=("copy",), formats=("f32",))
+    first = submit(database, selection, [FACTS], idempotency_key="tonight")
+    again = submit(database, selection, [FACTS], idempotency_key="tonight")
+    assert (again.run.id, again.run.new, again.jobs) == (first.run.id, False, 0)
+    assert stored(database, models.Job) == first.jobs
+
+
+def test_a_bad_selection_leaves_nothing_behind(database: Database) -> None:
+    with pytest.raises(UnknownName):
+        submit(database, Selection(kernels=("copi",)), [FACTS])
+    stranger = device_key("beta", "cpu")
+    with pytest.raises(UnknownName):
+        submit(database, Selection(kernels=("copy",)), [_other(stranger)])
+    assert stored(database, models.Run) == stored(database, models.Job) == 0
+
+
+def test_a_bundle_of_ones_own_is_stored_with_the_run(database: Database) -> None:
+    bundle = Bundle(text="{}", blobs={}, name="mine")
+    made = submit(database, Selection(kernels=("copy",)), [FACTS], bundle=bundle)
+    with database.reading() as tx:
+        named = tx.execute(select(models.Job.bundle).distinct()).scalars().all()
+    assert named == [bundle.sha]
+    assert made.jobs
+
+
+def test_a_hundred_thousand_jobs_are_stored_in_seconds(database: Database) -> None:
+    once = count(Selection(suite="spine", mode=Mode.CORRECTNESS), [FACTS])
+    repeat = -(-100_000 // once)
+    selection = Selection(suite="spine", mode=Mode.CORRECTNESS, repeat=repeat)
+    began = time.monotonic()
+    made = submit(database, selection, [FACTS])
+    assert made.jobs >= 100_000
+    assert time.monotonic() - began < 15  # under 10 on two quiet cores; other tests may run beside
+
+
+def _other(key: str) -> DeviceFacts:
+    return DeviceFacts(**(vars(FACTS) | {"key": key}))
