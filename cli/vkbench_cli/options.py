@@ -17,6 +17,7 @@ from vkbench_cli import completion
 from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection
 
 DEFAULT_SUITE = "quick"
+READABLE = 50  # rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,18 @@ class Output:
 
     json: Annotated[bool, Option("--json", help="Print JSON, values in base units.")] = False
     csv: Annotated[bool, Option("--csv", help="Print CSV, values in base units.")] = False
+
+    def most(self, limit: int | None) -> int | None:
+        """How many rows to show: what was asked for, or as many as a person reads."""
+        if limit is None:
+            return None if self.json or self.csv else READABLE
+        return limit or None
+
+
+Limit = Annotated[
+    int | None,
+    Option(metavar="N", min=0, help="Show at most so many, 0 is all; default: 50 as text."),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
@@ -70,6 +70,13 @@ def show(table: Table, output: Output, stream: TextIO | None = None) -> None:
         stream.flush()
     except BrokenPipeError as error:
         raise ReaderLeft from error
+
+
+def show_newest(table: Table, output: Output, most: int | None) -> None:
+    """Print the first `most` rows of a table, and say so on stderr if there are more."""
+    show(replace(table, rows=table.rows[:most]), output)
+    if most and len(table.rows) > most:
+        print(f"the newest {most}; --limit 0 shows all", file=sys.stderr)
 
 
 def print_json(table: Table, stream: TextIO) -> None:

@@ -8,8 +8,8 @@ from typer import Argument, Option
 
 from vkbench import names
 from vkbench.job import State
-from vkbench_cli.options import Devices, Output, Store
-from vkbench_cli.printing import Cell, Column, Kind, Table, show
+from vkbench_cli.options import Devices, Limit, Output, Store
+from vkbench_cli.printing import Cell, Column, Kind, Table, show_newest
 
 if TYPE_CHECKING:
     from vkbench_db.queries import JobRow, RunRow
@@ -58,7 +58,7 @@ def jobs(
         list[str], Option(metavar="STATE", help="Only jobs in this state: queued, wrong, ...")
     ] = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
-    limit: Annotated[int, Option(metavar="N", min=0, help="Show at most so many; 0 is all.")] = 50,
+    limit: Limit = None,
     store: Store,
     output: Output,
 ) -> None:
@@ -74,15 +74,16 @@ def jobs(
     from vkbench_db import queries
 
     states = [names.pick(asked, list(State), "state") for asked in state]
-    most = limit or None
+    most = output.most(limit)
+    look = most and most + 1
     with opened(store.settings()) as database, database.reading() as tx:
         if not (run or states or device):
-            rows = [_run(row) for row in queries.runs(tx, limit=most)]
-            show(Table(columns=RUNS, rows=rows), output)
+            rows = [_run(row) for row in queries.runs(tx, limit=look)]
+            show_newest(Table(columns=RUNS, rows=rows), output, most)
             return
         number = queries.find_run(tx, run).id if run else None
-        found = queries.jobs(tx, run=number, states=states, devices=device, limit=most)
-    show(Table(columns=JOBS, rows=[_job(row) for row in found]), output)
+        found = queries.jobs(tx, run=number, states=states, devices=device, limit=look)
+    show_newest(Table(columns=JOBS, rows=[_job(row) for row in found]), output, most)
 
 
 def _run(row: RunRow) -> dict[str, Cell]:

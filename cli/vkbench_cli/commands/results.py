@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +11,8 @@ from vkbench import names
 from vkbench.case import parse_shape
 from vkbench.job import FINISHED, Mode
 from vkbench_cli.measured import COLUMNS, rows_of
-from vkbench_cli.options import Devices, Formats, Kernels, Output, Shapes, Store
-from vkbench_cli.printing import Table, show
+from vkbench_cli.options import Devices, Formats, Kernels, Limit, Output, Shapes, Store
+from vkbench_cli.printing import Table, show_newest
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -41,12 +40,7 @@ def results(
     history: Annotated[
         bool, Option("--history", help="All results of a case and not only the latest.")
     ] = False,
-    limit: Annotated[
-        int | None,
-        Option(
-            metavar="N", min=0, help="Show at most so many, 0 is all; default: 50, or a whole run."
-        ),
-    ] = None,
+    limit: Limit = None,
     store: Store,
     output: Output,
 ) -> None:
@@ -62,7 +56,7 @@ def results(
     from vkbench_db.queries import find_run
 
     sizes = [parse_shape(text) for text in shape]
-    most = (50 if limit is None and not run else limit) or None
+    most = output.most(limit)
     with opened(store.settings()) as database, database.reading() as tx:
         found = _asked(
             tx,
@@ -76,9 +70,7 @@ def results(
             limit=most * METRICS + 1 if most and not sizes else None,
         )
     rows = rows_of(row for row in found if _has_shape(row, sizes))
-    show(Table(columns=COLUMNS, rows=rows[:most]), output)
-    if most and len(rows) > most:
-        print(f"the newest {most}; --limit 0 shows all", file=sys.stderr)
+    show_newest(Table(columns=COLUMNS, rows=rows), output, most)
 
 
 def _asked(
