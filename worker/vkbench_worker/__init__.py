@@ -1,3 +1,1 @@
-"""What runs it: the Vulkan runtime, judging, measuring, the runner that owns a device and the
-worker that owns the runner.
-"""
+"""What runs it: the Vulkan runtime, judging, measuring, and the worker around them."""

@@ -1,6 +1,4 @@
-"""A job becomes a result: choose a code path, run it twice over poison, judge it, and time it if it
-is right.
-"""
+"""A job becomes a result: run twice over poison, judged, and timed if it is right."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Is an output right? Every element was written, is finite, repeats, and is as near to the
-reference as its path allows.
+"""Is an output right: written, finite, repeatable, and near enough to its float64 reference?
 
 The rules where they are not obvious:
 
@@ -261,9 +260,7 @@ def _judge_guards(name: str, first: Image, second: Image, found: Findings) -> No
 
 
 def _changed(image: Image) -> tuple[Array, Array]:
-    """Which bytes before and behind a buffer do not hold the poison; wherever the data end, the
-    guard ends on a word.
-    """
+    """Which bytes before and behind a buffer changed; the guard ends on a whole word."""
     behind = _pattern(image.poison, len(image.trail) + 4)[-len(image.trail) % 4 :]
     lead = _pattern(image.poison, len(image.lead))
     return image.lead != lead, image.trail != behind[: len(image.trail)]

@@ -1,5 +1,4 @@
-"""How long one launch takes: warm-up, then samples, hot and cold apart, until the noise or the time
-bound.
+"""How long one launch takes: warm-up, then samples, hot and cold apart, until a bound.
 
 One launch, as it is counted here, is a dispatch and the barrier behind it, inside a row of such
 launches: a sample is the time between two GPU timestamps around N of them, divided by N. So a

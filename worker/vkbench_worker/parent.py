@@ -11,9 +11,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with(parent: int) -> bool:
-    """Have the kernel kill this process when its parent ends; False when the parent is gone
-    already.
-    """
+    """Have the kernel kill this process when its parent ends; False when it is gone already."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")

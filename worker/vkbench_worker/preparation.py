@@ -1,5 +1,4 @@
-"""What a case needs before it can run: its inputs as they lie in memory, and the reference of its
-outputs.
+"""What a case needs before it runs: inputs as they lie in memory, and its reference.
 
 Both follow from the case alone, so a checked case that is timed next pays once.
 """

@@ -1,5 +1,4 @@
-"""What a runner and its supervisor say to each other: one JSON record a line, over the runner's
-stdin and stdout.
+"""What a runner and its supervisor say to each other: one JSON record a line.
 
 Out, first: `Ready`. In: one `Job` a line, as many as one likes ahead. Out: one `Result` a line, in
 the same order. End of file on stdin ends the runner with exit status 0; a lost device with

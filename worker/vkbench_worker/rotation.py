@@ -1,6 +1,4 @@
-"""Copies of a kernel's buffers to go round in, so that each launch finds its data outside the
-caches.
-"""
+"""Copies of a kernel's buffers to go round in: each launch finds its data outside the caches."""
 
 from __future__ import annotations
 
@@ -36,8 +34,7 @@ def rotation(
     launches: int,
     stack: ExitStack,
 ) -> Rotation[B]:
-    """Copies past twice the last-level cache between two uses of one set; what is new closes with
-    the stack.
+    """Sets past twice the last-level cache between two uses of one; they close with the stack.
 
     As many sets as make whole samples of at least `launches`, or one sample of all of them.
     """
@@ -61,9 +58,7 @@ def rotation(
 
 
 def _samples(needed: int, launches: int, affordable: int) -> tuple[int, int]:
-    """(samples in a round, launches in a sample): at least the sets that are needed, in whole
-    samples.
-    """
+    """(samples in a round, launches in a sample): the sets that are needed, in whole samples."""
     samples = max(1, needed // launches)
     launches = -(-needed // samples)
     return (samples, launches) if samples * launches <= affordable else (min(needed, affordable), 1)

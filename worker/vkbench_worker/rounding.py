@@ -1,6 +1,4 @@
-"""Between float64 values and storage formats: what a reference looks like once it is stored, and
-back.
-"""
+"""Between float64 values and storage formats: a reference as it looks once stored, and back."""
 
 from __future__ import annotations
 
@@ -11,9 +9,7 @@ from vkbench_shaders.kernel import Array
 
 
 def rounded(values: Array, fmt: Format) -> Array:
-    """Values in a format's storage type, to nearest even; arrays of that type already are left
-    alone.
-    """
+    """Values in a format's storage type, to nearest even; what has that type is left alone."""
     if values.dtype == fmt.dtype:
         return values
     with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is Inf, as on the device

@@ -1,5 +1,4 @@
-"""The runner: the one process that loads the driver, owns a device, and does jobs until its input
-ends.
+"""The runner: the one process that loads the driver; does jobs until its input ends.
 
     python -m vkbench_worker.runner --device SELECTOR --parent PID
 

@@ -1,6 +1,4 @@
-"""Numbers about samples: median, MAD, and an interval of the median that assumes nothing about
-their distribution.
-"""
+"""Numbers about samples that assume nothing of their distribution: MAD, median's interval."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ class Interval:
 
 
 def interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The narrowest pair of order statistics, as far from either end, that holds the median so
-    surely.
-    """
+    """The narrowest symmetric pair of order statistics that holds the median so surely."""
     ordered = sorted(samples)
     rank, reached = _rank(len(ordered), confidence)
     return Interval(low=ordered[rank], high=ordered[-1 - rank], confidence=reached)
@@ -46,8 +42,7 @@ def deviation(samples: Sequence[float]) -> float:
 
 @lru_cache(maxsize=4096)
 def _rank(count: int, confidence: float) -> tuple[int, float]:
-    """(r, coverage) of the interval from the r-th smallest to the r-th largest sample, counted from
-    0.
+    """(r, coverage) of the interval from the r-th smallest to the r-th largest, counted from 0.
 
     The median lies outside it when r or fewer samples fall on one side of it: a binomial tail.
     """

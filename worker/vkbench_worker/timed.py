@@ -1,6 +1,4 @@
-"""The timed half of a job: hot and cold measured, and not believed unless every output is still the
-judged one.
-"""
+"""The timed half of a job: not believed unless every output still is the judged one."""
 
 from __future__ import annotations
 

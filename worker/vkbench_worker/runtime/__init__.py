@@ -1,6 +1,4 @@
-"""Vulkan in four nouns: Device, Buffer, Pipeline, Recording; and NullDevice, which runs the
-references instead.
-"""
+"""Vulkan in four nouns: Device, Buffer, Pipeline, Recording; and NullDevice to test without it."""
 
 from __future__ import annotations
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 class Buffer:
-    """`size` bytes of device memory; shaders see the guard band behind them too, so that a stray
-    write lands there.
-    """
+    """Device memory; shaders see the guard band behind it too, so that stray writes land there."""
 
     def __init__(self, device: Device, size: int) -> None:
         limit = device.facts.limits["max_storage_range"]

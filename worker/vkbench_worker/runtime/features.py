@@ -1,5 +1,4 @@
-"""Device features: probed, never assumed; what exists is enabled, and goes by vkbench's own short
-names.
+"""Device features: probed, never assumed; what exists is enabled and has a short name.
 
 Every Vulkan feature struct is a type, a pointer and then 32-bit truth values, so they are written
 here as rows over raw memory: structs younger than the Python package's headers are then nothing
@@ -78,9 +77,7 @@ _HEADER_WORDS = 4  # type, padding and pNext, in 32-bit words
 
 
 class FeatureChain:
-    """The feature structs that a physical device knows, filled by it; the same chain enables them
-    all.
-    """
+    """The feature structs that a device knows, filled by it; the same chain enables them all."""
 
     def __init__(self, physical: Any, minor: int, extensions: frozenset[str]) -> None:
         self.asked = [s for s in STRUCTS if s.core <= minor or s.extension in extensions]

@@ -1,6 +1,4 @@
-"""The Vulkan instance: opened once a process, lists the devices, and collects what the validation
-layer says.
-"""
+"""The Vulkan instance: lists the devices, and collects what the validation layer says."""
 
 from __future__ import annotations
 

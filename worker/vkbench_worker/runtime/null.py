@@ -1,6 +1,4 @@
-"""The NullDevice: no GPU, no driver; runs a kernel's reference in numpy where a device would run
-SPIR-V.
-"""
+"""The NullDevice: runs a kernel's reference in numpy where a device would run SPIR-V."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A physical device before it is opened: its facts, its environment, and choosing one among
-several.
-"""
+"""A device before it is opened: its facts, its environment, and choosing one of several."""
 
 from __future__ import annotations
 
@@ -178,9 +176,7 @@ def candidates(instance: Instance, host_name: str) -> list[Candidate]:
 
 
 def select(devices: Sequence[DeviceFacts], selector: str) -> DeviceFacts:
-    """The device that an index, a UUID, a device key or part of a name chooses; "" is the fastest
-    kind.
-    """
+    """The device that an index, UUID, key or part of a name chooses; "" is the fastest kind."""
     if not selector:
         return min(devices, key=lambda device: (_PREFERENCE.index(device.type), device.index))
     wanted = selector.casefold()

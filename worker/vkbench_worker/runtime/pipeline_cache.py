@@ -68,9 +68,7 @@ class PipelineCache:
 
 
 def load(path: Path) -> bytes:
-    """The data of a cache file; b"" for none, and for one that is not whole: it is replaced at the
-    next save.
-    """
+    """The data of a cache file; b"" for none or a broken one, which the next save replaces."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -1,6 +1,4 @@
-"""What every kind of device is given: programs to run, steps to record, and the images of buffers
-it gives back.
-"""
+"""What any device is given, programs and steps, and what it gives back: images of buffers."""
 
 from __future__ import annotations
 

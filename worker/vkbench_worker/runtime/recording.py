@@ -1,6 +1,4 @@
-"""A recording: steps written once into a command buffer, run as often as one likes, timed between
-its stamps.
-"""
+"""A recording: steps written once, run as often as one likes, timed between its stamps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Moving bytes between host and device: commands gather in one command buffer and go along with the
-next submission.
-"""
+"""Bytes between host and device: copies gather and go along with the next submission."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The only importer of `vulkan`: its raw cffi library, result checking, and structs that know their
-type.
+"""The only importer of `vulkan`: its raw library, checked results, structs with their type.
 
 `vk.ffi` and `vk.lib` appear on first use, so that importing this module needs neither the package
 nor a loader. The raw library is called rather than the package's wrappers, which cost three to five
@@ -102,9 +101,7 @@ def _load() -> None:
 
 
 def struct(kind: str, *, next: Any = None, **members: Any) -> Any:
-    """A Vulkan struct with its type, pNext and members set; the caller keeps alive what it points
-    to.
-    """
+    """A Vulkan struct, its type and members set; the caller keeps alive what it points to."""
     ffi = globals().get("ffi") or __getattr__("ffi")
     record = ffi.new(f"{kind} *")
     if kind in _STRUCTURE_TYPES:
