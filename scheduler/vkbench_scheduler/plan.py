@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
+from math import prod
 
 from vkbench import names
-from vkbench.case import Case, parse_shape
+from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
@@ -92,15 +93,23 @@ def _check_names(selection: Selection) -> None:
 
 def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -> Iterator[Task]:
     kernels = [k.name for k in KERNELS if _fits(k.name, row.kernel, selection.kernels)]
-    shapes = selection.shapes or (parse_shape(row.shape) if row.shape else {},)
-    formats = selection.formats or ("*",)
+    shapes, formats = selection.shapes or ({},), selection.formats or ("*",)
     for mode, kernel, fmt, shape in product(_modes(row, selection), kernels, formats, shapes):
         try:
             cases = expand(kernel, fmt, shape, timed=mode is Mode.PERFORMANCE)
         except (UsageError, NothingToDo) as error:  # another kernel may have what this one lacks
             complaints.append(error)
             continue
-        yield from (Task(case, mode) for case in cases if _fits(case.format, row.format))
+        fitting = [case for case in cases if _fits(case.format, row.format)]
+        yield from (Task(case, mode) for case in (_smallest(fitting) if row.smallest else fitting))
+
+
+def _smallest(cases: Iterable[Case]) -> list[Case]:
+    by_size = sorted(cases, key=lambda case: (len(case.params), prod(case.shape.values())))
+    found: dict[tuple[str, str], Case] = {}
+    for case in by_size:
+        found.setdefault((case.kernel, case.format), case)
+    return list(found.values())
 
 
 def _fits(name: str, glob: str, others: Sequence[str] = ()) -> bool:
@@ -116,10 +125,10 @@ def _modes(row: Row, selection: Selection) -> list[Mode]:
     return [mode for mode in each if not asked or asked == {mode}]
 
 
-def _with_variant(tasks: list[Task], variant: str) -> list[Task]:
+def _with_variant(found: list[Task], variant: str) -> list[Task]:
     if variant == "auto":
-        return tasks
+        return found
     has = {kernel.name: [v.name for v in kernel.variants] for kernel in KERNELS}
-    known = dict.fromkeys(name for task in tasks for name in has[task.case.kernel])
-    found = names.pick(variant, known, "variant")
-    return [task for task in tasks if found in has[task.case.kernel]]
+    known = dict.fromkeys(name for task in found for name in has[task.case.kernel])
+    picked = names.pick(variant, known, "variant")
+    return [task for task in found if picked in has[task.case.kernel]]

@@ -43,8 +43,9 @@ def planned(**changes: object) -> list[PlannedJob]:
 @pytest.mark.parametrize("suite", [suite.name for suite in SUITES])
 def test_a_suite_has_every_kernel_and_only_real_cases(suite: str) -> None:
     jobs = planned(suite=suite)
-    assert {job.case.split("/")[0] for job in jobs} == {kernel.name for kernel in KERNELS}
-    assert {job.mode for job in jobs} == {Mode.CORRECTNESS, Mode.PERFORMANCE}
+    for mode in (Mode.CORRECTNESS, Mode.PERFORMANCE):
+        kernels = {job.case.split("/")[0] for job in jobs if job.mode is mode}
+        assert kernels == {kernel.name for kernel in KERNELS}
     assert all(problem(job.case).case.name == job.case for job in jobs)
     assert len({(job.case, job.mode) for job in jobs}) == len(jobs)
 
@@ -84,7 +85,7 @@ def test_a_shape_replaces_the_suites() -> None:
 
 
 def test_the_suite_says_how_long_to_measure_unless_asked() -> None:
-    assert {job.measure_seconds for job in planned(suite="quick")} == {0.1}
+    assert {job.measure_seconds for job in planned(suite="quick")} == {0.5}
     assert {job.measure_seconds for job in planned(suite="quick", measure_seconds=3.0)} == {3.0}
 
 
