@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from vkbench_cli.printing import Cell, Column, Kind
+from vkbench_cli.printing import Cell, Column, Kind, Table
 
 if TYPE_CHECKING:
     from vkbench_db.queries import ResultRow
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", hidden=True),
+    Column(key="device", heading="key", hidden=True),
     Column(key="driver", heading="driver", hidden=True),
     Column(key="driver_version", heading="driver version", hidden=True),
     Column(key="environment", heading="environment", hidden=True),
     Column(key="case", heading="case"),
     Column(key="kernel", heading="kernel", hidden=True),
     Column(key="format", heading="format", hidden=True),
+    Column(key="types", heading="other formats", hidden=True),
     Column(key="shape", heading="shape", hidden=True),
     Column(key="params", heading="parameters", hidden=True),
     Column(key="mode", heading="mode", hidden=True),
@@ -32,13 +34,18 @@ COLUMNS = (
     Column(key="hot_spread", heading="±", kind=Kind.PERCENT),
     Column(key="hot_low_seconds", heading="hot low", hidden=True),
     Column(key="hot_high_seconds", heading="hot high", hidden=True),
+    Column(key="hot_samples", heading="hot samples", hidden=True),
     Column(key="cold_seconds", heading="cold", kind=Kind.SECONDS),
     Column(key="cold_spread", heading="±", kind=Kind.PERCENT),
     Column(key="cold_low_seconds", heading="cold low", hidden=True),
     Column(key="cold_high_seconds", heading="cold high", hidden=True),
+    Column(key="cold_samples", heading="cold samples", hidden=True),
     Column(key="bytes_per_second", heading="", kind=Kind.BYTE_RATE),
     Column(key="flops_per_second", heading="", kind=Kind.FLOP_RATE),
     Column(key="remark", heading="remark"),
+    Column(key="cause", heading="cause", hidden=True),
+    Column(key="reason", heading="reason", hidden=True),
+    Column(key="warnings", heading="warnings", hidden=True),
     Column(key="bundle", heading="bundle", hidden=True),
     Column(key="kernel_sha", heading="code", hidden=True),
     Column(key="run", heading="run", hidden=True),
@@ -49,6 +56,17 @@ COLUMNS = (
 )
 
 
+def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> Table:
+    """Results as a table; `hidden` columns are left out of text, devices of one name get keys."""
+    named = {(row["host"], row["device_name"]) for row in rows}
+    shown = {"device"} if len({row["device"] for row in rows}) > len(named) else set()
+    columns = [
+        replace(column, hidden=column.key in hidden or (column.hidden and column.key not in shown))
+        for column in COLUMNS
+    ]
+    return Table(columns=columns, rows=rows)
+
+
 def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
     """A row a job; the results of one job stand together, as queries give them."""
     return [_row(list(of_job)) for _, of_job in groupby(results, key=lambda row: row.job)]
@@ -57,6 +75,7 @@ def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
 def _row(results: list[ResultRow]) -> dict[str, Cell]:
     first = results[0]
     timed = {row.metric: row for row in results if row.metric}
+    warnings = list(dict.fromkeys(word for row in results for word in row.warnings or ()))
     rated = timed.get("hot") or timed.get("cold")
     return {
         "host": first.host,
@@ -68,6 +87,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         "case": first.case_name,
         "kernel": first.kernel,
         "format": first.format,
+        "types": first.types,
         "shape": first.shape,
         "params": first.params,
         "mode": first.mode,
@@ -79,7 +99,10 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         **_metric("cold", timed),
         "bytes_per_second": _scaled(rated.gb_per_second if rated else None),
         "flops_per_second": _scaled(rated.gflop_per_second if rated else None),
-        "remark": _remark(results),
+        "remark": _remark(first, warnings),
+        "cause": first.cause,
+        "reason": first.reason,
+        "warnings": warnings,
         "bundle": first.bundle,
         "kernel_sha": first.kernel_sha,
         "run": first.run,
@@ -97,6 +120,7 @@ def _metric(name: str, timed: Mapping[str, ResultRow]) -> dict[str, Cell]:
         f"{name}_spread": row and spread(row.seconds, row.low, row.high),
         f"{name}_low_seconds": row and row.low,
         f"{name}_high_seconds": row and row.high,
+        f"{name}_samples": row and row.count,
     }
 
 
@@ -111,8 +135,6 @@ def _scaled(giga: float | None) -> float | None:
     return giga * 1e9 if giga else None
 
 
-def _remark(results: list[ResultRow]) -> str:
-    first = results[0]
+def _remark(first: ResultRow, warnings: list[str]) -> str:
     cause = f"{first.cause}: {first.reason}" if first.cause else first.reason
-    warnings = dict.fromkeys(word for row in results for word in row.warnings or ())
     return "; ".join(filter(None, (cause, *warnings)))

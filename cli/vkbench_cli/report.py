@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
 from vkbench.job import State
-from vkbench_cli.measured import COLUMNS, rows_of
+from vkbench_cli.measured import rows_of, table
 from vkbench_cli.options import Output
-from vkbench_cli.printing import Cell, Table, show
+from vkbench_cli.printing import Cell, show
 from vkbench_db import queries
 from vkbench_db.database import Database
 
@@ -24,8 +23,7 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
         counts = queries.find_run(tx, str(run)).progress.counts
     brief = not (all_rows or output.json or output.csv)
     shown = telling(rows) if brief else rows
-    columns = [replace(c, hidden=c.hidden or c.key == "finished_at") for c in COLUMNS]
-    show(Table(columns=columns, rows=shown), output)
+    show(table(shown, hidden=("finished_at",)), output)
     print(summary(run, counts, len(rows) - len(shown)), file=sys.stderr)
     return exit_code(counts)
 

@@ -10,9 +10,9 @@ from typer import Option
 from vkbench import names
 from vkbench.case import parse_shape
 from vkbench.job import FINISHED, Mode
-from vkbench_cli.measured import COLUMNS, rows_of
+from vkbench_cli.measured import rows_of, table
 from vkbench_cli.options import Devices, Formats, Kernels, Limit, Output, Shapes, Store
-from vkbench_cli.printing import Table, show_newest
+from vkbench_cli.printing import show_newest
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -70,7 +70,7 @@ def results(
             limit=most * METRICS + 1 if most and not sizes else None,
         )
     rows = rows_of(row for row in found if _has_shape(row, sizes))
-    show_newest(Table(columns=COLUMNS, rows=rows), output, most)
+    show_newest(table(rows), output, most)
 
 
 def _asked(

@@ -1,0 +1,50 @@
+"""How a run's end is told: which rows, which counts, which exit code."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from vkbench.job import State
+from vkbench_cli.measured import table
+from vkbench_cli.options import Output
+from vkbench_cli.printing import show
+from vkbench_cli.report import exit_code, summary, telling
+
+
+@pytest.mark.parametrize(
+    ("counts", "code"),
+    [
+        ({State.PASSED: 3, State.SKIPPED: 1}, 0),
+        ({State.PASSED: 3, State.WRONG: 1, State.FAILED: 1}, 3),
+        ({State.PASSED: 3, State.FAILED: 1}, 4),
+        ({State.SKIPPED: 3}, 7),
+        ({State.CANCELLED: 3}, 7),
+        ({}, 7),
+    ],
+)
+def test_the_exit_code_says_the_worst(counts: dict[State, int], code: int) -> None:
+    assert exit_code(counts) == code
+
+
+def test_passed_checks_are_counted_where_there_is_more_to_tell() -> None:
+    check = {"hot_seconds": None, "verdict": "passed"}
+    wrong = {"hot_seconds": None, "verdict": "wrong"}
+    timed = {"hot_seconds": 1.0, "verdict": "passed"}
+    assert telling([check, wrong, check, timed]) == [wrong, timed]
+    assert telling([check, check]) == [check, check]
+    assert summary(3, {State.PASSED: 3, State.WRONG: 1}, 2) == (
+        "run 3: 3 passed, 1 wrong (2 passed checks not shown: --all)"
+    )
+
+
+@pytest.mark.parametrize(("keys", "shown"), [(("a1", "b2"), True), (("a1", "a1"), False)])
+def test_devices_of_one_name_are_told_apart(keys: tuple[str, str], shown: bool) -> None:
+    rows = [
+        {"host": "h", "device_name": "GPU", "device": key, "case": f"copy/f32/n{n}"}
+        for n, key in enumerate(keys, 1)
+    ]
+    stream = io.StringIO()
+    show(table(rows), Output(), stream)
+    assert ("a1" in stream.getvalue()) is shown
