@@ -178,7 +178,11 @@ def test_exact_paths_tell_the_zeros_apart(bundle: Bundle) -> None:
 def test_a_nan_is_right_where_one_is_expected(bundle: Bundle, path: str) -> None:
     other_nan = float(np.array([0xFFF12345], np.uint32).view(np.float32)[0])
     assert verdict_of_filling(bundle, COPY, other_nan, np.nan, path).passed
-    assert verdict_of_filling(bundle, COPY, 1.0, np.nan, path).nonfinite == 31
+    for found, wanted in ((1.0, np.nan), (np.inf, -np.inf), (np.nan, np.inf), (np.inf, 1.0)):
+        verdict = verdict_of_filling(bundle, COPY, found, wanted, path)
+        assert not verdict.passed
+        assert verdict.nonfinite == 31
+    assert verdict_of_filling(bundle, COPY, -np.inf, -np.inf, path).passed
 
 
 def test_an_all_zero_reference_wants_zeros(bundle: Bundle) -> None:

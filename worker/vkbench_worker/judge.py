@@ -59,9 +59,8 @@ class Findings:
     nmse: float = 0.0  # the worst output's
     max_abs: float = 0.0  # of the output nearest to (or farthest past) its limit
     max_abs_limit: float = 0.0
-    complaints: list[tuple[int, str, str]] = field(
-        default_factory=list
-    )  # rank, reason, first bad element
+    # rank, reason, first bad element
+    complaints: list[tuple[int, str, str]] = field(default_factory=list)
 
     def complain(self, rank: int, reason: str, element: str = "") -> None:
         self.complaints.append((rank, reason, element))
@@ -165,7 +164,11 @@ class _Output:
         if finite(self.views[0], self.format).all() and finite(self.reference, self.format).all():
             return
         wrong = ~finite(self.views[0], self.format)
-        sampled = self._sampled(wrong) != ~finite(self.reference, self.format)
+        view, reference = self._sampled(self.views[0]), self.reference
+        alike = _is_nan(view, self.format) & _is_nan(reference, self.format)
+        alike |= widened(view, self.format) == widened(reference, self.format)
+        both = finite(view, self.format) & finite(reference, self.format)
+        sampled = ~both & ~alike
         if self.rows is None:
             wrong = sampled
         else:
@@ -194,16 +197,14 @@ class _Output:
         nmse, worst, rms = _errors(view, reference, self.format)
         limit = limits.max_abs * rms
         found.nmse = max(found.nmse, nmse)
-        if worst * (found.max_abs_limit or 1.0) >= found.max_abs * (limit or 1.0):
+        if _excess(worst, limit) >= _excess(found.max_abs, found.max_abs_limit):
             found.max_abs, found.max_abs_limit = worst, limit
         if nmse <= limits.nmse and worst <= limit:
             return
         errors = np.abs(_difference(view, reference, self.format))
         if nmse > limits.nmse:
-            reason, bad = (
-                f"NMSE of {self.name} is {nmse:.3g}, the limit is {limits.nmse:g}",
-                errors == errors.max(),
-            )
+            bad = errors == errors.max()
+            reason = f"NMSE of {self.name} is {nmse:.3g}, the limit is {limits.nmse:g}"
         else:
             bad = errors > limit
             reason = (
@@ -311,6 +312,12 @@ def _errors(view: Array, reference: Array, fmt: Format) -> tuple[float, float, f
         worst = max(worst, float(np.abs(difference).max(initial=0.0)))
     nmse = error / power if power else (np.inf if error else 0.0)
     return nmse, worst, sqrt(power / max(1, wanted.size))
+
+
+def _excess(error: float, limit: float) -> float:
+    if limit:
+        return error / limit
+    return np.inf if error else 0.0
 
 
 def _verdict(found: Findings, path: str, limits: Limits) -> Verdict:
