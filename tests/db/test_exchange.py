@@ -162,8 +162,12 @@ def test_home_takes_a_result_that_it_lost_and_no_other_state(lab, state: str, ta
     [record] = [line["job"] for line in told if "job" in line]
     attempt = {
         **dict.fromkeys(("reason", "variant", "kernel_sha", "environment", "worker"), ""),
-        "token": 1, "outcome": "skipped", "started_at": None, "seconds": 0.5,
-        "telemetry": {}, "recorded_at": lab.now,
+        "token": 1,
+        "outcome": "skipped",
+        "started_at": None,
+        "seconds": 0.5,
+        "telemetry": {},
+        "recorded_at": lab.now,
     }
     settled = {"finished_at": lab.now, "settled_token": 1, "attempts": [attempt]}
     record.update({"state": state, **(settled if state == "skipped" else {})})

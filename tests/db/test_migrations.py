@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,10 @@ def test_partial_indexes_are_partial(database: Database) -> None:
     for name in ("finished", "device_finished", "run_finished", "series"):
         options = indexes[f"ix_job_{name}"]["dialect_options"]
         assert "finished_at IS NOT NULL" in str(next(iter(options.values()))).replace('"', "")
+
+
+def test_every_public_column_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "views.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    documented = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(documented) == sorted(views.RESULTS.c.keys())
