@@ -85,9 +85,7 @@ def test_nvidia_is_opt_in() -> None:
 
 
 @pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
-def test_images_are_built_here_and_drop_rights(service: str) -> None:
-    build = SERVICES[service]["build"]
-    dockerfile = (ROOT / build["dockerfile"]).read_text()
-    stage = dockerfile.partition(f" AS {build['target']}\n")[2].partition("\nFROM ")[0]
-    assert "\nUSER vkbench\n" in stage
+def test_the_image_is_built_here_and_drops_rights(service: str) -> None:
+    dockerfile = (ROOT / SERVICES[service]["build"]["dockerfile"]).read_text()
+    assert "\nUSER vkbench\n" in dockerfile.rpartition("\nFROM ")[2]
     assert SERVICES[service]["cap_drop"] == ["ALL"]
