@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
         return int(code or EXIT_OK)
-    except (ReaderLeft, BrokenPipeError):
+    except (ReaderLeft, BrokenPipeError, SystemExit):  # the last is how Typer says the same
         return _reader_left()
     except (Exception, KeyboardInterrupt) as error:
         if "--traceback" in takewhile(lambda word: word.startswith("-"), arguments):

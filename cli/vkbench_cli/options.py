@@ -59,6 +59,10 @@ class Store:
         return replace(ours, database=url)
 
 
+Suite = Annotated[
+    str,
+    Option("--suite", metavar="S", help="A named set of cases.", autocompletion=completion.suites),
+]
 Kernels = Annotated[
     list[str],
     Option(
@@ -93,23 +97,19 @@ Devices = Annotated[
         autocompletion=completion.devices,
     ),
 ]
+Find = Annotated[Mode, Option(help="What is to be found out.", case_sensitive=False)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting:
     """What is to run: the same options wherever work is chosen."""
 
-    suite: Annotated[
-        str,
-        Option(
-            "--suite", metavar="S", help="A named set of cases.", autocompletion=completion.suites
-        ),
-    ] = ""
+    suite: Suite = ""
     kernel: Kernels = field(default_factory=list)
     format: Formats = field(default_factory=list)
     shape: Shapes = field(default_factory=list)
     device: Devices = field(default_factory=list)
-    mode: Annotated[Mode, Option(help="What to find out.", case_sensitive=False)] = Mode.BOTH
+    mode: Find = Mode.BOTH
     variant: Annotated[
         str, Option(metavar="V", help="Code path to run; auto is the device's best.")
     ] = "auto"

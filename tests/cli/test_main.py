@@ -6,7 +6,6 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -127,10 +126,10 @@ def test_traceback_is_there_for_those_who_ask() -> None:
         cli.main(["--traceback", "kernels", "--kernel", "nonsense"])
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["kernels", "--json"], ["kernels"], ["--help"]])
+def test_a_reader_that_leaves_is_no_error(words: list[str]) -> None:
     code = (
-        "import sys; from vkbench_cli.main import main;"
-        "sys.stdin.read(); sys.exit(main(['kernels', '--json']))"
+        f"import sys; from vkbench_cli.main import main;sys.stdin.read(); sys.exit(main({words}))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code],

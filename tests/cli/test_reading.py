@@ -75,6 +75,7 @@ def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
         (["--device", "planted"], 3),
         (["--device", "*"], 3),
         (["--mode", "correctness"], 0),
+        (["--suite", "QUICK"], 0),  # has other shapes
         (["--history", "--limit", "2"], 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -55,6 +55,8 @@ def test_a_run_ends_with_every_case_right_and_timed(vkbench: Vkbench, database: 
         assert row["cold_seconds"] > 0
         assert row["bytes_per_second"] > 0
     assert f"run 1: {len(ended.rows)} passed" in ended.err
+    found = vkbench("results", "--suite", "quick", "--json").rows
+    assert {row["job"] for row in found} == {row["job"] for row in ended.rows}
 
 
 def test_results_travel_to_another_database(
@@ -137,6 +139,7 @@ def test_no_device_is_one_line(vkbench: Vkbench, database: Path) -> None:
         (["--suite", "quik"], 2, "did you mean 'quick'?"),
         (["--bundle", "abcdef"], 2, "unknown bundle 'abcdef'"),
         (["--resume", "99"], 2, "unknown run '99'"),
+        (["--resume", "1", "--kernel", "copy"], 2, "leave the selection out"),
         (["--export", "/nonexistent/x"], 2, "there is no folder /nonexistent"),
         (["--database", "postgresql://127.0.0.1:1/x"], 2, "vkbench submit"),
     ],

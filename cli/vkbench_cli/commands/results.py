@@ -11,7 +11,17 @@ from vkbench import names
 from vkbench.case import parse_shape
 from vkbench.job import FINISHED, Mode
 from vkbench_cli.measured import rows_of, table
-from vkbench_cli.options import Devices, Formats, Kernels, Limit, Output, Shapes, Store
+from vkbench_cli.options import (
+    Devices,
+    Find,
+    Formats,
+    Kernels,
+    Limit,
+    Output,
+    Shapes,
+    Store,
+    Suite,
+)
 from vkbench_cli.printing import show_newest
 
 if TYPE_CHECKING:
@@ -24,13 +34,12 @@ METRICS = 2  # a job has as many rows in the database at most
 
 def results(
     *,
+    suite: Suite = "",
     kernel: Kernels = [],  # noqa: B006
     format: Formats = [],  # noqa: B006
     shape: Shapes = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
-    mode: Annotated[
-        Mode, Option(help="What was to be found out.", case_sensitive=False)
-    ] = Mode.BOTH,
+    mode: Find = Mode.BOTH,
     state: Annotated[
         list[str], Option(metavar="STATE", help="Only results like this: passed, wrong, ...")
     ] = [],  # noqa: B006
@@ -67,9 +76,14 @@ def results(
             mode="" if mode is Mode.BOTH else mode,
             states=[names.pick(asked, list(FINISHED), "state") for asked in state],
             latest=not (history or run),
-            limit=most * METRICS + 1 if most and not sizes else None,
+            limit=most * METRICS + 1 if most and not (sizes or suite) else None,
         )
-    rows = rows_of(row for row in found if _has_shape(row, sizes))
+        works = _works_of(tx, suite, mode) if suite else None
+    rows = rows_of(
+        row
+        for row in found
+        if _has_shape(row, sizes) and (works is None or (row.case_name, row.mode) in works)
+    )
     show_newest(table(rows), output, most)
 
 
@@ -86,6 +100,16 @@ def _asked(
         unique = {(row.job, row.metric): row for row in found}
         found = sorted(unique.values(), key=lambda row: (-row.finished_at, -row.job))
     return found
+
+
+def _works_of(tx: Connection, suite: str, mode: Mode) -> set[tuple[str, str]]:
+    """The cases of a suite with what it asks about each."""
+    from vkbench_db import queries
+    from vkbench_scheduler.plan import plan
+    from vkbench_scheduler.selection import Selection
+
+    any_device = [row.facts for row in queries.devices(tx)][:1]
+    return {(job.case, job.mode) for job in plan(Selection(suite=suite, mode=mode), any_device)}
 
 
 def _has_shape(row: ResultRow, wanted: list[dict[str, int]]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench import log
-from vkbench.errors import EXIT_INTERRUPTED, NothingToDo
+from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.job import ACTIVE
 from vkbench_cli.options import Effort, Output, Selecting, Store
 
@@ -58,6 +58,8 @@ def run(
     from vkbench_cli.report import conclude
     from vkbench_db.database import Database
 
+    if resume and selecting != Selecting():
+        raise UsageError("--resume goes on with a run as it is: leave the selection out")
     ours = store.settings()
     log.set_up(logging.ERROR)
     if export:

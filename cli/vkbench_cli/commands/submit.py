@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from vkbench.errors import EXIT_INTERRUPTED
 from vkbench_cli.options import Effort, Output, Selecting, Store
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ def submit(
             print(made.run.id)
             print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
             return 0
-        wait_for(database, made.run.id, timeout)
+        try:
+            wait_for(database, made.run.id, timeout)
+        except KeyboardInterrupt:
+            print(f"run {made.run.id} goes on: `vkbench jobs {made.run.id}`", file=sys.stderr)
+            return EXIT_INTERRUPTED
         return conclude(database, made.run.id, output)
 
 
