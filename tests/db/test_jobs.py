@@ -77,6 +77,23 @@ def test_a_pick_ends_at_its_seconds(lab) -> None:
     assert len(lab.pick(device, 100, seconds=0.01)) == 1  # a long job goes all the same
 
 
+def test_what_was_learned_replaces_the_first_estimate(lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, [1, 2, 3, 4], estimate_seconds=0.1)
+    learned = {("mul_mat_vec/q4_0/m2_n1_k256", Mode.PERFORMANCE): 5.0}
+    with lab.database.transaction() as tx:
+        picked = store.pick(tx, device, 9, lab.now, seconds=1.0, learned=learned)
+        assert [job.estimate_seconds for job in picked] == [0.1, 5.0]
+        assert store.load(tx, device) == store.Load(jobs=2, seconds=5.1)
+
+
+def test_a_pick_can_keep_to_one_run(lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 3, priority=9)
+    mine = lab.submit(device, 2)
+    assert runs_of(lab, lab.pick(device, 9, run=mine)) == [mine, mine]
+
+
 def test_devices_are_served_apart_and_pause(lab) -> None:
     first, second = lab.add_device(), lab.add_device("SwiftShader")
     lab.submit(first, 2)

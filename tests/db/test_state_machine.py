@@ -24,6 +24,7 @@ from vkbench.job import (
 )
 from vkbench.result import Result
 from vkbench_db import models, store
+from vkbench_db.jobs import IN_FLIGHT
 
 STEPS = 250
 JOBS = 12
@@ -41,6 +42,7 @@ class World:
     sent: list[Job] = field(default_factory=list)
     answers: list[Result] = field(default_factory=list)
     cancelled: set[int] = field(default_factory=set)
+    released: set[tuple[int, int]] = field(default_factory=set)  # given up, or ended unsettled
 
     def dispatch(self) -> None:
         self.sent += self.lab.pick(self.random.choice(self.devices), self.random.randint(1, 5))
@@ -57,10 +59,12 @@ class World:
         if batch and self.random.random() < 0.2:
             batch.append(replace(batch[0], token=batch[0].token + 50))  # never sent
         self.answers += batch
+        self.released |= {(r.job, r.token) for r in batch if r.outcome not in SETTLED}
         self.lab.record(*batch)
 
     def lose(self) -> None:
         lost = self.random.sample(self.sent, min(len(self.sent), 4))
+        self.released |= {(job.id, job.token) for job in lost}
         with self.lab.database.transaction() as tx:
             store.return_lost(tx, [(job.id, job.token) for job in lost], self.lab.now)
 
@@ -81,6 +85,7 @@ class World:
         for _ in range(MAX_DISPATCHES + MAX_TRIES):
             with self.lab.database.transaction() as tx:
                 flying = store.dispatched_before(tx, self.lab.now + 1)
+                self.released |= {(job.job, job.token) for job in flying}
                 store.return_lost(tx, [(job.job, job.token) for job in flying], self.lab.now)
             jobs = [job for device in self.devices for job in self.lab.pick(device)]
             if not jobs:
@@ -101,6 +106,10 @@ def check(world: World, before: dict[int, object], after: dict[int, object]) -> 
         if was.state in FINISHED:
             assert job == was  # nothing leaves an end, or changes it
         assert job.token >= was.token
+        if was.state in IN_FLIGHT and job.state == State.QUEUED:
+            assert (job.id, was.token) in world.released  # its own dispatch ended, not an older one
+        if was.state == State.QUEUED and job.state in IN_FLIGHT:
+            assert job.token == was.token + 1
         assert job.tries >= was.tries
         assert job.tries <= MAX_TRIES
         assert job.dispatches <= MAX_DISPATCHES
@@ -125,6 +134,7 @@ def check_records(world: World) -> None:
     sent = Counter((job.id, job.token) for job in world.sent)
     assert set(sent.values()) == {1}  # no token was given twice
     outcomes = {(row.job_id, row.token): row.outcome for row in attempts}
+    assert set(outcomes) <= set(sent)
     first: dict[tuple[int, int], str] = {}
     for answer in world.answers:
         if (answer.job, answer.token) in sent:
