@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from vkbench_db.devices import store_device
 from vkbench_scheduler.selection import Selection
 from vkbench_scheduler.submit import Submitted, submit
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.protocol import Ready
+from vkbench_worker.protocol import Ready, lock_path
 from vkbench_worker.supervisor import Supervisor
 
 CHUNK_JOBS = 64  # handed to the runner together
@@ -113,11 +114,14 @@ class Executor:
     def interrupt(self, signal_number: int, frame: FrameType | None) -> None:
         """End after the job that is on the device; asked again, at once."""
         self._interrupts += 1
-        if self._supervisor:
-            (self._supervisor.drain if self._interrupts == 1 else self._supervisor.abort)()
+        if self._supervisor is None:  # nothing runs: we may be waiting for somebody's device
+            raise KeyboardInterrupt
+        (self._supervisor.drain if self._interrupts == 1 else self._supervisor.abort)()
 
     def _work_on(self, run: int, facts: DeviceFacts) -> None:
         origin = self._settings.database_url()
+        if is_busy(lock_path(self._settings, facts.key)):
+            print(f"waiting for {facts.name}: another process uses it", file=sys.stderr)
         with Supervisor(facts.key, self._settings, origin=origin) as supervisor:
             self._announce(supervisor.start())
             self._take_over(supervisor, facts.key)
@@ -175,6 +179,18 @@ def chunks(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     for alone, group in groupby(jobs, key=lambda job: job.alone):
         together = list(group)
         yield from ([job] for job in together) if alone else [together]
+
+
+def is_busy(path: Path) -> bool:
+    """Whether some process holds this lock at the moment."""
+    if not path.exists():
+        return False
+    with path.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +62,7 @@ def run(
     if resume and selecting != Selecting():
         raise UsageError("--resume goes on with a run as it is: leave the selection out")
     ours = store.settings()
-    log.set_up(logging.ERROR)
+    log.set_up(logging.WARNING)
     if export:
         check_writable(export)
     with (
@@ -94,6 +95,7 @@ def _planned(
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, ours)
+    _refuse_paused(database, devices)
     made = store_run(database, selection, devices, bundle=bundle, label=effort.label)
     with database.reading() as tx:
         return find_run(tx, str(made.run.id)), devices
@@ -111,6 +113,7 @@ def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]
     devices = [facts for facts in all_devices() if facts.key in waiting]
     if not devices:
         raise NothingToDo(f"what run {found.id} has left is for devices of another machine")
+    _refuse_paused(database, devices)
     return found, devices
 
 
@@ -127,9 +130,19 @@ def _work(database: Database, ours: Settings, found: RunRow, devices: list[Devic
             progress.update(found.progress.finished + len(finished), result.case)
 
         executor = Executor(database, ours, watch)
-        with stoppable(executor):
+        with suppress(KeyboardInterrupt), stoppable(executor):
             executor.work(found.id, devices)
     return not executor.stopped
+
+
+def _refuse_paused(database: Database, devices: list[DeviceFacts]) -> None:
+    from vkbench_db import queries
+
+    with database.reading() as tx:
+        paused = {row.key for row in queries.devices(tx) if row.paused}
+    for facts in devices:
+        if facts.key in paused:
+            raise NothingToDo(f"{facts.name} is paused: `vkbench resume {facts.key}`")
 
 
 def _how_to_go_on(run: int, store: Store) -> str:
