@@ -130,7 +130,11 @@ def _engine(url: URL) -> Engine:
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    options = {"connect_timeout": CONNECT_SECONDS, "options": "-c timezone=UTC"}
+    options = {
+        "connect_timeout": CONNECT_SECONDS,
+        "options": "-c timezone=UTC",
+        "client_encoding": "utf8",  # a database in SQL_ASCII otherwise gives bytes for text
+    }
     try:
         return create_engine(url, connect_args=options, pool_pre_ping=True)
     except ImportError as error:

@@ -138,6 +138,7 @@ def _connect(url: URL, seconds: float) -> psycopg.Connection[tuple[Any, ...]]:
     connection = psycopg.connect(
         url.set(drivername="postgresql").render_as_string(hide_password=False),
         options=limits,
+        client_encoding="utf8",
         connect_timeout=CONNECT_SECONDS,
     )
     connection.read_only = True

@@ -67,7 +67,8 @@ def cluster(need: Need) -> Iterator[Cluster]:
     prefix = _other_user(folder, need) if os.geteuid() == 0 else []
     control = [*prefix, str(initdb.with_name("pg_ctl")), "-D", str(folder / "data")]
     quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder, "timeout": 60}
-    make = [str(initdb), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "--no-sync"]
+    form = ["-U", "postgres", "-A", "trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
+    make = [str(initdb), "-D", str(folder / "data"), *form]
     subprocess.run([*prefix, *make], **quiet)
     options = (
         f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"

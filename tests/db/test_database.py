@@ -11,14 +11,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert, select, text
 
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
 from vkbench_db import models
 from vkbench_db.database import SCHEMA, Database, try_lead, upgrade
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
+from vkbench_db.readonly import query
 
 
 def complaint(error: pytest.ExceptionInfo[VkbenchError]) -> str:
@@ -175,3 +177,14 @@ def test_reading_imports_neither_alembic_nor_the_orm(template_file: Path) -> Non
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_database_without_an_encoding_holds_text(cluster: Any) -> None:
+    """PostgreSQL makes such clusters where no locale is set, as in a bare container."""
+    cluster.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
+    url = cluster.url("ascii")
+    upgrade(url)
+    with Database.open(url) as database, database.transaction() as tx:
+        tx.execute(insert(models.Host).values(name="größer"))
+        assert tx.execute(select(models.Host.name)).scalar() == "größer"
+    assert query(url, "SELECT '±' AS sign")[1] == [("±",)]
