@@ -11,7 +11,7 @@ from vkbench.errors import ServiceUnreachable
 from vkbench.result import Result
 from vkbench_db.database import Database
 from vkbench_db.store import record
-from vkbench_scheduler.stream import ResultStream
+from vkbench_scheduler.stream import Entry, ResultStream
 
 _log = logging.getLogger(__name__)
 
@@ -22,20 +22,22 @@ class Collector:
     def __init__(self, database: Database, stream: ResultStream) -> None:
         self._database = database
         self._stream = stream
+        self._entries: list[Entry] = []  # read and not yet done
 
     def turn(self) -> int:
         """Record the next batch, after waiting a moment for one; says how many entries that were.
 
-        What is raised on the way leaves the batch pending in the stream: `read` gives it again.
+        A batch that could not be recorded is the next turn's; if this process dies, another's.
         """
-        entries = self._stream.read()
-        if not entries:
+        self._entries = self._entries or self._stream.read()
+        if not self._entries:
             return 0
-        results = [result for _, result in entries if result]
+        results = [result for _, result in self._entries if result]
         if results:
             self._record(results)
-        self._stream.done([name for name, _ in entries])
-        return len(entries)
+        self._stream.done([name for name, _ in self._entries])
+        done, self._entries = len(self._entries), []
+        return done
 
     def _record(self, results: Sequence[Result]) -> None:
         try:

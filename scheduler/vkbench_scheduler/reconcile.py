@@ -21,8 +21,9 @@ from vkbench_scheduler.presence import Presence
 from vkbench_scheduler.stream import on_their_way
 
 RESTART_AGE_SECONDS = 1.0  # after a restart of Redis even young jobs are looked for
-ROW_SECONDS = 3.0  # looks further apart than this are not in a row
-# A result that lies in the stream holds its job back; not for ever, whatever became of it.
+ROW_SECONDS = 15.0  # looks further apart than this are not in a row
+# A result that lies in the stream holds its job back; not for ever, whatever became of it. This
+# counts from the first look that missed the job: while SQL was away nobody could record anything.
 PATIENCE = 5  # in units of lost_seconds
 
 _log = logging.getLogger(__name__)
@@ -49,19 +50,20 @@ class Reconciler:
         self._redis_run = ""
         self._restarted_at = float("-inf")  # monotonic
         self._looked_at = float("-inf")
-        self._missing: set[Pair] = set()
+        self._missing: dict[Pair, float] = {}  # since when, monotonic
 
     def look(self) -> int:
         """Look once; says how many jobs were queued again."""
         age = self._age()
-        now = time.time()
         with self._database.reading() as tx:
-            sent = dispatched_before(tx, now - age)
+            sent = dispatched_before(tx, time.time() - age)
         missing = self._nowhere(sent)
-        seen_before = self._missing if self._in_a_row() else set()
-        self._missing, self._looked_at = missing, time.monotonic()
-        lost = missing & seen_before
-        return self._return(lost, sent, now) if lost else 0
+        now = time.monotonic()
+        before = self._missing if now - self._looked_at < ROW_SECONDS else {}
+        self._missing = {pair: before.get(pair, now) for pair in missing}
+        self._looked_at = now
+        lost = missing & before.keys()
+        return self._return(lost) if lost else 0
 
     def _age(self) -> float:
         run = self._presence.redis_run()
@@ -72,9 +74,6 @@ class Reconciler:
         recent = time.monotonic() - self._restarted_at < 2 * self._lost_seconds
         return min(RESTART_AGE_SECONDS, self._lost_seconds) if recent else self._lost_seconds
 
-    def _in_a_row(self) -> bool:
-        return time.monotonic() - self._looked_at < ROW_SECONDS
-
     def _nowhere(self, sent: Iterable[InFlight]) -> set[Pair]:
         missing = {(job.job, job.token) for job in sent}
         devices = sorted({job.device for job in sent})
@@ -84,14 +83,15 @@ class Reconciler:
             missing -= set(lease.jobs)
         return missing
 
-    def _return(self, lost: set[Pair], sent: Iterable[InFlight], now: float) -> int:
-        waiting = on_their_way(self._redis)
-        patient = now - PATIENCE * self._lost_seconds
-        late = {(job.job, job.token) for job in sent if job.dispatched_at < patient}
+    def _return(self, lost: set[Pair]) -> int:
+        patient = time.monotonic() - PATIENCE * self._lost_seconds
+        waiting = {
+            pair for pair in on_their_way(self._redis) if self._missing.get(pair, 0) > patient
+        }
         with self._database.transaction() as tx:
             if not try_lead(tx):
                 return 0
-            returned = return_lost(tx, lost - (waiting - late), now)
+            returned = return_lost(tx, lost - waiting, time.time())
         if returned.queued or returned.failed:
             log.warn(_log, "jobs_lost", queued_again=returned.queued, failed=returned.failed)
         return returned.queued
