@@ -45,7 +45,7 @@ def serve(commands: Sequence[Sequence[str]]) -> int:
             _tend(member)
         time.sleep(LOOK_SECONDS)
     ended = [member.status for member in members if member.status is not None]
-    return max(_stop([member.process for member in members if member.process]), *ended, 0)
+    return max(0, _stop([each.process for each in members if each.process]), *ended)
 
 
 def die_with_parent() -> None:
