@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typer import Typer
+from typing import Annotated
 
+from typer import Option, Typer
+
+from vkbench_cli.commands.services import patiently
 from vkbench_cli.options import Store, spread
 
 app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
@@ -16,7 +19,13 @@ def group() -> None:
 
 @app.command()
 @spread
-def upgrade(*, store: Store) -> None:
+def upgrade(
+    *,
+    store: Store,
+    wait: Annotated[
+        float, Option(min=0.0, metavar="SECONDS", help="Wait this long for a server to answer.")
+    ] = 0.0,
+) -> None:
     """Make the database or bring its schema up to date.
 
     Nothing stored is lost; doing it again changes nothing.
@@ -25,5 +34,5 @@ def upgrade(*, store: Store) -> None:
     from vkbench_db.database import upgrade as bring_up
 
     url = store.settings().database_url()
-    bring_up(url)
+    patiently(lambda: bring_up(url), wait)
     print(f"{parse_url(url).render_as_string(hide_password=True)} is at schema {SCHEMA}")
