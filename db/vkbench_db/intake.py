@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exc, insert, select, update
+from sqlalchemy import Connection, bindparam, exc, func, insert, select, update
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
@@ -73,6 +73,7 @@ def import_lines(tx: Connection, lines: Iterable[str], now: float) -> Imported:
             for batch in batches(group, BATCH):
                 with _misfits_refused(batch):
                     counts.update(_jobs(tx, target, batch))
+            _note_environments(tx, target.devices.values())
         elif kind == "end" and target is None:
             runs.append(_prepare(tx, section, now).id)  # a run without jobs
         else:
@@ -127,6 +128,24 @@ def _store_environment(tx: Connection, line: EnvironmentLine) -> None:
         "facts": asdict(line.facts),
     }
     insert_missing(tx, models.Environment, [row])
+
+
+def _note_environments(tx: Connection, devices: Iterable[int]) -> None:
+    """Devices that no worker announced here have the environment of their newest attempt."""
+    job, attempt, device = models.Job, models.Attempt, models.Device
+    newest = (
+        select(attempt.environment)
+        .join(job, job.id == attempt.job_id)
+        .where(job.device_id == device.id, attempt.environment != "")
+        .order_by(attempt.recorded_at.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    tx.execute(
+        update(device)
+        .where(device.id.in_(tuple(devices)), device.last_seen.is_(None))
+        .values(environment=func.coalesce(newest, device.environment))
+    )
 
 
 def _store_run(tx: Connection, line: RunLine, devices: dict[str, int], now: float) -> _Target:

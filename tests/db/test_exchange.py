@@ -199,6 +199,17 @@ def test_a_newer_announcement_is_not_overwritten(lab, elsewhere: Database) -> No
         assert queries.devices(tx)[0].facts == lab.facts()
 
 
+def test_an_imported_device_has_the_environment_of_its_results(lived, elsewhere: Database) -> None:
+    lab, run = lived
+    take(elsewhere, export(lab.database, run))
+    with lab.database.reading() as here, elsewhere.reading() as there:
+        announced = {device.key: device.driver for device in queries.devices(here)}
+        imported = {device.key: device for device in queries.devices(there)}
+    drivers = [imported[key].driver for key in announced]
+    assert drivers == [announced[next(iter(announced))], None]  # the second one has no attempt
+    assert {device.last_seen for device in imported.values()} == {None}
+
+
 def test_every_cut_leaves_nothing(lived, elsewhere: Database) -> None:
     lab, run = lived
     lines = export(lab.database, run)
