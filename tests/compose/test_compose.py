@@ -31,10 +31,13 @@ def test_services() -> None:
 @pytest.mark.parametrize(
     ("service", "needs"),
     [
-        ("migrate", {"postgres": "service_healthy"}),
         (
             "scheduler",
-            {"redis": "service_healthy", "migrate": "service_completed_successfully"},
+            {
+                "redis": "service_healthy",
+                "postgres": "service_healthy",
+                "migrate": "service_completed_successfully",
+            },
         ),
         ("workers", {"redis": "service_healthy", "scheduler": "service_started"}),
         ("workers-nvidia", {"redis": "service_healthy", "scheduler": "service_started"}),
@@ -43,6 +46,11 @@ def test_services() -> None:
 def test_dependencies(service: str, needs: dict[str, str]) -> None:
     found = SERVICES[service]["depends_on"]
     assert {name: how["condition"] for name, how in found.items()} == needs
+
+
+def test_migrate_waits_for_its_database_itself() -> None:
+    assert "--wait" in SERVICES["migrate"]["command"]
+    assert SERVICES["migrate"]["restart"] == "on-failure"
 
 
 @pytest.mark.parametrize("service", ["redis", "postgres"])
