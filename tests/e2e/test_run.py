@@ -121,7 +121,7 @@ def test_a_second_run_is_refused_while_one_is_busy(
 def test_no_device_is_one_line(vkbench: Vkbench, database: Path) -> None:
     for words in (["run"], ["devices", "--local"]):
         ended = vkbench(*words, VK_ICD_FILENAMES="/nonexistent.json", VK_DRIVER_FILES="")
-        assert (ended.code, ended.out) == (4, "")
+        assert (ended.code, ended.out) == (7, "")  # nothing ran
         assert ended.err.startswith("vkbench: ")
         assert ended.err.count("\n") == 1
     assert number(database, "SELECT count(*) FROM run") == 0

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from vkbench.errors import VkbenchError
+from vkbench.errors import NothingToDo, VkbenchError
 
 
 class RuntimeFault(VkbenchError):
     """The Vulkan runtime could not do its part."""
 
 
-class NoLoader(RuntimeFault):
+class Deviceless(RuntimeFault):
+    """This machine has no Vulkan device that can be used."""
+
+    exit_code = NothingToDo.exit_code  # nothing ran
+
+
+class NoLoader(Deviceless):
     """No Vulkan loader (libvulkan.so.1) on this machine: install one and a driver, for instance
     `apt install libvulkan1 mesa-vulkan-drivers` (Mesa's include a CPU driver)."""
 
 
-class NoBinding(RuntimeFault):
+class NoBinding(Deviceless):
     """The Python package `vulkan` is missing: pip install 'vkbench[worker]'."""
 
 
-class NoDevice(RuntimeFault):
+class NoDevice(Deviceless):
     """The Vulkan loader finds no device: install a GPU's driver, or a CPU driver with `apt install
     mesa-vulkan-drivers`; `vulkaninfo --summary` (vulkan-tools) shows what the loader sees."""
 
