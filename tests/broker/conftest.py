@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import NoReturn
@@ -39,19 +40,19 @@ def make_lab(need: Need, postgres: PostgresServer, tmp_path: Path) -> Iterator[M
     """Makes labs; `make_lab(appendonly=False)` says how Redis is to be."""
     if not shutil.which("redis-server"):
         need("redis", "redis-server is not installed")
-    labs: list[Lab] = []
+    labs = ExitStack()
 
     def make(*, appendonly: bool = True, maxmemory: str = "0", **changes: object) -> Lab:
         url = postgres.make_database(f"lab_{next(_numbers)}")
         redis = RedisServer(tmp_path / "redis", appendonly=appendonly, maxmemory=maxmemory)
+        labs.callback(redis.close)
         redis.start()
-        labs.append(Lab(folder=tmp_path, database_url=url, redis=redis, changes=changes))
-        return labs[-1]
+        made = Lab(folder=tmp_path, database_url=url, redis=redis, changes=changes)
+        labs.callback(made.close)
+        return made
 
-    yield make
-    for made in labs:
-        made.close()
-        made.redis.close()
+    with labs:
+        yield make
 
 
 @pytest.fixture
