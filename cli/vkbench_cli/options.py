@@ -111,7 +111,11 @@ class Selecting:
     device: Devices = field(default_factory=list)
     mode: Find = Mode.BOTH
     variant: Annotated[
-        str, Option(metavar="V", help="Code path to run; auto is the device's best.")
+        str,
+        Option(
+            metavar="V",
+            help="Code path to run; all is each, auto the device's best, and a suite's choice.",
+        ),
     ] = "auto"
     bundle: Annotated[
         str, Option(metavar="SHA", help="Compiled kernels to run; default: those of this package.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
@@ -13,9 +13,9 @@ from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
-from vkbench_scheduler.selection import Selection, choose
+from vkbench_scheduler.selection import ALL, AUTO, Selection, choose
 from vkbench_scheduler.suites import Row, Suite, suite_named
-from vkbench_shaders.catalogue import KERNELS, expand
+from vkbench_shaders.catalogue import KERNELS, expand, kernel_named
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(Row(),))
 CHECK_SECONDS = 0.15  # a first guess at a check; what a device takes is learned as it works
@@ -24,10 +24,11 @@ METRICS = 2  # hot and cold
 
 @dataclass(frozen=True)
 class Task:
-    """A case and what to find out about it."""
+    """A case, what to find out about it, and by which code path."""
 
     case: Case
     mode: Mode
+    variant: str = AUTO
 
 
 def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
@@ -63,7 +64,7 @@ def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> 
         device=facts.key,
         case=task.case.name,
         mode=task.mode,
-        variant=selection.variant,
+        variant=task.variant,
         bundle=selection.bundle,
         limit_seconds=selection.limit_seconds,
         measure_seconds=budget,
@@ -76,10 +77,14 @@ def tasks(suite: Suite, selection: Selection) -> list[Task]:
     """What the rows of a suite and a selection together ask for, each once."""
     _check_names(selection)
     complaints: list[VkbenchError] = []
-    found = [task for row in suite.rows for task in _row_tasks(row, selection, complaints)]
+    found = dict.fromkeys(
+        task for row in suite.rows for task in _row_tasks(row, selection, complaints)
+    )
     if not found:
         raise complaints[0] if complaints else NothingToDo()
-    return _with_variant(list(dict.fromkeys(found)), selection.variant)
+    if selection.variant.casefold() in (AUTO, ALL):
+        return list(found)
+    return _with_variant(found, selection.variant)
 
 
 def _check_names(selection: Selection) -> None:
@@ -101,7 +106,11 @@ def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -
             complaints.append(error)
             continue
         fitting = [case for case in cases if _fits(case.format, row.format)]
-        yield from (Task(case, mode) for case in (_smallest(fitting) if row.smallest else fitting))
+        asked = selection.variant.casefold()
+        each = asked == ALL or (asked == AUTO and row.every_variant)
+        paths = _variants(kernel) if each else [AUTO]
+        for case in _smallest(fitting) if row.smallest else fitting:
+            yield from (Task(case, mode, path) for path in paths)
 
 
 def _smallest(cases: Iterable[Case]) -> list[Case]:
@@ -125,10 +134,12 @@ def _modes(row: Row, selection: Selection) -> list[Mode]:
     return [mode for mode in each if not asked or asked == {mode}]
 
 
-def _with_variant(found: list[Task], variant: str) -> list[Task]:
-    if variant == "auto":
-        return found
-    has = {kernel.name: [v.name for v in kernel.variants] for kernel in KERNELS}
+def _variants(kernel: str) -> list[str]:
+    return [variant.name for variant in kernel_named(kernel).variants]
+
+
+def _with_variant(found: Iterable[Task], asked: str) -> list[Task]:
+    has = {kernel.name: _variants(kernel.name) for kernel in KERNELS}
     known = dict.fromkeys(name for task in found for name in has[task.case.kernel])
-    picked = names.pick(variant, known, "variant")
-    return [task for task in found if picked in has[task.case.kernel]]
+    variant = names.pick(asked, [*known, AUTO, ALL], "variant")
+    return [replace(task, variant=variant) for task in found if variant in has[task.case.kernel]]

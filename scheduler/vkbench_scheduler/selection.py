@@ -11,6 +11,8 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UnknownName
 from vkbench.job import Mode
 
+AUTO = "auto"  # the best code path that a device supports
+ALL = "all"  # each of a kernel's code paths
 LIMIT_SECONDS = 60.0
 NOISE = 0.005
 
@@ -25,7 +27,7 @@ class Selection:
     shapes: tuple[Mapping[str, int], ...] = ()  # instead of the listed ones
     devices: tuple[str, ...] = ()  # selectors; none is all
     mode: Mode = Mode.BOTH
-    variant: str = "auto"
+    variant: str = AUTO  # a code path by name, AUTO (also: whatever the suite says) or ALL
     bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
     priority: int = 0  # higher goes first
     repeat: int = 1  # each job this many times

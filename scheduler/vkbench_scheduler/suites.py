@@ -20,6 +20,7 @@ class Row:
     format: str = "*"  # glob
     mode: Mode = Mode.BOTH  # correctness takes the checked cases, performance the timed ones
     smallest: bool = False  # of each kernel and format only the plainest and smallest
+    every_variant: bool = False  # each code path, not only the one that a device would choose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +35,9 @@ class Suite:
 
 QUICK = Suite(
     name="quick",
-    description="Every kernel checked, and timed once a format: about a minute on a CPU.",
+    description="Every kernel checked on each code path, timed once a format: a minute on a CPU.",
     rows=(
-        Row(mode=Mode.CORRECTNESS),
+        Row(mode=Mode.CORRECTNESS, every_variant=True),
         Row(mode=Mode.PERFORMANCE, smallest=True),
     ),
     measure_seconds=0.5,
@@ -44,8 +45,11 @@ QUICK = Suite(
 
 SPINE = Suite(
     name="spine",
-    description="Every listed case of every kernel, checked and timed.",
-    rows=(Row(),),
+    description="Every listed case of every kernel, checked on each code path, and timed.",
+    rows=(
+        Row(mode=Mode.CORRECTNESS, every_variant=True),
+        Row(mode=Mode.PERFORMANCE),
+    ),
 )
 
 SUITES: tuple[Suite, ...] = (QUICK, SPINE)

@@ -47,7 +47,7 @@ def test_a_suite_has_every_kernel_and_only_real_cases(suite: str) -> None:
         kernels = {job.case.split("/")[0] for job in jobs if job.mode is mode}
         assert kernels == {kernel.name for kernel in KERNELS}
     assert all(problem(job.case).case.name == job.case for job in jobs)
-    assert len({(job.case, job.mode) for job in jobs}) == len(jobs)
+    assert len({(job.case, job.mode, job.variant) for job in jobs}) == len(jobs)
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
@@ -87,6 +87,21 @@ def test_a_shape_replaces_the_suites() -> None:
 def test_the_suite_says_how_long_to_measure_unless_asked() -> None:
     assert {job.measure_seconds for job in planned(suite="quick")} == {0.5}
     assert {job.measure_seconds for job in planned(suite="quick", measure_seconds=3.0)} == {3.0}
+
+
+def paths(jobs: list[PlannedJob]) -> dict[tuple[str, Mode], set[str]]:
+    found: dict[tuple[str, Mode], set[str]] = {}
+    for job in jobs:
+        found.setdefault((job.case.split("/")[0], job.mode), set()).add(job.variant)
+    return found
+
+
+def test_a_suite_checks_every_code_path_and_times_the_best() -> None:
+    every = {k.name: {variant.name for variant in k.variants} for k in KERNELS}
+    for (kernel, mode), variants in paths(planned(suite="quick")).items():
+        assert variants == (every[kernel] if mode is Mode.CORRECTNESS else {"auto"})
+    for (kernel, _), variants in paths(planned(suite="quick", variant="ALL")).items():
+        assert variants == every[kernel]
 
 
 def test_a_variant_leaves_out_kernels_without_it() -> None:
