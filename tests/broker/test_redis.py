@@ -48,6 +48,18 @@ def test_redis_forgets_everything(lab: Lab) -> None:
     assert time.monotonic() - flushed_at < 20
 
 
+def test_a_frozen_redis_wedges_nobody(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_fleet("a")
+    run = lab.submit(["sleep/f32/n50"] * 60)
+    lab.await_start(6)
+    lab.redis.freeze(8)  # longer than every socket waits
+    lab.await_end(run, seconds=50)
+    lab.check(run)
+    assert lab.counts(run) == {State.PASSED: 60}
+    assert {row.tries for row in lab.jobs(run)} == {0}
+
+
 def fill(redis: Redis, size: int) -> None:
     for number in count():
         try:

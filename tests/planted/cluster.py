@@ -71,6 +71,13 @@ class RedisServer:
             self._process.kill()
             self._process.wait()
 
+    def freeze(self, seconds: float) -> None:
+        """Have it answer nobody for a while; its connections stay open."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """End it for good."""
         self.kill()
