@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from vkbench_cli.printing import Cell, Column, Kind, Table
 
 if TYPE_CHECKING:
+    from vkbench_db.comparison import Side
     from vkbench_db.queries import ResultRow
+
+    Interval = ResultRow | Side
 
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
@@ -117,18 +120,18 @@ def _metric(name: str, timed: Mapping[str, ResultRow]) -> dict[str, Cell]:
     row = timed.get(name)
     return {
         f"{name}_seconds": row and row.seconds,
-        f"{name}_spread": row and spread(row.seconds, row.low, row.high),
+        f"{name}_spread": row and spread(row),
         f"{name}_low_seconds": row and row.low,
         f"{name}_high_seconds": row and row.high,
         f"{name}_samples": row and row.count,
     }
 
 
-def spread(seconds: float | None, low: float | None, high: float | None) -> float | None:
-    """Half the width of a median's interval, as a fraction of the median."""
-    if not seconds or low is None or high is None:
+def spread(timing: Interval) -> float | None:
+    """Half the width of a median's interval, as a fraction of the median; one sample has none."""
+    if not timing.seconds or timing.low is None or timing.high is None or (timing.count or 0) < 2:
         return None
-    return (high - low) / 2 / seconds
+    return (timing.high - timing.low) / 2 / timing.seconds
 
 
 def _scaled(giga: float | None) -> float | None:

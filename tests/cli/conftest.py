@@ -110,13 +110,13 @@ def timing(metric: str, seconds: float) -> Timing:
         high=seconds * 1.01,
         confidence=0.95,
         best=seconds * 0.98,
-        count=3,
+        count=8,
         launches=1,
         stop="noise",
         clock="gpu",
         bytes_moved=10_000,
         flops=0,
-        samples=pack_samples([seconds] * 3),
+        samples=pack_samples([seconds] * 8),
     )
 
 

@@ -15,6 +15,8 @@ from vkbench_cli.printing import Cell, Column, Kind, Table, show
 if TYPE_CHECKING:
     from vkbench_db.comparison import Change, Comparison, Pair
 
+LEAST_SAMPLES = 6  # fewer have no interval that holds the median with 95 %
+
 _MEANT = "its number, label, UUID or the beginning of it, or last."
 Old = Annotated[str, Argument(metavar="OLD", help=f"A run: {_MEANT}")]
 New = Annotated[str, Argument(metavar="NEW", help=f"The run to compare with it: {_MEANT}")]
@@ -67,7 +69,7 @@ def compare(
     if not (found.pairs or found.changes):
         raise NothingToDo(f"runs {before} and {after} have no timed case in common{_alone(found)}")
     rows = [_changed(change) for change in found.changes]
-    rows += [_timed(pair) for pair in found.pairs if not (changed and _overlap(pair))]
+    rows += [_timed(pair) for pair in found.pairs if not (changed and _may_be_equal(pair))]
     show(Table(columns=COLUMNS, rows=rows), output)
     print(_summary(found), file=sys.stderr)
 
@@ -98,16 +100,18 @@ def _timed(pair: Pair) -> dict[str, Cell]:
         "variant": " → ".join(ran) or pair.variant,
         "metric": pair.metric,
         "old_seconds": old.seconds,
-        "old_spread": spread(old.seconds, old.low, old.high),
+        "old_spread": spread(old),
         "new_seconds": new.seconds,
-        "new_spread": spread(new.seconds, new.low, new.high),
+        "new_spread": spread(new),
         "ratio": pair.ratio,
-        "change": "~" if _overlap(pair) else "slower" if pair.ratio > 1 else "faster",
+        "change": "~" if _may_be_equal(pair) else "slower" if pair.ratio > 1 else "faster",
     }
 
 
-def _overlap(pair: Pair) -> bool:
-    return pair.old.low <= pair.new.high and pair.new.low <= pair.old.high
+def _may_be_equal(pair: Pair) -> bool:
+    """Whether the intervals overlap, or are of too few samples to say anything."""
+    known = min(pair.old.count, pair.new.count) >= LEAST_SAMPLES
+    return not known or (pair.old.low <= pair.new.high and pair.new.low <= pair.old.high)
 
 
 def _summary(found: Comparison) -> str:
