@@ -48,9 +48,10 @@ def test_dependencies(service: str, needs: dict[str, str]) -> None:
     assert {name: how["condition"] for name, how in found.items()} == needs
 
 
-def test_migrate_waits_for_its_database_itself() -> None:
-    assert "--wait" in SERVICES["migrate"]["command"]
-    assert SERVICES["migrate"]["restart"] == "on-failure"
+@pytest.mark.parametrize("service", ["migrate", "scheduler", "workers", "workers-nvidia"])
+def test_services_wait_themselves_too(service: str) -> None:
+    """Not every engine honours the conditions of depends_on."""
+    assert "--wait" in SERVICES[service]["command"]
 
 
 @pytest.mark.parametrize("service", ["redis", "postgres"])

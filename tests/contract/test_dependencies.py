@@ -29,7 +29,15 @@ ROLES = {
     "cli": (),
     "tests": ("worker", "scheduler", "dev"),
 }
-UNIMPORTED = {"import-linter", "mypy", "pre-commit", "psycopg", "pytest-timeout", "ruff"}
+UNIMPORTED = {
+    "import-linter",
+    "mypy",
+    "packaging",
+    "pre-commit",
+    "psycopg",
+    "pytest-timeout",
+    "ruff",
+}
 
 
 def name_of(requirement: str) -> str:
@@ -52,7 +60,8 @@ def imported(folder: str) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
-    return found - set(sys.stdlib_module_names) - OURS
+    own = {path.stem for path in (ROOT / folder).rglob("*.py")}  # tests/planted is put on the path
+    return found - set(sys.stdlib_module_names) - OURS - own
 
 
 @pytest.mark.parametrize("folder", list(ROLES))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typer import Typer
 
-from typer import Option, Typer
-
-from vkbench_cli.commands.services import patiently
+from vkbench_cli.commands.services import Wait, patiently
 from vkbench_cli.options import Store, spread
 
 app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
@@ -19,13 +17,7 @@ def group() -> None:
 
 @app.command()
 @spread
-def upgrade(
-    *,
-    store: Store,
-    wait: Annotated[
-        float, Option(min=0.0, metavar="SECONDS", help="Wait this long for a server to answer.")
-    ] = 0.0,
-) -> None:
+def upgrade(*, store: Store, wait: Wait = 0.0) -> None:
     """Make the database or bring its schema up to date.
 
     Nothing stored is lost; doing it again changes nothing.
