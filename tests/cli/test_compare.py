@@ -21,12 +21,15 @@ def side(seconds: float, count: int = 30, around: float = 0.01) -> SimpleNamespa
         (side(1.0, 1, 0), side(2.0, 1, 0), True),
         (side(1.0), side(2.0, LEAST_SAMPLES - 1), True),
         (side(1.0, LEAST_SAMPLES), side(2.0, LEAST_SAMPLES), False),
+        (side(1.0, around=0.0001), side(1.009, around=0.0001), True),
+        (side(1.0, around=0.0001), side(0.98, around=0.0001), False),
     ],
 )
-def test_a_change_needs_intervals_apart_and_samples_enough(
+def test_a_change_is_large_and_sure(
     old: SimpleNamespace, new: SimpleNamespace, unsure: bool
 ) -> None:
-    assert _may_be_equal(SimpleNamespace(old=old, new=new)) is unsure
+    pair = SimpleNamespace(old=old, new=new, ratio=new.seconds / old.seconds)
+    assert _may_be_equal(pair) is unsure
 
 
 def test_one_sample_has_no_spread() -> None:
