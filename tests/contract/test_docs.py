@@ -1,0 +1,103 @@
+"""Documentation names what exists: every command, their options, make targets, files."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from vkbench_cli.main import load
+from vkbench_cli.table import COMMANDS, Row
+from vkbench_scheduler.suites import SUITES
+from vkbench_shaders.catalogue import KERNELS
+from vkbench_shaders.formats import FORMATS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(vkbench [^`]+)`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
+PATH = re.compile(r"`((?:\w[\w.]*/)+[\w.]*)`")
+
+
+def prompts(page: Path) -> list[str]:
+    """What a page says to type: lines after a prompt, and `vkbench ...` within the text."""
+    text = page.read_text()
+    lines = [line for block in BLOCK.findall(text) for line in block.splitlines()]
+    typed = [line[2:].partition("  #")[0] for line in lines if line.startswith("$ ")]
+    return typed + INLINE.findall(text)
+
+
+def words_after_vkbench(line: str) -> list[str]:
+    words = shlex.split(line)
+    return words[words.index("vkbench") + 1 :] if "vkbench" in words else []
+
+
+TYPED = [(page.name, line) for page in PAGES for line in prompts(page)]
+OURS = [(page, line) for page, line in TYPED if words_after_vkbench(line)]
+
+
+def options_of(row: Row) -> set[str]:
+    """Every option of a command and of the commands below it."""
+    command = load(row)
+    below = getattr(command, "commands", {}).values()
+    return {name for one in (command, *below) for param in one.params for name in param.opts}
+
+
+def test_prompts_are_found() -> None:
+    assert len(OURS) > 10
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_every_command_is_in_the_readme(row: Row) -> None:
+    assert f"`{row.name}`" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("page", "line"), OURS)
+def test_what_is_typed_exists(page: str, line: str) -> None:
+    first, *rest = words_after_vkbench(line)
+    if first.startswith("-") or "..." in first:
+        return
+    row = next((row for row in COMMANDS if row.name == first), None)
+    assert row, f"{page}: no command {first}"
+    asked = {word.partition("=")[0] for word in rest if word.startswith("--")}
+    assert asked <= options_of(row) | {"--help"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_targets_links_and_paths_exist(page: Path) -> None:
+    text = page.read_text()
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    typed = [line for _, line in TYPED if line.startswith("make ")]
+    named = {line.split()[1] for line in [*typed, *re.findall(r"`(make [a-z]+)", text)]}
+    assert named <= targets
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+def test_paths_of_contributing_exist() -> None:
+    named = PATH.findall((ROOT / "CONTRIBUTING.md").read_text())
+    folders = (ROOT, ROOT / "shaders/vkbench_shaders")
+    real = [path for path in named if "NNNN" not in path]
+    assert [path for path in real if not any((f / path).exists() for f in folders)] == []
+
+
+def test_files_of_the_tree_exist() -> None:
+    tree = (ROOT / "ARCHITECTURE.md").read_text().partition("## The tree")[2].split("```")[1]
+    files = {path.name for path in ROOT.rglob("*") if ".venv" not in path.parts}
+    columns = [re.split(r"\s{2,}", line.strip()) for line in tree.splitlines() if line.strip()]
+    named = [name for parts in columns for name in parts[0].split() if name.endswith(".py")]
+    named += [parts[1] for parts in columns if parts[1:] and parts[1].endswith(".py")]
+    assert len(named) > 40
+    assert [name for name in named if name not in files] == []
+
+
+DESCRIBED: dict[str, str] = {
+    thing.name: thing.description for thing in (*KERNELS, *FORMATS, *SUITES)
+}
+
+
+@pytest.mark.parametrize("name", list(DESCRIBED))
+def test_all_that_can_be_chosen_is_described(name: str) -> None:
+    assert len(DESCRIBED[name].split()) > 1
