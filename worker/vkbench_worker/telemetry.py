@@ -37,7 +37,7 @@ def read(facts: DeviceFacts, pci_address: str) -> Mapping[str, float]:
 def _nvml_reader(uuid: str) -> Callable[[], Mapping[str, float]] | None:
     """A function that reads one GPU through nvidia-ml-py; None where that is not to be had."""
     try:
-        import pynvml  # type: ignore[import-not-found,unused-ignore]
+        import pynvml
     except ModuleNotFoundError:
         return None
     try:
