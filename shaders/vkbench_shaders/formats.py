@@ -1,13 +1,27 @@
-"""Storage formats: one row each, with GGML's names, block sizes and type numbers."""
+"""Storage formats: one row each, with GGML's names, block sizes and type numbers.
+
+Everything that generic code asks about a format is in its row: what it is for, whether GPUs write
+it, and where its scales lie, so that test blocks can be made for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
 from vkbench import names
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A field of a block that its weights are multiplied by, or that is added to them."""
+
+    kind: str  # f16 | f32 | e8m0 | ue4m3 | spread: an f16 in the top nibbles of four 16-bit words
+    offset: int  # bytes into the block
+    unit: float  # a power of two under which all other bits, at random, decode to weights about 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +32,9 @@ class Format:
     ggml: int  # GGML type number
     elements: int  # elements a block
     bytes: int  # bytes a block
+    use: str  # weights | activations | plain | container
+    encoded: bool  # whether kernels quantise to it
+    scales: tuple[Scale, ...]  # empty for a format that holds its numbers as they are
     description: str
 
     @property
@@ -39,48 +56,184 @@ class Format:
         """Bits an element."""
         return self.bytes * 8 / self.elements
 
+    @property
+    def ratio(self) -> float:
+        """How many times smaller than f32 it is."""
+        return 32 / self.bits
 
-def _row(name: str, ggml: int, elements: int, bytes: int, description: str) -> Format:
-    return Format(name=name, ggml=ggml, elements=elements, bytes=bytes, description=description)
+
+def _row(
+    name: str,
+    ggml: int,
+    elements: int,
+    bytes: int,
+    units: Mapping[int, float],
+    description: str,
+    *,
+    kind: str = "f16",
+    use: str = "weights",
+    encoded: bool = False,
+) -> Format:
+    return Format(
+        name=name,
+        ggml=ggml,
+        elements=elements,
+        bytes=bytes,
+        scales=tuple(Scale(kind, offset, unit) for offset, unit in units.items()),
+        description=description,
+        use=use,
+        encoded=encoded,
+    )
 
 
+def _plain(name: str, ggml: int, bytes: int, description: str) -> Format:
+    return _row(name, ggml, 1, bytes, {}, description, use="plain")
+
+
+def _container(name: str, ggml: int, bytes: int, description: str) -> Format:
+    return _row(name, ggml, 1, bytes, {}, description, use="container")
+
+
+def _encoded(
+    name: str, ggml: int, elements: int, bytes: int, units: Mapping[int, float], description: str
+) -> Format:
+    return _row(name, ggml, elements, bytes, units, description, encoded=True)
+
+
+# Name, GGML type number, elements and bytes a block, unit of the scale at each offset, description.
 FORMATS = (
-    _row("f32", 0, 1, 4, "IEEE single"),
-    _row("f16", 1, 1, 2, "IEEE half"),
-    _row("bf16", 30, 1, 2, "upper half of an IEEE single, rounded to nearest even"),
-    _row("f64", 28, 1, 8, "IEEE double; a container only"),
-    _row("i8", 24, 1, 1, "signed integers of 8 bits; a container only"),
-    _row("i16", 25, 1, 2, "signed integers of 16 bits; a container only"),
-    _row("i32", 26, 1, 4, "signed integers of 32 bits: indices and positions"),
-    _row("i64", 27, 1, 8, "signed integers of 64 bits; a container only"),
-    _row("q4_0", 2, 32, 18, "f16 scale, 32 nibbles: d * (q - 8)"),
-    _row("q4_1", 3, 32, 20, "f16 scale and minimum, 32 nibbles: d * q + m"),
-    _row("q5_0", 6, 32, 22, "f16 scale, fifth bits, 32 nibbles: d * (q - 16)"),
-    _row("q5_1", 7, 32, 24, "f16 scale and minimum, fifth bits, 32 nibbles: d * q + m"),
-    _row("q8_0", 8, 32, 34, "f16 scale, 32 signed bytes: d * q"),
-    _row("q8_1", 9, 32, 36, "f16 scale, f16 d * sum(q), 32 signed bytes; activations only"),
-    _row("q2_K", 10, 256, 84, "16 sub-blocks of 2-bit values with 4-bit scales and minima"),
-    _row("q3_K", 11, 256, 110, "16 sub-blocks of 3-bit values with 6-bit scales"),
-    _row("q4_K", 12, 256, 144, "8 sub-blocks of nibbles with 6-bit scales and minima"),
-    _row("q5_K", 13, 256, 176, "8 sub-blocks of 5-bit values with 6-bit scales and minima"),
-    _row("q6_K", 14, 256, 210, "16 sub-blocks of 6-bit values with 8-bit scales"),
-    _row("q8_K", 15, 256, 292, "f32 scale, 256 signed bytes, 16 partial sums; activations only"),
-    _row("iq1_s", 19, 256, 50, "grid of 2048 ternary vectors of 8, 3-bit scales, a shift of 1/8"),
-    _row("iq1_m", 29, 256, 56, "as iq1_s, scales finer and the block's own spread over them"),
-    _row("iq2_xxs", 16, 256, 66, "grid of 256 vectors of 8, sign indices, 4-bit scales"),
-    _row("iq2_xs", 17, 256, 74, "grid of 512 vectors of 8, sign indices, 4-bit scales"),
-    _row("iq2_s", 22, 256, 82, "grid of 1024 vectors of 8, sign bits, 4-bit scales"),
-    _row("iq3_xxs", 18, 256, 98, "grid of 256 vectors of 4, sign indices, 4-bit scales"),
-    _row("iq3_s", 21, 256, 110, "grid of 512 vectors of 4, sign bits, 4-bit scales"),
-    _row("iq4_nl", 20, 32, 18, "f16 scale, 32 nibbles into a table of 16 values"),
-    _row("iq4_xs", 23, 256, 136, "8 sub-blocks of nibbles into iq4_nl's table, 6-bit scales"),
-    _row("tq1_0", 34, 256, 54, "ternary, five in a byte, f16 scale"),
-    _row("tq2_0", 35, 256, 66, "ternary, four in a byte, f16 scale"),
-    _row("mxfp4", 39, 32, 17, "OCP microscaling: E8M0 exponent, 32 E2M1 nibbles"),
-    _row("nvfp4", 40, 64, 36, "four UE4M3 scales, 64 E2M1 nibbles"),
-    _row("q1_0", 41, 128, 18, "f16 scale, 128 sign bits: d or -d"),
-    _row("q2_0", 42, 64, 18, "f16 scale, 64 2-bit values: d * (q - 1)"),
+    _plain("f32", 0, 4, "IEEE single"),
+    _plain("f16", 1, 2, "IEEE half"),
+    _plain("bf16", 30, 2, "upper half of an IEEE single, rounded to nearest even"),
+    _container("f64", 28, 8, "IEEE double; a container only"),
+    _container("i8", 24, 1, "signed integers of 8 bits; a container only"),
+    _container("i16", 25, 2, "signed integers of 16 bits; a container only"),
+    _container("i32", 26, 4, "signed integers of 32 bits: indices and positions"),
+    _container("i64", 27, 8, "signed integers of 64 bits: row numbers"),
+    _encoded("q4_0", 2, 32, 18, {0: 1 / 8}, "f16 scale, 32 nibbles: d * (q - 8)"),
+    _encoded("q4_1", 3, 32, 20, {0: 1 / 8, 2: 1}, "f16 scale and minimum, 32 nibbles: d * q + m"),
+    _encoded("q5_0", 6, 32, 22, {0: 1 / 16}, "f16 scale, fifth bits, 32 nibbles: d * (q - 16)"),
+    _encoded(
+        "q5_1",
+        7,
+        32,
+        24,
+        {0: 1 / 16, 2: 1},
+        "f16 scale and minimum, fifth bits, nibbles: d * q + m",
+    ),
+    _encoded("q8_0", 8, 32, 34, {0: 1 / 64}, "f16 scale, 32 signed bytes: d * q"),
+    _row(
+        "q8_1",
+        9,
+        32,
+        36,
+        {0: 1 / 64},
+        "f16 scale, f16 d * sum(q), 32 signed bytes; activations only",
+        use="activations",
+        encoded=True,
+    ),
+    _row(
+        "q2_K",
+        10,
+        256,
+        84,
+        {80: 1 / 16, 82: 1 / 16},
+        "16 groups of 2-bit values, 4-bit scales and minima",
+    ),
+    _row("q3_K", 11, 256, 110, {108: 1 / 32}, "16 sub-blocks of 3-bit values with 6-bit scales"),
+    _row(
+        "q4_K",
+        12,
+        256,
+        144,
+        {0: 1 / 256, 2: 1 / 32},
+        "8 groups of nibbles, 6-bit scales and minima",
+    ),
+    _row(
+        "q5_K",
+        13,
+        256,
+        176,
+        {0: 1 / 512, 2: 1 / 32},
+        "8 groups of 5-bit values, 6-bit scales and minima",
+    ),
+    _row("q6_K", 14, 256, 210, {208: 1 / 1024}, "16 sub-blocks of 6-bit values with 8-bit scales"),
+    _row(
+        "q8_K",
+        15,
+        256,
+        292,
+        {0: 1 / 64},
+        "f32 scale, 256 signed bytes, 16 partial sums; activations only",
+        kind="f32",
+        use="activations",
+    ),
+    _row(
+        "iq1_s",
+        19,
+        256,
+        50,
+        {0: 1 / 8},
+        "grid of 2048 ternary vectors of 8, 3-bit scales, a shift of 1/8",
+    ),
+    _row(
+        "iq1_m",
+        29,
+        256,
+        56,
+        {48: 1 / 8},
+        "as iq1_s, scales finer and the block's own spread over them",
+        kind="spread",
+    ),
+    _row(
+        "iq2_xxs", 16, 256, 66, {0: 1 / 64}, "grid of 256 vectors of 8, sign indices, 4-bit scales"
+    ),
+    _row(
+        "iq2_xs", 17, 256, 74, {0: 1 / 64}, "grid of 512 vectors of 8, sign indices, 4-bit scales"
+    ),
+    _row("iq2_s", 22, 256, 82, {0: 1 / 64}, "grid of 1024 vectors of 8, sign bits, 4-bit scales"),
+    _row(
+        "iq3_xxs", 18, 256, 98, {0: 1 / 128}, "grid of 256 vectors of 4, sign indices, 4-bit scales"
+    ),
+    _row("iq3_s", 21, 256, 110, {0: 1 / 128}, "grid of 512 vectors of 4, sign bits, 4-bit scales"),
+    _encoded("iq4_nl", 20, 32, 18, {0: 1 / 64}, "f16 scale, 32 nibbles into a table of 16 values"),
+    _row(
+        "iq4_xs",
+        23,
+        256,
+        136,
+        {0: 1 / 1024},
+        "8 sub-blocks of nibbles into iq4_nl's table, 6-bit scales",
+    ),
+    _row("tq1_0", 34, 256, 54, {52: 1}, "ternary, five in a byte, f16 scale"),
+    _encoded("tq2_0", 35, 256, 66, {64: 1}, "ternary, four in a byte, f16 scale"),
+    _row(
+        "mxfp4",
+        39,
+        32,
+        17,
+        {0: 1 / 2},
+        "OCP microscaling: E8M0 exponent, 32 E2M1 nibbles",
+        kind="e8m0",
+        encoded=True,
+    ),
+    _row(
+        "nvfp4",
+        40,
+        64,
+        36,
+        {0: 1 / 2, 1: 1 / 2, 2: 1 / 2, 3: 1 / 2},
+        "four UE4M3 scales, 64 E2M1 nibbles",
+        kind="ue4m3",
+    ),
+    _encoded("q1_0", 41, 128, 18, {0: 1}, "f16 scale, 128 sign bits: d or -d"),
+    _encoded("q2_0", 42, 64, 18, {0: 1}, "f16 scale, 64 2-bit values: d * (q - 1)"),
 )
+
+QUANTISED = tuple(fmt.name for fmt in FORMATS if fmt.quantised)
+WEIGHTS = tuple(fmt.name for fmt in FORMATS if fmt.use == "weights")
+PLAIN = tuple(fmt.name for fmt in FORMATS if fmt.use == "plain")
+ENCODED = tuple(fmt.name for fmt in FORMATS if fmt.encoded)  # what kernels quantise to
 
 _DTYPES: dict[str, type[np.generic]] = {
     "f64": np.float64,
