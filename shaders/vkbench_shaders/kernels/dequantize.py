@@ -24,12 +24,12 @@ from vkbench_shaders.kernel import (
 )
 
 THREADS = 128
-EACH = 4  # fours of weights a thread
+FOURS = 8  # of weights a thread
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     fours = problem.shape["m"] * problem.shape["k"] // 4
-    groups = grid(-(-fours // (THREADS * EACH)))
+    groups = grid(-(-fours // (THREADS * FOURS)))
     return Launch(groups=groups, push=struct.pack("<2I", fours, groups[0]), constants={0: THREADS})
 
 
@@ -53,7 +53,7 @@ DEQUANTIZE = Kernel(
         Binding(
             name="weights",
             access="in",
-            types=("q4_0", "q8_0"),
+            types=("q4_0", "q4_1", "q8_0"),
             dims=("m", "k"),
             description="rows of blocks",
         ),
@@ -82,7 +82,7 @@ DEQUANTIZE = Kernel(
     rows="m",
     cases=tuple(
         parse(f"dequantize/{fmt}{y}/m{m}_k{k}")
-        for fmt in ("q4_0", "q8_0")
+        for fmt in ("q4_0", "q4_1", "q8_0")
         for y in ("", ":y=f16")
         for m, k in (
             (1, 32),
@@ -98,7 +98,7 @@ DEQUANTIZE = Kernel(
     ),
     timed=tuple(
         parse(f"dequantize/{fmt}{y}/m4096_k4096")
-        for fmt in ("q4_0", "q8_0")
+        for fmt in ("q4_0", "q4_1", "q8_0")
         for y in ("", ":y=f16")
     ),
 )
