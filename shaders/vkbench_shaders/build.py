@@ -73,22 +73,25 @@ def tree_sha(tree: Path) -> str:
 
 
 def sources_of(module: str, tree: Path) -> list[Path]:
-    """The files that a module is made of: its own and all that it imports."""
+    """The files that a module is made of: its own and all that it imports, gguf's tables too."""
+    folders = compiler.include_path(tree)
     found: set[Path] = set()
     waiting = [module]
     while waiting:
-        path = tree / f"{waiting.pop().replace('.', '/')}.slang"
-        if path not in found and path.is_file():
+        name = f"{waiting.pop().replace('.', '/')}.slang"
+        path = next((path for path in (at / name for at in folders) if path.is_file()), None)
+        if path and path not in found:
             found.add(path)
             waiting += _IMPORT.findall(path.read_text())
-    return sorted(found)
+    return sorted(found, key=lambda path: path.name)
 
 
 def _sha_of(paths: Iterable[Path], tree: Path) -> str:
     digest = hashlib.sha256()
     for path in paths:
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(tree).as_posix()} {len(content)}\n".encode() + content)
+        name = path.relative_to(tree) if path.is_relative_to(tree) else Path(path.name)
+        digest.update(f"{name.as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 
