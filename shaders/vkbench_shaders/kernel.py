@@ -58,7 +58,7 @@ class Binding:
     """One storage buffer of a kernel; its place in the tuple is its Vulkan binding number."""
 
     name: str
-    access: str  # in | out
+    access: str  # in | out | inout: an input that is uploaded before every run
     types: tuple[str, ...]  # formats it may hold, the default first
     dims: tuple[str, ...]  # outermost first; a quantised format's blocks run along the last
     same_as: str = ""  # the binding whose format it always has, if any
@@ -132,6 +132,7 @@ class Kernel:
     timed: tuple[Case, ...]  # timed (and checked)
     rows: str = ""  # the dimension a sampled check picks from; "": always whole
     params: Mapping[str, Param] = field(default_factory=dict)
+    accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # may these formats meet
     layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
     bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
     deterministic: bool = True  # the same bits every time
@@ -147,12 +148,12 @@ class Kernel:
         return next(v for v in self.variants if v.name == found)
 
     def type_choices(self) -> Iterator[dict[str, str]]:
-        """Every combination of formats that the bindings may have."""
+        """Every combination of formats that the bindings may have and the kernel accepts."""
         free = [binding for binding in self.bindings if not binding.same_as]
         for chosen in product(*(binding.types for binding in free)):
-            yield self._types(
-                {binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)}
-            )
+            asked = {binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)}
+            if self.accepts(full := self._filled(asked)):
+                yield full
 
     def case(
         self,
@@ -174,6 +175,14 @@ class Kernel:
         )
 
     def _types(self, asked: Mapping[str, str]) -> dict[str, str]:
+        full = self._filled(asked)
+        if not self.accepts(full):
+            given = ", ".join(f"{name} {fmt}" for name, fmt in full.items())
+            raise UsageError(f"{self.name} does not take these formats together: {given}")
+        return full
+
+    def _filled(self, asked: Mapping[str, str]) -> dict[str, str]:
+        """A format for every binding: the one asked for, its first one otherwise."""
         asked = {self.binding(name).name: fmt for name, fmt in asked.items()}
         full: dict[str, str] = {}
         for binding in self.bindings:
