@@ -114,12 +114,7 @@ FORMATS = (
     _encoded("q4_1", 3, 32, 20, {0: 1 / 8, 2: 1}, "f16 scale and minimum, 32 nibbles: d * q + m"),
     _encoded("q5_0", 6, 32, 22, {0: 1 / 16}, "f16 scale, fifth bits, 32 nibbles: d * (q - 16)"),
     _encoded(
-        "q5_1",
-        7,
-        32,
-        24,
-        {0: 1 / 16, 2: 1},
-        "f16 scale and minimum, fifth bits, nibbles: d * q + m",
+        "q5_1", 7, 32, 24, {0: 1 / 16, 2: 1}, "f16 scale and minimum, 5-bit values: d * q + m"
     ),
     _encoded("q8_0", 8, 32, 34, {0: 1 / 64}, "f16 scale, 32 signed bytes: d * q"),
     _row(
@@ -133,31 +128,14 @@ FORMATS = (
         encoded=True,
     ),
     _row(
-        "q2_K",
-        10,
-        256,
-        84,
-        {80: 1 / 16, 82: 1 / 16},
-        "16 groups of 2-bit values, 4-bit scales and minima",
+        "q2_K", 10, 256, 84, {80: 1 / 16, 82: 1 / 16}, "2-bit values; 4-bit scales, minima per 16"
     ),
-    _row("q3_K", 11, 256, 110, {108: 1 / 32}, "16 sub-blocks of 3-bit values with 6-bit scales"),
+    _row("q3_K", 11, 256, 110, {108: 1 / 32}, "3-bit values; 6-bit scales per 16"),
+    _row("q4_K", 12, 256, 144, {0: 1 / 256, 2: 1 / 32}, "nibbles; 6-bit scales, minima per 32"),
     _row(
-        "q4_K",
-        12,
-        256,
-        144,
-        {0: 1 / 256, 2: 1 / 32},
-        "8 groups of nibbles, 6-bit scales and minima",
+        "q5_K", 13, 256, 176, {0: 1 / 512, 2: 1 / 32}, "5-bit values; 6-bit scales, minima per 32"
     ),
-    _row(
-        "q5_K",
-        13,
-        256,
-        176,
-        {0: 1 / 512, 2: 1 / 32},
-        "8 groups of 5-bit values, 6-bit scales and minima",
-    ),
-    _row("q6_K", 14, 256, 210, {208: 1 / 1024}, "16 sub-blocks of 6-bit values with 8-bit scales"),
+    _row("q6_K", 14, 256, 210, {208: 1 / 1024}, "6-bit values; 8-bit scales per 16"),
     _row(
         "q8_K",
         15,
@@ -168,43 +146,17 @@ FORMATS = (
         kind="f32",
         use="activations",
     ),
+    _row("iq1_s", 19, 256, 50, {0: 1 / 8}, "2048 ternary vectors of 8, 3-bit scales, shift of 1/8"),
     _row(
-        "iq1_s",
-        19,
-        256,
-        50,
-        {0: 1 / 8},
-        "grid of 2048 ternary vectors of 8, 3-bit scales, a shift of 1/8",
+        "iq1_m", 29, 256, 56, {48: 1 / 8}, "as iq1_s, a scale per 16, the f16 spread", kind="spread"
     ),
-    _row(
-        "iq1_m",
-        29,
-        256,
-        56,
-        {48: 1 / 8},
-        "as iq1_s, scales finer and the block's own spread over them",
-        kind="spread",
-    ),
-    _row(
-        "iq2_xxs", 16, 256, 66, {0: 1 / 64}, "grid of 256 vectors of 8, sign indices, 4-bit scales"
-    ),
-    _row(
-        "iq2_xs", 17, 256, 74, {0: 1 / 64}, "grid of 512 vectors of 8, sign indices, 4-bit scales"
-    ),
-    _row("iq2_s", 22, 256, 82, {0: 1 / 64}, "grid of 1024 vectors of 8, sign bits, 4-bit scales"),
-    _row(
-        "iq3_xxs", 18, 256, 98, {0: 1 / 128}, "grid of 256 vectors of 4, sign indices, 4-bit scales"
-    ),
-    _row("iq3_s", 21, 256, 110, {0: 1 / 128}, "grid of 512 vectors of 4, sign bits, 4-bit scales"),
+    _row("iq2_xxs", 16, 256, 66, {0: 1 / 64}, "256 vectors of 8, sign indices, 4-bit scales"),
+    _row("iq2_xs", 17, 256, 74, {0: 1 / 64}, "512 vectors of 8, sign indices, 4-bit scales"),
+    _row("iq2_s", 22, 256, 82, {0: 1 / 64}, "1024 vectors of 8, sign bits, 4-bit scales"),
+    _row("iq3_xxs", 18, 256, 98, {0: 1 / 128}, "256 vectors of 4, sign indices, 4-bit scales"),
+    _row("iq3_s", 21, 256, 110, {0: 1 / 128}, "512 vectors of 4, sign bits, 4-bit scales"),
     _encoded("iq4_nl", 20, 32, 18, {0: 1 / 64}, "f16 scale, 32 nibbles into a table of 16 values"),
-    _row(
-        "iq4_xs",
-        23,
-        256,
-        136,
-        {0: 1 / 1024},
-        "8 sub-blocks of nibbles into iq4_nl's table, 6-bit scales",
-    ),
+    _row("iq4_xs", 23, 256, 136, {0: 1 / 1024}, "nibbles as iq4_nl's; 6-bit scales per 32"),
     _row("tq1_0", 34, 256, 54, {52: 1}, "ternary, five in a byte, f16 scale"),
     _encoded("tq2_0", 35, 256, 66, {64: 1}, "ternary, four in a byte, f16 scale"),
     _row(

@@ -1,42 +1,80 @@
-"""Numbers to stored blocks and back, by gguf: the CPU's word on what a quantised weight is.
+"""Numbers to stored blocks and back: the CPU's word on what a stored weight is.
 
-gguf is imported when first needed, so that reading the catalogue stays quick.
+By gguf where it can, by `codecs` where it cannot. gguf is imported when first needed, so that
+reading the catalogue stays quick. Sizes of blocks are those of `formats`: gguf has another for
+q8_1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders.formats import format_named
+from vkbench_shaders import codecs
+from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.kernel import Array
 
-_PLAIN = ("f64", "f32", "f16")
-
-
-def quantise(name: str, values: Array) -> Array:
-    """Values (rows, columns) as the storage array of a format."""
-    fmt = format_named(name)
-    if fmt.name in _PLAIN:
-        return values.astype(fmt.dtype)
-    from gguf.constants import GGMLQuantizationType
-    from gguf.quants import quantize
-
-    packed = quantize(np.ascontiguousarray(values, np.float32), GGMLQuantizationType(fmt.ggml))
-    return np.asarray(packed).view(fmt.dtype)
+_PART = 1 << 18  # weights at a time: temporaries stay in a cache, and are few
 
 
 def dequantise(name: str, stored: Array) -> NDArray[np.float64]:
-    """What a storage array stands for, in float64.
+    """What a storage array (..., items a row) stands for, in float64.
 
-    gguf decodes in float32; every value of q4_0 and q8_0 is a half times a small integer, so that
-    is exact.
+    Weights are decoded in float32, as CPUs do it and GPUs have to, and then widened. That is the
+    exact value of a weight: products are judged by it and not by what a formula would give in
+    float64, which for formats with minima or products of scales differs in the last bits.
     """
     fmt = format_named(name)
-    if fmt.name in _PLAIN:
+    if fmt.name == "bf16":
+        return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if not fmt.quantised:
         return stored.astype(np.float64)
+    blocks = np.ascontiguousarray(stored).view(np.uint8).reshape(-1, fmt.bytes)
+    values = np.empty((len(blocks), fmt.elements))
+    for part in _parts(fmt, len(blocks)):
+        values[part] = _decoded(fmt, blocks[part])
+    return values.reshape(*stored.shape[:-1], stored.shape[-1] // fmt.bytes * fmt.elements)
+
+
+def quantise(name: str, values: Array) -> Array:
+    """Values (..., elements a row) as the storage array of a plain or an encoded format.
+
+    Scales too large for their field become infinite, as they do in ggml.
+    """
+    fmt = format_named(name)
+    with np.errstate(all="ignore"):
+        if not fmt.quantised and fmt.name != "bf16":
+            return values.astype(fmt.dtype)
+        blocks = np.ascontiguousarray(values, np.float32).reshape(-1, fmt.elements)
+        stored = np.empty((len(blocks), fmt.bytes), np.uint8)
+        for part in _parts(fmt, len(blocks)):
+            stored[part] = _encoded(fmt, blocks[part])
+    return stored.view(fmt.dtype).reshape(*values.shape[:-1], fmt.items(values.shape[-1]))
+
+
+def _parts(fmt: Format, blocks: int) -> Iterator[slice]:
+    step = _PART // fmt.elements
+    return (slice(first, first + step) for first in range(0, blocks, step))
+
+
+def _decoded(fmt: Format, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+    if fmt.name in codecs.DECODERS:
+        return codecs.DECODERS[fmt.name](blocks)
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 
-    blocks = np.ascontiguousarray(stored).view(np.uint8)
-    return dequantize(blocks, GGMLQuantizationType(fmt.ggml)).astype(np.float64)
+    # One row: gguf takes 16 at a time, which is slow when they are short.
+    values = dequantize(blocks.reshape(1, -1), GGMLQuantizationType(fmt.ggml))
+    return np.asarray(values).reshape(-1, fmt.elements)
+
+
+def _encoded(fmt: Format, blocks: NDArray[np.float32]) -> NDArray[np.uint8]:
+    if fmt.name in codecs.ENCODERS:
+        return codecs.ENCODERS[fmt.name](blocks)
+    from gguf.constants import GGMLQuantizationType
+    from gguf.quants import quantize
+
+    stored = quantize(blocks.reshape(1, -1), GGMLQuantizationType(fmt.ggml))
+    return np.asarray(stored).view(np.uint8).reshape(-1, fmt.bytes)
