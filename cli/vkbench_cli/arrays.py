@@ -72,7 +72,7 @@ def _params(kernel: Kernel, typed: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _inputs(kernel: Kernel) -> list[Binding]:
-    return [binding for binding in kernel.bindings if binding.access == "in"]
+    return [binding for binding in kernel.bindings if binding.is_input]
 
 
 def _by_binding(kernel: Kernel, arrays: Arrays) -> dict[str, Array]:
@@ -90,7 +90,7 @@ def _format(kernel: Kernel, binding: Binding, arrays: Arrays, types: Mapping[str
         return names.pick(types[binding.name], binding.types, f"format of {binding.name}")
     if binding.same_as:
         return _format(kernel, kernel.binding(binding.same_as), arrays, types)
-    if binding.access != "in":
+    if not binding.is_input:
         return binding.types[0]
     dtype = arrays[binding.name].dtype
     fitting = [name for name in binding.types if format_named(name).dtype == dtype]

@@ -58,11 +58,21 @@ class Binding:
     """One storage buffer of a kernel; its place in the tuple is its Vulkan binding number."""
 
     name: str
-    access: str  # in | out | inout: an input that is uploaded before every run
+    access: str  # in | out | inout: changed in place, its input there before every checked run
     types: tuple[str, ...]  # formats it may hold, the default first
     dims: tuple[str, ...]  # outermost first; a quantised format's blocks run along the last
     same_as: str = ""  # the binding whose format it always has, if any
     description: str = ""
+
+    @property
+    def is_input(self) -> bool:
+        """Whether a launch reads what the caller gives."""
+        return self.access in ("in", "inout")
+
+    @property
+    def is_output(self) -> bool:
+        """Whether a launch writes to it."""
+        return self.access in ("out", "inout")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,9 @@ def test_a_kernel_is_described_and_has_cases(kernel: Kernel) -> None:
     assert kernel.timed
     assert all(binding.description for binding in kernel.bindings)
     assert all(param.description for param in kernel.params.values())
-    assert {binding.access for binding in kernel.bindings} == {"in", "out"}
+    assert {binding.access for binding in kernel.bindings} <= {"in", "out", "inout"}
+    assert {(b.is_input, b.is_output) for b in kernel.bindings} >= {(True, False)}
+    assert any(binding.is_output for binding in kernel.bindings)
     assert kernel_named(kernel.name.upper()) is kernel
 
 
@@ -104,15 +106,19 @@ def test_inputs_and_reference_have_their_shapes(case: Case) -> None:
     posed = problem(case)
     inputs = posed.kernel.inputs(posed)
     outputs = posed.kernel.reference(posed, inputs, None)
-    wanted = {"in": inputs, "out": outputs}
     for binding in posed.kernel.bindings:
-        array = wanted[binding.access][binding.name]
-        assert array.shape == posed.array_shape(binding.name) == posed.layout(binding.name).shape
-        assert array.dtype == (
-            np.float64 if binding.access == "out" else posed.format(binding.name).dtype
-        )
-        assert np.all(np.isfinite(outputs[binding.name])) if binding.access == "out" else True
-    assert len(inputs) + len(outputs) == len(posed.kernel.bindings)
+        shape, stored = posed.array_shape(binding.name), posed.format(binding.name).dtype
+        assert shape == posed.layout(binding.name).shape
+        if binding.is_input:
+            assert inputs[binding.name].shape == shape
+            assert inputs[binding.name].dtype == stored
+        if binding.is_output:
+            assert outputs[binding.name].shape == shape
+            assert outputs[binding.name].dtype in (np.float64, stored)
+            assert np.all(np.isfinite(outputs[binding.name]))
+    given = {binding.name for binding in posed.kernel.bindings if binding.is_input}
+    made = {binding.name for binding in posed.kernel.bindings if binding.is_output}
+    assert (set(inputs), set(outputs)) == (given, made)
 
 
 @each_case
@@ -139,7 +145,7 @@ def test_sampled_rows_are_rows_of_the_whole(case: Case) -> None:
 @each_case
 def test_a_shape_is_inferred_from_the_inputs(case: Case) -> None:
     posed = problem(case)
-    inputs = [binding.name for binding in posed.kernel.bindings if binding.access == "in"]
+    inputs = [binding.name for binding in posed.kernel.bindings if binding.is_input]
     shapes = {name: posed.array_shape(name) for name in inputs}
     assert posed.kernel.infer(shapes, posed.types) == posed.shape
 

@@ -1,4 +1,8 @@
-"""One problem set up on a device: its buffers, its pipeline, and a launch that can be repeated."""
+"""One problem set up on a device: its buffers, its pipeline, and a launch that can be repeated.
+
+What a kernel changes in place holds its input again before every run; timed launches go on over
+what the launch before them left, so that such a kernel has to leave its own output as it is.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ class Bench(Generic[P, B]):
         stack: ExitStack,
     ) -> None:
         self.problem = program.problem
-        self.outputs = [b.name for b in self.problem.kernel.bindings if b.access == "out"]
+        self.outputs = [b.name for b in self.problem.kernel.bindings if b.is_output]
         self.work = Work(
             pipeline=device.pipeline(program),
             groups=launch.groups,
@@ -34,6 +38,9 @@ class Bench(Generic[P, B]):
             flops=self.problem.flops,
         )
         self._device = device
+        self._in_place = {
+            b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
+        }
         self._by_name = {
             b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings
         }
@@ -47,20 +54,28 @@ class Bench(Generic[P, B]):
         return list(self._by_name.values())
 
     @property
-    def is_output(self) -> list[bool]:
-        """Which of the buffers a launch writes."""
-        return [name in self.outputs for name in self._by_name]
+    def is_poisoned(self) -> list[bool]:
+        """Which of the buffers hold nothing that a launch reads."""
+        return [b.access == "out" for b in self.problem.kernel.bindings]
 
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
-        self.poison(poison)
+        self.reset(poison)
         self.seconds = min(self.seconds, *self._recording.run())
         return self.images(self.buffers)
 
-    def poison(self, word: int) -> None:
-        """Overwrite the outputs and the guards around them."""
-        for name in self.outputs:
-            self._by_name[name].fill(word)
+    def reset(self, poison: int) -> None:
+        """Overwrite the outputs and the guards around them; undo what was changed in place."""
+        for buffer, poisoned in zip(self.buffers, self.is_poisoned, strict=True):
+            if poisoned:
+                buffer.fill(poison)
+        self.restore(self.buffers)
+
+    def restore(self, buffers: Sequence[B]) -> None:
+        """Upload anew what a launch changes in place, in a set of buffers like this problem's."""
+        for name, buffer in zip(self._by_name, buffers, strict=True):
+            if name in self._in_place:
+                buffer.upload(self._in_place[name])
 
     def images(self, buffers: Sequence[B]) -> Mapping[str, Image]:
         """Outputs, and the guard bands of the inputs, of a set of buffers like this problem's."""

@@ -57,7 +57,7 @@ def compute(
     device: Computer[P, B], bundle: Bundle, problem: Problem, variant: str, arrays: Arrays
 ) -> tuple[dict[str, Array], str]:
     """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
-    inputs = [b.name for b in problem.kernel.bindings if b.access == "in"]
+    inputs = [b.name for b in problem.kernel.bindings if b.is_input]
     storages = {
         name: stored(_fitting(problem, name, arrays), problem.layout(name)) for name in inputs
     }

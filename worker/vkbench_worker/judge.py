@@ -8,7 +8,8 @@ The rules where they are not obvious:
   error is limited in RMS of the reference. Where the reference is all zeros, both mean that every
   error must be 0.
 - An element is unwritten when it holds poison A after a run over poison A, and poison B after one
-  over poison B: exact for any type, for no right output follows the poison.
+  over poison B: exact for any type, for no right output follows the poison. What is changed in
+  place is compared only, for an element of it may keep what it held.
 - A NaN or Inf counts against the kernel unless the reference has the same there; where no reference
   was worked out (rows outside the sample), values have to be finite.
 - Exact paths compare bits: -0 is not +0, denormals count; only a NaN may be any NaN, for IEEE
@@ -78,7 +79,7 @@ def judge(
     for name in first:
         _judge_guards(name, first[name], second[name], found)
     for binding in problem.kernel.bindings:
-        if binding.access == "out":
+        if binding.is_output:
             output = _Output(
                 problem, binding.name, first[binding.name], second[binding.name], expected
             )
@@ -95,6 +96,7 @@ class _Output:
         self, problem: Problem, name: str, first: Image, second: Image, expected: Expected
     ) -> None:
         self.name = name
+        self.in_place = problem.kernel.binding(name).is_input
         self.format = problem.format(name)
         self.layout = problem.layout(name)
         self.deterministic = problem.kernel.deterministic
@@ -107,6 +109,9 @@ class _Output:
 
     def judge_written(self, found: Findings) -> None:
         found.total += self.views[0].size
+        self._judge_gaps(found)
+        if self.in_place:
+            return
         unwritten = bits(self.views[0]) == self._poison_view(0)
         if unwritten.any():
             unwritten &= bits(self.views[1]) == self._poison_view(1)
@@ -115,7 +120,6 @@ class _Output:
             found.unwritten += count
             reason = f"{count} of {unwritten.size} elements of {self.name} were never written"
             found.complain(_UNWRITTEN, reason, f"{self._at(unwritten)}: found the poison")
-        self._judge_gaps(found)
 
     def judge_repeated(self, found: Findings) -> None:
         if not self.deterministic:

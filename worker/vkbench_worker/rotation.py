@@ -30,7 +30,7 @@ class Rotation(Generic[B]):
 def rotation(
     device: Computer[P, B],
     buffers: Sequence[B],
-    outputs: Sequence[bool],
+    poisoned: Sequence[bool],
     launches: int,
     stack: ExitStack,
 ) -> Rotation[B]:
@@ -46,11 +46,11 @@ def rotation(
     if needed <= min(MOST_SETS, affordable):
         samples, launches = _samples(max(2, needed), launches, affordable)
         return Rotation(
-            sets=_sets(device, buffers, outputs, samples * launches, stack), launches=launches
+            sets=_sets(device, buffers, poisoned, samples * launches, stack), launches=launches
         )
     count = min(launches, MOST_SETS, affordable)
     scratch = _scratch(device, wanted, stack)
-    sets = _sets(device, buffers, outputs, count, stack)
+    sets = _sets(device, buffers, poisoned, count, stack)
     lacking = f"not cold: no memory to displace a cache of {wanted // 2} bytes"
     return Rotation(
         sets=sets, launches=count, scratch=scratch, warnings=() if scratch else (lacking,)
@@ -67,21 +67,21 @@ def _samples(needed: int, launches: int, affordable: int) -> tuple[int, int]:
 def _sets(
     device: Computer[P, B],
     buffers: Sequence[B],
-    outputs: Sequence[bool],
+    poisoned: Sequence[bool],
     count: int,
     stack: ExitStack,
 ) -> list[list[B]]:
-    return [list(buffers), *(_copies(device, buffers, outputs, stack) for _ in range(count - 1))]
+    return [list(buffers), *(_copies(device, buffers, poisoned, stack) for _ in range(count - 1))]
 
 
 def _copies(
-    device: Computer[P, B], buffers: Sequence[B], outputs: Sequence[bool], stack: ExitStack
+    device: Computer[P, B], buffers: Sequence[B], poisoned: Sequence[bool], stack: ExitStack
 ) -> list[B]:
     copies = []
-    for buffer, is_output in zip(buffers, outputs, strict=True):
+    for buffer, is_poisoned in zip(buffers, poisoned, strict=True):
         copy = device.buffer(buffer.size)
         stack.callback(copy.close)
-        if is_output:
+        if is_poisoned:
             copy.fill(POISON_A)
         else:
             copy.copy_from(buffer)

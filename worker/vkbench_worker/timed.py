@@ -43,14 +43,16 @@ def time_work(
 ) -> Timed:
     """Hot and cold timings of work that was judged right, and the verdict after them.
 
-    Outputs are poisoned again before the timing, so that right bits afterwards come from the timed
-    launches.
+    Outputs are poisoned again before the timing, and what is changed in place holds its input, so
+    that right bits afterwards come from the timed launches.
     """
     bounds = Bounds(seconds=job.measure_seconds, noise=job.noise)
-    bench.poison(POISON_A)
+    bench.reset(POISON_A)
     hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
     launches = launches_a_sample(device, hot.seconds, bounds)
-    rotating = rotation(device, bench.buffers, bench.is_output, launches, stack)
+    rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
+    for buffers in rotating.sets[1:]:
+        bench.restore(buffers)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
     readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
     verdict = judge_again(bench, judged, rotating.sets[:used])

@@ -51,7 +51,10 @@ def run_reference(problem: Problem, shown: Shown) -> None:
     outputs: dict[str, np.ndarray] = {}
     for binding in problem.kernel.bindings:
         view = problem.layout(binding.name).view(shown[binding.name])
-        (outputs if binding.access == "out" else inputs)[binding.name] = view
+        if binding.is_input:
+            inputs[binding.name] = view
+        if binding.is_output:
+            outputs[binding.name] = view
     for name, values in problem.kernel.reference(problem, inputs, None).items():
         outputs[name][...] = rounded(values, problem.format(name))
 

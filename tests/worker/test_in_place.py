@@ -1,0 +1,184 @@
+"""A kernel that changes an array in place: its input is there before every run that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from vkbench.case import parse
+from vkbench.job import Job, Mode
+from vkbench.result import Verdict
+from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Layout, Param, Problem
+from vkbench_worker.bench import Bench
+from vkbench_worker.judge import judge
+from vkbench_worker.preparation import prepare
+from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Program
+from vkbench_worker.timed import Judged, Timed, time_work
+
+ROWS, COLUMNS = 5, 7
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    shape = problem.full_shape(binding)
+    if binding == "x" or problem.params["layout"] == "contiguous":
+        return Layout.contiguous(shape)
+    return Layout(shape=shape, strides=(COLUMNS + 2, 1), offset=3, storage=3 + ROWS * 9)
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    y = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
+    return {"y": y, "x": np.full((1, COLUMNS), -1, np.float32)}
+
+
+def second_row(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    y = inputs["y"].copy()
+    y[1] = inputs["x"][0]
+    return {"y": y}
+
+
+SET_ROW = Kernel(
+    name="set_row",
+    description="Sets the second row of y to x.",
+    dims=("m", "n", "k"),
+    bindings=(
+        Binding(name="y", access="inout", types=("f32",), dims=("m", "k")),
+        Binding(name="x", access="in", types=("f32",), dims=("n", "k")),
+    ),
+    variants=(),
+    inputs=inputs,
+    reference=second_row,
+    flops=lambda problem: 0,
+    infer=lambda shapes, types: {},
+    cases=(),
+    timed=(),
+    params={"layout": Param(default="contiguous", choices=("contiguous", "strided"))},
+    layout=layout,
+)
+
+
+class Posed:
+    """The kernel on a NullDevice that computes with a function."""
+
+    def __init__(self, function: Function, how: str, stack: ExitStack) -> None:
+        params = "/layout=strided" if how == "strided" else ""
+        self.problem = Problem(SET_ROW, parse(f"set_row/f32/m{ROWS}_n1_k{COLUMNS}{params}"))
+        self.device = NullDevice(function)
+        self.prepared = prepare(self.problem)
+        made = Program(
+            code=b"", sha="", bindings=2, push_bytes=0, constants=(), problem=self.problem
+        )
+        launch = Launch(groups=(1, 1, 1), push=b"")
+        self.bench: Bench[Program, NullBuffer] = Bench(
+            self.device, made, launch, self.prepared.storages, stack
+        )
+        self.stack = stack
+
+    def judged(self) -> Judged:
+        first, second = self.bench.run(POISON_A), self.bench.run(POISON_B)
+        verdict = judge(self.problem, "exact", first, second, self.prepared.expected)
+        return Judged(verdict=verdict, first=first, second=second, expected=self.prepared.expected)
+
+    def timed(self) -> Timed:
+        job = Job(id=1, token=1, case="", mode=Mode.PERFORMANCE, measure_seconds=0.05)
+        return time_work(self.device, self.bench, self.judged(), job, self.stack)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+def verdict_on(function: Function, how: str, stack: ExitStack) -> Verdict:
+    return Posed(function, how, stack).judged().verdict
+
+
+each_layout = pytest.mark.parametrize("how", ["contiguous", "strided"])
+
+
+@each_layout
+def test_rows_that_are_left_alone_are_right(how: str, stack: ExitStack) -> None:
+    verdict = verdict_on(run_reference, how, stack)
+    assert verdict.passed, verdict.reason
+    assert verdict.compared == verdict.total == ROWS * COLUMNS
+
+
+@each_layout
+def test_every_checked_run_finds_the_input(how: str, stack: ExitStack) -> None:
+    found: list[Array] = []
+
+    def function(posed: Problem, shown: Shown) -> None:
+        found.append(posed.layout("y").view(shown["y"]).copy())
+        run_reference(posed, shown)
+
+    posed = Posed(function, how, stack)
+    posed.judged()
+    assert len(found) == 2
+    assert all(np.array_equal(y, inputs(posed.problem)["y"]) for y in found)
+
+
+@each_layout
+def test_a_row_that_should_have_stayed_is_found(how: str, stack: ExitStack) -> None:
+    def function(posed: Problem, shown: Shown) -> None:
+        run_reference(posed, shown)
+        posed.layout("y").view(shown["y"])[4, 6] = 99
+
+    verdict = verdict_on(function, how, stack)
+    assert not verdict.passed
+    assert verdict.first_bad == "y[4,6]: found 99, expected 34"
+
+
+def test_a_row_that_was_not_set_is_found(stack: ExitStack) -> None:
+    verdict = verdict_on(lambda posed, shown: None, "contiguous", stack)
+    assert not verdict.passed
+    assert verdict.first_bad == "y[1,0]: found 7, expected -1"
+
+
+def test_a_write_in_a_gap_is_found(stack: ExitStack) -> None:
+    def function(posed: Problem, shown: Shown) -> None:
+        run_reference(posed, shown)
+        shown["y"][3 + COLUMNS] = 1
+
+    verdict = verdict_on(function, "strided", stack)
+    assert not verdict.passed
+    assert "gaps of y" in verdict.reason
+
+
+def test_a_write_behind_it_is_found(stack: ExitStack) -> None:
+    def function(posed: Problem, shown: Shown) -> None:
+        run_reference(posed, shown)
+        shown["y"][ROWS * COLUMNS] = 1
+
+    verdict = verdict_on(function, "contiguous", stack)
+    assert not verdict.passed
+    assert "guard bytes of y were overwritten" in verdict.reason
+
+
+@each_layout
+def test_it_is_timed_hot_and_cold(how: str, stack: ExitStack) -> None:
+    timed = Posed(run_reference, how, stack).timed()
+    assert timed.verdict.passed, timed.verdict.reason
+    assert [timing.metric for timing in timed.timings] == ["hot", "cold"]
+
+
+@pytest.mark.parametrize("lazy", ["hot", "cold"])
+def test_right_bits_after_timing_come_from_the_timed_launches(lazy: str, stack: ExitStack) -> None:
+    """Sets of buffers hold the input, not the output, before the launches that are timed."""
+    judged_on: list[int] = []
+
+    def function(posed: Problem, shown: Shown) -> None:
+        address = shown["y"].__array_interface__["data"][0]
+        if len(judged_on) < 2:
+            judged_on.append(address)
+            run_reference(posed, shown)
+        elif (address in judged_on) != (lazy == "hot"):
+            run_reference(posed, shown)
+
+    timed = Posed(function, "contiguous", stack).timed()
+    assert not timed.verdict.passed
+    assert "changed while it was timed" in timed.verdict.reason
+    assert timed.timings == ()
