@@ -15,7 +15,7 @@ from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
 from vkbench_scheduler.selection import ALL, AUTO, Selection, choose
 from vkbench_scheduler.suites import Row, Suite, suite_named
-from vkbench_shaders.catalogue import KERNELS, expand, kernel_named
+from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, problem
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(Row(),))
 CHECK_SECONDS = 0.15  # a first guess at a check; what a device takes is learned as it works
@@ -108,9 +108,8 @@ def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -
         fitting = [case for case in cases if _fits(case.format, row.format)]
         asked = selection.variant.casefold()
         each = asked == ALL or (asked == AUTO and row.every_variant)
-        paths = _variants(kernel) if each else [AUTO]
         for case in _smallest(fitting) if row.smallest else fitting:
-            yield from (Task(case, mode, path) for path in paths)
+            yield from (Task(case, mode, path) for path in (_paths(case) if each else [AUTO]))
 
 
 def _smallest(cases: Iterable[Case]) -> list[Case]:
@@ -132,6 +131,11 @@ def _modes(row: Row, selection: Selection) -> list[Mode]:
     asked = {row.mode, selection.mode} - {Mode.BOTH}
     each = (Mode.CORRECTNESS, Mode.PERFORMANCE)
     return [mode for mode in each if not asked or asked == {mode}]
+
+
+def _paths(case: Case) -> list[str]:
+    posed = problem(case)
+    return [variant.name for variant in posed.kernel.variants_for(posed.types)]
 
 
 def _variants(kernel: str) -> list[str]:

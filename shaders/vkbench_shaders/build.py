@@ -62,7 +62,7 @@ def units_of(kernels: Iterable[Kernel]) -> list[Unit]:
             unit_of(variant, types)
             for kernel in kernels
             for types in kernel.type_choices()
-            for variant in kernel.variants
+            for variant in kernel.variants_for(types)
         }
     )
 

@@ -118,6 +118,7 @@ class Variant:
     launch: Callable[[Problem, DeviceFacts], Launch]
     path: str  # arithmetic path, whose limits judge it: a key of tolerance.LIMITS
     requires: tuple[str, ...] = ()  # device features
+    accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
     refuses: Refuses = lambda problem, device: too_large(
         problem, device
     )  # why this device cannot run it, or None
@@ -156,6 +157,10 @@ class Kernel:
         """A variant by name, whatever its case."""
         found = names.pick(name, [v.name for v in self.variants], f"variant of {self.name}")
         return next(v for v in self.variants if v.name == found)
+
+    def variants_for(self, types: Mapping[str, str]) -> list[Variant]:
+        """The variants for these binding formats, best first."""
+        return [variant for variant in self.variants if variant.accepts(types)]
 
     def type_choices(self) -> Iterator[dict[str, str]]:
         """Every combination of formats that the bindings may have and the kernel accepts."""

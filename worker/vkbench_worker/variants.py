@@ -21,7 +21,7 @@ def choose(problem: Problem, asked: str, device: DeviceFacts) -> Variant:
             raise Unsupported(f"variant {variant.name}: {reason}")
         return variant
     reasons = []
-    for variant in problem.kernel.variants:
+    for variant in problem.kernel.variants_for(problem.types):
         reason = _obstacle(problem, variant, device)
         if not reason:
             return variant
@@ -56,6 +56,8 @@ def _named(problem: Problem, asked: str) -> Variant:
 
 
 def _obstacle(problem: Problem, variant: Variant, device: DeviceFacts) -> str:
+    if not variant.accepts(problem.types):
+        return f"is not for {problem.case.name}"
     lacking = [feature for feature in variant.requires if feature not in device.features]
     if lacking:
         return f"needs {', '.join(lacking)}, which {device.name} lacks"
