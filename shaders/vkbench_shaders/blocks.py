@@ -34,10 +34,12 @@ def random_blocks(fmt: Format, seed: Seed, rows: int, blocks: int) -> Bytes:
     factors = by_row * noise.channels(seed("channels"), blocks, one_in=64)
     for number, scale in enumerate(fmt.scales):
         values = noise.bell(seed(f"scales{number}"), (rows, blocks)) * factors
-        _write(stored, scale, _KINDS[scale.kind].codes(values.ravel() * np.float32(scale.unit)))
+        write_scale(
+            stored, scale, _KINDS[scale.kind].codes(values.ravel() * np.float32(scale.unit))
+        )
     zero = np.repeat(by_row.ravel() == 0, blocks)
     if any(scale.kind == "e8m0" for scale in fmt.scales):  # a scale that is never 0
-        stored[zero] &= ~_others(fmt)
+        stored[zero] &= ~other_bits(fmt)
     for edge in EDGES:
         places = edge_places(edge, len(stored))
         places = places[~zero[places]]
@@ -54,19 +56,19 @@ def edge_places(edge: str, blocks: int) -> NDArray[np.intp]:
 
 def _edge_blocks(fmt: Format, edge: str, blocks: Bytes) -> Bytes:
     if edge == "ones":
-        return blocks | _others(fmt)
+        return blocks | other_bits(fmt)
     if edge == "zeros":
-        return blocks & ~_others(fmt)
+        return blocks & ~other_bits(fmt)
     for scale in fmt.scales:
         kind = _KINDS[scale.kind]
-        codes = _read(blocks, scale)
+        codes = read_scale(blocks, scale)
         if edge == "negative":
             codes |= codes.dtype.type(kind.sign)
         elif edge == "largest":
             codes[:] = kind.codes(np.array([LARGEST * scale.unit * (1 - 2**-11)], np.float32))
         else:
             codes[:] = kind.zero if edge == "zero" else kind.denormal
-        _write(blocks, scale, codes)
+        write_scale(blocks, scale, codes)
     return blocks
 
 
@@ -117,14 +119,16 @@ def _field(blocks: Bytes, scale: Scale) -> Bytes:
     return blocks[:, scale.offset : scale.offset + _BYTES[scale.kind]]
 
 
-def _read(blocks: Bytes, scale: Scale) -> Codes:
+def read_scale(blocks: Bytes, scale: Scale) -> Codes:
+    """A scale of every block, as it is stored."""
     field = np.ascontiguousarray(_field(blocks, scale))
     if scale.kind == "spread":
         return np.asarray(np.bitwise_or.reduce(field.view("<u2") >> 12 << _NIBBLES, axis=1))
     return field.view(f"<u{_BYTES[scale.kind]}")[:, 0]
 
 
-def _write(blocks: Bytes, scale: Scale, codes: Codes) -> None:
+def write_scale(blocks: Bytes, scale: Scale, codes: Codes) -> None:
+    """Puts a scale into every block."""
     field = _field(blocks, scale)
     if scale.kind == "spread":
         others = np.ascontiguousarray(field).view("<u2") & np.uint16(0x0FFF)
@@ -132,11 +136,11 @@ def _write(blocks: Bytes, scale: Scale, codes: Codes) -> None:
     field[:] = codes.view(np.uint8).reshape(field.shape)
 
 
-def _others(fmt: Format) -> Bytes:
+def other_bits(fmt: Format) -> Bytes:
     """A mask of one block: the bits that are no scale's."""
     mask = np.full((1, fmt.bytes), 0xFF, np.uint8)
     for scale in fmt.scales:
-        _write(mask, scale, np.zeros_like(_read(mask, scale)))
+        write_scale(mask, scale, np.zeros_like(read_scale(mask, scale)))
     return mask
 
 

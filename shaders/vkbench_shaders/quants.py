@@ -33,8 +33,9 @@ def dequantise(name: str, stored: Array) -> NDArray[np.float64]:
         return stored.astype(np.float64)
     blocks = np.ascontiguousarray(stored).view(np.uint8).reshape(-1, fmt.bytes)
     values = np.empty((len(blocks), fmt.elements))
-    for part in _parts(fmt, len(blocks)):
-        values[part] = _decoded(fmt, blocks[part])
+    with np.errstate(over="ignore", invalid="ignore"):  # a scale may be Inf
+        for part in _parts(fmt, len(blocks)):
+            values[part] = _decoded(fmt, blocks[part])
     return values.reshape(*stored.shape[:-1], stored.shape[-1] // fmt.bytes * fmt.elements)
 
 

@@ -11,7 +11,15 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from vkbench.errors import UnknownName
 from vkbench_shaders.build import TREE
 from vkbench_shaders.catalogue import KERNELS
-from vkbench_shaders.formats import FORMATS, Format, format_named
+from vkbench_shaders.formats import (
+    ENCODED,
+    FORMATS,
+    PLAIN,
+    QUANTISED,
+    WEIGHTS,
+    Format,
+    format_named,
+)
 
 # gguf gives q8_1 two singles for its scales, ggml's has two halves; it does not know q2_0 yet
 OTHERWISE_IN_GGUF = {"q8_1": (32, 40)}
@@ -68,14 +76,64 @@ def test_an_unknown_name_brings_near_ones() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_formats_that_kernels_use_have_a_slang_type_of_their_size(kernel) -> None:  # type: ignore[no-untyped-def]
-    source = (TREE / "formats.slang").read_text()
+    source = "".join(path.read_text() for path in TREE.glob("*.slang"))
     for types in kernel.type_choices():
         for variant in kernel.variants:
             for name in set(variant.arguments(types)) & {fmt.name for fmt in FORMATS}:
                 fmt = format_named(name)
-                body = re.search(
-                    rf"public struct {name} : IFormat\n\{{(.*?)\n\}}", source, re.DOTALL
-                )
+                body = re.search(rf"public struct {name} : I\w+\n\{{(.*?)\n\}}", source, re.DOTALL)
                 assert body, f"no struct {name}"
                 assert f"BLOCK = {fmt.elements};" in body[1]
                 assert f"BYTES = {fmt.bytes};" in body[1]
+
+
+def test_selections_follow_from_the_rows() -> None:
+    assert (len(QUANTISED), len(WEIGHTS)) == (27, 25)
+    assert set(QUANTISED) - set(WEIGHTS) == {"q8_1", "q8_K"}
+    assert PLAIN == ("f32", "f16", "bf16")
+    written = "q8_1 q4_0 q4_1 q5_0 q5_1 q8_0 iq4_nl q1_0 q2_0 tq2_0 mxfp4"
+    assert set(ENCODED) == set(written.split())
+    assert len(ENCODED) == 11
+
+
+BITS = {  # a weight, as published with the formats
+    "q4_0": 4.5,
+    "q4_1": 5,
+    "q5_0": 5.5,
+    "q5_1": 6,
+    "q8_0": 8.5,
+    "q8_1": 9,
+    "q8_K": 9.125,
+    "q2_K": 2.625,
+    "q3_K": 3.4375,
+    "q4_K": 4.5,
+    "q5_K": 5.5,
+    "q6_K": 6.5625,
+    "iq2_xxs": 2.0625,
+    "iq2_xs": 2.3125,
+    "iq2_s": 2.5625,
+    "iq3_xxs": 3.0625,
+    "iq3_s": 3.4375,
+    "iq1_s": 1.5625,
+    "iq1_m": 1.75,
+    "iq4_nl": 4.5,
+    "iq4_xs": 4.25,
+    "tq1_0": 1.6875,
+    "tq2_0": 2.0625,
+    "mxfp4": 4.25,
+    "nvfp4": 4.5,
+    "q1_0": 1.125,
+    "q2_0": 2.25,
+}
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_bits_a_weight_are_as_published(name: str) -> None:
+    assert format_named(name).bits == BITS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio"), [("q4_0", 7.11), ("q8_0", 3.76), ("iq2_xxs", 15.5), ("f16", 2), ("f32", 1)]
+)
+def test_ratio_is_to_f32(name: str, ratio: float) -> None:
+    assert round(format_named(name).ratio, 2) == pytest.approx(ratio, abs=0.02)
