@@ -3,10 +3,11 @@
     mul_mat_vec/q4_0/m4096_n1_k14336
     dequantize/q4_0:y=f16/m64_k4096
     add/f32/b2_c3_h5_w7/broadcast=row,layout=strided
+    mul_mat_vec/q4_K/m4096_n1_k4096/weights=0123456789abcdef
 
 Only what differs from a kernel's defaults is named, so a parameter that is added later with a
 default leaves all old names, hashes and histories as they are. Input data follow from the name
-alone.
+alone; where `weights` is named, those of the first binding are a file's bytes with that SHA-256.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functools import cached_property
 from vkbench.errors import UsageError
 
 Value = int | float | str
+WEIGHTS = "weights"  # parameter of every kernel that reads weights: what they hash to
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DIM = re.compile(r"([a-z]+)=?([1-9][0-9]*)")
@@ -93,7 +95,7 @@ def _pairs(items: list[str], name: str) -> list[tuple[str, Value]]:
         key, equals, value = item.partition("=")
         if not (equals and value and _WORD.fullmatch(key)):
             raise UsageError(f"malformed case '{name}': '{item}' is not name=value")
-        pairs.append((key, _value(value)))
+        pairs.append((key, value if key == WEIGHTS else _value(value)))
     return pairs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -17,6 +17,7 @@ from vkbench.errors import UsageError
 from vkbench_cli.files import check_readable
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
+from vkbench_shaders.gguf_file import open_gguf, part_of, sizes_of
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Problem
 
 
@@ -55,6 +56,30 @@ def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str
     for name, array in mine.items():
         _check_shape(posed, name, array)
     return posed, {name: np.ascontiguousarray(array) for name, array in mine.items()}
+
+
+def with_tensor(
+    kernel: Kernel, arrays: Arrays, asked: Asked, gguf: Path, tensor: str
+) -> tuple[dict[str, Array], Asked]:
+    """The arrays with a file's tensor as the first binding, cut to sizes that were asked for."""
+    first = kernel.bindings[0]
+    if not kernel.reads_weights:
+        raise UsageError(f"{kernel.name} reads no weights: leave --gguf out")
+    if first.name in arrays:
+        raise UsageError(f"{first.name} comes from --gguf: leave it out of --input")
+    file = open_gguf(gguf)
+    form = file.tensor(tensor).format
+    assert form
+    sizes = sizes_of(file.tensor(tensor).shape, first.dims) | {
+        dim: size for dim, size in asked.shape.items() if dim in first.dims
+    }
+    shape = (*(sizes[dim] for dim in first.dims[:-1]), form.items(sizes[first.dims[-1]]))
+    whole = asked.shape.keys() == set(kernel.dims)
+    return {**arrays, first.name: part_of(file.read(tensor), shape)}, replace(
+        asked,
+        types={first.name: form.name, **asked.types},
+        shape=asked.shape if whole else {},
+    )
 
 
 def _params(kernel: Kernel, typed: Mapping[str, str]) -> dict[str, Value]:

@@ -8,13 +8,16 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
+from msgspec import UNSET, UnsetType
 from typer import Option
 
 from vkbench.case import parse_shape
+from vkbench.errors import UsageError
 from vkbench.job import Mode
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
 from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection
+from vkbench_scheduler.weights import Weights, weights_from
 
 DEFAULT_SUITE = "quick"
 READABLE = 50  # rows
@@ -97,6 +100,11 @@ Devices = Annotated[
         autocompletion=completion.devices,
     ),
 ]
+Gguf = Annotated[
+    Path | None,
+    Option("--gguf", metavar="FILE", help="Take the weights from a tensor of this GGUF file."),
+]
+Tensor = Annotated[str, Option("--tensor", metavar="NAME", help="The tensor of --gguf FILE.")]
 Find = Annotated[Mode, Option(help="What is to be found out.", case_sensitive=False)]
 
 
@@ -110,6 +118,8 @@ class Selecting:
     shape: Shapes = field(default_factory=list)
     device: Devices = field(default_factory=list)
     mode: Find = Mode.BOTH
+    gguf: Gguf = None
+    tensor: Tensor = ""
     variant: Annotated[
         str,
         Option(
@@ -138,7 +148,12 @@ class Selecting:
             measure_seconds=effort.seconds,
             noise=effort.noise,
             limit_seconds=effort.limit,
+            weights=self._weights(),
         )
+
+    def _weights(self) -> Weights | UnsetType:
+        check_pair(self.gguf, self.tensor)
+        return weights_from(self.gguf, self.tensor) if self.gguf else UNSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +183,13 @@ class Effort:
     repeat: Annotated[int, Option(metavar="N", min=1, help="Do every job so many times.")] = 1
     priority: Annotated[int, Option(metavar="N", help="Runs with a higher one go first.")] = 0
     label: Annotated[str, Option(metavar="TEXT", help="A few words to find the run by.")] = ""
+
+
+def check_pair(gguf: Path | None, tensor: str) -> None:
+    """UsageError unless a file and a tensor of it are given together."""
+    if bool(gguf) != bool(tensor):
+        lacking = "--tensor NAME" if gguf else "--gguf FILE"
+        raise UsageError(f"--gguf FILE and --tensor NAME go together: {lacking} is missing")
 
 
 def spread(command: Callable[..., Any]) -> Callable[..., Any]:

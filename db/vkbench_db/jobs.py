@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from itertools import cycle, groupby, islice
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
 from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
 
-from vkbench.job import MAX_DISPATCHES, Job, Mode, Outcome, State
+from vkbench.job import MAX_DISPATCHES, Job, Mode, Outcome, Source, State
 from vkbench_db import models
 from vkbench_db.rows import lock_jobs
 
@@ -304,6 +305,7 @@ def _as_picked(row: Row[Any]) -> Picked:
             noise=row.noise,
             alone=row.tries > 0,
             run=row.run_id,
+            source=Source(**row.source) if row.source else UNSET,
         ),
         run=row.run_id,
         estimate_seconds=row.estimate_seconds,

@@ -182,6 +182,9 @@ class Job(Model):
     settled_token: Mapped[int | None]  # the attempt that decided it
     cause: Mapped[str] = mapped_column(default="")  # how the last unsettled attempt ended
     reason: Mapped[str] = mapped_column(default="")
+    source: Mapped[Json | None] = mapped_column(
+        JSON(none_as_null=True)
+    )  # vkbench.job.Source of the weights that the case names
 
     __table_args__ = (
         UniqueConstraint("run_id", "position"),

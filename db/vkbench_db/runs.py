@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -168,4 +168,5 @@ def _row(job: PlannedJob, run: int, position: int, device: int, case: int) -> di
         "measure_seconds": job.measure_seconds,
         "noise": job.noise,
         "estimate_seconds": job.estimate_seconds,
+        "source": asdict(job.source) if job.source else None,
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
+
+from msgspec import UNSET
 
 from vkbench import names
 from vkbench.case import Case
@@ -15,6 +17,7 @@ from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
 from vkbench_scheduler.selection import ALL, AUTO, Selection, choose
 from vkbench_scheduler.suites import Row, Suite, suite_named
+from vkbench_scheduler.weights import on_weights
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, problem
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(Row(),))
@@ -70,6 +73,7 @@ def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> 
         measure_seconds=budget,
         noise=selection.noise,
         estimate_seconds=CHECK_SECONDS + (METRICS * budget if timed else 0.0),
+        source=selection.weights.source if selection.weights else UNSET,
     )
 
 
@@ -101,15 +105,27 @@ def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -
     shapes, formats = selection.shapes or ({},), selection.formats or ("*",)
     for mode, kernel, fmt, shape in product(_modes(row, selection), kernels, formats, shapes):
         try:
-            cases = expand(kernel, fmt, shape, timed=mode is Mode.PERFORMANCE)
+            fitting = _cases(row, selection, kernel, fmt, shape, mode)
         except (UsageError, NothingToDo) as error:  # another kernel may have what this one lacks
             complaints.append(error)
             continue
-        fitting = [case for case in cases if _fits(case.format, row.format)]
         asked = selection.variant.casefold()
         each = asked == ALL or (asked == AUTO and row.every_variant)
         for case in _smallest(fitting) if row.smallest else fitting:
             yield from (Task(case, mode, path) for path in (_paths(case) if each else [AUTO]))
+
+
+def _cases(
+    row: Row, selection: Selection, kernel: str, fmt: str, shape: Mapping[str, int], mode: Mode
+) -> list[Case]:
+    timed = mode is Mode.PERFORMANCE
+    if not selection.weights:
+        cases = expand(kernel, fmt, shape, timed=timed)
+        return [case for case in cases if _fits(case.format, row.format)]
+    # The tensor says which format it is, whatever formats the suite would have chosen.
+    found = kernel_named(kernel)
+    made = on_weights(found, selection.weights, found.timed if timed else found.cases, shape)
+    return [case for case in made if _fits(case.format, fmt)]
 
 
 def _smallest(cases: Iterable[Case]) -> list[Case]:

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from msgspec import UNSET, UnsetType
+
 from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UnknownName
 from vkbench.job import Mode
+from vkbench_scheduler.weights import Weights
 
 AUTO = "auto"  # the best code path that a device supports
 ALL = "all"  # each of a kernel's code paths
@@ -34,6 +37,7 @@ class Selection:
     measure_seconds: float | None = None  # None: the suite's
     noise: float = NOISE
     limit_seconds: float = LIMIT_SECONDS
+    weights: Weights | UnsetType = UNSET  # a tensor of a file, for kernels that read weights
 
 
 def choose(selectors: Sequence[str], devices: Sequence[DeviceFacts]) -> list[DeviceFacts]:

@@ -11,6 +11,7 @@ of that array.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ from math import prod
 import numpy as np
 
 from vkbench import names
-from vkbench.case import Case, Value
+from vkbench.case import WEIGHTS, Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import Format, format_named
@@ -82,6 +83,7 @@ class Param:
     default: Value
     choices: tuple[Value, ...] = ()  # empty: any value of the default's type
     description: str = ""
+    least: int | None = None  # smallest value, if numbers have one
 
     def chosen(self, value: Value, what: str) -> Value:
         """A value as declared, whatever its case; UsageError for one that may not be."""
@@ -90,6 +92,8 @@ class Param:
             return by_text[names.pick(str(value), by_text, what)]
         if not isinstance(value, type(self.default)):
             raise UsageError(f"the {what} is a {type(self.default).__name__}; got {value!r}")
+        if self.least is not None and value < self.least:
+            raise UsageError(f"the {what} is at least {self.least}; got {value}")
         return value
 
 
@@ -152,6 +156,12 @@ class Kernel:
         """A binding by name, whatever its case."""
         found = names.pick(name, [b.name for b in self.bindings], f"binding of {self.name}")
         return next(b for b in self.bindings if b.name == found)
+
+    @property
+    def reads_weights(self) -> bool:
+        """Whether its first binding is an input that may hold blocks: a file's tensor, if asked."""
+        first = self.bindings[0]
+        return first.access == "in" and any(format_named(fmt).quantised for fmt in first.types)
 
     def variant(self, name: str) -> Variant:
         """A variant by name, whatever its case."""
@@ -224,11 +234,20 @@ class Kernel:
     def _params(self, params: Mapping[str, Value]) -> dict[str, Value]:
         changed: dict[str, Value] = {}
         for asked, value in params.items():
+            if asked == WEIGHTS and self.reads_weights:
+                changed[WEIGHTS] = _hash(value)
+                continue
             name = names.pick(asked, list(self.params), f"parameter of {self.name}")
             chosen = self.params[name].chosen(value, f"value of {self.name}'s {name}")
             if chosen != self.params[name].default:
                 changed[name] = chosen
         return changed
+
+
+def _hash(value: Value) -> str:
+    if not re.fullmatch("[0-9a-f]{16}", str(value)):
+        raise UsageError(f"{WEIGHTS} is the SHA-256 of a tensor, its first 16 digits; got {value}")
+    return str(value)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def _attempt(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
     variant = choose(problem, job.variant, device.facts)
     launched, launch = program(bundle, problem, variant, device.facts)
     result = replace(blank, variant=variant.name, kernel_sha=launched.sha)
-    prepared = SHELF.get(problem)
+    prepared = SHELF.get(problem, job.source)
     with ExitStack() as stack:
         bench = Bench(device, launched, launch, prepared.storages, stack)
         first, second = bench.run(POISON_A), bench.run(POISON_B)

@@ -1,6 +1,7 @@
 """What a case needs before it runs: inputs as they lie in memory, and its reference.
 
-Both follow from the case alone, so a checked case that is timed next pays once.
+Both follow from the case alone, so a checked case that is timed next pays once. Weights that the
+case names come from the file that the job names, if they are what the case says.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from math import prod
 from typing import Final
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
+from vkbench.case import WEIGHTS
+from vkbench.job import Source
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
 from vkbench_worker.judge import Expected
 from vkbench_worker.rounding import rounded
 from vkbench_worker.runtime.program import POISON_A
+from vkbench_worker.weights import weights_of
 
 SHELF_BYTES: Final = 1 << 30
 LEAST_ROWS: Final = 64
@@ -48,10 +53,10 @@ class Shelf:
         self._limit = limit_bytes
         self._kept: OrderedDict[str, Prepared] = OrderedDict()
 
-    def get(self, problem: Problem) -> Prepared:
+    def get(self, problem: Problem, source: Source | UnsetType = UNSET) -> Prepared:
         """A case, made ready."""
         name = problem.case.name
-        found = self._kept.pop(name, None) or prepare(problem)
+        found = self._kept.pop(name, None) or prepare(problem, source)
         self._kept[name] = found
         while self.nbytes > self._limit and len(self._kept) > 1:
             self._kept.popitem(last=False)
@@ -66,9 +71,11 @@ class Shelf:
 SHELF: Final = Shelf(SHELF_BYTES)
 
 
-def prepare(problem: Problem) -> Prepared:
+def prepare(problem: Problem, source: Source | UnsetType = UNSET) -> Prepared:
     """Inputs and reference of a case."""
     inputs = problem.kernel.inputs(problem)
+    if WEIGHTS in problem.case.params:
+        inputs[problem.kernel.bindings[0].name] = weights_of(problem, source)
     return Prepared(
         storages={name: stored(array, problem.layout(name)) for name, array in inputs.items()},
         expected=expect(problem, inputs),

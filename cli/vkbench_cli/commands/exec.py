@@ -11,6 +11,7 @@ from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench_cli import completion
 from vkbench_cli.files import check_writable, whole_file
+from vkbench_cli.options import Gguf, Tensor, check_pair
 
 
 def execute(
@@ -23,8 +24,13 @@ def execute(
             autocompletion=completion.kernels,
         ),
     ],
-    input: Annotated[Path, Option(metavar="NPZ", help="File with an array a binding, by name.")],
     output: Annotated[Path, Option(metavar="NPZ", help="File to write the kernel's outputs to.")],
+    input: Annotated[
+        Path | None,
+        Option(metavar="NPZ", help="File with an array a binding, by name; but for --gguf's."),
+    ] = None,
+    gguf: Gguf = None,
+    tensor: Tensor = "",
     format: Annotated[
         str,
         Option(
@@ -76,19 +82,24 @@ def execute(
     \b
     vkbench exec dequantize --format q4_0 --input in.npz --output out.npz
     vkbench exec mul_mat_vec -f q8_0 --input in.npz --output out.npz --variant portable
+    vkbench exec dequantize --gguf model.gguf --tensor blk.0.attn_q.weight --output out.npz
     """
     from vkbench.case import parse_shape
-    from vkbench_cli.arrays import Asked, fit, read_arrays
+    from vkbench_cli.arrays import Asked, fit, read_arrays, with_tensor
     from vkbench_cli.computing import Errand, compute
     from vkbench_shaders.catalogue import kernel_named
 
     asked = kernel_named(kernel)
     check_writable(output)
+    check_pair(gguf, tensor)
     types = _pairs(type, "--type") | ({asked.bindings[0].name: format} if format else {})
     wanted = Asked(
         types=types, shape=parse_shape(shape) if shape else {}, params=_pairs(param, "--param")
     )
-    posed, arrays = fit(asked, read_arrays(input), wanted)
+    given = read_arrays(input) if input else {}
+    if gguf:
+        given, wanted = with_tensor(asked, given, wanted, gguf, tensor)
+    posed, arrays = fit(asked, given, wanted)
     errand = Errand(
         case=posed.case.name,
         variant=variant if variant == "auto" else asked.variant(variant).name,

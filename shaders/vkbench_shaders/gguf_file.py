@@ -1,0 +1,293 @@
+"""GGUF files: which tensors one holds, where their bytes lie, and those bytes.
+
+Read by this module and not by gguf's reader, which fails in its own words on a damaged file, has
+another size for q8_1, does not know q2_0, and is not there where work is only submitted. Nothing is
+believed that the file's size contradicts; only the header and the tensor asked for are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench import names
+from vkbench.errors import UnknownName, UsageError
+from vkbench_shaders.formats import FORMATS, Format
+from vkbench_shaders.kernel import Array
+
+MAGIC: Final = b"GGUF"
+VERSIONS: Final = (2, 3)
+SHA_DIGITS: Final = 16  # of a tensor's SHA-256, in the name of a case
+_ALIGNMENT: Final = 32  # of tensor data, where the file does not say
+_MOST_DIMS: Final = 4
+_MOST_NAME: Final = 1024  # bytes
+_PART: Final = 1 << 24  # bytes read at once
+_STRING, _ARRAY, _UINT32 = 8, 9, 4
+_SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_BY_NUMBER: Final = {fmt.ggml: fmt for fmt in FORMATS}
+
+
+class BadGguf(UsageError):
+    """The file is no GGUF file that can be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """A tensor as the header of a file tells of it."""
+
+    name: str
+    number: int  # GGML's type number
+    shape: tuple[int, ...]  # elements, outermost first: rows are the last
+    offset: int  # bytes from the beginning of the file
+
+    @property
+    def format(self) -> Format | None:
+        """The format of its type number; None where there is none."""
+        return _BY_NUMBER.get(self.number)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that it takes; 0 for an unknown type, whose size nobody knows."""
+        return prod(self.shape) // self.format.elements * self.format.bytes if self.format else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GgufFile:
+    """A file whose header was read and fits its size."""
+
+    path: Path
+    tensors: dict[str, Tensor]
+
+    def tensor(self, name: str) -> Tensor:
+        """A tensor by name, of a known type; UsageError says what is wrong with the wish."""
+        found = self.tensors.get(name)
+        if not found:
+            raise UnknownName(f"tensor of {self.path}", name, self._near(name))
+        if not found.format:
+            raise BadGguf(f"{self.path}: tensor {name} has type {found.number}, which is unknown")
+        return found
+
+    def read(self, name: str) -> Array:
+        """A tensor as an array of its format; rows of quantised formats are bytes."""
+        tensor = self.tensor(name)
+        fmt = tensor.format
+        assert fmt
+        stored = np.empty(tensor.bytes, np.uint8)
+        at = 0
+        for part in self._parts(tensor):
+            stored[at : at + len(part)] = np.frombuffer(part, np.uint8)
+            at += len(part)
+        return stored.view(fmt.dtype).reshape(*tensor.shape[:-1], fmt.items(tensor.shape[-1]))
+
+    def sha(self, name: str) -> str:
+        """The first digits of the SHA-256 of a tensor's bytes."""
+        digest = hashlib.sha256()
+        for part in self._parts(self.tensor(name)):
+            digest.update(part)
+        return digest.hexdigest()[:SHA_DIGITS]
+
+    def _parts(self, tensor: Tensor) -> Iterator[bytes]:
+        with _opened(self.path) as file:
+            file.seek(tensor.offset)
+            left = tensor.bytes
+            while left:
+                part = file.read(min(left, _PART))
+                if not part:
+                    raise BadGguf(f"{self.path} became shorter while it was read")
+                left -= len(part)
+                yield part
+
+    def _near(self, name: str) -> tuple[str, ...]:
+        return names.nearest(name, list(self.tensors)) or tuple(self.tensors)[:3]
+
+
+def sha_of(stored: NDArray[np.generic]) -> str:
+    """What `GgufFile.sha` says, of a tensor that was read."""
+    return hashlib.sha256(stored.reshape(-1).view(np.uint8).data).hexdigest()[:SHA_DIGITS]
+
+
+def sizes_of(shape: tuple[int, ...], dims: tuple[str, ...]) -> dict[str, int]:
+    """Sizes that a tensor gives the dimensions of a binding: 1 for those it lacks."""
+    padded = (1,) * (len(dims) - len(shape)) + shape
+    return dict(zip(dims, padded[len(padded) - len(dims) :], strict=True))
+
+
+def part_of(stored: Array, shape: tuple[int, ...]) -> Array:
+    """The beginning of a tensor in another shape: its first matrices, and of those the first rows.
+
+    Dimensions that only the tensor has count as one, those that only the shape has have to be 1.
+    """
+    shorter = stored[(0,) * max(0, stored.ndim - len(shape))]
+    whole = shorter.reshape((1,) * (len(shape) - shorter.ndim) + shorter.shape)
+    fits = all(wanted <= has for wanted, has in zip(shape[:-1], whole.shape[:-1], strict=True))
+    if not fits or shape[-1] != whole.shape[-1]:
+        wanted, has = (" x ".join(map(str, sizes)) for sizes in (shape, whole.shape))
+        raise UsageError(f"the weights have to be {wanted} items of storage; the tensor has {has}")
+    part: Array = whole[tuple(map(slice, shape))].copy()
+    return part
+
+
+def open_gguf(path: Path) -> GgufFile:
+    """The file's tensors; BadGguf says what is wrong with it."""
+    with _opened(path) as file:
+        header = _Header(path, file)
+        tensors = header.tensors()
+    return GgufFile(path=path, tensors={tensor.name: tensor for tensor in tensors})
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BadGguf(f"cannot read {path}: {error.strerror}") from error
+
+
+class _Header:
+    """The beginning of a file, read from front to back."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path = path
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self._alignment = _ALIGNMENT
+
+    def tensors(self) -> list[Tensor]:
+        """All tensors, in the file's order, their places checked."""
+        if self._take(4, "the magic") != MAGIC:
+            raise BadGguf(f"{self._path} is no GGUF file: it does not begin with {MAGIC.decode()}")
+        self._check_version(self._number("<I", "the version"))
+        count, keys = self._number("<Q", "the tensor count"), self._number("<Q", "the key count")
+        for _ in range(keys):
+            self._skip_key()
+        described = [self._tensor() for _ in range(count)]
+        start = -(-self._file.tell() // self._alignment) * self._alignment
+        found = [self._placed(*one, start) for one in described]
+        self._check_places(found)
+        return found
+
+    def _check_version(self, version: int) -> None:
+        if version in VERSIONS:
+            return
+        swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+        what = "big-endian" if swapped in VERSIONS else f"version {version}"
+        known = " and ".join(map(str, VERSIONS))
+        raise BadGguf(f"{self._path} is {what}: only little-endian files of {known} are read")
+
+    def _skip_key(self) -> None:
+        key = self._name("a key")
+        kind = self._number("<I", f"the type of {key}")
+        if key == "general.alignment":
+            self._set_alignment(kind)
+        else:
+            self._skip(kind, key)
+
+    def _set_alignment(self, kind: int) -> None:
+        value = self._number("<I", "the alignment") if kind == _UINT32 else 0
+        if value < 8 or value & (value - 1):
+            raise self._corrupt(f"its alignment is no power of two from 8: {value}")
+        self._alignment = value
+
+    def _skip(self, kind: int, key: str, depth: int = 0) -> None:
+        if kind == _STRING:
+            self._skip_bytes(self._number("<Q", key), key)
+        elif kind == _ARRAY:
+            self._skip_array(key, depth)
+        elif kind in _SIZES:
+            self._skip_bytes(_SIZES[kind], key)
+        else:
+            raise self._corrupt(f"the value of {key} has the unknown type {kind}")
+
+    def _skip_array(self, key: str, depth: int) -> None:
+        if depth > _MOST_DIMS:
+            raise self._corrupt(f"{key} holds arrays within arrays without end")
+        inner, count = self._number("<I", key), self._number("<Q", key)
+        if inner in _SIZES:
+            self._skip_bytes(_SIZES[inner] * count, key)
+            return
+        for _ in range(count):
+            self._skip(inner, key, depth + 1)
+
+    def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
+        name = self._name("a tensor's name")
+        dims = self._number("<I", name)
+        if not 1 <= dims <= _MOST_DIMS:
+            raise self._corrupt(f"tensor {name} has {dims} dimensions")
+        inner_first = [self._number("<Q", name) for _ in range(dims)]
+        if not all(inner_first):
+            raise self._corrupt(f"tensor {name} has a dimension of 0")
+        number, offset = self._number("<I", name), self._number("<Q", name)
+        return name, tuple(reversed(inner_first)), number, offset
+
+    def _placed(
+        self, name: str, shape: tuple[int, ...], number: int, offset: int, start: int
+    ) -> Tensor:
+        tensor = Tensor(name=name, number=number, shape=shape, offset=start + offset)
+        if offset % self._alignment:
+            raise self._corrupt(f"tensor {name} begins at {offset}, off {self._alignment} bytes")
+        if tensor.format and shape[-1] % tensor.format.elements:
+            form = tensor.format
+            raise self._corrupt(
+                f"tensor {name} has rows of {shape[-1]}; {form.name} has blocks of {form.elements}"
+            )
+        return tensor
+
+    def _check_places(self, tensors: list[Tensor]) -> None:
+        if len({tensor.name for tensor in tensors}) < len(tensors):
+            raise self._corrupt("two tensors have one name")
+        for tensor in tensors:
+            end = tensor.offset + tensor.bytes
+            if end > self._size:
+                raise BadGguf(
+                    f"{self._path} is truncated or corrupt: tensor {tensor.name} ends at byte "
+                    f"{end}, the file at {self._size}"
+                )
+        by_place = sorted(tensors, key=lambda tensor: tensor.offset)
+        for tensor, after in pairwise(by_place):
+            if tensor.offset + tensor.bytes > after.offset:
+                raise self._corrupt(f"tensors {tensor.name} and {after.name} overlap")
+
+    def _name(self, what: str) -> str:
+        data = self._take(self._number("<Q", what), what)
+        try:
+            name = data.decode()
+        except UnicodeDecodeError as error:
+            raise self._corrupt(f"{what} is no UTF-8") from error
+        if not 0 < len(data) <= _MOST_NAME or not name.isprintable():
+            raise self._corrupt(f"{what} is no name")
+        return name
+
+    def _number(self, form: str, what: str) -> int:
+        data = self._take(struct.calcsize(form), what)
+        return int(struct.unpack(form, data)[0])
+
+    def _take(self, count: int, what: str) -> bytes:
+        self._check_left(count, what)
+        data = self._file.read(count)
+        if len(data) < count:
+            raise BadGguf(f"{self._path} became shorter while it was read")
+        return data
+
+    def _skip_bytes(self, count: int, what: str) -> None:
+        self._check_left(count, what)
+        self._file.seek(count, os.SEEK_CUR)
+
+    def _check_left(self, count: int, what: str) -> None:
+        left = self._size - self._file.tell()
+        if count > left:
+            raise BadGguf(
+                f"{self._path} is truncated or corrupt: {what} takes {count} bytes at "
+                f"{self._file.tell()}, and {left} are left"
+            )
+
+    def _corrupt(self, complaint: str) -> BadGguf:
+        return BadGguf(f"{self._path} is corrupt: {complaint}")
