@@ -10,11 +10,13 @@ from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.add import ADD
 from vkbench_shaders.kernels.copy import COPY
+from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
+from vkbench_shaders.kernels.get_rows import GET_ROWS
 from vkbench_shaders.kernels.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 
-KERNELS: tuple[Kernel, ...] = (COPY, ADD, DEQUANTIZE, MUL_MAT_VEC, MUL_MAT)
+KERNELS: tuple[Kernel, ...] = (COPY, ADD, DEQUANTIZE, COPY_FROM, GET_ROWS, MUL_MAT_VEC, MUL_MAT)
 
 _BY_NAME = {kernel.name: kernel for kernel in KERNELS}
 if len(_BY_NAME) != len(KERNELS):
@@ -102,8 +104,11 @@ def _cases(kernel: Kernel, formats: list[str], shape: Mapping[str, int], timed: 
 
 
 def _made(kernel: Kernel, fmt: str, shape: Mapping[str, int]) -> Case | None:
+    """The case of a shape, in the first formats that may meet this one."""
+    first = kernel.bindings[0].name
+    types = next(types for types in kernel.type_choices() if types[first] == fmt)
     try:
-        return kernel.case({kernel.bindings[0].name: fmt}, shape)
+        return kernel.case(types, shape)
     except UsageError:
         return None
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import prod
 
 import numpy as np
 
-from vkbench.case import parse
+from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders import data, quants
+from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
@@ -19,31 +21,69 @@ from vkbench_shaders.kernel import (
     Problem,
     Shapes,
     Variant,
-    grid,
     matrix_shape,
 )
-
-THREADS = 128
-FOURS = 8  # of weights a thread
+from vkbench_shaders.kernels.rows import LAYOUT, STRETCH, layout, listed, stretches
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    fours = problem.shape["m"] * problem.shape["k"] // 4
-    groups = grid(-(-fours // (THREADS * FOURS)))
-    return Launch(groups=groups, push=struct.pack("<2I", fours, groups[0]), constants={0: THREADS})
+    """Rows without gaps between them are one long row."""
+    sizes = [problem.shape[dim] for dim in problem.kernel.dims]
+    if problem.params["layout"] == "contiguous":
+        sizes = [1, prod(sizes)]
+    *batches, rows, columns = sizes
+    groups = stretches(prod(batches) * rows, columns)
+    places = *_place(problem, "weights"), *_place(problem, "y")
+    push = struct.pack("<10I", columns, rows, prod(batches), groups[0], *places)
+    return Launch(groups=groups, push=push)
+
+
+def _place(problem: Problem, binding: str) -> tuple[int, int, int]:
+    """Offset, strides of a batch and a row: bytes of the weights, items of y."""
+    lay = problem.layout(binding)
+    unit = problem.item_bytes(binding) if binding == "weights" else 1
+    batch, row, _ = (0, *lay.strides)[-3:]
+    return lay.offset * unit, batch * unit, row * unit
+
+
+DECODE = Variant(
+    name="portable",
+    module="decode_rows",
+    entry="decode_rows",
+    arguments=lambda types: (types["weights"], types["y"]),
+    launch=launch,
+    path="exact",
+)
+
+
+def decoded(problem: Problem, binding: str, stored: Array) -> dict[str, Array]:
+    """In float64; rounded once to y's format, which is what a CPU defines."""
+    exact = quants.dequantise(problem.types[binding], stored)
+    with np.errstate(over="ignore"):  # what does not fit is infinite
+        return {"y": exact.astype(problem.format("y").dtype).astype(np.float64)}
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """In float64; rounded once to y's format, which is what a CPU defines."""
     weights = inputs["weights"] if rows is None else inputs["weights"][rows]
-    exact = quants.dequantise(problem.types["weights"], weights)
-    return {"y": exact.astype(problem.format("y").dtype).astype(np.float64)}
+    return decoded(problem, "weights", weights)
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     m, k = matrix_shape("weights", shapes, types)
     return {"m": m, "k": k}
 
+
+def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
+    """Rows of few blocks and of many; as many as a workgroup decodes, one more and one less."""
+    block = format_named(fmt).elements
+    tile = STRETCH // block
+    contiguous = (1, block), (tile - 1, block), (tile + 1, block), (7, 512), (1, 14336)
+    strided = (61, 256), (13, 3 * block), (2, 1024), (3, 4096)
+    yield from listed("dequantize", fmt, types, "mk", contiguous)
+    yield from listed("dequantize", fmt, types, "mk", strided, "strided")
+
+
+_TYPES = tuple((fmt, types) for fmt in QUANTISED for types in ({}, {"y": "f16"}))
 
 DEQUANTIZE = Kernel(
     name="dequantize",
@@ -53,7 +93,7 @@ DEQUANTIZE = Kernel(
         Binding(
             name="weights",
             access="in",
-            types=("q4_0", "q4_1", "q8_0"),
+            types=QUANTISED,
             dims=("m", "k"),
             description="rows of blocks",
         ),
@@ -65,40 +105,18 @@ DEQUANTIZE = Kernel(
             description="the same, decoded",
         ),
     ),
-    variants=(
-        Variant(
-            name="portable",
-            module="dequantize",
-            entry="dequantize",
-            arguments=lambda types: (types["weights"], types["y"]),
-            launch=launch,
-            path="exact",
-        ),
-    ),
+    params={"layout": LAYOUT},
+    layout=layout,
+    variants=(DECODE,),
     inputs=lambda problem: {"weights": data.weights(problem, "weights")},
     reference=reference,
     flops=lambda problem: problem.shape["m"] * problem.shape["k"],
     infer=infer,
     rows="m",
-    cases=tuple(
-        parse(f"dequantize/{fmt}{y}/m{m}_k{k}")
-        for fmt in ("q4_0", "q4_1", "q8_0")
-        for y in ("", ":y=f16")
-        for m, k in (
-            (1, 32),
-            (3, 32),
-            (1, 64),
-            (7, 96),
-            (127, 32),
-            (13, 1056),
-            (64, 4096),
-            (129, 256),
-            (1021, 352),
-        )
-    ),
+    cases=tuple(case for fmt, types in _TYPES for case in _cases(fmt, types)),
     timed=tuple(
-        parse(f"dequantize/{fmt}{y}/m4096_k4096")
-        for fmt in ("q4_0", "q4_1", "q8_0")
-        for y in ("", ":y=f16")
+        case
+        for fmt, types in _TYPES
+        for case in listed("dequantize", fmt, types, "mk", [(4096, 4096)])
     ),
 )
