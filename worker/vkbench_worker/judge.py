@@ -288,7 +288,9 @@ def _gaps(layout: Layout) -> Array:
 
 
 def _axis(problem: Problem, output: str) -> int:
-    return problem.kernel.binding(output).dims.index(problem.kernel.rows)
+    """Which axis the sampled rows lie along, from the last one: batches come before."""
+    dims = problem.kernel.binding(output).dims
+    return dims.index(problem.kernel.rows) - len(dims)
 
 
 def _is_nan(stored: Array, fmt: Format) -> Array:
