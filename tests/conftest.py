@@ -8,7 +8,7 @@ validation, compose) fails.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +20,7 @@ from vkbench.settings import settings
 REQUIRED = set(filter(None, os.environ.get("VKBENCH_REQUIRE", "").split(",")))
 
 Need = Callable[[str, str], NoReturn]
+GgufFile = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +33,31 @@ def need() -> Need:
         pytest.skip(f"{name}: {reason}")
 
     return lacking
+
+
+@pytest.fixture
+def gguf_file(tmp_path: Path) -> GgufFile:
+    """`gguf_file({"name": ("q4_0", values)})` is a GGUF file, written by gguf, of these tensors."""
+    from gguf import GGMLQuantizationType, GGUFWriter
+
+    from vkbench_shaders import quants
+
+    def written(tensors: Mapping[str, tuple[str, np.ndarray]]) -> Path:
+        path = tmp_path / "model.gguf"
+        writer = GGUFWriter(path, "llama")
+        writer.add_array("tokenizer.ggml.tokens", ["a", "bb", "ccc"])
+        writer.add_array("llama.layers", [1, 2, 3])
+        writer.add_float32("llama.rope.freq_base", 10000.0)
+        for name, (fmt, values) in tensors.items():
+            stored = quants.quantise(fmt, values)
+            writer.add_tensor(name, stored, raw_dtype=GGMLQuantizationType[fmt.upper()])
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+    return written
 
 
 @pytest.fixture(scope="session")

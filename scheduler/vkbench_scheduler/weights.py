@@ -10,8 +10,9 @@ from vkbench import names
 from vkbench.case import WEIGHTS, Case
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Source
-from vkbench_shaders.gguf_file import open_gguf, sizes_of
-from vkbench_shaders.kernel import Kernel
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.gguf_file import check_part, open_gguf, sizes_of
+from vkbench_shaders.kernel import Kernel, Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,11 @@ class Weights:
     format: str
     shape: tuple[int, ...]  # elements, outermost first
     sha: str  # first digits of the SHA-256 of its bytes
+
+    @property
+    def items(self) -> tuple[int, ...]:
+        """Its shape in items of storage."""
+        return (*self.shape[:-1], format_named(self.format).items(self.shape[-1]))
 
 
 def weights_from(path: Path, tensor: str) -> Weights:
@@ -62,6 +68,7 @@ def on_weights(
                 {**case.shape, **sizes, **asked},
                 {**case.params, WEIGHTS: weights.sha},
             )
+            check_part(weights.items, Problem(kernel, made).array_shape(first.name))
         except UsageError as error:
             complaints.append(error)
             continue

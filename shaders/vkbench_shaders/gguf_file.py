@@ -127,14 +127,20 @@ def part_of(stored: Array, shape: tuple[int, ...]) -> Array:
 
     Dimensions that only the tensor has count as one, those that only the shape has have to be 1.
     """
+    check_part(stored.shape, shape)
     shorter = stored[(0,) * max(0, stored.ndim - len(shape))]
     whole = shorter.reshape((1,) * (len(shape) - shorter.ndim) + shorter.shape)
-    fits = all(wanted <= has for wanted, has in zip(shape[:-1], whole.shape[:-1], strict=True))
-    if not fits or shape[-1] != whole.shape[-1]:
-        wanted, has = (" x ".join(map(str, sizes)) for sizes in (shape, whole.shape))
-        raise UsageError(f"the weights have to be {wanted} items of storage; the tensor has {has}")
     part: Array = whole[tuple(map(slice, shape))].copy()
     return part
+
+
+def check_part(has: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """UsageError unless `part_of` can take such a part; shapes are in items of storage."""
+    padded = (1,) * (len(wanted) - len(has)) + has[max(0, len(has) - len(wanted)) :]
+    rows = all(one <= other for one, other in zip(wanted[:-1], padded[:-1], strict=True))
+    if not rows or wanted[-1] != padded[-1]:
+        asked, found = (" x ".join(map(str, shape)) for shape in (wanted, has))
+        raise UsageError(f"the weights are {asked} items of storage; the tensor has {found}")
 
 
 def open_gguf(path: Path) -> GgufFile:

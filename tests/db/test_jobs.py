@@ -6,9 +6,10 @@ import threading
 import time
 
 import pytest
+from msgspec import UNSET
 from sqlalchemy import select, update
 
-from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Mode, Outcome, State
+from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Mode, Outcome, Source, State
 from vkbench_db import models, store
 
 
@@ -21,11 +22,21 @@ def lose(lab, *jobs, now: float | None = None) -> store.Returned:
         return store.return_lost(tx, [(job.id, job.token) for job in jobs], now or lab.now)
 
 
+def test_a_job_without_a_file_has_none(lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 1)
+    [job] = lab.pick(device)
+    assert job.source is UNSET
+    with lab.database.reading() as tx:
+        assert tx.execute(select(models.Job.source).where(models.Job.source.is_(None))).all()
+
+
 def test_a_picked_job_holds_all_that_a_runner_needs(lab) -> None:
     device = lab.add_device()
+    source = Source(path="/models/a.gguf", tensor="blk.0.attn_q.weight")
     run = lab.submit(
         device, [7], variant="subgroup", bundle="ab" * 32, limit_seconds=9.0, measure_seconds=0.5,
-        noise=0.01, estimate_seconds=0.25,
+        noise=0.01, estimate_seconds=0.25, source=source,
     )  # fmt: skip
     with lab.database.transaction() as tx:
         [picked] = store.pick(tx, device, 10, lab.now)
@@ -34,6 +45,7 @@ def test_a_picked_job_holds_all_that_a_runner_needs(lab) -> None:
     assert (job.variant, job.bundle) == ("subgroup", "ab" * 32)
     assert (job.limit_seconds, job.measure_seconds, job.noise) == (9.0, 0.5, 0.01)
     assert (job.token, job.alone, job.run) == (1, False, run)
+    assert job.source == source
     assert (picked.run, picked.estimate_seconds) == (run, 0.25)
     assert lab.states(run) == [State.DISPATCHED]
     with lab.database.reading() as tx:

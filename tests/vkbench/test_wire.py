@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from vkbench import wire
 from vkbench.device import DeviceFacts, Environment
-from vkbench.job import Job, Mode, Outcome
+from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.result import Result, Timing, Verdict, pack_samples
 
 JOB = Job(id=7, token=3, case="copy/f32/n5", mode=Mode.PERFORMANCE, limit_seconds=2.0)
@@ -111,3 +113,12 @@ def test_keys_tell_devices_jobs_and_runs_apart() -> None:
     ]
     assert len(set(keys)) == len(keys)
     assert all(key.startswith("vk:") for key in keys)
+
+
+def test_a_job_says_where_weights_lie_only_if_it_has_any() -> None:
+    assert b"source" not in wire.encode(JOB)
+    assert "source" not in str(wire.to_builtins(JOB))
+    there = replace(JOB, source=Source(path="/models/a.gguf", tensor="output.weight"))
+    assert wire.decode(wire.encode(there), Job) == there
+    chunk = wire.Chunk(device="0123456789ab", jobs=(JOB, there))
+    assert wire.from_builtins(wire.to_builtins(chunk), wire.Chunk) == chunk

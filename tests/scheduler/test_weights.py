@@ -1,0 +1,110 @@
+"""Plans on a file's tensor: its format, its sizes, its hash, and where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec import UNSET
+
+from vkbench.case import parse
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo, UsageError
+from vkbench.job import Mode, PlannedJob, Source
+from vkbench_scheduler.plan import plan
+from vkbench_scheduler.selection import Selection
+from vkbench_scheduler.weights import Weights, weights_from
+from vkbench_shaders.catalogue import KERNELS
+
+Written = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
+
+DEVICE = DeviceFacts(
+    key="0123456789ab",
+    host="here",
+    index=0,
+    name="llvmpipe",
+    uuid="00ff",
+    vendor_id=0,
+    device_id=0,
+    type="cpu",
+    memory_bytes=1 << 30,
+    subgroup_size=8,
+    features=(),
+    limits={},
+)
+SHA = "1234567890123456"  # digits alone, and still a word
+WEIGHTS = Weights(
+    source=Source(path="/models/a.gguf", tensor="w"), format="q4_0", shape=(96, 512), sha=SHA
+)
+
+
+def planned(weights: Weights = WEIGHTS, **changes: object) -> list[PlannedJob]:
+    return list(plan(Selection(weights=weights, **changes), [DEVICE]))  # type: ignore[arg-type]
+
+
+def test_every_job_has_the_tensor_s_sizes_hash_and_place() -> None:
+    jobs = planned(kernels=("mul_mat_vec",))
+    assert {job.mode for job in jobs} == {Mode.CORRECTNESS, Mode.PERFORMANCE}
+    for job in jobs:
+        case = parse(job.case)
+        assert case.name == job.case
+        assert (case.format, case.params["weights"]) == ("q4_0", SHA)
+        assert (case.shape["m"], case.shape["k"]) == (96, 512)
+        assert job.source == WEIGHTS.source
+    assert len({parse(job.case).shape["n"] for job in jobs}) > 3
+
+
+def test_only_kernels_that_read_weights_take_part() -> None:
+    found = {parse(job.case).kernel for job in planned()}
+    assert found == {
+        kernel.name
+        for kernel in KERNELS
+        if kernel.reads_weights and "q4_0" in kernel.bindings[0].types
+    }
+    assert "mul_mat_vec" in found
+    assert not {"copy", "add"} & found
+    with pytest.raises(NothingToDo, match="copy reads no weights"):
+        planned(kernels=("copy",))
+
+
+def test_sizes_that_are_asked_for_cut_the_tensor() -> None:
+    jobs = planned(kernels=("mul_mat_vec",), shapes=({"m": 7, "n": 3},))
+    assert {parse(job.case).name.split("/")[2] for job in jobs} == {"m7_n3_k512"}
+    for shape, hint in (({"m": 97}, "m is 96 at most"), ({"k": 256}, "k is 512 there")):
+        with pytest.raises(UsageError, match=hint):
+            planned(kernels=("mul_mat_vec",), shapes=(shape,))
+
+
+def test_the_suite_says_how_and_the_tensor_what() -> None:
+    jobs = planned(suite="quick", kernels=("dequantize",))
+    timed = [job for job in jobs if job.mode is Mode.PERFORMANCE]
+    assert len(timed) == 1
+    assert all(parse(job.case).shape == {"m": 96, "k": 512} for job in jobs)
+
+
+def test_formats_have_to_agree_with_the_tensor() -> None:
+    assert planned(kernels=("dequantize",), formats=("q*",))
+    with pytest.raises(NothingToDo):
+        planned(kernels=("dequantize",), formats=("q8_0",))
+
+
+def test_a_format_that_no_kernel_reads_is_said() -> None:
+    weights = Weights(source=WEIGHTS.source, format="i16", shape=(4, 4), sha=SHA)
+    with pytest.raises(UsageError, match="'i16'"):
+        planned(weights, kernels=("mul_mat_vec",))
+
+
+def test_other_plans_name_no_file() -> None:
+    assert {job.source for job in plan(Selection(kernels=("copy",)), [DEVICE])} == {UNSET}
+
+
+def test_weights_are_a_file_s(gguf_file: Written) -> None:
+    values = np.ones((3, 2, 64), np.float32)
+    path = gguf_file({"experts": ("q8_0", values)})
+    found = weights_from(path, "experts")
+    assert (found.format, found.shape) == ("q8_0", (3, 2, 64))
+    assert found.source == Source(path=str(path), tensor="experts")
+    [job] = planned(found, kernels=("dequantize",), mode=Mode.CORRECTNESS, formats=("q8_0",))[:1]
+    assert parse(job.case).shape == {"m": 2, "k": 64}  # the first expert
