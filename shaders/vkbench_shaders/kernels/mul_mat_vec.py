@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-import numpy as np
-
-from vkbench.case import parse
+from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench.errors import UsageError
-from vkbench_shaders import data, quants
+from vkbench_shaders import formats
+from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
@@ -20,39 +17,37 @@ from vkbench_shaders.kernel import (
     Launch,
     Problem,
     Refuses,
-    Shapes,
     Variant,
     grid,
-    matrix_shape,
     too_large,
 )
+from vkbench_shaders.kernels import products, rows
 
-FORMATS = ("q4_0", "q8_0", "f16", "f32")
 ROWS = 4  # rows of y a workgroup
 MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
 MOST_SUBGROUPS = 64  # that the shader has room for
-LONG = 768  # pieces in a row from which 256 threads are faster than 128, measured on an H200
-PIECE = {"q4_0": 16, "q8_0": 16, "f16": 8, "f32": 8}  # weights a thread takes at a time
+LONG = 768  # units in a row from which 256 threads are faster than 128, measured on an H200
 
 
 def threads(problem: Problem, device: DeviceFacts) -> int:
-    """A power of two, so many that each has a piece of a row, or several of a long one."""
-    pieces = problem.shape["k"] // PIECE[problem.types["weights"]]
-    if pieces <= 64:
-        return 32 if pieces <= 32 else 64
+    """A power of two, so many that each has a unit of a row, or several of a long one."""
+    units = problem.shape["k"] // products.unit(problem)
+    if units <= 64:
+        return 32 if units <= 32 else 64
     limits = ("max_workgroup_invocations", "max_workgroup_size_x")
     wide = all(device.limits.get(limit, 0) >= 256 for limit in limits)
-    return 256 if pieces >= LONG and wide else 128
+    return 256 if units >= LONG and wide else 128
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, k = (problem.shape[dim] for dim in "mnk")
     columns = min(n, MOST_COLUMNS)
     groups = grid(-(-m // ROWS), depth=-(-n // columns))
+    placed = [number for name in ("weights", "x", "y") for number in products.places(problem, name)]
     return Launch(
         groups=groups,
-        push=struct.pack("<4I", m, n, k, groups[0]),
-        constants={0: threads(problem, device), 1: columns},
+        push=products.push_words(m, n, k, groups[0], *placed),
+        constants={0: threads(problem, device), 1: columns, 2: products.aligned(problem)},
     )
 
 
@@ -62,55 +57,107 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     return too_large(problem, device)
 
 
-def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
+def too_many_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
     subgroups = threads(problem, device) // max(1, device.subgroup_size)
     if subgroups > MOST_SUBGROUPS:
         return f"a workgroup has {subgroups} subgroups, the kernel has room for {MOST_SUBGROUPS}"
-    return refuses(problem, device)
+    return None
+
+
+def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
+    return refuses(problem, device) or too_many_subgroups(problem, device)
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    weights = inputs["weights"] if rows is None else inputs["weights"][rows]
-    exact = quants.dequantise(problem.types["weights"], weights)
-    return {"y": inputs["x"].astype(np.float64) @ exact.T}
+    weights = products.exact_weights(problem, inputs, rows)
+    return {"y": products.exact_x(problem, inputs) @ weights.T}
 
 
-def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
-    m, k = matrix_shape("weights", shapes, types)
-    n, width = matrix_shape("x", shapes, types)
-    if width != k:
-        raise UsageError(
-            f"weights have rows of {k} numbers, x has rows of {width}: they must be equal"
-        )
-    return {"m": m, "n": n, "k": k}
+Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]
 
 
-def _variant(name: str, total: str, requires: tuple[str, ...], refuses: Refuses) -> Variant:
-    return Variant(
-        name=name,
-        module="mul_mat_vec",
-        entry="mul_mat_vec",
-        arguments=lambda types: (types["weights"], total),
-        launch=launch,
-        path="f32",
-        requires=requires,
-        refuses=refuses,
+def arguments(dot: str, total: str) -> Arguments:
+    """Generic arguments: the formats, how bytes are multiplied, how threads sum up."""
+    return lambda types: (types["weights"], types["x"], dot, total)
+
+
+def variants(
+    name: str,
+    launch: Callable[[Problem, DeviceFacts], Launch],
+    refuses: Refuses,
+    refuses_subgroups: Refuses,
+) -> tuple[Variant, ...]:
+    """The code paths of a product with few vectors, of the shader module `name`."""
+    subgroups = ("subgroup_arithmetic",)
+    return (
+        Variant(
+            name="int_dot",
+            module=name,
+            entry=name,
+            arguments=arguments("packed_dot", "subgroup_sum"),
+            launch=launch,
+            path="f32",
+            requires=("int_dot", *subgroups),
+            accepts=products.is_blocks,
+            refuses=refuses_subgroups,
+        ),
+        Variant(
+            name="subgroup",
+            module=name,
+            entry=name,
+            arguments=arguments("byte_dot", "subgroup_sum"),
+            launch=launch,
+            path="f32",
+            requires=subgroups,
+            accepts=products.is_numbers,
+            refuses=refuses_subgroups,
+        ),
+        Variant(
+            name="portable",
+            module=name,
+            entry=name,
+            arguments=arguments("byte_dot", "tree_sum"),
+            launch=launch,
+            path="f32",
+            refuses=refuses,
+        ),
     )
 
 
 _SHAPES = (
-    (1, 1, 32), (5, 1, 32), (3, 2, 64), (127, 1, 256), (129, 3, 256), (64, 8, 96), (61, 5, 1056),
-    (256, 1, 4096), (67, 7, 4096), (31, 9, 544), (17, 4, 14336),
-)  # fmt: skip
-_RAGGED = (
-    (1, 1, 1),
-    (2, 1, 7),
-    (5, 2, 33),
-    (37, 3, 127),
-    (64, 1, 257),
-    (19, 8, 1021),
-)  # plain formats only
-_TIMED = ((4096, 1, 4096), (4096, 1, 14336), (4096, 8, 4096))
+    "m1_n1_k256",
+    "m5_n2_k512",
+    "m129_n3_k256",
+    "m61_n5_k1024",
+    "m13_n8_k512",
+    "m31_n1_k4096",
+    "m3_n4_k14336",
+    "m67_n7_k256/layout=strided",
+    "m9_n6_k1024/layout=strided",
+    "m127_n1_k512/layout=strided",
+)
+_SHORT = ("m1_n1_k32", "m17_n9_k96")  # blocks of 32
+_RAGGED = ("m1_n1_k1", "m2_n1_k7", "m37_n3_k127", "m19_n8_k1021")  # plain formats
+_TIMED_N = (1, 2, 3, 4, 5, 8)
+
+
+def _checked() -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        for x in products.VECTORS:
+            if products.accepts({"weights": fmt, "x": x}):
+                short = _SHORT if format_named(fmt).elements <= 32 else ()
+                ragged = _RAGGED if fmt in formats.PLAIN else ()
+                for shape in (*_SHAPES, *short, *ragged):
+                    yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
+
+
+def _timed() -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        for x in products.VECTORS:
+            if products.accepts({"weights": fmt, "x": x}) and x != "f16":
+                for n in _TIMED_N:
+                    yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/m4096_n{n}_k14336")
+
 
 MUL_MAT_VEC = Kernel(
     name="mul_mat_vec",
@@ -120,12 +167,16 @@ MUL_MAT_VEC = Kernel(
         Binding(
             name="weights",
             access="in",
-            types=FORMATS,
+            types=products.WEIGHTS,
             dims=("m", "k"),
             description="matrix, row by row",
         ),
         Binding(
-            name="x", access="in", types=("f32",), dims=("n", "k"), description="vectors, one a row"
+            name="x",
+            access="in",
+            types=products.VECTORS,
+            dims=("n", "k"),
+            description="vectors, one a row",
         ),
         Binding(
             name="y",
@@ -135,24 +186,15 @@ MUL_MAT_VEC = Kernel(
             description="products, one vector a row",
         ),
     ),
-    variants=(
-        _variant("subgroup", "subgroup_sum", ("subgroup_arithmetic",), refuses_subgroups),
-        _variant("portable", "tree_sum", (), refuses),
-    ),
-    inputs=lambda problem: {
-        "weights": data.weights(problem, "weights"),
-        "x": data.activations(problem, "x"),
-    },
+    params={"layout": rows.LAYOUT},
+    layout=rows.layout,
+    variants=variants("mul_mat_vec", launch, refuses, refuses_subgroups),
+    inputs=products.inputs,
     reference=reference,
     flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
-    infer=infer,
+    infer=products.infer,
+    accepts=products.accepts,
     rows="m",
-    cases=tuple(
-        parse(f"mul_mat_vec/{fmt}/m{m}_n{n}_k{k}")
-        for fmt in FORMATS
-        for m, n, k in _SHAPES + (_RAGGED if fmt in ("f16", "f32") else ())
-    ),
-    timed=tuple(
-        parse(f"mul_mat_vec/{fmt}/m{m}_n{n}_k{k}") for fmt in FORMATS for m, n, k in _TIMED
-    ),
+    cases=tuple(_checked()),
+    timed=tuple(_timed()),
 )

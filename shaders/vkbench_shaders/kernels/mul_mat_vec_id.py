@@ -1,0 +1,86 @@
+"""mul_mat_vec_id: chosen experts' matrices times the vectors of a few tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import MOST_GROUPS, Kernel, Launch, Problem, grid, too_large
+from vkbench_shaders.kernels import experts, mul_mat_vec, products
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    m, n, u, k = (problem.shape[dim] for dim in "mnuk")
+    groups = grid(-(-m // mul_mat_vec.ROWS), depth=n * u)
+    x = products.places(problem, "x")
+    placed = (
+        *products.places(problem, "weights"),
+        *(x if len(x) == 3 else (*x, 0)),
+        *products.places(problem, "y"),
+    )
+    return Launch(
+        groups=groups,
+        push=products.push_words(m, u, k, groups[0], *placed),
+        constants={
+            0: mul_mat_vec.threads(problem, device),
+            1: 1,
+            2: products.aligned(problem),
+        },
+    )
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    pairs = problem.shape["n"] * problem.shape["u"]
+    if pairs > MOST_GROUPS:
+        return f"n * u is {pairs}, one launch makes {MOST_GROUPS} at most"
+    return too_large(problem, device)
+
+
+def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
+    return refuses(problem, device) or mul_mat_vec.too_many_subgroups(problem, device)
+
+
+_SHAPES = (
+    "e4_u2_m5_n1_k256",
+    "e8_u3_m67_n4_k512",
+    "e4_u4_m129_n2_k256",
+    "e5_u2_m31_n5_k1024/x=expert",
+    "e4_u1_m3_n1_k4096",
+    "e4_u2_m13_n3_k512/layout=strided",
+    "e6_u2_m7_n7_k256/layout=strided,routing=skewed,x=expert",
+)
+_TIMED = tuple(
+    f"e{e}_u{u}_m{m}_n{n}_k{k}"
+    for e, u, m, k in ((128, 8, 768, 2048), (32, 4, 1792, 2048))
+    for n in (1, 4, 8)
+)
+_VECTORS = ("f32", "q8_1")
+
+
+def _cases(shapes: tuple[str, ...]) -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        for x in _VECTORS:
+            if products.accepts({"weights": fmt, "x": x}):
+                for shape in shapes:
+                    yield parse(f"mul_mat_vec_id/{products.type_part(fmt, x)}/{shape}")
+
+
+MUL_MAT_VEC_ID = Kernel(
+    name="mul_mat_vec_id",
+    description="Multiplies the vectors of a few tokens with the experts that each one uses.",
+    dims=experts.DIMS,
+    bindings=experts.bindings(_VECTORS),
+    params=experts.PARAMS,
+    layout=experts.layout,
+    variants=mul_mat_vec.variants("mul_mat_vec_id", launch, refuses, refuses_subgroups),
+    inputs=experts.inputs,
+    reference=experts.reference,
+    flops=experts.flops,
+    bytes_moved=experts.bytes_moved,
+    infer=experts.infer,
+    accepts=products.accepts,
+    rows="m",
+    cases=tuple(_cases(_SHAPES)),
+    timed=tuple(_cases(_TIMED)),
+)
