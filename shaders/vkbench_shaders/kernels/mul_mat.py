@@ -1,47 +1,152 @@
-"""mul_mat: a matrix of weights times many vectors, the work of reading a prompt."""
+"""mul_mat: matrices of weights times many vectors, the work of reading a prompt."""
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Iterator, Mapping
+from math import prod
 
-from vkbench.case import parse
+import numpy as np
+
+from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import data
-from vkbench_shaders.kernel import Binding, Kernel, Launch, Problem, Variant, grid
-from vkbench_shaders.kernels.mul_mat_vec import infer, reference
+from vkbench_shaders import formats
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.kernel import (
+    MOST_GROUPS,
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Shapes,
+    grid,
+)
+from vkbench_shaders.kernels import products, rows, tiles
 
-TILE_M, TILE_N = 128, 64
+BATCHES = ("batch3", "batch2")  # of the weights, outermost first
+REPEATS = ("repeat3", "repeat2")  # matrices of x for each of the weights
+
+
+def batches(problem: Problem, binding: str) -> tuple[int, ...]:
+    """Matrices of a binding along dimensions 3 and 2; none when there are no batches at all."""
+    counts = {name: int(problem.params[name]) for name in (*BATCHES, *REPEATS)}
+    if set(counts.values()) == {1}:
+        return ()
+    repeats = [1 if binding == "weights" else counts[name] for name in REPEATS]
+    return tuple(counts[name] * repeat for name, repeat in zip(BATCHES, repeats, strict=True))
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    shape = (*batches(problem, binding), *problem.full_shape(binding))
+    if problem.params["layout"] == "strided":
+        return rows.strided(shape, *rows.gaps(problem, binding))
+    return Layout.contiguous(shape)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, k = (problem.shape[dim] for dim in "mnk")
-    tiles_m, tiles_n = -(-m // TILE_M), -(-n // TILE_N)
-    groups = grid(tiles_m * tiles_n)
+    depth = prod(batches(problem, "x"))
+    tile = tiles.choose(problem, m, n, depth)
+    tiles_m, tiles_n = -(-m // tile.m), -(-n // tile.n)
+    groups = grid(tiles_m * tiles_n, depth)
+    places = [number for name in ("weights", "x", "y") for number in tiles.places(problem, name)]
+    counts = [int(problem.params[name]) for name in ("batch2", "repeat2", "repeat3")]
     return Launch(
-        groups=groups, push=struct.pack("<6I", m, n, k, tiles_m, tiles_m * tiles_n, groups[0])
+        groups=groups,
+        push=products.push_words(m, n, k, tiles_m, tiles_m * tiles_n, groups[0], *places, *counts),
+        constants=tile.constants(problem),
     )
 
 
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    depth = prod(batches(problem, "x"))
+    if depth > MOST_GROUPS:
+        return f"x has {depth} matrices, one launch takes {MOST_GROUPS} at most"
+    return tiles.refuses(problem, device)
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    weights = products.exact_weights(problem, inputs, rows)
+    if weights.ndim == 4:
+        for axis, name in enumerate(REPEATS):
+            weights = np.repeat(weights, int(problem.params[name]), axis)
+    return {"y": products.exact_x(problem, inputs) @ weights.swapaxes(-1, -2)}
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """Sizes of one matrix of a batch; the parameters say how many there are."""
+    return products.infer({name: shape[-2:] for name, shape in shapes.items()}, types)
+
+
+def _count(description: str) -> Param:
+    return Param(default=1, least=1, description=description)
+
+
+# without `layout`, `tile` and batches they would show a kernel that is always used in one way
 _SHAPES = (
-    (1, 1, 1), (1, 17, 5), (13, 1, 7), (31, 29, 37), (127, 63, 15), (128, 64, 16), (129, 65, 17),
-    (64, 16, 256), (61, 67, 1021), (257, 127, 96), (16, 33, 4096),
-)  # fmt: skip
-_TIMED = ((1024, 1024, 1024), (2048, 512, 2048))
+    "m1_n1_k256",
+    "m5_n3_k14336",
+    "m1_n31_k4096",
+    "m33_n1_k1024",
+    "m31_n33_k512/layout=strided",
+    "m129_n65_k256/tile=128x64",
+    "m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
+)
+_SHORT = ("m3_n17_k32", "m17_n2_k96/layout=strided")  # blocks of 32
+_RAGGED = ("m1_n1_k1", "m13_n1_k7", "m31_n29_k37", "m61_n67_k1021", "m17_n33_k127/layout=strided")
+_MORE = (
+    *(f"m{m}_n{n}_k512/tile={m}x{n}" for m, n in ((64, 64), (32, 64), (128, 16))),
+    *(f"m{tile.m + 1}_n{tile.n - 1}_k256/tile={tile.name}" for tile in tiles.TILES),
+    "m97_n101_k768",
+    "m7_n5_k256/batch2=3,layout=strided",
+    "m9_n4_k512/repeat3=3",
+    "m2_n3_k256/batch3=2,repeat2=4",
+)
+_MORE_FOR = ("f32", "q4_0", "q4_K")
+
+
+def _cases() -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        for x in products.VECTORS:
+            if products.accepts({"weights": fmt, "x": x}):
+                short = _SHORT if format_named(fmt).elements <= 32 else ()
+                ragged = _RAGGED if fmt in formats.PLAIN else ()
+                more = _MORE if fmt in _MORE_FOR else ()
+                for shape in (*_SHAPES, *short, *ragged, *more):
+                    yield parse(f"mul_mat/{products.type_part(fmt, x)}/{shape}")
+
+
+def _timed() -> Iterator[Case]:
+    yield from (
+        parse(f"mul_mat/f32/{shape}") for shape in ("m1024_n1024_k1024", "m2048_n512_k2048")
+    )
+    for fmt in products.WEIGHTS:
+        for x in ("f32", "q8_1"):
+            if products.accepts({"weights": fmt, "x": x}):
+                yield parse(f"mul_mat/{products.type_part(fmt, x)}/m4096_n512_k14336")
+
 
 MUL_MAT = Kernel(
     name="mul_mat",
-    description="Multiplies a matrix of weights with many vectors, tile by tile: y = x weights^T.",
+    description="Multiplies matrices of weights with many vectors, tile by tile: y = x weights^T.",
     dims=("m", "n", "k"),
     bindings=(
         Binding(
             name="weights",
             access="in",
-            types=("f32",),
+            types=products.WEIGHTS,
             dims=("m", "k"),
             description="matrix, row by row",
         ),
         Binding(
-            name="x", access="in", types=("f32",), dims=("n", "k"), description="vectors, one a row"
+            name="x",
+            access="in",
+            types=products.VECTORS,
+            dims=("n", "k"),
+            description="vectors, one a row",
         ),
         Binding(
             name="y",
@@ -51,24 +156,24 @@ MUL_MAT = Kernel(
             description="products, one vector a row",
         ),
     ),
-    variants=(
-        Variant(
-            name="portable",
-            module="mul_mat",
-            entry="mul_mat",
-            arguments=lambda types: (types["weights"],),
-            launch=launch,
-            path="f32",
-        ),
-    ),
-    inputs=lambda problem: {
-        "weights": data.weights(problem, "weights"),
-        "x": data.activations(problem, "x"),
+    params={
+        "batch2": _count("matrices of weights along dimension 2"),
+        "batch3": _count("matrices of weights along dimension 3"),
+        "repeat2": _count("matrices of x for each of the weights along dimension 2"),
+        "repeat3": _count("matrices of x for each of the weights along dimension 3"),
+        "layout": rows.LAYOUT,
+        "tile": tiles.TILE,
     },
+    accepts=products.accepts,
+    layout=layout,
+    variants=tiles.variants("mul_mat", launch, refuses),
+    inputs=products.inputs,
     reference=reference,
-    flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
+    flops=lambda problem: (
+        2 * prod(batches(problem, "x")) * prod(problem.shape[dim] for dim in "mnk")
+    ),
     infer=infer,
     rows="m",
-    cases=tuple(parse(f"mul_mat/f32/m{m}_n{n}_k{k}") for m, n, k in _SHAPES),
-    timed=tuple(parse(f"mul_mat/f32/m{m}_n{n}_k{k}") for m, n, k in _TIMED),
+    cases=tuple(_cases()),
+    timed=tuple(_timed()),
 )

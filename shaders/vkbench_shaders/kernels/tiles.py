@@ -1,0 +1,133 @@
+"""Tiles of products of two matrices: their sizes, and which one a product is cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Launch, Param, Problem, Refuses, Variant, too_large
+from vkbench_shaders.kernels import products
+
+STEP = 32  # numbers along k at a time
+_WIDE = 16  # bytes of the widest load
+_ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows and columns that a workgroup makes, and those that a thread makes of them."""
+
+    m: int
+    n: int
+    block_m: int
+    block_n: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.m}x{self.n}"
+
+    @property
+    def threads(self) -> int:
+        return self.m * self.n // (self.block_m * self.block_n)
+
+    def constants(self, problem: Problem) -> dict[int, int]:
+        """Specialisation constants of the shader module `tiles`."""
+        sizes = (self.threads, self.m, self.n, self.block_m, self.block_n)
+        wide = (is_wide(problem, "weights"), is_wide(problem, "x"))
+        return dict(enumerate((*sizes, *wide)))
+
+
+# Large blocks read shared memory less often, small ones leave fewer threads idle.
+TILES = (
+    Tile(128, 64, 8, 8),
+    Tile(64, 64, 8, 4),
+    Tile(128, 32, 8, 4),
+    Tile(32, 64, 4, 4),
+    Tile(128, 16, 4, 4),
+    Tile(32, 32, 4, 4),
+)
+_COST = {64: 1.0, 32: 1.3, 16: 2.0}  # time of a product, by how many a thread makes of it
+_AT_ONCE = 256  # tiles that a large GPU works on at a time
+
+
+TILE = Param(
+    default="auto",
+    choices=("auto", *(tile.name for tile in TILES)),
+    description="rows and columns that a workgroup makes; auto: what should be fastest",
+)
+
+
+def choose(problem: Problem, m: int, n: int, batches: int = 1) -> Tile:
+    """The tile size asked for, or the one that leaves least of a large GPU idle."""
+    asked = problem.params["tile"]
+    named = [tile for tile in TILES if asked in ("auto", tile.name)]
+    return min(named, key=lambda tile: _time(tile, m, n, batches))
+
+
+def _time(tile: Tile, m: int, n: int, batches: int) -> float:
+    tiles = -(-m // tile.m) * -(-n // tile.n) * batches
+    return max(tiles, _AT_ONCE) * tile.m * tile.n * _COST[tile.block_m * tile.block_n]
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device cannot multiply it, or None."""
+    for binding in problem.kernel.bindings:
+        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
+        if needed > _ADDRESSES:
+            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
+    return too_large(problem, device)
+
+
+def is_wide(problem: Problem, binding: str) -> bool:
+    """Whether rows of plain numbers begin on 16 bytes and are whole steps."""
+    if problem.format(binding).quantised:
+        return True
+    layout, item = problem.layout(binding), problem.item_bytes(binding)
+    starts = (layout.offset, *layout.strides[:-1])
+    return problem.shape["k"] % STEP == 0 and all(start * item % _WIDE == 0 for start in starts)
+
+
+def places(problem: Problem, binding: str) -> tuple[int, int]:
+    """Offset and distance of the rows of an array in which all rows are equally far apart.
+
+    In bytes for what is read, in items for what is written.
+    """
+    layout = problem.layout(binding)
+    unit = problem.item_bytes(binding) if problem.kernel.binding(binding).is_input else 1
+    return layout.offset * unit, layout.strides[-2] * unit
+
+
+def argument(types: Mapping[str, str], dot: str) -> tuple[str]:
+    """The way to multiply, as a type of the shaders."""
+    if products.is_blocks(types):
+        return (f"ByteTile<{types['weights']},{dot}>",)
+    return (f"FloatTile<{types['weights']},{types['x']}>",)
+
+
+def variants(
+    name: str, launch: Callable[[Problem, DeviceFacts], Launch], refuses: Refuses
+) -> tuple[Variant, ...]:
+    """The code paths of a product, of the shader module `name`."""
+    return (
+        Variant(
+            name="int_dot",
+            module=name,
+            entry=name,
+            arguments=lambda types: argument(types, "packed_dot"),
+            launch=launch,
+            path="f32",
+            requires=("int_dot",),
+            accepts=products.is_blocks,
+            refuses=refuses,
+        ),
+        Variant(
+            name="portable",
+            module=name,
+            entry=name,
+            arguments=lambda types: argument(types, "byte_dot"),
+            launch=launch,
+            path="f32",
+            refuses=refuses,
+        ),
+    )
