@@ -85,14 +85,12 @@ def _count(description: str) -> Param:
     return Param(default=1, least=1, description=description)
 
 
-# without `layout`, `tile` and batches they would show a kernel that is always used in one way
 _SHAPES = (
     "m1_n1_k256",
     "m5_n3_k14336",
     "m1_n31_k4096",
     "m33_n1_k1024",
     "m31_n33_k512/layout=strided",
-    "m129_n65_k256/tile=128x64",
     "m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
 )
 _SHORT = ("m3_n17_k32", "m17_n2_k96/layout=strided")  # blocks of 32
