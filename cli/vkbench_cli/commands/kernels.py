@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
 
 from vkbench import names
+from vkbench.errors import UsageError, VkbenchError
 from vkbench_cli.options import Formats, Kernels, Output
 from vkbench_cli.printing import Cell, Column, Table, show
 
 if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
     from vkbench_shaders.kernel import Kernel
 
 COLUMNS = (
@@ -25,22 +30,66 @@ COLUMNS = (
 )
 
 
-def kernels(*, kernel: Kernels = [], format: Formats = [], output: Output) -> None:  # noqa: B006
+def kernels(
+    *,
+    kernel: Kernels = [],  # noqa: B006
+    format: Formats = [],  # noqa: B006
+    grid: Annotated[
+        bool,
+        Option("--grid", help="Formats by families: the code path that each device here takes."),
+    ] = False,
+    formats: Annotated[
+        bool, Option("--formats", help="Formats: blocks, bits a weight, compression.")
+    ] = False,
+    rocm: Annotated[
+        bool, Option("--rocm", help="The 123 kernels of the ROCm grid, and what they are here.")
+    ] = False,
+    output: Output,
+) -> None:
     """List kernels with their formats and variants.
 
     --json tells all that a script needs for `vkbench exec`: each kernel's bindings with their types
     and sizes, how those types are stored (array type, elements and bytes a block), its parameters,
     and its variants with the device features they require.
+
+    --grid tells what can be done with each format on the devices of this machine, and without one
+    what the catalogue has: a cell is the best code path, or - where there is no such kernel.
     """
     from vkbench_shaders.catalogue import KERNELS
     from vkbench_shaders.formats import FORMATS
 
+    if grid + formats + rocm > 1:
+        raise UsageError("--grid, --formats and --rocm are three tables: ask for one")
     known = [k.name for k in KERNELS]
     wanted = {name for glob in kernel or ["*"] for name in names.matching(glob, known, "kernel")}
-    formats = [f.name for f in FORMATS]
-    typed = {name for glob in format or ["*"] for name in names.matching(glob, formats, "format")}
+    all_formats = [f.name for f in FORMATS]
+    typed = {
+        name for glob in format or ["*"] for name in names.matching(glob, all_formats, "format")
+    }
+    if grid or formats or rocm:
+        show(_about_formats(grid, rocm, typed, wanted), output)
+        return
     rows = [_row(k) for k in KERNELS if k.name in wanted and typed & set(k.bindings[0].types)]
     show(Table(columns=COLUMNS, rows=rows), output)
+
+
+def _about_formats(grid: bool, rocm: bool, formats: set[str], kernels: set[str]) -> Table:
+    from vkbench_cli.grid import formats_table, grid_table, rocm_table
+
+    if grid:
+        return grid_table(_devices(), formats, kernels)
+    return rocm_table() if rocm else formats_table(formats)
+
+
+def _devices() -> list[DeviceFacts]:
+    """The devices of this machine; none, and a word about it, where there is no driver."""
+    from vkbench_cli.machine import all_devices
+
+    try:
+        return all_devices()
+    except (VkbenchError, ModuleNotFoundError) as error:
+        print(f"no device here, so this is the catalogue's own grid: {error}", file=sys.stderr)
+        return []
 
 
 def _row(kernel: Kernel) -> dict[str, Cell]:

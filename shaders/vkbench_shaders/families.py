@@ -1,0 +1,99 @@
+"""Families: what the catalogue can do with a storage format, a column each of the formats' grid.
+
+Derived from the kernels alone: a family is a kernel that takes or makes blocks, once for each
+format that its vectors x may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+from vkbench.case import Case
+from vkbench_shaders.catalogue import KERNELS, kernel_named, problem
+from vkbench_shaders.formats import FORMATS, Format, format_named
+from vkbench_shaders.kernel import Binding, Kernel, Variant
+
+VECTORS = "x"  # the binding of activations, by the name that all kernels give it
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kernel with one format of x, over all formats of the binding that it is about."""
+
+    kernel: Kernel
+    binding: str  # the one whose formats are the grid's rows
+    x: str  # format of x; "" where that makes no family of its own
+
+    @property
+    def name(self) -> str:
+        """As in the names of cases: mul_mat_vec:x=q8_1."""
+        return f"{self.kernel.name}:{VECTORS}={self.x}" if self.x else self.kernel.name
+
+    def types(self, fmt: str) -> dict[str, str] | None:
+        """Formats of all bindings with this one of them; None where the kernel has none."""
+        return next(
+            (
+                types
+                for types in _choices(self.kernel.name)
+                if types[self.binding] == fmt and self.x in ("", types.get(VECTORS))
+            ),
+            None,
+        )
+
+    def variants(self, fmt: str) -> list[Variant]:
+        """The code paths for a format, best first; none where the kernel does not take it."""
+        types = self.types(fmt)
+        return self.kernel.variants_for(types) if types else []
+
+    def cases(self, fmt: str) -> list[Case]:
+        """The listed cases of a format, the smallest first."""
+        return _listed(self.kernel.name).get(frozenset((self.types(fmt) or {}).items()), [])
+
+
+def families() -> tuple[Family, ...]:
+    """Every family, in the catalogue's order."""
+    return tuple(
+        Family(kernel, subject.name, x)
+        for kernel in KERNELS
+        for subject in [_subject(kernel)]
+        if _holds_blocks(subject)
+        for x in _vectors(kernel, subject)
+    )
+
+
+def formats_in_use() -> list[Format]:
+    """Every format that some family takes or makes, in the table's order."""
+    return [fmt for fmt in FORMATS if any(family.types(fmt.name) for family in families())]
+
+
+def _subject(kernel: Kernel) -> Binding:
+    """The binding that a kernel is about: the one with the most formats."""
+    return max(kernel.bindings, key=lambda binding: len(binding.types))
+
+
+def _holds_blocks(binding: Binding) -> bool:
+    return any(format_named(fmt).quantised for fmt in binding.types)
+
+
+def _vectors(kernel: Kernel, subject: Binding) -> tuple[str, ...]:
+    if subject.access != "in":
+        return ("",)
+    found = [b for b in kernel.bindings if b.name == VECTORS and b is not subject]
+    return found[0].types if found else ("",)
+
+
+@cache
+def _choices(kernel: str) -> list[dict[str, str]]:
+    return list(kernel_named(kernel).type_choices())
+
+
+@cache
+def _listed(kernel: str) -> Mapping[frozenset[tuple[str, str]], list[Case]]:
+    """Checked cases by the formats of their bindings."""
+    found: dict[frozenset[tuple[str, str]], list[Case]] = {}
+    for case in sorted(kernel_named(kernel).cases, key=lambda case: prod(case.shape.values())):
+        found.setdefault(frozenset(problem(case).types.items()), []).append(case)
+    return found
