@@ -14,10 +14,21 @@ from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.get_rows import GET_ROWS
 from vkbench_shaders.kernels.mul_mat import MUL_MAT
+from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
 
-KERNELS: tuple[Kernel, ...] = (COPY, ADD, DEQUANTIZE, COPY_FROM, GET_ROWS, MUL_MAT_VEC, MUL_MAT, MUL_MAT_VEC_ID)
+KERNELS: tuple[Kernel, ...] = (
+    COPY,
+    ADD,
+    DEQUANTIZE,
+    COPY_FROM,
+    GET_ROWS,
+    MUL_MAT_VEC,
+    MUL_MAT,
+    MUL_MAT_VEC_ID,
+    MUL_MAT_ID,
+)
 
 _BY_NAME = {kernel.name: kernel for kernel in KERNELS}
 if len(_BY_NAME) != len(KERNELS):
