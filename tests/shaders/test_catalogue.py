@@ -16,6 +16,7 @@ from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Kernel, Problem, Variant
+from vkbench_shaders.kernels.rows import STRETCH
 from vkbench_shaders.tolerance import LIMITS
 
 FEATURES = {
@@ -39,6 +40,9 @@ HUGE = [
     parse("copy/f32/n1000000007"),
     parse("add/f32/b3_c65537_h64_w65"),
     parse("dequantize/q4_0/m1000003_k992"),
+    parse("dequantize/q4_0:y=f16/m1000003_k992/layout=strided"),
+    parse("copy_from/f16/b1009_m1009_k512/layout=permuted"),
+    parse("get_rows/q4_0/m3_n1000003_k4128"),
     parse("mul_mat_vec/q4_0/m1000003_n17_k32"),
     parse("mul_mat/f32/m1000003_n65537_k1"),
 ]
@@ -46,7 +50,9 @@ HUGE = [
 SHARES: dict[str, Callable[[Problem], int]] = {
     "copy": lambda problem: 128 * 64 // problem.item_bytes("y"),
     "add": lambda problem: 128 * 4,
-    "dequantize": lambda problem: 128 * 16,
+    "dequantize": lambda problem: STRETCH,
+    "copy_from": lambda problem: STRETCH,
+    "get_rows": lambda problem: STRETCH,
     "mul_mat_vec": lambda problem: 4 * min(8, problem.shape["n"]),
     "mul_mat": lambda problem: 128 * 64,
 }
@@ -135,7 +141,8 @@ def test_a_reference_is_not_all_zeros(case: Case) -> None:
 def test_sampled_rows_are_rows_of_the_whole(case: Case) -> None:
     posed = problem(case)
     inputs = posed.kernel.inputs(posed)
-    rows = np.unique([0, posed.shape["m"] // 2, posed.shape["m"] - 1])
+    count = posed.shape[posed.kernel.rows]
+    rows = np.unique([0, count // 2, count - 1])
     whole, part = (posed.kernel.reference(posed, inputs, chosen) for chosen in (None, rows))
     for name, array in whole.items():
         axis = posed.kernel.binding(name).dims.index(posed.kernel.rows)

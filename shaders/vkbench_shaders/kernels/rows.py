@@ -35,7 +35,7 @@ def gaps(problem: Problem, binding: str) -> tuple[int, int]:
     fmt = problem.format(binding)
     if fmt.quantised:
         return fmt.bytes, fmt.bytes
-    return _INPUT if problem.kernel.binding(binding).access == "in" else _OUTPUT
+    return _INPUT if problem.kernel.binding(binding).is_input else _OUTPUT
 
 
 def strided(shape: Sequence[int], offset: int, gap: int) -> Layout:
