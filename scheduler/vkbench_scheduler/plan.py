@@ -19,6 +19,7 @@ from vkbench_scheduler.selection import ALL, AUTO, Selection, choose
 from vkbench_scheduler.suites import Row, Suite, suite_named
 from vkbench_scheduler.weights import on_weights
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, problem
+from vkbench_shaders.kernel import Problem
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(Row(),))
 CHECK_SECONDS = 0.15  # a first guess at a check; what a device takes is learned as it works
@@ -101,17 +102,17 @@ def _check_names(selection: Selection) -> None:
 
 
 def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -> Iterator[Task]:
-    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernel, selection.kernels)]
+    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernels, selection.kernels)]
     shapes, formats = selection.shapes or ({},), selection.formats or ("*",)
     for mode, kernel, fmt, shape in product(_modes(row, selection), kernels, formats, shapes):
         try:
-            fitting = _cases(row, selection, kernel, fmt, shape, mode)
+            cases = _cases(row, selection, kernel, fmt, shape, mode)
         except (UsageError, NothingToDo) as error:  # another kernel may have what this one lacks
             complaints.append(error)
             continue
         asked = selection.variant.casefold()
         each = asked == ALL or (asked == AUTO and row.every_variant)
-        for case in _smallest(fitting) if row.smallest else fitting:
+        for case in cases:
             yield from (Task(case, mode, path) for path in (_paths(case) if each else [AUTO]))
 
 
@@ -119,26 +120,43 @@ def _cases(
     row: Row, selection: Selection, kernel: str, fmt: str, shape: Mapping[str, int], mode: Mode
 ) -> list[Case]:
     timed = mode is Mode.PERFORMANCE
-    if not selection.weights:
-        cases = expand(kernel, fmt, shape, timed=timed)
-        return [case for case in cases if _fits(case.format, row.format)]
-    # The tensor says which format it is, whatever formats the suite would have chosen.
-    found = kernel_named(kernel)
-    made = on_weights(found, selection.weights, found.timed if timed else found.cases, shape)
-    return [case for case in made if _fits(case.format, fmt)]
+    if selection.weights:
+        # The tensor says which format it is, whatever formats the suite would have chosen.
+        found = kernel_named(kernel)
+        made = on_weights(found, selection.weights, found.timed if timed else found.cases, shape)
+        return _some([case for case in made if _fits(case.format, (fmt,))], row.each)
+    cases = expand(kernel, fmt, shape, timed=timed)
+    return _some([case for case in cases if _is_in(row, selection, case)], row.each)
 
 
-def _smallest(cases: Iterable[Case]) -> list[Case]:
-    by_size = sorted(cases, key=lambda case: (len(case.params), prod(case.shape.values())))
-    found: dict[tuple[str, str], Case] = {}
-    for case in by_size:
-        found.setdefault((case.kernel, case.format), case)
-    return list(found.values())
+def _is_in(row: Row, selection: Selection, case: Case) -> bool:
+    """Whether a row takes a case; it says only what the selection leaves open."""
+    posed = Problem(kernel_named(case.kernel), case)
+    chosen = selection.formats or all(_fits(fmt, row.formats) for fmt in posed.types.values())
+    small = posed.flops <= row.most_flops and posed.storage_bytes <= row.most_bytes
+    return bool(chosen) and bool(small or selection.shapes)
 
 
-def _fits(name: str, glob: str, others: Sequence[str] = ()) -> bool:
+def _some(cases: Iterable[Case], each: int) -> list[Case]:
+    """So many of each set of formats, evenly from the plainest and smallest on; 0 is all."""
+    if not each:
+        return list(cases)
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in sorted(cases, key=lambda case: (len(case.params), prod(case.shape.values()))):
+        key = (case.format, *(f"{name}={fmt}" for name, fmt in sorted(case.types.items())))
+        groups.setdefault(key, []).append(case)
+    return [case for group in groups.values() for case in _evenly(group, each)]
+
+
+def _evenly(group: list[Case], count: int) -> list[Case]:
+    last = len(group) - 1
+    places = {last * place // (count - 1) for place in range(count)} if count > 1 else {0}
+    return [group[place] for place in sorted(places)]
+
+
+def _fits(name: str, globs: Sequence[str], others: Sequence[str] = ()) -> bool:
     folded = name.casefold()
-    return fnmatchcase(folded, glob.casefold()) and (
+    return any(fnmatchcase(folded, glob.casefold()) for glob in globs) and (
         not others or any(fnmatchcase(folded, other.casefold()) for other in others)
     )
 

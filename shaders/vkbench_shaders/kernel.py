@@ -308,6 +308,12 @@ class Problem:
         return self.kernel.bytes_moved(self)
 
     @property
+    def storage_bytes(self) -> int:
+        """Bytes of all buffers."""
+        names = [binding.name for binding in self.kernel.bindings]
+        return sum(self.layout(name).storage * self.item_bytes(name) for name in names)
+
+    @property
     def flops(self) -> int:
         """Floating point operations of one launch."""
         return self.kernel.flops(self)

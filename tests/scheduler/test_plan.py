@@ -11,8 +11,10 @@ from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode, PlannedJob
 from vkbench_scheduler.plan import count, plan, tasks
 from vkbench_scheduler.selection import Selection, choose
-from vkbench_scheduler.suites import SUITES, Suite
+from vkbench_scheduler.suites import FEW, SUITES, Row, Suite
+from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS, problem
+from vkbench_shaders.families import families
 
 
 def device(name: str, index: int = 0, host: str = "alpha") -> DeviceFacts:
@@ -40,12 +42,17 @@ def planned(**changes: object) -> list[PlannedJob]:
     return list(plan(Selection(**changes), [CPU]))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("suite", [suite.name for suite in SUITES])
-def test_a_suite_has_every_kernel_and_only_real_cases(suite: str) -> None:
-    jobs = planned(suite=suite)
+BLOCKS = {family.kernel.name for family in families()}
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_a_suite_has_every_kernel_and_only_real_cases(suite: Suite) -> None:
+    jobs = planned(suite=suite.name)
+    everything = {kernel.name for kernel in KERNELS}
     for mode in (Mode.CORRECTNESS, Mode.PERFORMANCE):
         kernels = {job.case.split("/")[0] for job in jobs if job.mode is mode}
-        assert kernels == {kernel.name for kernel in KERNELS}
+        wanted = BLOCKS if suite.name.startswith("quant") else everything
+        assert kernels in (wanted, set())
     assert all(problem(job.case).case.name == job.case for job in jobs)
     assert len({(job.case, job.mode, job.variant) for job in jobs}) == len(jobs)
 
@@ -56,12 +63,73 @@ def test_every_row_of_a_suite_means_something(suite: Suite) -> None:
         assert tasks(replace(suite, rows=(row,)), Selection())
 
 
-def test_the_spine_is_all_that_the_catalogue_lists() -> None:
-    jobs = planned(suite="SPINE")
-    checked = {job.case for job in jobs if job.mode is Mode.CORRECTNESS}
-    timed = {job.case for job in jobs if job.mode is Mode.PERFORMANCE}
-    assert checked == {case.name for kernel in KERNELS for case in kernel.cases}
-    assert timed == {case.name for kernel in KERNELS for case in kernel.timed}
+def test_the_spine_is_all_that_the_catalogue_checks_in_few_formats() -> None:
+    checked = {job.case for job in planned(suite="SPINE", mode=Mode.CORRECTNESS)}
+    assert checked == {
+        case.name
+        for kernel in KERNELS
+        for case in kernel.cases
+        if set(problem(case).types.values()) <= set(FEW)
+    }
+
+
+def test_quick_has_each_code_path_of_each_kernel_in_each_of_few_formats() -> None:
+    jobs = planned(suite="quick", mode=Mode.CORRECTNESS)
+    found = {(job.variant, *problem(job.case).types.items()) for job in jobs}
+    assert found == {
+        (variant.name, *types.items())
+        for kernel in KERNELS
+        for types in kernel.type_choices()
+        if set(types.values()) <= set(FEW)
+        for variant in kernel.variants_for(types)
+    }
+    assert len(jobs) < 500  # a minute's worth
+
+
+def test_quant_is_every_case_about_blocks_on_every_code_path() -> None:
+    jobs = planned(suite="quant")
+    assert {job.mode for job in jobs} == {Mode.CORRECTNESS}
+    found = {(job.case, job.variant) for job in jobs}
+    assert found == {
+        (case.name, variant.name)
+        for kernel in KERNELS
+        if kernel.name in BLOCKS
+        for case in kernel.cases
+        for variant in kernel.variants_for(problem(case).types)
+    }
+
+
+WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
+
+
+def test_quant_perf_has_the_sizes_that_others_publish() -> None:
+    jobs = planned(suite="quant-perf")
+    assert {job.mode for job in jobs} == {Mode.PERFORMANCE}
+    found = {job.case for job in jobs}
+    for fmt in WEIGHTS:
+        assert {f"mul_mat_vec/{fmt}/m4096_n{n}_k14336" for n in (1, 2, 3, 4, 5, 8)} <= found
+        assert f"mul_mat/{fmt}/m4096_n512_k14336" in found
+    for fmt in formats.WEIGHTS:
+        assert {f"mul_mat_vec/{fmt}:x=q8_1/m4096_n{n}_k14336" for n in (1, 2, 3, 4, 5, 8)} <= found
+        assert f"mul_mat/{fmt}:x=q8_1/m4096_n512_k14336" in found
+    for kernel in ("mul_mat_vec_id", "mul_mat_id"):
+        names = {case.rpartition("_n")[0] + case[-6:] for case in found if f"{kernel}/" in case}
+        for shape in ("e128_u8_m768_k2048", "e32_u4_m1792_k2048"):
+            assert f"{kernel}/q4_0/{shape}" in names
+
+
+def test_a_selection_s_formats_replace_those_of_the_suite() -> None:
+    jobs = planned(suite="quick", formats=("q6_K",), kernels=("mul_mat_vec",))
+    assert {job.case.split("/")[1].partition(":")[0] for job in jobs} == {"q6_K"}
+
+
+def test_some_of_each_are_spread_over_all() -> None:
+    row = Row(kernels=("copy",), each=3, mode=Mode.CORRECTNESS)
+    suite = Suite(name="some", description="", rows=(row,))
+    sizes = [task.case.shape["n"] for task in tasks(suite, Selection()) if "f32" in task.case.name]
+    listed = sorted(case.shape["n"] for case in KERNELS[0].cases if case.format == "f32")
+    assert (len(sizes), sizes[0], sizes[-1]) == (3, listed[0], listed[-1])
+    assert sizes[0] < sizes[1] < sizes[2]
 
 
 def test_both_modes_are_a_job_each() -> None:
@@ -85,7 +153,7 @@ def test_a_shape_replaces_the_suites() -> None:
 
 
 def test_the_suite_says_how_long_to_measure_unless_asked() -> None:
-    assert {job.measure_seconds for job in planned(suite="quick")} == {0.5}
+    assert {job.measure_seconds for job in planned(suite="quick")} == {0.3}
     assert {job.measure_seconds for job in planned(suite="quick", measure_seconds=3.0)} == {3.0}
 
 
@@ -100,8 +168,13 @@ def test_a_suite_checks_every_code_path_and_times_the_best() -> None:
     every = {k.name: {variant.name for variant in k.variants} for k in KERNELS}
     for (kernel, mode), variants in paths(planned(suite="quick")).items():
         assert variants == (every[kernel] if mode is Mode.CORRECTNESS else {"auto"})
-    for (kernel, _), variants in paths(planned(suite="quick", variant="ALL")).items():
-        assert variants == every[kernel]
+    timed = planned(suite="quick", variant="ALL", mode=Mode.PERFORMANCE)
+    assert {(job.case, job.variant) for job in timed} == {
+        (job.case, variant.name)
+        for job in timed
+        for posed in [problem(job.case)]
+        for variant in posed.kernel.variants_for(posed.types)
+    }
 
 
 def test_a_variant_leaves_out_kernels_without_it() -> None:
