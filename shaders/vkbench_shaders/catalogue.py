@@ -17,6 +17,7 @@ from vkbench_shaders.kernels.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.quantize import QUANTIZE
 
 KERNELS: tuple[Kernel, ...] = (
     COPY,
@@ -24,6 +25,7 @@ KERNELS: tuple[Kernel, ...] = (
     DEQUANTIZE,
     COPY_FROM,
     GET_ROWS,
+    QUANTIZE,
     MUL_MAT_VEC,
     MUL_MAT,
     MUL_MAT_VEC_ID,

@@ -16,6 +16,7 @@ from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Kernel, Problem, Variant
+from vkbench_shaders.kernels.quantize import SHARE
 from vkbench_shaders.kernels.rows import STRETCH
 from vkbench_shaders.tolerance import LIMITS
 
@@ -53,6 +54,7 @@ SHARES: dict[str, Callable[[Problem], int]] = {
     "dequantize": lambda problem: STRETCH,
     "copy_from": lambda problem: STRETCH,
     "get_rows": lambda problem: STRETCH,
+    "quantize": lambda problem: problem.format("y").items(SHARE),
     "mul_mat_vec": lambda problem: 4 * min(8, problem.shape["n"]),
     "mul_mat": lambda problem: 128 * 64,
 }
