@@ -18,6 +18,7 @@ from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
 from vkbench_shaders.kernels.quantize import QUANTIZE
+from vkbench_shaders.kernels.set_rows import SET_ROWS
 
 KERNELS: tuple[Kernel, ...] = (
     COPY,
@@ -26,6 +27,7 @@ KERNELS: tuple[Kernel, ...] = (
     COPY_FROM,
     GET_ROWS,
     QUANTIZE,
+    SET_ROWS,
     MUL_MAT_VEC,
     MUL_MAT,
     MUL_MAT_VEC_ID,

@@ -55,6 +55,9 @@ SHARES: dict[str, Callable[[Problem], int]] = {
     "copy_from": lambda problem: STRETCH,
     "get_rows": lambda problem: STRETCH,
     "quantize": lambda problem: problem.format("y").items(SHARE),
+    "set_rows": lambda problem: (
+        problem.format("y").items(SHARE) * -(-problem.shape["m"] // problem.shape["n"])
+    ),
     "mul_mat_vec": lambda problem: 4 * min(8, problem.shape["n"]),
     "mul_mat": lambda problem: 128 * 64,
 }

@@ -82,7 +82,7 @@ def numbers(problem: Problem, binding: str, block: int) -> Array:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    return {"x": numbers(problem, "x", _block(problem.types["y"]))}
+    return {"x": numbers(problem, "x", block_of(problem.types["y"]))}
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
@@ -96,12 +96,13 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     return dict(zip(DIMS, shapes["x"], strict=True))
 
 
-def _block(fmt: str) -> int:
+def block_of(fmt: str) -> int:
+    """Numbers of a block, or of a small row that a vector does not divide."""
     return format_named(fmt).elements if format_named(fmt).quantised else RAGGED
 
 
 def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
-    block = _block(fmt)
+    block = block_of(fmt)
     for how, shapes in {
         "contiguous": [(1, 1, block), (2, 5, 3 * block), (1, 1, 14336), (1, 17, 256)],
         "strided": [(3, 4, 512), (2, 7, 3 * block), (1, 3, 4096)],
