@@ -52,7 +52,7 @@ QUICK = Suite(
             formats=("f32", "q4_0", "i32", "i64"),
             each=1,
             most_flops=3e9,
-            most_bytes=256e6,
+            most_bytes=128e6,
         ),
     ),
     measure_seconds=0.3,
@@ -63,7 +63,7 @@ SPINE = Suite(
     description="Every kernel's every case in few formats, checked and timed: CPU: ten minutes.",
     rows=(
         Row(mode=Mode.CORRECTNESS, every_variant=True, formats=FEW),
-        Row(mode=Mode.PERFORMANCE, formats=FEW, most_flops=3e9, most_bytes=256e6),
+        Row(mode=Mode.PERFORMANCE, formats=FEW, most_flops=3e9, most_bytes=128e6),
     ),
 )
 

@@ -1,0 +1,97 @@
+"""A new format is one row and one Slang struct: everything else finds it.
+
+A copy of the packages gets q4_0 under another name, and nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("", "shaders", "worker", "scheduler", "db", "cli")
+DRIVER = ROOT / "tests/planted/planted_format.py"
+NAME = "x4_0"
+VKBENCH = "import sys; from vkbench_cli.main import main; sys.exit(main())"
+ROW = f'    _row("{NAME}", 2, 32, 18, {{0: 1 / 8}}, "q4_0 under another name"),\n'
+
+
+@dataclass
+class Copy:
+    """A copy of the packages, in which commands run."""
+
+    folder: Path
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join(str(self.folder / part) for part in PARTS)
+        return subprocess.run(
+            [sys.executable, *words],
+            env=os.environ | {"PYTHONPATH": path},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Copy:
+    """The packages, with one row in formats.py and one struct in blocks.slang more."""
+    for part in PARTS:
+        for package in (ROOT / part).glob("vkbench*"):
+            if (package / "__init__.py").is_file():
+                ignored = shutil.ignore_patterns("spirv", "__pycache__")
+                shutil.copytree(package, tmp_path / part / package.name, ignore=ignored)
+    shaders = tmp_path / "shaders/vkbench_shaders"
+    table, blocks = shaders / "formats.py", shaders / "slang/blocks.slang"
+    rows = table.read_text()
+    head, end, tail = rows.partition("\n)\n\nQUANTISED")
+    assert end
+    table.write_text(f"{head}\n{ROW.rstrip()}{end}{tail}")
+    [struct] = re.findall(
+        r"^public struct q4_0 : IFormat\n\{\n.*?^\}\n", blocks.read_text(), re.M | re.S
+    )
+    blocks.write_text(blocks.read_text() + "\n" + struct.replace("q4_0", NAME))
+    return Copy(tmp_path)
+
+
+@pytest.mark.timeout(400)
+def test_everything_finds_a_format_that_was_planted(
+    planted: Copy, tmp_path: Path, need: Callable[[str, str], NoReturn]
+) -> None:
+    done = planted.run(str(DRIVER), NAME, str(tmp_path / "bundle"))
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    like = {"dequantize", "get_rows", "mul_mat_vec", "mul_mat", "mul_mat_vec_id", "mul_mat_id"}
+    assert set(said["kernels"]) == like
+    [row] = said["grid"]
+    assert row["format"] == NAME
+    for family, cell in row.items():
+        kernel = family.partition(":")[0]
+        if kernel in like:
+            assert cell != "-", family
+    assert said["sizes"][0]["ratio"] == pytest.approx(32 / 4.5)
+    assert said["suites"]["quant"] > 50
+    assert said["suites"]["quant-perf"] > 10
+    assert said["suites"]["quick"] == 0  # few formats
+    assert len(said["page"]) == 2
+    assert all(NAME in unit for unit in said["units"])
+    devices = planted.run("-c", VKBENCH, "devices", "--local")
+    if devices.returncode:
+        need("gpu", devices.stderr.strip())
+    words = ["-f", NAME, "--variant", "portable", "--mode", "correctness", "--json"]
+    ran = planted.run("-c", VKBENCH, "run", "--bundle", said["bundle"], *words)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = json.loads(ran.stdout)["rows"]
+    assert {row["kernel"] for row in found} == like
+    assert {row["verdict"] for row in found} == {"passed"}
