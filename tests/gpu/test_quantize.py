@@ -84,7 +84,8 @@ def numbers() -> Array:
 
 def quantised(device: Device, bundle: Bundle, fmt: str, x: Array) -> Array:
     posed = problem(f"quantize/{fmt}/b1_m{ROWS}_k{COLUMNS}")
-    return compute(device, bundle, posed, "auto", {"x": x[None]})[0]["y"][0]
+    outputs, _ = compute(device, bundle, posed, "auto", {"x": x[None]})
+    return np.squeeze(outputs["y"], axis=0)
 
 
 def check(device: Device, bundle: Bundle, fmt: str, x: Array) -> None:
