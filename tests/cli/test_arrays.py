@@ -40,6 +40,19 @@ def test_an_output_has_the_format_asked_for() -> None:
     assert posed.case.name == "dequantize/q4_0:y=f16/m3_k64"
 
 
+def test_what_is_changed_in_place_is_given() -> None:
+    arrays = {
+        "y": np.zeros((9, 34), np.uint8),
+        "x": np.zeros((3, 32), np.float16),
+        "ids": np.arange(3),
+    }
+    posed, taken = fit(kernel_named("set_rows"), arrays, asked(y="q8_0"))
+    assert posed.case.name == "set_rows/q8_0:ids=i64:x=f16/m9_n3_k32"
+    assert set(taken) == set(arrays)
+    with pytest.raises(UsageError, match="y missing"):
+        fit(kernel_named("set_rows"), {"x": arrays["x"], "ids": arrays["ids"]}, asked(y="q8_0"))
+
+
 @pytest.mark.parametrize(
     ("arrays", "types", "complaint"),
     [

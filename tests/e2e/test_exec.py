@@ -74,6 +74,28 @@ def test_mul_mat(vkbench: Vkbench, tmp_path: Path) -> None:
     np.testing.assert_allclose(found["y"], x @ exact.T, rtol=1e-4, atol=1e-4)
 
 
+def test_quantize(vkbench: Vkbench, tmp_path: Path) -> None:
+    x = RANDOM.standard_normal((2, 3, 64), np.float32)
+    ended, found = executed(vkbench, tmp_path, "quantize", "-f", "q5_1", x=x)
+    assert ended.code == 0, ended.err
+    np.testing.assert_array_equal(found["y"], quants.quantise("q5_1", x))
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("how", ["contiguous", "strided"])
+def test_set_rows_changes_an_array_in_place(
+    vkbench: Vkbench, tmp_path: Path, kind: Any, how: str
+) -> None:
+    y = RANDOM.integers(0, 256, (9, 4 * 17), np.uint8)
+    x, ids = RANDOM.standard_normal((3, 128), np.float32), np.array([8, 0, 3], kind)
+    words = "set_rows", "--format", "mxfp4", "--param", f"layout={how}"
+    ended, found = executed(vkbench, tmp_path, *words, y=y, x=x, ids=ids)
+    assert ended.code == 0, ended.err
+    assert list(found) == ["y"]
+    y[ids] = quants.quantise("mxfp4", x)
+    np.testing.assert_array_equal(found["y"], y)
+
+
 WEIGHTS = np.zeros((4, 36), np.uint8)
 X = np.zeros((2, 64), np.float32)
 
