@@ -28,7 +28,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.quantize import SHARE, THREADS, arguments, block_of, numbers
 from vkbench_shaders.kernels.rows import LAYOUT, layout, listed
 
-TABLES = (*(name for name in ENCODED if format_named(name).use == "weights"), *PLAIN)
+TABLES = (*ENCODED, *PLAIN)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
