@@ -12,7 +12,7 @@ from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import data, quants
-from vkbench_shaders.formats import ENCODED, PLAIN, format_named
+from vkbench_shaders.formats import ENCODED, PLAIN
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
