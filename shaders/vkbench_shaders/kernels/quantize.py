@@ -32,7 +32,7 @@ from vkbench_shaders.kernels.rows import LAYOUT, RAGGED, listed
 DIMS = ("b", "m", "k")
 FORMATS = (*ENCODED, "f16", "bf16")
 THREADS = 128
-SHARE = 4 * THREADS  # numbers a workgroup
+SHARE = 8 * THREADS  # numbers a workgroup
 
 _KINDS = 13  # of so many blocks, the first ones after the first are special, each in another way
 
