@@ -2,23 +2,22 @@
 
     python -m vkbench_shaders.build    compiles the packaged kernels
 
-A wheel is built by this too, in an environment with little in it: nothing but numpy and msgspec is
-needed here.
+A wheel is built by this too, in an environment with little in it: nothing but numpy, msgspec and
+gguf is needed here.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import settings
-from vkbench_shaders import compiler, spirv
+from vkbench_shaders import compiler, spirv, workers
 from vkbench_shaders.bundle import PACKAGED, Bundle, Entry, manifest_text, replace_file, unit_of
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compiler import Compiler, Unit
@@ -26,7 +25,9 @@ from vkbench_shaders.kernel import Kernel
 
 TREE = Path(__file__).parent / "slang"
 Progress = Callable[[int, int, str], None]  # units done, units in all, the last one's key
-_IMPORT = re.compile(r"^\s*(?:__exported\s+)?import\s+([\w.]+)\s*;", re.MULTILINE)
+_IMPORT = re.compile(
+    r"(?:^|;)\s*(?:__exported\s+)?(?:import|__include)\s+([\w.]+)\s*(?=;)", re.MULTILINE
+)
 
 
 def build(
@@ -83,7 +84,7 @@ def sources_of(module: str, tree: Path) -> list[Path]:
         if path and path not in found:
             found.add(path)
             waiting += _IMPORT.findall(path.read_text())
-    return sorted(found, key=lambda path: path.name)
+    return sorted(found, key=lambda path: (path.name, path))
 
 
 def _sha_of(paths: Iterable[Path], tree: Path) -> str:
@@ -98,37 +99,40 @@ def _sha_of(paths: Iterable[Path], tree: Path) -> str:
 def _compile_all(
     units: list[Unit], tree: Path, slang: Compiler, progress: Progress
 ) -> dict[Unit, bytes]:
-    cache = settings().cache / "spirv"
-    cache.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        waiting = {pool.submit(_code, unit, tree, slang, cache): unit for unit in units}
-        codes = {}
-        try:
-            for done, future in enumerate(as_completed(waiting), 1):
-                codes[waiting[future]] = future.result()
-                progress(done, len(units), waiting[future].key)
-        except VkbenchError:
-            pool.shutdown(cancel_futures=True)
-            raise
+    kept = _places(units, tree, slang)
+    codes = {unit: code for unit in units if (code := _kept(kept[unit]))}
+    for done, unit in enumerate(codes, 1):
+        progress(done, len(units), unit.key)
+    missing = [unit for unit in units if unit not in codes]
+    with closing(workers.compile_all(slang, missing, tree)) as compiled:
+        for unit, code in compiled:
+            replace_file(kept[unit], code)
+            codes[unit] = code
+            progress(len(codes), len(units), unit.key)
     return codes
 
 
-def _code(unit: Unit, tree: Path, slang: Compiler, cache: Path) -> bytes:
-    """A unit's SPIR-V, from the cache where the same sources, flags and compiler made it before."""
-    made_from = (
-        _sha_of(sources_of(unit.module, tree), tree),
-        unit.key,
-        slang.version,
-        compiler.FLAGS,
-    )
-    kept = cache / f"{hashlib.sha256(repr(made_from).encode()).hexdigest()}.spv"
-    if kept.is_file():
-        code = kept.read_bytes()
-        if code[:4] == spirv.MAGIC.to_bytes(4, "little"):
-            return code
-    code = slang.compile(unit, tree)
-    replace_file(kept, code)
-    return code
+def _places(units: Iterable[Unit], tree: Path, slang: Compiler) -> dict[Unit, Path]:
+    """Where the cache keeps each unit's SPIR-V: by sources, flags and compiler."""
+    cache = settings().cache / "spirv"
+    cache.mkdir(parents=True, exist_ok=True)
+    modules = {unit.module for unit in units}
+    sources = {module: _sha_of(sources_of(module, tree), tree) for module in modules}
+
+    def place(unit: Unit) -> Path:
+        made_from = (sources[unit.module], unit.key, slang.version, compiler.FLAGS)
+        return cache / f"{hashlib.sha256(repr(made_from).encode()).hexdigest()}.spv"
+
+    return {unit: place(unit) for unit in units}
+
+
+def _kept(path: Path) -> bytes:
+    """SPIR-V that the cache has; nothing where it has none, or a damaged file."""
+    try:
+        code = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    return code if code[:4] == spirv.MAGIC.to_bytes(4, "little") else b""
 
 
 def _entry(unit: Unit, code: bytes) -> Entry:

@@ -11,12 +11,12 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings, settings
-from vkbench_shaders import spirv, tables
+from vkbench_shaders import session, spirv, tables
 
 WHEEL = "slangtorch==1.3.22"  # the smallest wheel that carries a slangc
 FLAGS = (
@@ -63,6 +63,7 @@ class Compiler:
 
     path: Path
     version: str
+    library: Path | None = None  # what it is made of, where session.py knows that version
 
     def __str__(self) -> str:
         return f"slangc {self.version} at {self.path}"
@@ -94,10 +95,20 @@ def find(chosen: Settings | None = None) -> Compiler:
     chosen = chosen or settings()
     if chosen.slangc:
         return _compiler(Path(chosen.slangc), "VKBENCH_SLANGC")
-    for path in (_on_path(), _installed()):
-        if path:
-            return _compiler(path, "found")
-    return _compiler(_fetched(chosen.cache), "fetched")
+    on_path = _on_path()
+    if on_path:
+        return _compiler(on_path, "found")
+    installed = _installed()
+    if installed:
+        return _with_library(_compiler(installed, "found"))
+    return _with_library(_compiler(_fetched(chosen.cache), "fetched"))
+
+
+def _with_library(slang: Compiler) -> Compiler:
+    """The wheel's compiler: its library is beside it, and both are known."""
+    library = slang.path.with_name(session.LIBRARY)
+    known = slang.version == session.VERSION and library.is_file()
+    return replace(slang, library=library) if known else slang
 
 
 def _compiler(path: Path, how: str) -> Compiler:

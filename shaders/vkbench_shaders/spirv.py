@@ -8,7 +8,7 @@ a constant decorated as WorkgroupSize, means the same in every version.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vkbench.errors import VkbenchError
@@ -62,19 +62,19 @@ class Needs:
 
 def portable(code: bytes) -> bytes:
     """The module without source language, its workgroup size as every Vulkan version takes it."""
-    header, instructions = _read(code)
+    header, instructions, body = _read(code)
     kept = [item for item in instructions if item[0] != _SOURCE]
     sized = next(
         (ops for op, ops in kept if op == _EXECUTION_MODE_ID and ops[1] == _LOCAL_SIZE_ID), None
     )
     if sized:
         header, kept = _with_workgroup_size(header, kept, sized[2:])
-    return _write(header, kept)
+    return _write(header, kept) + body
 
 
 def needs(code: bytes) -> Needs:
     """Capabilities, default workgroup size and push bytes of a module that `portable` made."""
-    _, instructions = _read(code)
+    _, instructions, _ = _read(code)
     found = {ops[0] for op, ops in instructions if op == _CAPABILITY}
     return Needs(
         capabilities=tuple(sorted(_CAPABILITIES.get(number, str(number)) for number in found)),
@@ -83,21 +83,19 @@ def needs(code: bytes) -> Needs:
     )
 
 
-def _read(code: bytes) -> tuple[tuple[int, ...], list[Instruction]]:
+def _read(code: bytes) -> tuple[tuple[int, ...], list[Instruction], bytes]:
+    """Header, instructions before the first function, functions: nobody here looks into those."""
     if len(code) < 20 or len(code) % 4 or struct.unpack_from("<I", code)[0] != MAGIC:
         raise MalformedSpirv()
-    words = struct.unpack(f"<{len(code) // 4}I", code)
-    return words[:5], list(_instructions(words))
-
-
-def _instructions(words: Sequence[int]) -> Iterator[Instruction]:
-    at = 5
-    while at < len(words):
+    words = memoryview(code).cast("I")
+    at, instructions = 5, []
+    while at < len(words) and words[at] & 0xFFFF != _FUNCTION:
         length, op = words[at] >> 16, words[at] & 0xFFFF
         if not length or at + length > len(words):
             raise MalformedSpirv()
-        yield op, tuple(words[at + 1 : at + length])
+        instructions.append((op, tuple(words[at + 1 : at + length])))
         at += length
+    return tuple(words[:5]), instructions, code[4 * at :]
 
 
 def _write(header: Sequence[int], instructions: Iterable[Instruction]) -> bytes:
@@ -125,8 +123,7 @@ def _with_workgroup_size(
     decoration = (_DECORATE, (fresh, _BUILT_IN, _WORKGROUP_SIZE))
     kept = [item for item in instructions if item[0] != _EXECUTION_MODE_ID]
     first = next(at for at, item in enumerate(kept) if item[0] in (_DECORATE, _MEMBER_DECORATE))
-    body = next(at for at, item in enumerate(kept) if item[0] == _FUNCTION)
-    changed = [*kept[:first], decoration, *kept[first:body], *constants, *kept[body:]]
+    changed = [*kept[:first], decoration, *kept[first:], *constants]
     return (*header[:3], fresh + 1, header[4]), changed
 
 

@@ -5,35 +5,43 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench_shaders import build as building
+from vkbench_shaders import tables, workers
 from vkbench_shaders.build import TREE, build, sources_of, tree_sha, units_of
 from vkbench_shaders.bundle import Bundle, load
-from vkbench_shaders.catalogue import KERNELS
-from vkbench_shaders.compiler import CompileError, Compiler, Unit, find
+from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.compiler import CompileError, Compiler, Unit
 
-
-@dataclass(frozen=True, kw_only=True)
-class Counting(Compiler):
-    """The real compiler, which remembers what it was asked for."""
-
-    asked: list[str] = field(default_factory=list)
-
-    def compile(self, unit: Unit, tree: Path) -> bytes:
-        self.asked.append(unit.key)
-        return super().compile(unit, tree)
+FEW = (kernel_named("copy"), kernel_named("add"))
 
 
 @pytest.fixture
-def slang() -> Counting:
-    found = find()
-    return Counting(path=found.path, version=found.version)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the real compiler was asked for."""
+    units: list[str] = []
+
+    def compile_all(
+        slang: Compiler, missing: Collection[Unit], tree: Path
+    ) -> Generator[tuple[Unit, bytes], None, None]:
+        units.extend(unit.key for unit in missing)
+        return workers.compile_all(slang, missing, tree)
+
+    monkeypatch.setattr(building, "workers", SimpleNamespace(compile_all=compile_all))
+    return units
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalogue of two kernels: how units are built and kept is the same for all."""
+    monkeypatch.setattr(building, "KERNELS", FEW)
 
 
 @pytest.fixture
@@ -49,21 +57,21 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.cache_clear()
 
 
-@pytest.mark.usefixtures("cold")
-def test_only_what_changed_is_compiled(tree: Path, tmp_path: Path, slang: Counting) -> None:
-    units = sorted(unit.key for unit in units_of(KERNELS))
-    first = build(tree, tmp_path / "out", slang=slang)
-    assert sorted(slang.asked) == units
-    again = build(tree, tmp_path / "out", slang=slang)
-    assert sorted(slang.asked) == units
+@pytest.mark.usefixtures("cold", "few")
+def test_only_what_changed_is_compiled(tree: Path, tmp_path: Path, asked: list[str]) -> None:
+    units = [unit.key for unit in units_of(FEW)]
+    first = build(tree, tmp_path / "out")
+    assert asked == units
+    again = build(tree, tmp_path / "out")
+    assert asked == units
     assert again.sha == first.sha
 
     (tree / "copy.slang").write_text(
         (tree / "copy.slang").read_text().replace("FOURS = 4", "FOURS = 2")
     )
-    slang.asked.clear()
-    edited = build(tree, tmp_path / "out", slang=slang)
-    assert slang.asked == ["copy/copy"]
+    asked.clear()
+    edited = build(tree, tmp_path / "out")
+    assert asked == ["copy/copy"]
     assert edited.sha != first.sha
     assert edited.code("copy/copy") != first.code("copy/copy")
     assert edited.code("add/add") == first.code("add/add")
@@ -74,19 +82,30 @@ def test_the_same_sources_give_the_same_bundle(tree: Path, tmp_path: Path, bundl
     assert tree_sha(tree) == bundle.manifest.tree
 
 
-def test_a_unit_depends_on_what_its_module_imports(tree: Path) -> None:
-    names = [path.name for path in sources_of("mul_mat_vec", tree)]
-    assert names == ["formats.slang", "mul_mat_vec.slang", "sums.slang", "words.slang"]
-    assert [path.name for path in sources_of("add", tree)] == ["add.slang"]
+def test_a_unit_depends_on_what_its_module_imports(tmp_path: Path) -> None:
+    for name, text in {
+        "upper": "// with parts\nimport middle;",
+        "middle": "module middle;\n__exported import parts.lower; import tables;",
+        "parts/lower": "module lower;\n  import upper;",
+        "other": "// import middle;",
+    }.items():
+        path = tmp_path / f"{name}.slang"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    names = ["lower.slang", "middle.slang", "tables.slang", "upper.slang"]
+    assert [path.name for path in sources_of("upper", tmp_path)] == names
+    assert [path.name for path in sources_of("other", tmp_path)] == ["other.slang"]
 
 
+@pytest.mark.usefixtures("few")
 def test_progress_counts_every_unit(tree: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     build(tree, tmp_path / "out", lambda done, total, key: seen.append((done, total)))
-    total = len(units_of(KERNELS))
+    total = len(units_of(FEW))
     assert seen == [(done, total) for done in range(1, total + 1)]
 
 
+@pytest.mark.usefixtures("few")
 def test_an_error_names_file_and_line_and_leaves_the_old_bundle(tree: Path, tmp_path: Path) -> None:
     old = build(tree, tmp_path / "out")
     source = (tree / "copy.slang").read_text()
@@ -101,6 +120,7 @@ def test_an_error_names_file_and_line_and_leaves_the_old_bundle(tree: Path, tmp_
     assert load(tmp_path / "out").sha == old.sha
 
 
+@pytest.mark.usefixtures("few")
 def test_blobs_of_an_older_build_go(tree: Path, tmp_path: Path) -> None:
     build(tree, tmp_path / "out")
     (tree / "copy.slang").write_text(
@@ -116,16 +136,31 @@ def test_a_folder_that_is_no_tree_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_damaged_cache_is_compiled_again(
-    tree: Path, tmp_path: Path, slang: Counting, cold: None
-) -> None:
-    code = building._code(Unit(module="copy", entry="copy"), tree, slang, tmp_path)
-    (kept,) = tmp_path.glob("*.spv")
-    kept.write_bytes(b"")
-    assert building._code(Unit(module="copy", entry="copy"), tree, slang, tmp_path) == code
-    assert slang.asked == ["copy/copy"] * 2
+@pytest.mark.usefixtures("cold", "few")
+def test_a_damaged_cache_is_compiled_again(tree: Path, tmp_path: Path, asked: list[str]) -> None:
+    first = build(tree, tmp_path / "out")
+    for kept in (settings().cache / "spirv").glob("*.spv"):
+        if kept.read_bytes() == first.code("copy/copy"):
+            kept.write_bytes(b"")
+    asked.clear()
+    assert build(tree, tmp_path / "out").sha == first.sha
+    assert asked == ["copy/copy"]
 
 
+@pytest.mark.usefixtures("cold", "few")
+def test_other_tables_make_other_code(tree: Path, tmp_path: Path, asked: list[str]) -> None:
+    source = (tree / "copy.slang").read_text()
+    (tree / "copy.slang").write_text(
+        source.replace("import words;", "import words;\nimport tables;")
+    )
+    build(tree, tmp_path / "out")
+    asked.clear()
+    (tree / tables.FILE).write_text("module tables;")
+    build(tree, tmp_path / "out")
+    assert asked == ["copy/copy"]
+
+
+@pytest.mark.usefixtures("few")
 def test_the_command_builds_the_packaged_kernels(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,9 +170,9 @@ def test_the_command_builds_the_packaged_kernels(
     told = capsys.readouterr()
     assert told.out.strip() == load(tmp_path / "packaged").sha
     assert told.err.startswith("compiled")
-    (tree / "words.slang").write_text("module words; nonsense")
+    (tree / "add.slang").write_text("module add; nonsense")
     assert building.main() == 4
-    assert "words.slang:1" in capsys.readouterr().err
+    assert "add.slang:1" in capsys.readouterr().err
 
 
 def test_a_build_needs_no_package_that_a_wheel_s_build_lacks() -> None:
