@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -18,12 +17,19 @@ from vkbench.errors import VkbenchError
 from vkbench.settings import settings
 
 FILE = "tables.slang"
-_GRIDS = ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S")  # entries of 8 or 4 unsigned bytes
-_VALUES = ("IQ4_NL", "MXFP4")  # 16 signed bytes; NVFP4's are MXFP4's
+_GRIDS = {  # gguf's class of each; iq1_m has iq1_s's
+    "IQ2_XXS_GRID": "IQ2_XXS",
+    "IQ2_XS_GRID": "IQ2_XS",
+    "IQ2_S_GRID": "IQ2_S",
+    "IQ3_XXS_GRID": "IQ3_XXS",
+    "IQ3_S_GRID": "IQ3_S",
+    "IQ1_GRID": "IQ1_S",
+}
+_ROW = 32  # entries of a grid side by side
 _HEAD = """\
-// Lookup tables, generated from gguf's: bytes in words, the first in the lowest byte.
-// IQ1_GRID has eight values of -1..1 a word, each plus 1 in four bits: value i in the lower half of
-// byte i, value 4 + i in its upper half.
+// Lookup tables, generated from gguf's. Grids are rows of 32 entries of 16 bits, two a word: eight
+// codes of 2 bits or four of 4, each a value's number in the ascending list of the grid's values.
+// IQ4_NL_VALUES are signed bytes. What comes first is in the lower bits.
 module tables;
 """
 
@@ -51,32 +57,32 @@ def folder() -> Path:
 
 def text() -> str:
     """The source of the module."""
-    return "\n".join((_HEAD, *(_array(name, words) for name, words in _tables())))
-
-
-def _tables() -> Iterator[tuple[str, NDArray[np.uint32]]]:
     from gguf import quants
 
-    for name in _GRIDS:
-        yield f"{name}_GRID", _packed(_grid(getattr(quants, name)))
-    codes = _grid(quants.IQ1_S) + 1
-    yield "IQ1_GRID", _packed(codes[:, :4] + 16 * codes[:, 4:])
-    for name in _VALUES:
-        yield f"{name}_VALUES", _packed(getattr(quants, name).kvalues)
+    values = np.array(quants.IQ4_NL.kvalues, np.int8).view("<u4")
+    grids = (_grid(name, getattr(quants, kind)) for name, kind in _GRIDS.items())
+    return "\n".join((_HEAD, *grids, _constant("IQ4_NL_VALUES[4]", _braced(values))))
 
 
-def _grid(kind: type) -> NDArray[np.float32]:
-    """The grid of one of gguf's formats: a row an entry."""
+def _grid(name: str, kind: type) -> str:
+    rows = _entries(kind).view("<u4").reshape(-1, _ROW // 2)
+    body = ",\n    ".join(_braced(row) for row in rows)
+    return _constant(f"{name}[{len(rows)}][{_ROW // 2}]", f"{{\n    {body} }}")
+
+
+def _entries(kind: type) -> NDArray[np.uint16]:
+    """The grid of one of gguf's formats: 16 bits an entry, the codes of its 8 or 4 values."""
     kind.init_grid()  # type: ignore[attr-defined]
     grid: NDArray[np.float32] = kind.grid[0, 0]  # type: ignore[attr-defined]
-    return grid
+    codes: NDArray[np.intp] = np.searchsorted(kind.grid_map, grid)  # type: ignore[attr-defined]
+    bits = 16 // codes.shape[1]
+    entries = (codes << (bits * np.arange(codes.shape[1]))).sum(axis=1)
+    return np.asarray(entries.astype("<u2"))
 
 
-def _packed(numbers: Iterable[float] | NDArray[np.float32]) -> NDArray[np.uint32]:
-    return np.asarray(numbers).astype(np.int16).astype(np.uint8).view("<u4").ravel()
+def _constant(declared: str, value: str) -> str:
+    return f"public static const uint {declared} = {value};\n"
 
 
-def _array(name: str, words: NDArray[np.uint32]) -> str:
-    rows = [", ".join(f"0x{word:08x}" for word in row) for row in words.reshape(-1, 4)]
-    body = ",\n    ".join(rows)
-    return f"public static const uint {name}[{len(words)}] = {{\n    {body} }};\n"
+def _braced(words: NDArray[np.uint32]) -> str:
+    return "{ " + ", ".join(f"0x{word:08x}" for word in words) + " }"

@@ -20,17 +20,18 @@ READER = """
 import tables;
 [[vk::binding(0)]] RWStructuredBuffer<uint> y;
 [shader("compute")] [numthreads(1, 1, 1)]
-void reader(uint at : SV_GroupID) { y[at] = IQ3_S_GRID[at]; }
+void reader(uint at : SV_GroupID) { y[at] = IQ3_S_GRID[7][at]; }
 """
-DECLARATION = re.compile(r"public static const uint (\w+)\[(\d+)\] = \{(.*?)\};", re.DOTALL)
+DECLARATION = re.compile(r"public static const uint (\w+)((?:\[\d+\])+) = \{(.*?)\};", re.DOTALL)
 
 
 def parsed() -> dict[str, NDArray[np.uint32]]:
-    found = {}
-    for name, length, body in DECLARATION.findall(tables.text()):
-        found[name] = np.array([int(word, 16) for word in body.split(",")], "<u4")
-        assert len(found[name]) == int(length)
-    return found
+    return {
+        name: np.array([int(word, 16) for word in re.findall(r"0x\w+", body)], "<u4").reshape(
+            [int(size) for size in re.findall(r"\d+", sizes)]
+        )
+        for name, sizes, body in DECLARATION.findall(tables.text())
+    }
 
 
 def grid(name: str) -> NDArray[np.float32]:
@@ -40,37 +41,38 @@ def grid(name: str) -> NDArray[np.float32]:
 
 
 def test_these_tables_are_there() -> None:
-    assert {name: len(words) for name, words in parsed().items()} == {
-        "IQ2_XXS_GRID": 512,
-        "IQ2_XS_GRID": 1024,
-        "IQ2_S_GRID": 2048,
-        "IQ3_XXS_GRID": 256,
-        "IQ3_S_GRID": 512,
-        "IQ1_GRID": 2048,
-        "IQ4_NL_VALUES": 4,
-        "MXFP4_VALUES": 4,
+    assert {name: words.shape for name, words in parsed().items()} == {
+        "IQ2_XXS_GRID": (8, 16),
+        "IQ2_XS_GRID": (16, 16),
+        "IQ2_S_GRID": (32, 16),
+        "IQ3_XXS_GRID": (8, 16),
+        "IQ3_S_GRID": (16, 16),
+        "IQ1_GRID": (64, 16),
+        "IQ4_NL_VALUES": (4,),
     }
 
 
-@pytest.mark.parametrize("name", ["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"])
-def test_grids_are_gguf_s(name: str) -> None:
-    stored = parsed()[f"{name}_GRID"].view(np.uint8)
-    assert np.array_equal(stored.reshape(grid(name).shape), grid(name))
-
-
-@pytest.mark.parametrize("name", ["IQ1_S", "IQ1_M"])
-def test_both_one_bit_formats_have_one_grid(name: str) -> None:
-    stored = parsed()["IQ1_GRID"].view(np.uint8).reshape(-1, 4).astype(int)
-    values = np.concatenate([stored & 15, stored >> 4], axis=1) - 1
-    assert np.array_equal(values, grid(name))
-
-
 @pytest.mark.parametrize(
-    ("table", "name"),
-    [("IQ4_NL_VALUES", "IQ4_NL"), ("MXFP4_VALUES", "MXFP4"), ("MXFP4_VALUES", "NVFP4")],
+    ("table", "name", "values"),
+    [
+        ("IQ2_XXS_GRID", "IQ2_XXS", (8, 25, 43)),
+        ("IQ2_XS_GRID", "IQ2_XS", (8, 25, 43)),
+        ("IQ2_S_GRID", "IQ2_S", (8, 25, 43)),
+        ("IQ3_XXS_GRID", "IQ3_XXS", (4, 12, 20, 28, 36, 44, 52, 62)),
+        ("IQ3_S_GRID", "IQ3_S", (1, 3, 5, 7, 9, 11, 13, 15)),
+        ("IQ1_GRID", "IQ1_S", (-1, 0, 1)),
+        ("IQ1_GRID", "IQ1_M", (-1, 0, 1)),
+    ],
 )
-def test_values_are_gguf_s(table: str, name: str) -> None:
-    assert tuple(parsed()[table].view(np.int8)) == getattr(quants, name).kvalues
+def test_grids_are_gguf_s(table: str, name: str, values: tuple[int, ...]) -> None:
+    entries = parsed()[table].reshape(-1).view(np.uint16)[:, None]
+    length = grid(name).shape[1]
+    codes = entries >> (16 // length * np.arange(length)) & (3 if length == 8 else 15)
+    assert np.array_equal(np.array(values)[codes], grid(name))
+
+
+def test_iq4_nl_s_values_are_gguf_s() -> None:
+    assert tuple(parsed()["IQ4_NL_VALUES"].view(np.int8)) == quants.IQ4_NL.kvalues
 
 
 def test_the_eighth_sign_is_the_parity_of_the_seven_stored() -> None:
@@ -84,17 +86,18 @@ def test_a_tree_without_tables_gets_gguf_s(tmp_path: Path) -> None:
     assert made.read_text() == tables.text()
     assert sources_of("reader", tmp_path) == [tmp_path / "reader.slang", made]
     code = compiler.find().compile(Unit(module="reader", entry="reader"), tmp_path)
-    assert grid("IQ3_S")[-1].astype(np.uint8).tobytes() in code
+    assert parsed()["IQ3_S_GRID"][7, -1].tobytes() in code
 
 
 def test_a_tree_s_own_tables_win(tmp_path: Path) -> None:
     (tmp_path / "reader.slang").write_text(READER)
-    own = "module tables;\npublic static const uint IQ3_S_GRID[2] = { 0x12345678, 0x9abcdef0 };"
+    rows = ", ".join(f"{{ 0x9abcdef{row} }}" for row in range(8))
+    own = f"module tables;\npublic static const uint IQ3_S_GRID[8][1] = {{ {rows} }};"
     (tmp_path / tables.FILE).write_text(own)
     assert include_path(tmp_path) == (tmp_path,)
     assert sources_of("reader", tmp_path) == [tmp_path / "reader.slang", tmp_path / tables.FILE]
     code = compiler.find().compile(Unit(module="reader", entry="reader"), tmp_path)
-    assert (0x9ABCDEF0).to_bytes(4, "little") in code
+    assert (0x9ABCDEF7).to_bytes(4, "little") in code
 
 
 def test_without_gguf_it_says_what_to_install(
