@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from msgspec import UNSET, UnsetType
-
 
 class Mode(StrEnum):
     """What a job is to find out."""
@@ -76,7 +74,7 @@ class Job:
     noise: float = 0.005  # relative half-width of the median's interval at which sampling stops
     alone: bool = False  # travels in a chunk of its own: it failed before, or is long
     run: int = 0  # the submission it belongs to; 0 where that does not matter
-    source: Source | UnsetType = UNSET  # of the weights, where the case names them
+    source: Source | None = None  # of the weights, where the case names them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,4 +90,4 @@ class PlannedJob:
     measure_seconds: float = 1.0
     noise: float = 0.005
     estimate_seconds: float = 0.1  # expected time on the device; chunks are cut by it
-    source: Source | UnsetType = UNSET
+    source: Source | None = None

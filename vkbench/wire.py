@@ -6,7 +6,7 @@ Scheduler and worker never import each other; this module is where they meet.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -85,7 +85,7 @@ def bundle_of(sha: str) -> str:
 
 def encode(record: object) -> bytes:
     """A record as JSON."""
-    return msgspec.json.encode(record)
+    return msgspec.json.encode(_lean(record))
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:
@@ -98,7 +98,21 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 
 def to_builtins(record: object) -> object:
     """A record as dictionaries, lists, strings and numbers."""
-    return msgspec.to_builtins(record)
+    return msgspec.to_builtins(_lean(record))
+
+
+def _lean(record: object) -> object:
+    """Jobs without a file say nothing of one: their messages are as before there were any."""
+    match record:
+        case Chunk():
+            return {name: getattr(record, name) for name in ("device", "version")} | {
+                "jobs": [_lean(job) for job in record.jobs]
+            }
+        case Job(source=None):
+            fields = msgspec.to_builtins(record)
+            del fields["source"]
+            return cast(object, fields)
+    return record
 
 
 def from_builtins(data: object, kind: type[T]) -> T:

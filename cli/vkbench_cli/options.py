@@ -8,7 +8,6 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from msgspec import UNSET, UnsetType
 from typer import Option
 
 from vkbench.case import parse_shape
@@ -16,8 +15,7 @@ from vkbench.errors import UsageError
 from vkbench.job import Mode
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
-from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection
-from vkbench_scheduler.weights import Weights, weights_from
+from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection, Weights
 
 DEFAULT_SUITE = "quick"
 READABLE = 50  # rows
@@ -151,9 +149,11 @@ class Selecting:
             weights=self._weights(),
         )
 
-    def _weights(self) -> Weights | UnsetType:
+    def _weights(self) -> Weights | None:
+        from vkbench_scheduler.weights import weights_from
+
         check_pair(self.gguf, self.tensor)
-        return weights_from(self.gguf, self.tensor) if self.gguf else UNSET
+        return weights_from(self.gguf, self.tensor) if self.gguf else None
 
 
 @dataclass(frozen=True, kw_only=True)

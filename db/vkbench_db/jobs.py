@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import cycle, groupby, islice
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
 from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
 
 from vkbench.job import MAX_DISPATCHES, Job, Mode, Outcome, Source, State
@@ -305,7 +304,7 @@ def _as_picked(row: Row[Any]) -> Picked:
             noise=row.noise,
             alone=row.tries > 0,
             run=row.run_id,
-            source=Source(**row.source) if row.source else UNSET,
+            source=Source(**row.source) if row.source else None,
         ),
         run=row.run_id,
         estimate_seconds=row.estimate_seconds,

@@ -8,8 +8,6 @@ from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
 
-from msgspec import UNSET
-
 from vkbench import names
 from vkbench.case import Case
 from vkbench.device import DeviceFacts
@@ -74,7 +72,7 @@ def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> 
         measure_seconds=budget,
         noise=selection.noise,
         estimate_seconds=CHECK_SECONDS + (METRICS * budget if timed else 0.0),
-        source=selection.weights.source if selection.weights else UNSET,
+        source=selection.weights.source if selection.weights else None,
     )
 
 

@@ -6,18 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from msgspec import UNSET, UnsetType
-
 from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UnknownName
-from vkbench.job import Mode
-from vkbench_scheduler.weights import Weights
+from vkbench.job import Mode, Source
 
 AUTO = "auto"  # the best code path that a device supports
 ALL = "all"  # each of a kernel's code paths
 LIMIT_SECONDS = 60.0
 NOISE = 0.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """A tensor of a file, as it was found where the work was asked for."""
+
+    source: Source
+    format: str
+    shape: tuple[int, ...]  # elements, outermost first
+    sha: str  # first digits of the SHA-256 of its bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +44,7 @@ class Selection:
     measure_seconds: float | None = None  # None: the suite's
     noise: float = NOISE
     limit_seconds: float = LIMIT_SECONDS
-    weights: Weights | UnsetType = UNSET  # a tensor of a file, for kernels that read weights
+    weights: Weights | None = None  # a tensor of a file, for kernels that read weights
 
 
 def choose(selectors: Sequence[str], devices: Sequence[DeviceFacts]) -> list[DeviceFacts]:

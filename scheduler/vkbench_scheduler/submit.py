@@ -50,7 +50,7 @@ def submit(
         run = create_run(
             tx,
             mode=selection.mode,
-            selection=cast(dict[str, Any], wire.to_builtins(selection)),
+            selection=_told(selection),
             now=now,
             user=user,
             label=label,
@@ -60,6 +60,12 @@ def submit(
         )
         count = add_jobs(tx, run.id, jobs) if run.new else 0
     return Submitted(run=run, jobs=count)
+
+
+def _told(selection: Selection) -> dict[str, Any]:
+    """A selection as it is stored; the tensor only where there is one."""
+    told = cast(dict[str, Any], wire.to_builtins(selection))
+    return told if selection.weights else {k: v for k, v in told.items() if k != "weights"}
 
 
 def _stored(bundle: Bundle) -> StoredBundle:

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from vkbench import names
 from vkbench.case import WEIGHTS, Case
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Source
+from vkbench_scheduler.selection import Weights
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import check_part, open_gguf, sizes_of
 from vkbench_shaders.kernel import Kernel, Problem
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weights:
-    """A tensor, as it was found where the work was asked for."""
-
-    source: Source
-    format: str
-    shape: tuple[int, ...]  # elements, outermost first
-    sha: str  # first digits of the SHA-256 of its bytes
-
-    @property
-    def items(self) -> tuple[int, ...]:
-        """Its shape in items of storage."""
-        return (*self.shape[:-1], format_named(self.format).items(self.shape[-1]))
 
 
 def weights_from(path: Path, tensor: str) -> Weights:
@@ -57,6 +42,7 @@ def on_weights(
     fmt = names.pick(weights.format, first.types, f"format of {kernel.name}'s {first.name}")
     sizes = sizes_of(weights.shape, first.dims)
     _check_cut(weights, sizes, asked, first.dims[-1])
+    items = (*weights.shape[:-1], format_named(fmt).items(weights.shape[-1]))
     cases = list(listed)
     same = [case for case in cases if case.format == fmt] or cases
     found: dict[Case, None] = {}
@@ -68,7 +54,7 @@ def on_weights(
                 {**case.shape, **sizes, **asked},
                 {**case.params, WEIGHTS: weights.sha},
             )
-            check_part(weights.items, Problem(kernel, made).array_shape(first.name))
+            check_part(items, Problem(kernel, made).array_shape(first.name))
         except UsageError as error:
             complaints.append(error)
             continue

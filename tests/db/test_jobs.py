@@ -6,7 +6,6 @@ import threading
 import time
 
 import pytest
-from msgspec import UNSET
 from sqlalchemy import select, update
 
 from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Mode, Outcome, Source, State
@@ -26,7 +25,7 @@ def test_a_job_without_a_file_has_none(lab) -> None:
     device = lab.add_device()
     lab.submit(device, 1)
     [job] = lab.pick(device)
-    assert job.source is UNSET
+    assert job.source is None
     with lab.database.reading() as tx:
         assert tx.execute(select(models.Job.source).where(models.Job.source.is_(None))).all()
 

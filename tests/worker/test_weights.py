@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec import UNSET
 
 from vkbench.errors import VkbenchError
 from vkbench.job import Source
@@ -61,7 +60,7 @@ def test_a_file_that_is_not_here(source: Source) -> None:
     with pytest.raises(BadGguf, match=r"cannot read /nowhere/a\.gguf: No such file"):
         weights_of(posed, replace(source, path="/nowhere/a.gguf"))
     with pytest.raises(WrongWeights, match="the job no file"):
-        weights_of(posed, UNSET)
+        weights_of(posed, None)
 
 
 def test_a_case_that_asks_for_more_than_there_is(source: Source) -> None:

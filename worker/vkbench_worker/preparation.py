@@ -13,7 +13,6 @@ from math import prod
 from typing import Final
 
 import numpy as np
-from msgspec import UNSET, UnsetType
 
 from vkbench.case import WEIGHTS
 from vkbench.job import Source
@@ -53,7 +52,7 @@ class Shelf:
         self._limit = limit_bytes
         self._kept: OrderedDict[str, Prepared] = OrderedDict()
 
-    def get(self, problem: Problem, source: Source | UnsetType = UNSET) -> Prepared:
+    def get(self, problem: Problem, source: Source | None = None) -> Prepared:
         """A case, made ready."""
         name = problem.case.name
         found = self._kept.pop(name, None) or prepare(problem, source)
@@ -71,7 +70,7 @@ class Shelf:
 SHELF: Final = Shelf(SHELF_BYTES)
 
 
-def prepare(problem: Problem, source: Source | UnsetType = UNSET) -> Prepared:
+def prepare(problem: Problem, source: Source | None = None) -> Prepared:
     """Inputs and reference of a case."""
     inputs = problem.kernel.inputs(problem)
     if WEIGHTS in problem.case.params:

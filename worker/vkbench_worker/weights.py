@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import UnsetType
-
 from vkbench.case import WEIGHTS
 from vkbench.errors import VkbenchError
 from vkbench.job import Source
@@ -17,7 +15,7 @@ class WrongWeights(VkbenchError):
     """The file's tensor is not the one that the case names."""
 
 
-def weights_of(problem: Problem, source: Source | UnsetType) -> Array:
+def weights_of(problem: Problem, source: Source | None) -> Array:
     """The first binding's array, from the file; an error says why it cannot be had."""
     if not source:
         raise WrongWeights(f"{problem.case.name} names weights, and the job no file: give --gguf")
