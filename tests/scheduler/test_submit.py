@@ -69,6 +69,7 @@ def test_a_submission_is_a_run_with_its_jobs(database: Database) -> None:
         run = tx.execute(select(models.Run.__table__)).one()
     assert (run.user_name, run.label, run.priority, run.mode) == ("ann", "try", 3, "correctness")
     assert run.selection["suite"] == "quick"
+    assert "weights" not in run.selection
 
 
 def test_one_key_is_one_run(database: Database) -> None:
