@@ -74,25 +74,22 @@ def tree_sha(tree: Path) -> str:
 
 
 def sources_of(module: str, tree: Path) -> list[Path]:
-    """The files that a module is made of: its own and all that it imports, gguf's tables too."""
-    folders = compiler.include_path(tree)
+    """The files that a module is made of: its own and all that it imports."""
     found: set[Path] = set()
     waiting = [module]
     while waiting:
-        name = f"{waiting.pop().replace('.', '/')}.slang"
-        path = next((path for path in (at / name for at in folders) if path.is_file()), None)
-        if path and path not in found:
+        path = tree / f"{waiting.pop().replace('.', '/')}.slang"
+        if path not in found and path.is_file():
             found.add(path)
             waiting += _IMPORT.findall(path.read_text())
-    return sorted(found, key=lambda path: (path.name, path))
+    return sorted(found)
 
 
 def _sha_of(paths: Iterable[Path], tree: Path) -> str:
     digest = hashlib.sha256()
     for path in paths:
         content = path.read_bytes()
-        name = path.relative_to(tree) if path.is_relative_to(tree) else Path(path.name)
-        digest.update(f"{name.as_posix()} {len(content)}\n".encode() + content)
+        digest.update(f"{path.relative_to(tree).as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings, settings
-from vkbench_shaders import session, spirv, tables
+from vkbench_shaders import session, spirv
 
 WHEEL = "slangtorch==1.3.22"  # the smallest wheel that carries a slangc
 FLAGS = (
@@ -74,20 +74,14 @@ class Compiler:
         specialised = [word for argument in unit.arguments for word in ("-specialize", argument)]
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "unit.spv")
-            where = [word for path in include_path(tree) for word in ("-I", str(path))]
             wanted = ["-entry", unit.entry, *specialised, "-o", str(out)]
-            done = _run(self.path, str(source), *FLAGS, *where, *wanted)
+            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *wanted)
             if done.returncode or not out.exists():
                 said = (
                     done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
                 )
                 raise CompileError(f"{unit.key} does not compile:\n{said}")
             return spirv.portable(out.read_bytes())
-
-
-def include_path(tree: Path) -> tuple[Path, ...]:
-    """Where a tree's modules are: in the tree, and gguf's tables where it has none of its own."""
-    return (tree,) if (tree / tables.FILE).is_file() else (tree, tables.folder())
 
 
 def find(chosen: Settings | None = None) -> Compiler:

@@ -35,6 +35,7 @@ class Format:
     use: str  # weights | activations | plain | container
     encoded: bool  # whether kernels quantise to it
     scales: tuple[Scale, ...]  # empty for a format that holds its numbers as they are
+    grid: str  # gguf's class whose table its codes are places in, if they are
     description: str
 
     @property
@@ -73,6 +74,7 @@ def _row(
     kind: str = "f16",
     use: str = "weights",
     encoded: bool = False,
+    grid: str = "",
 ) -> Format:
     return Format(
         name=name,
@@ -83,6 +85,7 @@ def _row(
         description=description,
         use=use,
         encoded=encoded,
+        grid=grid,
     )
 
 
@@ -146,17 +149,89 @@ FORMATS = (
         kind="f32",
         use="activations",
     ),
-    _row("iq1_s", 19, 256, 50, {0: 1 / 8}, "2048 ternary vectors of 8, 3-bit scales, shift of 1/8"),
     _row(
-        "iq1_m", 29, 256, 56, {48: 1 / 8}, "as iq1_s, a scale per 16, the f16 spread", kind="spread"
+        "iq1_s",
+        19,
+        256,
+        50,
+        {0: 1 / 8},
+        "2048 ternary vectors of 8, 3-bit scales, shift of 1/8",
+        grid="IQ1_S",
     ),
-    _row("iq2_xxs", 16, 256, 66, {0: 1 / 64}, "256 vectors of 8, sign indices, 4-bit scales"),
-    _row("iq2_xs", 17, 256, 74, {0: 1 / 64}, "512 vectors of 8, sign indices, 4-bit scales"),
-    _row("iq2_s", 22, 256, 82, {0: 1 / 64}, "1024 vectors of 8, sign bits, 4-bit scales"),
-    _row("iq3_xxs", 18, 256, 98, {0: 1 / 128}, "256 vectors of 4, sign indices, 4-bit scales"),
-    _row("iq3_s", 21, 256, 110, {0: 1 / 128}, "512 vectors of 4, sign bits, 4-bit scales"),
-    _encoded("iq4_nl", 20, 32, 18, {0: 1 / 64}, "f16 scale, 32 nibbles into a table of 16 values"),
-    _row("iq4_xs", 23, 256, 136, {0: 1 / 1024}, "nibbles as iq4_nl's; 6-bit scales per 32"),
+    _row(
+        "iq1_m",
+        29,
+        256,
+        56,
+        {48: 1 / 8},
+        "as iq1_s, a scale per 16, the f16 spread",
+        kind="spread",
+        grid="IQ1_S",
+    ),
+    _row(
+        "iq2_xxs",
+        16,
+        256,
+        66,
+        {0: 1 / 64},
+        "256 vectors of 8, sign indices, 4-bit scales",
+        grid="IQ2_XXS",
+    ),
+    _row(
+        "iq2_xs",
+        17,
+        256,
+        74,
+        {0: 1 / 64},
+        "512 vectors of 8, sign indices, 4-bit scales",
+        grid="IQ2_XS",
+    ),
+    _row(
+        "iq2_s",
+        22,
+        256,
+        82,
+        {0: 1 / 64},
+        "1024 vectors of 8, sign bits, 4-bit scales",
+        grid="IQ2_S",
+    ),
+    _row(
+        "iq3_xxs",
+        18,
+        256,
+        98,
+        {0: 1 / 128},
+        "256 vectors of 4, sign indices, 4-bit scales",
+        grid="IQ3_XXS",
+    ),
+    _row(
+        "iq3_s",
+        21,
+        256,
+        110,
+        {0: 1 / 128},
+        "512 vectors of 4, sign bits, 4-bit scales",
+        grid="IQ3_S",
+    ),
+    _row(
+        "iq4_nl",
+        20,
+        32,
+        18,
+        {0: 1 / 64},
+        "f16 scale, 32 nibbles into a table of 16 values",
+        grid="IQ4_NL",
+        encoded=True,
+    ),
+    _row(
+        "iq4_xs",
+        23,
+        256,
+        136,
+        {0: 1 / 1024},
+        "nibbles as iq4_nl's; 6-bit scales per 32",
+        grid="IQ4_NL",
+    ),
     _row("tq1_0", 34, 256, 54, {52: 1}, "ternary, five in a byte, f16 scale"),
     _encoded("tq2_0", 35, 256, 66, {64: 1}, "ternary, four in a byte, f16 scale"),
     _row(

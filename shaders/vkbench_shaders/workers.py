@@ -24,7 +24,7 @@ from threading import Lock
 from typing import IO
 
 from vkbench_shaders import session
-from vkbench_shaders.compiler import FLAGS, CompileError, Compiler, Unit, include_path
+from vkbench_shaders.compiler import FLAGS, CompileError, Compiler, Unit
 
 _Outcome = tuple[Unit, bytes] | BaseException
 
@@ -103,7 +103,7 @@ def _compiling(slang: Compiler, tree: Path) -> Iterator[Callable[[Unit], bytes]]
 @contextmanager
 def worker(library: Path, tree: Path) -> Iterator[Worker]:
     """A worker for the units of a tree; it ends with the block."""
-    where = [word for path in include_path(tree) for word in ("-I", str(path))]
+    where = ["-I", str(tree)]
     # -P: no module of the folder that this happens to run in
     command = [sys.executable, "-P", "-m", session.__name__, str(library), *FLAGS, *where]
     # a wheel's build has put its sources on this process's path

@@ -14,7 +14,7 @@ import pytest
 from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench_shaders import build as building
-from vkbench_shaders import tables, workers
+from vkbench_shaders import workers
 from vkbench_shaders.build import TREE, build, sources_of, tree_sha, units_of
 from vkbench_shaders.bundle import Bundle, load
 from vkbench_shaders.catalogue import kernel_named
@@ -85,14 +85,14 @@ def test_the_same_sources_give_the_same_bundle(tree: Path, tmp_path: Path, bundl
 def test_a_unit_depends_on_what_its_module_imports(tmp_path: Path) -> None:
     for name, text in {
         "upper": "// with parts\nimport middle;",
-        "middle": "module middle;\n__exported import parts.lower; import tables;",
+        "middle": "module middle;\n__exported import parts.lower; import other;",
         "parts/lower": "module lower;\n  import upper;",
         "other": "// import middle;",
     }.items():
         path = tmp_path / f"{name}.slang"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    names = ["lower.slang", "middle.slang", "tables.slang", "upper.slang"]
+    names = ["middle.slang", "other.slang", "lower.slang", "upper.slang"]
     assert [path.name for path in sources_of("upper", tmp_path)] == names
     assert [path.name for path in sources_of("other", tmp_path)] == ["other.slang"]
 
@@ -144,19 +144,6 @@ def test_a_damaged_cache_is_compiled_again(tree: Path, tmp_path: Path, asked: li
             kept.write_bytes(b"")
     asked.clear()
     assert build(tree, tmp_path / "out").sha == first.sha
-    assert asked == ["copy/copy"]
-
-
-@pytest.mark.usefixtures("cold", "few")
-def test_other_tables_make_other_code(tree: Path, tmp_path: Path, asked: list[str]) -> None:
-    source = (tree / "copy.slang").read_text()
-    (tree / "copy.slang").write_text(
-        source.replace("import words;", "import words;\nimport tables;")
-    )
-    build(tree, tmp_path / "out")
-    asked.clear()
-    (tree / tables.FILE).write_text("module tables;")
-    build(tree, tmp_path / "out")
     assert asked == ["copy/copy"]
 
 

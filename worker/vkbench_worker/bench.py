@@ -44,6 +44,8 @@ class Bench(Generic[P, B]):
         self._by_name = {
             b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings
         }
+        if program.table is not None:
+            self._by_name |= self._tables(program.table, program.bindings, stack)
         self.seconds = float("inf")  # of one launch, roughly: the least of those run so far
         self._recording = device.record([Stamp(), *self.work.launch(self.buffers), Stamp()])
         stack.callback(self._recording.close)
@@ -56,7 +58,8 @@ class Bench(Generic[P, B]):
     @property
     def is_poisoned(self) -> list[bool]:
         """Which of the buffers hold nothing that a launch reads."""
-        return [b.access == "out" for b in self.problem.kernel.bindings]
+        outs = [b.name for b in self.problem.kernel.bindings if b.access == "out"]
+        return [name in outs for name in self._by_name]
 
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
@@ -88,6 +91,13 @@ class Bench(Generic[P, B]):
         """An output's elements, shaped."""
         storage = images[output].data.view(self.problem.format(output).dtype)
         return self.problem.layout(output).view(storage).copy()
+
+    def _tables(self, words: Array, bindings: int, stack: ExitStack) -> dict[str, B]:
+        """The format's lookup table at its binding number, and at those free before it."""
+        buffer = self._device.buffer(words.nbytes)
+        stack.callback(buffer.close)
+        buffer.upload(words)
+        return {f"table {number}": buffer for number in range(len(self._by_name), bindings)}
 
     def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
         buffer = self._device.buffer(

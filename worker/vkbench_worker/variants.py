@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName
+from vkbench_shaders import grids
 from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.kernel import Launch, Problem, Variant
 from vkbench_worker.runtime.errors import Unsupported
@@ -35,14 +36,16 @@ def program(
     """What is launched for a problem, and how."""
     entry = bundle.entry(entry_key(variant, problem.types))
     launch = variant.launch(problem, device)
+    table = grids.table(problem)
     _check(launch, device)
     made = Program(
         code=bundle.code(entry.key),
         sha=entry.sha256,
-        bindings=len(problem.kernel.bindings),
+        bindings=len(problem.kernel.bindings) if table is None else grids.BINDING + 1,
         push_bytes=len(launch.push),
         constants=tuple(sorted(launch.constants.items())),
         problem=problem,
+        table=table,
     )
     return made, launch
 

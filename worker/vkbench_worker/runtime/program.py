@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vkbench_shaders.kernel import Problem
 
@@ -32,6 +33,7 @@ class Program:
     push_bytes: int
     constants: tuple[tuple[int, int], ...]  # specialisation constant, value
     problem: Problem
+    table: NDArray[np.uint32] | None = None  # bound at grids.BINDING, if the format has one
 
     @property
     def key(self) -> tuple[object, ...]:
