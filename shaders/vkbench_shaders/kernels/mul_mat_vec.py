@@ -25,18 +25,13 @@ from vkbench_shaders.kernels import products, rows
 
 ROWS = 4  # rows of y a workgroup
 MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
-MOST_SUBGROUPS = 64  # that the shader has room for
-LONG = 768  # units in a row from which 256 threads are faster than 128, measured on an H200
+MOST_SUBGROUPS = 32  # that the shader has room for
 
 
 def threads(problem: Problem, device: DeviceFacts) -> int:
     """A power of two, so many that each has a unit of a row, or several of a long one."""
     units = problem.shape["k"] // products.unit(problem)
-    if units <= 64:
-        return 32 if units <= 32 else 64
-    limits = ("max_workgroup_invocations", "max_workgroup_size_x")
-    wide = all(device.limits.get(limit, 0) >= 256 for limit in limits)
-    return 256 if units >= LONG and wide else 128
+    return 32 if units <= 32 else 64 if units <= 64 else 128
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
