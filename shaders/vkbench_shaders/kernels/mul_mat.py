@@ -49,7 +49,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, k = (problem.shape[dim] for dim in "mnk")
     depth = prod(batches(problem, "x"))
-    tile = tiles.choose(problem, m, n, depth)
+    tile = tiles.choose(problem, device, m, n, depth)
     tiles_m, tiles_n = -(-m // tile.m), -(-n // tile.n)
     groups = grid(tiles_m * tiles_n, depth)
     places = [number for name in ("weights", "x", "y") for number in tiles.places(problem, name)]
@@ -93,6 +93,7 @@ _SHAPES = (
     "m31_n33_k512/layout=strided",
     "m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
 )
+_HALVES = _SHAPES[-3:]  # for x in f16: weights are read alike whatever x is
 _SHORT = ("m3_n17_k32", "m17_n2_k96/layout=strided")  # blocks of 32
 _RAGGED = ("m1_n1_k1", "m13_n1_k7", "m31_n29_k37", "m61_n67_k1021", "m17_n33_k127/layout=strided")
 _MORE = (
@@ -110,10 +111,11 @@ def _cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
         for x in products.VECTORS:
             if products.accepts({"weights": fmt, "x": x}):
+                shapes = _HALVES if x == "f16" else _SHAPES
                 short = _SHORT if format_named(fmt).elements <= 32 else ()
                 ragged = _RAGGED if fmt in formats.PLAIN else ()
                 more = _MORE if fmt in _MORE_FOR else ()
-                for shape in (*_SHAPES, *short, *ragged, *more):
+                for shape in (*shapes, *short, *ragged, *more):
                     yield parse(f"mul_mat/{products.type_part(fmt, x)}/{shape}")
 
 

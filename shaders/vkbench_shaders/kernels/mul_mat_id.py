@@ -15,7 +15,7 @@ _BUSY = 4  # pairs of an expert that has its own workgroups for them, in those o
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     e, u, m, n, k = (problem.shape[dim] for dim in experts.DIMS)
     average = -(-n * u // e)
-    tile = tiles.choose(problem, m, average, e)
+    tile = tiles.choose(problem, device, m, average, e)
     tiles_m, depth = -(-m // tile.m), -(-min(n, _BUSY * average) // tile.n)
     groups = grid(tiles_m * e, depth)
     sharing = u if experts.is_single(problem) else 1

@@ -31,6 +31,10 @@ class Tile:
     def threads(self) -> int:
         return self.m * self.n // (self.block_m * self.block_n)
 
+    @property
+    def shared_bytes(self) -> int:
+        return (self.m + self.n) * STEP * 4
+
     def constants(self, problem: Problem) -> dict[int, int]:
         """Specialisation constants of the shader module `tiles`."""
         sizes = (self.threads, self.m, self.n, self.block_m, self.block_n)
@@ -44,9 +48,11 @@ TILES = (
     Tile(64, 64, 8, 4),
     Tile(128, 32, 8, 4),
     Tile(32, 64, 4, 4),
-    Tile(128, 16, 4, 4),
+    Tile(128, 16, 8, 2),
     Tile(32, 32, 4, 4),
 )
+SMALLEST = TILES[-1]
+_TABLE = 8192  # bytes of shared memory that a quantised format's table may take
 _COST = {64: 1.0, 32: 1.3, 16: 2.0}  # time of a product, by how many a thread makes of it
 _AT_ONCE = 256  # tiles that a large GPU works on at a time
 
@@ -58,11 +64,21 @@ TILE = Param(
 )
 
 
-def choose(problem: Problem, m: int, n: int, batches: int = 1) -> Tile:
+def choose(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> Tile:
     """The tile size asked for, or the one that leaves least of a large GPU idle."""
     asked = problem.params["tile"]
-    named = [tile for tile in TILES if asked in ("auto", tile.name)]
-    return min(named, key=lambda tile: _time(tile, m, n, batches))
+    named = [tile for tile in TILES if asked == tile.name]
+    fitting = named or [tile for tile in TILES if not too_wide(problem, device, tile)]
+    return min(fitting or [SMALLEST], key=lambda tile: _time(tile, m, n, batches))
+
+
+def too_wide(problem: Problem, device: DeviceFacts, tile: Tile) -> str | None:
+    """Why a device has not the shared memory for a tile, or None."""
+    table = _TABLE if problem.format("weights").quantised else 0
+    needed, most = tile.shared_bytes + table, device.limits.get("max_shared_bytes", 0)
+    if needed > most:
+        return f"a tile of {tile.name} takes {needed} bytes of shared memory, the device has {most}"
+    return None
 
 
 def _time(tile: Tile, m: int, n: int, batches: int) -> float:
@@ -76,7 +92,9 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
         if needed > _ADDRESSES:
             return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
-    return too_large(problem, device)
+    asked = problem.params["tile"]
+    tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
+    return too_wide(problem, device, tile) or too_large(problem, device)
 
 
 def is_wide(problem: Problem, binding: str) -> bool:
