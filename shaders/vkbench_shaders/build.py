@@ -2,8 +2,8 @@
 
     python -m vkbench_shaders.build    compiles the packaged kernels
 
-A wheel is built by this too, in an environment with little in it: nothing but numpy, msgspec and
-gguf is needed here.
+A wheel is built by this too, in an environment with little in it: nothing but numpy and msgspec is
+needed here.
 """
 
 from __future__ import annotations

@@ -103,9 +103,9 @@ def _compiling(slang: Compiler, tree: Path) -> Iterator[Callable[[Unit], bytes]]
 @contextmanager
 def worker(library: Path, tree: Path) -> Iterator[Worker]:
     """A worker for the units of a tree; it ends with the block."""
-    where = ["-I", str(tree)]
     # -P: no module of the folder that this happens to run in
-    command = [sys.executable, "-P", "-m", session.__name__, str(library), *FLAGS, *where]
+    python = [sys.executable, "-P", "-m", session.__name__]
+    command = [*python, str(library), *FLAGS, "-I", str(tree)]
     # a wheel's build has put its sources on this process's path
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     pipe = subprocess.PIPE

@@ -12,7 +12,7 @@ import pytest
 from vkbench_shaders import compiler, spirv
 from vkbench_shaders.build import TREE, units_of
 from vkbench_shaders.catalogue import KERNELS
-from vkbench_shaders.compiler import FLAGS, Compiler, Unit, find, include_path
+from vkbench_shaders.compiler import FLAGS, Compiler, Unit, find
 from vkbench_shaders.session import RefusedSource, Session
 
 SAMPLE = units_of(KERNELS)[:: max(1, len(units_of(KERNELS)) // 5)]
@@ -25,8 +25,7 @@ def slang() -> Compiler:
 
 def session_for(slang: Compiler, tree: Path) -> Session:
     assert slang.library, "the fetched compiler's library is not beside it"
-    where = [word for path in include_path(tree) for word in ("-I", str(path))]
-    return Session(slang.library, [*FLAGS, *where])
+    return Session(slang.library, [*FLAGS, "-I", str(tree)])
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,14 @@ from typing import NoReturn
 import pytest
 
 from vkbench_shaders import spirv
-from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.bundle import Bundle, entry_key
+from vkbench_shaders.catalogue import KERNELS
 
 BASE = {"Shader"}  # every device
-SUBGROUP = {"GroupNonUniform", "GroupNonUniformArithmetic"}  # feature subgroup_arithmetic
+FEATURES = {  # what asks for each device feature
+    "subgroup_arithmetic": {"GroupNonUniform", "GroupNonUniformArithmetic"},
+    "int_dot": {"DotProduct", "DotProductInput4x8BitPacked"},
+}
 
 
 @pytest.mark.parametrize("target", ["vulkan1.2", "vulkan1.3"])
@@ -32,16 +36,15 @@ def test_every_blob_is_valid(
         assert done.returncode == 0, f"{key}: {done.stdout}{done.stderr}"
 
 
-def test_kernels_need_only_what_their_variants_ask_for(bundle: Bundle) -> None:
-    for entry in bundle.entries.values():
-        extra = SUBGROUP if "subgroup_sum" in entry.arguments else set()
-        assert set(entry.capabilities) <= BASE | extra, entry.key
-
-
-def test_subgroup_kernels_say_so(bundle: Bundle) -> None:
-    entry = bundle.entry("mul_mat_vec/mul_mat_vec<q4_0,subgroup_sum>")
-    assert "GroupNonUniformArithmetic" in entry.capabilities
-    assert entry.local_size == (128, 1, 1)
+def test_a_variant_s_code_needs_what_it_requires_and_no_more(bundle: Bundle) -> None:
+    for kernel in KERNELS:
+        for types in kernel.type_choices():
+            for variant in kernel.variants:
+                if not variant.accepts(types):
+                    continue
+                entry = bundle.entry(entry_key(variant, types))
+                wanted = set().union(*(FEATURES[name] for name in variant.requires))
+                assert set(entry.capabilities) == BASE | wanted, (entry.key, variant.name)
 
 
 def test_a_specialised_workgroup_size_is_a_decorated_constant(bundle: Bundle) -> None:
