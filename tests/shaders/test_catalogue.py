@@ -46,6 +46,7 @@ HUGE = [
     parse("get_rows/q4_0/m3_n1000003_k4128"),
     parse("mul_mat_vec/q4_0/m1000003_n17_k32"),
     parse("mul_mat/f32/m1000003_n65537_k1"),
+    parse("mul_mat_id/q4_0/e1009_u8_m10007_n65537_k32"),
 ]
 # outputs that one workgroup makes
 SHARES: dict[str, Callable[[Problem], int]] = {
@@ -59,7 +60,10 @@ SHARES: dict[str, Callable[[Problem], int]] = {
         problem.format("y").items(SHARE) * -(-problem.shape["m"] // problem.shape["n"])
     ),
     "mul_mat_vec": lambda problem: 4 * min(8, problem.shape["n"]),
+    "mul_mat_vec_id": lambda problem: 4,
     "mul_mat": lambda problem: 128 * 64,
+    # each makes rows of all pairs that use its expert
+    "mul_mat_id": lambda problem: 128 * problem.shape["n"] * problem.shape["u"],
 }
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -150,7 +154,8 @@ def test_sampled_rows_are_rows_of_the_whole(case: Case) -> None:
     rows = np.unique([0, count // 2, count - 1])
     whole, part = (posed.kernel.reference(posed, inputs, chosen) for chosen in (None, rows))
     for name, array in whole.items():
-        axis = posed.kernel.binding(name).dims.index(posed.kernel.rows)
+        dims = posed.kernel.binding(name).dims
+        axis = dims.index(posed.kernel.rows) - len(dims)  # batches come before
         np.testing.assert_allclose(part[name], array.take(rows, axis=axis), rtol=1e-12, atol=1e-9)
 
 
@@ -177,7 +182,7 @@ def test_inputs_that_do_not_fit_each_other_are_refused() -> None:
 def test_a_launch_covers_its_output_within_every_device_s_limits(case: Case) -> None:
     posed = problem(case)
     outputs = prod(posed.array_shape("y"))
-    for variant in posed.kernel.variants:
+    for variant in posed.kernel.variants_for(posed.types):
         launch = variant.launch(posed, SMALLEST)
         assert all(1 <= groups <= MOST_GROUPS for groups in launch.groups)
         assert prod(launch.groups) * SHARES[case.kernel](posed) >= outputs
@@ -187,7 +192,7 @@ def test_a_launch_covers_its_output_within_every_device_s_limits(case: Case) -> 
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_the_bundle_holds_what_a_launch_runs(case: Case, bundle: Bundle) -> None:
     posed = problem(case)
-    for variant in posed.kernel.variants:
+    for variant in posed.kernel.variants_for(posed.types):
         entry = bundle.entry(entry_key(variant, posed.types))
         launch = variant.launch(posed, SMALLEST)
         assert entry.push_bytes == len(launch.push)
@@ -209,7 +214,8 @@ def test_cases_that_no_launch_fits_are_refused() -> None:
 def test_listed_cases_run_on_the_smallest_device(case: Case) -> None:
     posed = problem(case)
     refused = [variant.refuses(posed, SMALLEST) for variant in posed.kernel.variants]
-    assert refused[-1] is None or case not in CASES, refused
+    wanted = case in CASES and "tile" not in case.params  # large tiles take more shared memory
+    assert refused[-1] is None or not wanted, refused
 
 
 def test_expand_lists_what_fits() -> None:
