@@ -59,7 +59,7 @@ def test_what_32_bits_cannot_address_is_refused() -> None:
 def test_there_is_at_least_one_matrix(name: str) -> None:
     with pytest.raises(UsageError, match=f"value of mul_mat's {name} is at least 1; got 0"):
         problem(f"mul_mat/f32/m1_n1_k1/{name}=0")
-    with pytest.raises(UsageError, match="is a int; got 1.5"):
+    with pytest.raises(UsageError, match=r"is a int; got 1\.5"):
         problem(f"mul_mat/f32/m1_n1_k1/{name}=1.5")
 
 
