@@ -92,7 +92,7 @@ class Param:
             return by_text[names.pick(str(value), by_text, what)]
         if not isinstance(value, type(self.default)):
             raise UsageError(f"the {what} is a {type(self.default).__name__}; got {value!r}")
-        if self.least is not None and value < self.least:
+        if self.least is not None and not isinstance(value, str) and value < self.least:
             raise UsageError(f"the {what} is at least {self.least}; got {value}")
         return value
 

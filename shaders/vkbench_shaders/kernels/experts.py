@@ -87,7 +87,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
 def _ids(problem: Problem) -> Array:
     ids = data.distinct(problem, "ids", problem.shape["e"])
     if problem.params["routing"] == "skewed" and problem.shape["e"] >= problem.shape["u"] + 2:
-        others = data.distinct(problem, "ids", problem.shape["e"] - 2) + ids.dtype.type(2)
+        others: Array = data.distinct(problem, "ids", problem.shape["e"] - 2) + ids.dtype.type(2)
         others[:, 0] = 0
         return others
     return ids
