@@ -7,7 +7,7 @@ import pytest
 from vkbench.case import Case
 from vkbench.job import Job, Mode, Outcome
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.catalogue import KERNELS, expand
+from vkbench_shaders.catalogue import KERNELS, expand, problem
 from vkbench_worker.execute import execute
 from vkbench_worker.runtime.device import Device
 
@@ -15,7 +15,7 @@ ALL_PATHS = [
     pytest.param(case, variant.name, id=f"{case.name}-{variant.name}")
     for kernel in KERNELS
     for case in kernel.cases
-    for variant in kernel.variants
+    for variant in kernel.variants_for(problem(case).types)
 ]
 
 

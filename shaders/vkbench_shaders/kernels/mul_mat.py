@@ -93,7 +93,7 @@ _SHAPES = (
     "m31_n33_k512/layout=strided",
     "m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
 )
-_HALVES = _SHAPES[-3:]  # for x in f16: weights are read alike whatever x is
+_HALVES = ("m31_n33_k512/layout=strided", "m33_n17_k256")  # x in f16; weights are read as with f32
 _SHORT = ("m3_n17_k32", "m17_n2_k96/layout=strided")  # blocks of 32
 _RAGGED = ("m1_n1_k1", "m13_n1_k7", "m31_n29_k37", "m61_n67_k1021", "m17_n33_k127/layout=strided")
 _MORE = (
@@ -111,12 +111,21 @@ def _cases() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
         for x in products.VECTORS:
             if products.accepts({"weights": fmt, "x": x}):
-                shapes = _HALVES if x == "f16" else _SHAPES
-                short = _SHORT if format_named(fmt).elements <= 32 else ()
-                ragged = _RAGGED if fmt in formats.PLAIN else ()
-                more = _MORE if fmt in _MORE_FOR else ()
-                for shape in (*shapes, *short, *ragged, *more):
+                for shape in _shapes(fmt, x):
                     yield parse(f"mul_mat/{products.type_part(fmt, x)}/{shape}")
+
+
+def _shapes(fmt: str, x: str) -> Iterator[str]:
+    if fmt in formats.PLAIN:
+        yield from _RAGGED
+    if x == "f16":
+        yield from _HALVES if fmt in _MORE_FOR else _HALVES[:1]
+        return
+    yield from _SHAPES
+    if format_named(fmt).elements <= 32:
+        yield from _SHORT
+    if fmt in _MORE_FOR:
+        yield from _MORE
 
 
 def _timed() -> Iterator[Case]:
