@@ -25,6 +25,8 @@ CASES = (
     "dequantize/q4_0/m4096_k4096",
     "mul_mat_vec/q8_0/m129_n3_k256",
     "mul_mat/f32/m1024_n1024_k1024",
+    "mul_mat/q4_K:x=q8_1/m31_n33_k512/layout=strided",
+    "mul_mat_id/iq2_s/e8_u2_m31_n29_k512/layout=strided,x=expert",
 )
 
 

@@ -35,6 +35,7 @@ _SHAPES = (
     "e3_u3_m5_n2_k4096",
     "e8_u2_m31_n29_k512/layout=strided,x=expert",
 )
+_BYTES = _SHAPES[1::2]  # x in q8_1; experts are found as with f32
 _MORE = (
     *(f"e4_u2_m{tile.m + 1}_n{tile.n + 1}_k256/tile={tile.name}" for tile in tiles.TILES),
     "e5_u4_m7_n101_k256/routing=skewed,x=expert",
@@ -52,15 +53,22 @@ _TIMED_FOR = ("f16", "q4_0", "q8_0", "q4_K", "q6_K", "iq2_xs", "mxfp4")
 _VECTORS = ("f32", "q8_1")
 
 
-def _cases(fmt: str, shapes: Iterable[str]) -> Iterator[Case]:
-    for x in _VECTORS:
-        if products.accepts({"weights": fmt, "x": x}):
-            yield from (parse(f"mul_mat_id/{products.type_part(fmt, x)}/{s}") for s in shapes)
+def _cases(fmt: str, x: str, shapes: Iterable[str]) -> Iterator[Case]:
+    if products.accepts({"weights": fmt, "x": x}):
+        yield from (parse(f"mul_mat_id/{products.type_part(fmt, x)}/{shape}") for shape in shapes)
 
 
 def _checked() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
-        yield from _cases(fmt, (*_SHAPES, *_MORE) if fmt in _MORE_FOR else _SHAPES)
+        more = _MORE if fmt in _MORE_FOR else ()
+        yield from _cases(fmt, "f32", (*_SHAPES, *more))
+        yield from _cases(fmt, "q8_1", (*_BYTES, *more))
+
+
+def _timed() -> Iterator[Case]:
+    for fmt in _TIMED_FOR:
+        for x in _VECTORS:
+            yield from _cases(fmt, x, _TIMED)
 
 
 MUL_MAT_ID = Kernel(
@@ -79,5 +87,5 @@ MUL_MAT_ID = Kernel(
     accepts=products.accepts,
     rows="m",
     cases=tuple(_checked()),
-    timed=tuple(case for fmt in _TIMED_FOR for case in _cases(fmt, _TIMED)),
+    timed=tuple(_timed()),
 )
