@@ -24,9 +24,9 @@ CASES = (
     "add/f32/b2_c3_h5_w7/layout=strided",
     "dequantize/q4_0/m4096_k4096",
     "mul_mat_vec/q8_0/m129_n3_k256",
-    "mul_mat/f32/m1024_n1024_k1024",
     "mul_mat/q4_K:x=q8_1/m31_n33_k512/layout=strided",
     "mul_mat_id/iq2_s/e8_u2_m31_n29_k512/layout=strided,x=expert",
+    "mul_mat/f32/m1024_n1024_k1024",
 )
 
 
@@ -43,7 +43,7 @@ def validated(
         device.raise_messages()
 
 
-@pytest.mark.parametrize("case", CASES[:4])
+@pytest.mark.parametrize("case", CASES[:-1])
 def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
     for mode in (Mode.CORRECTNESS, Mode.PERFORMANCE):
         job = Job(id=1, token=1, case=case, mode=mode, measure_seconds=0.02)
