@@ -47,7 +47,7 @@ _MORE_FOR = ("f32", "q4_0", "q4_K")
 _TIMED = tuple(
     f"e{e}_u{u}_m{m}_n{n}_k{k}"
     for e, u, m, k in ((128, 8, 768, 2048), (32, 4, 1792, 2048))
-    for n in (1, 8, 32, 128, 512)
+    for n in (8, 32, 512)
 )
 _TIMED_FOR = ("f16", "q4_0", "q8_0", "q4_K", "q6_K", "iq2_xs", "mxfp4")
 _VECTORS = ("f32", "q8_1")

@@ -26,12 +26,22 @@ from vkbench_shaders.kernels import products, rows
 ROWS = 4  # rows of y a workgroup
 MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
 MOST_SUBGROUPS = 32  # that the shader has room for
+FEW_COLUMNS = 4
 
 
-def threads(problem: Problem, device: DeviceFacts) -> int:
-    """A power of two, so many that each has a unit of a row, or several of a long one."""
+def threads(problem: Problem, columns: int) -> int:
+    """A power of two, so many that each has a unit of a row, or several of a long one.
+
+    More are slower once a thread has much to do: the bounds are those of an H200 at k 14336.
+    """
     units = problem.shape["k"] // products.unit(problem)
-    return 32 if units <= 32 else 64 if units <= 64 else 128
+    most = 128
+    if problem.format("weights").quantised:
+        if columns > FEW_COLUMNS:
+            most = 32
+        elif products.is_numbers(problem.types):
+            most = 64
+    return next((count for count in (32, 64) if units <= count < most), most)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -42,7 +52,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     return Launch(
         groups=groups,
         push=products.push_words(m, n, k, groups[0], *placed),
-        constants={0: threads(problem, device), 1: columns, 2: products.aligned(problem)},
+        constants={0: threads(problem, columns), 1: columns, 2: products.aligned(problem)},
     )
 
 
@@ -52,15 +62,16 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     return too_large(problem, device)
 
 
-def too_many_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
-    subgroups = threads(problem, device) // max(1, device.subgroup_size)
+def too_many_subgroups(threads: int, device: DeviceFacts) -> str | None:
+    subgroups = threads // max(1, device.subgroup_size)
     if subgroups > MOST_SUBGROUPS:
         return f"a workgroup has {subgroups} subgroups, the kernel has room for {MOST_SUBGROUPS}"
     return None
 
 
 def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
-    return refuses(problem, device) or too_many_subgroups(problem, device)
+    wanted = threads(problem, min(problem.shape["n"], MOST_COLUMNS))
+    return refuses(problem, device) or too_many_subgroups(wanted, device)
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
@@ -23,7 +23,7 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
         groups=groups,
         push=products.push_words(m, u, k, groups[0], *placed),
         constants={
-            0: mul_mat_vec.threads(problem, device),
+            0: mul_mat_vec.threads(problem, 1),
             1: 1,
             2: products.aligned(problem),
         },
@@ -38,7 +38,8 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
-    return refuses(problem, device) or mul_mat_vec.too_many_subgroups(problem, device)
+    wanted = mul_mat_vec.threads(problem, 1)
+    return refuses(problem, device) or mul_mat_vec.too_many_subgroups(wanted, device)
 
 
 _SHAPES = (
@@ -50,20 +51,22 @@ _SHAPES = (
     "e4_u2_m13_n3_k512/layout=strided",
     "e6_u2_m7_n7_k256/layout=strided,routing=skewed,x=expert",
 )
-_TIMED = tuple(
-    f"e{e}_u{u}_m{m}_n{n}_k{k}"
-    for e, u, m, k in ((128, 8, 768, 2048), (32, 4, 1792, 2048))
-    for n in (1, 4, 8)
-)
+_MODELS = ("e128_u8_m768_n{}_k2048", "e32_u4_m1792_n{}_k2048")
+_FEW = ("f16", "q4_0", "q4_K")  # timed with more than one token as well
 _VECTORS = ("f32", "q8_1")
 
 
-def _cases(shapes: tuple[str, ...]) -> Iterator[Case]:
-    for fmt in products.WEIGHTS:
+def _cases(shapes: Sequence[str], only: Sequence[str] = products.WEIGHTS) -> Iterator[Case]:
+    for fmt in only:
         for x in _VECTORS:
             if products.accepts({"weights": fmt, "x": x}):
                 for shape in shapes:
                     yield parse(f"mul_mat_vec_id/{products.type_part(fmt, x)}/{shape}")
+
+
+def _timed() -> Iterator[Case]:
+    yield from _cases([model.format(1) for model in _MODELS])
+    yield from _cases([model.format(n) for model in _MODELS for n in (4, 8)], _FEW)
 
 
 MUL_MAT_VEC_ID = Kernel(
@@ -82,5 +85,5 @@ MUL_MAT_VEC_ID = Kernel(
     accepts=products.accepts,
     rows="m",
     cases=tuple(_cases(_SHAPES)),
-    timed=tuple(_cases(_TIMED)),
+    timed=tuple(_timed()),
 )
