@@ -34,7 +34,8 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_worker.protocol import Ready, lock_path
 from vkbench_worker.supervisor import Supervisor
 
-CHUNK_JOBS = 64  # handed to the runner together
+CHUNK_JOBS = 256  # handed to the runner together
+CHUNK_SECONDS = 15.0  # of estimated work in them: `vkbench cancel` is heard after each
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 Watch = Callable[[Result], None]
@@ -151,9 +152,8 @@ class Executor:
             store.return_lost(tx, left, now)
 
     def _next(self, run: int, device: str) -> list[Job]:
-        seconds = self._settings.window_seconds
         with self._database.transaction() as tx:
-            picked = store.pick(tx, device, CHUNK_JOBS, time.time(), seconds=seconds, run=run)
+            picked = store.pick(tx, device, CHUNK_JOBS, time.time(), seconds=CHUNK_SECONDS, run=run)
         return [each.job for each in picked]
 
     def _do(self, supervisor: Supervisor, jobs: Sequence[Job]) -> None:

@@ -6,8 +6,9 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +16,10 @@ import pytest
 
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
-from vkbench.settings import settings
+from vkbench.settings import Settings, read, settings
+from vkbench_shaders.bundle import Bundle
+from vkbench_worker.execute import execute
+from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
     FAILED_STATUS,
@@ -25,6 +29,8 @@ from vkbench_worker.protocol import (
     lock_path,
     read_line,
 )
+from vkbench_worker.runner import serve
+from vkbench_worker.runtime import device as devices
 from vkbench_worker.runtime.device import Device
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -161,3 +167,48 @@ def test_an_unknown_device_is_one_clear_line(start: Start) -> None:
     assert process.wait() == FAILED_STATUS
     assert process.stderr
     assert process.stderr.read().startswith(b"unknown device 'geforce'")
+
+
+CASES = (
+    "copy/f32/n31",
+    "dequantize/q4_0/m1_k32",
+    "dequantize/q8_0/m1_k32",
+    "dequantize/iq2_xxs/m1_k256",
+    "mul_mat_vec/q4_0/m5_n1_k32",
+    "mul_mat_vec/q6_K/m2_n1_k1024",
+    "no_such/f32/n31",
+    "add/f32/b1_c1_h1_w5",
+)
+
+
+def served(ours: Settings, bundle: Bundle) -> Sequence[tuple[object, ...]]:
+    """What lavapipe says to each case, checked and timed."""
+    modes = (Mode.CORRECTNESS, Mode.PERFORMANCE)
+    work = [replace(JOB, case=c, mode=m, measure_seconds=0.01) for m in modes for c in CASES]
+    out, into = os.pipe()
+    os.write(into, b"".join(map(line_of, work)))
+    os.close(into)
+    answers = BytesIO()
+    with Device.open("llvmpipe", ours) as device:
+        assert serve(device, Inbox(out), answers, lambda sha: bundle, execute) == 0
+        compiled = device.live["Pipeline"]
+    os.close(out)
+    made = ("Pipeline", "PipelineLayout", "DescriptorSetLayout", "ShaderModule")
+    assert [device.live[kind] for kind in made] == [0, 0, 0, 0]
+    results = [read_line(line, Result) for line in answers.getvalue().splitlines()]
+    said = [(r.case, r.outcome, r.reason, r.variant, r.verdict, len(r.timings)) for r in results]
+    assert compiled == len(CASES) - 1
+    return said
+
+
+def test_pipelines_made_ahead_change_no_result(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ours(name: str) -> Settings:
+        return read({f"VKBENCH_{each}": str(tmp_path / name) for each in ("CACHE", "DATA")})
+
+    plain = served(ours("plain"), bundle)
+    monkeypatch.setattr(devices, "_threads", lambda facts, settings: 3)
+    assert served(ours("ahead"), bundle) == plain
+    assert served(ours("ahead"), bundle) == plain  # with what the first one left on disk
+    assert [said[1] for said in plain].count(Outcome.PASSED) == 2 * (len(CASES) - 1)

@@ -1,5 +1,7 @@
 """A runner without a device that does what a job's case says: `sleep/f32/n20` sleeps 20 ms.
 
+`unmakeable` ends it as soon as the job has come, as one does whose pipeline crashes the driver.
+
 It speaks the protocol of the real one and keeps its promises (lock, death with its parent, exit
 status), and writes what it does to `events` in the data folder, so that a test sees every run of
 every job.
@@ -22,6 +24,7 @@ from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
+from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, lock_path, read_line
 
 _out = os.dup(1)
@@ -44,8 +47,17 @@ def main() -> None:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         say(line_of(ready))
-        for line in sys.stdin:
+        inbox = Inbox(sys.stdin.fileno())
+        for line in inbox:
+            for early in inbox.arrived():
+                foresee(parse(read_line(early, Job).case))
             serve(read_line(line, Job), ready)
+
+
+def foresee(case: Case) -> None:
+    """Do what the real one does with a coming job: have the driver make its pipeline."""
+    if case.kernel == "unmakeable":
+        segfault(case)
 
 
 def serve(job: Job, ready: Ready) -> None:
@@ -120,6 +132,7 @@ def flood(case: Case) -> None:
 ACTS: dict[str, Callable[[Case], None]] = {
     "sleep": sleep,
     "segfault": segfault,
+    "unmakeable": segfault,
     "hang": hang,
     "lose_device": lose_device,
     "kill_worker": kill_worker,

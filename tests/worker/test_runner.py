@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 
@@ -9,6 +12,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, UnknownBundle, packaged
 from vkbench_worker.execute import execute
+from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import MALFORMED_STATUS, line_of, read_line
 from vkbench_worker.runner import serve
 from vkbench_worker.runtime.null import NullDevice
@@ -25,10 +29,21 @@ def job(number: int, bundle: str = "") -> Job:
     return Job(id=number, token=1, case=case, mode=Mode.CORRECTNESS, bundle=bundle)
 
 
-def talk(*lines: bytes) -> tuple[int, list[Result]]:
-    device: Any = NullDevice()
+@contextmanager
+def piped(*lines: bytes) -> Iterator[Inbox]:
+    """These lines, and the end, in a pipe."""
+    out, into = os.pipe()
+    os.write(into, b"".join(lines))
+    os.close(into)
+    yield Inbox(out)
+    os.close(out)
+
+
+def talk(*lines: bytes, device: NullDevice | None = None) -> tuple[int, list[Result]]:
     answers = BytesIO()
-    status = serve(device, lines, answers, bundle_of, execute)
+    used: Any = device or NullDevice()
+    with piped(*lines) as inbox:
+        status = serve(used, inbox, answers, bundle_of, execute)
     return status, [read_line(line, Result) for line in answers.getvalue().splitlines()]
 
 

@@ -15,8 +15,9 @@ import pytest
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
+from vkbench_worker.child import Child
 from vkbench_worker.errors import RunnerFailed
-from vkbench_worker.supervisor import Supervisor
+from vkbench_worker.supervisor import AHEAD_JOBS, Supervisor
 
 PLANTED = Path(__file__).parents[1] / "planted"
 
@@ -109,6 +110,47 @@ def test_a_bad_job_gets_its_cause_and_the_rest_run(
     assert outcomes(results) == [(1, passed), (2, outcome), (3, passed), (4, passed)]
     assert reason in results[1].reason
     assert [events(planted, "end").count(n) for n in (1, 3, 4)] == [1, 1, 1]
+
+
+def test_a_crash_ahead_of_its_job_is_blamed_on_another_once(
+    supervisor: Supervisor, planted: Settings
+) -> None:
+    good, bad = "sleep/f32/n1", "unmakeable/f32/n1"
+    results = run(supervisor, jobs(good, good, bad, good, bad, good))
+    passed, crashed = Outcome.PASSED, Outcome.CRASHED
+    assert outcomes(results) == [
+        (1, crashed),
+        (2, passed),
+        (3, crashed),
+        (4, passed),
+        (5, crashed),
+        (6, passed),
+    ]
+    for work, outcome in ((job(1, good), passed), (job(3, bad), crashed)):  # tried again, alone
+        assert outcomes(run(supervisor, [work])) == [(work.id, outcome)]
+    assert [events(planted, "end").count(n) for n in (1, 2, 3, 4, 5, 6)] == [1, 1, 0, 1, 0, 1]
+
+
+def test_a_bounded_number_of_jobs_is_sent_ahead(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    send = Child.send
+
+    def noted(child: Child, data: bytes) -> None:
+        sent.append(data.count(b"\n"))
+        send(child, data)
+
+    monkeypatch.setattr(Child, "send", noted)
+    answered: list[int] = []
+
+    def emit(result: Result) -> None:
+        answered.append(result.job)
+        assert sum(sent) - len(answered) <= AHEAD_JOBS
+
+    supervisor.run([job(n) for n in range(1, 3 * AHEAD_JOBS)], emit)
+    assert answered == list(range(1, 3 * AHEAD_JOBS))
+    assert sent[0] == AHEAD_JOBS
 
 
 def test_a_hang_that_holds_the_interpreter_ends_at_its_limit(supervisor: Supervisor) -> None:

@@ -51,20 +51,19 @@ class Shelf:
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
         self._kept: OrderedDict[str, Prepared] = OrderedDict()
+        self.nbytes = 0  # of all that is kept: summed up as it changes, for there are thousands
 
     def get(self, problem: Problem, source: Source | None = None) -> Prepared:
         """A case, made ready."""
         name = problem.case.name
-        found = self._kept.pop(name, None) or prepare(problem, source)
+        found = self._kept.pop(name, None)
+        if found is None:
+            found = prepare(problem, source)
+            self.nbytes += found.nbytes
         self._kept[name] = found
         while self.nbytes > self._limit and len(self._kept) > 1:
-            self._kept.popitem(last=False)
+            self.nbytes -= self._kept.popitem(last=False)[1].nbytes
         return found
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all that is kept."""
-        return sum(prepared.nbytes for prepared in self._kept.values())
 
 
 SHELF: Final = Shelf(SHELF_BYTES)

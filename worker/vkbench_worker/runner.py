@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -29,6 +29,8 @@ from vkbench.settings import Settings, settings
 from vkbench.wire import MalformedMessage
 from vkbench_shaders.bundle import Bundle, BundleStore
 from vkbench_worker.execute import execute as execute_job
+from vkbench_worker.foresight import Foresight
+from vkbench_worker.inbox import Inbox
 from vkbench_worker.parent import die_with
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
@@ -44,6 +46,7 @@ from vkbench_worker.runtime.device import Device
 SAVE_SECONDS: Final = (
     2.0  # least time between two saves of the pipeline cache: a runner may be killed any time
 )
+SAVE_SHARE: Final = 0.05  # of the time may go into saving it: it can grow to a hundred MB
 _KEPT_BUNDLES: Final = 4
 
 D = TypeVar("D")
@@ -68,19 +71,21 @@ def main(execute: Execute = execute_job, arguments: Sequence[str] | None = None)
             print(error, file=sys.stderr)
             return FAILED_STATUS
         _answer(answers, Ready(facts=device.facts, environment=device.environment))
-        return serve(device, sys.stdin.buffer, answers, _bundles(ours), execute)
+        return serve(device, Inbox(sys.stdin.fileno()), answers, _bundles(ours), execute)
 
 
 def serve(
     device: Device,
-    lines: Iterable[bytes],
+    inbox: Inbox,
     answers: BinaryIO,
     bundle_of: Callable[[str], Bundle],
     execute: Execute,
 ) -> int:
     """Answer each line's Job with a Result, in order; returns the exit status."""
-    saved = time.monotonic()
-    for line in lines:
+    save_at = time.monotonic() + SAVE_SECONDS
+    foresight = Foresight(device, bundle_of)
+    for line in inbox:
+        foresight.look([line, *inbox.arrived()])
         try:
             job = read_line(line, Job)
         except MalformedMessage as error:
@@ -90,10 +95,17 @@ def serve(
         _answer(answers, result)
         if result.outcome is Outcome.DEVICE_LOST:
             _leave(DEVICE_LOST_STATUS)
-        if time.monotonic() - saved > SAVE_SECONDS:
-            device.save_cache()
-            saved = time.monotonic()
+        if time.monotonic() > save_at:
+            save_at = _save(device)
     return 0
+
+
+def _save(device: Device) -> float:
+    """Save the pipeline cache; says when to do so next."""
+    began = time.monotonic()
+    device.save_cache()
+    ended = time.monotonic()
+    return ended + max(SAVE_SECONDS, (ended - began) / SAVE_SHARE)
 
 
 def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, job: Job) -> Result:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import fields, replace
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -33,6 +34,7 @@ from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, read_lin
 
 GRACE_SECONDS = 0.5  # past a job's limit
 LOOK_SECONDS = 0.25  # how often a waiting supervisor asks whether its job is cancelled
+AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines meanwhile
 START_SECONDS = 60.0  # to open a device that this supervisor owns
 START_PAUSES = (0.0, 1.0, 2.0)  # before each attempt: a device may need a moment after a crash
 PROMPT_SECONDS = 30.0  # how often a wait for a busy device is logged
@@ -120,6 +122,7 @@ class Supervisor:
         Nothing runs any more after `abort` or `drain`.
         """
         waiting = deque(jobs)
+        ahead = AHEAD_JOBS
         while waiting and not self._leaving():
             if cancelled(waiting[0]):
                 waiting.popleft()
@@ -129,7 +132,10 @@ class Supervisor:
             except RunnerFailed as error:
                 self._refuse(waiting, emit, str(error))
                 break
-            self._stream(waiting, emit, cancelled)
+            self._stream(waiting, ahead, emit, cancelled)
+            # A driver may have died of the pipeline of a later job, and an innocent one have paid
+            # a try for it. That happens once: now a runner has only the job that it does.
+            ahead = 0
         if self._marker:
             self._marker.clear()
 
@@ -147,13 +153,21 @@ class Supervisor:
     def _leaving(self) -> bool:
         return self._aborted or self._draining
 
-    def _stream(self, waiting: deque[Job], emit: Emit, cancelled: Callable[[Job], bool]) -> None:
+    def _stream(
+        self,
+        waiting: deque[Job],
+        ahead: int,
+        emit: Emit,
+        cancelled: Callable[[Job], bool],
+    ) -> None:
         assert self._child
         assert self._marker
-        # All go in at once, so that the runner never waits for us; answers come in order, so the
+        # Many go in at once, so that the runner never waits for us; answers come in order, so the
         # first job without one is the job on the device.
-        self._child.send(b"".join(line_of(job) for job in waiting))
+        unsent = iter(list(waiting))
+        self._send(islice(unsent, ahead))
         while waiting and self._child:
+            self._send(islice(unsent, 1))
             if self._leaving() or cancelled(waiting[0]):
                 self._drop()  # what is in its pipe cannot be taken back
                 return
@@ -163,6 +177,12 @@ class Supervisor:
             if result:
                 log.event(_log, "job_ended", logging.DEBUG, job=job.id, outcome=result.outcome)
                 emit(result)
+
+    def _send(self, jobs: Iterable[Job]) -> None:
+        assert self._child
+        lines = b"".join(map(line_of, jobs))
+        if lines:
+            self._child.send(lines)
 
     def _answer(self, job: Job, cancelled: Callable[[Job], bool]) -> Result | None:
         assert self._child

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+import os
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
@@ -17,13 +19,14 @@ from vkbench_worker.runtime.memory import Memory
 from vkbench_worker.runtime.physical import Physical, candidates, select
 from vkbench_worker.runtime.pipeline import Pipeline
 from vkbench_worker.runtime.pipeline_cache import PipelineCache
+from vkbench_worker.runtime.pipelines import Pipelines
 from vkbench_worker.runtime.program import Image, Program
 from vkbench_worker.runtime.recording import Recording, VulkanStep
 from vkbench_worker.runtime.transfers import Transfers
 
 _COMPUTE_QUEUE: Final = 0x2
 _TIMEOUT: Final = 2
-_MOST_PIPELINES: Final = 256  # kept; the one used longest ago goes first
+_MOST_THREADS: Final = 12  # that make pipelines ahead
 
 
 class Device:
@@ -61,7 +64,8 @@ class Device:
         self.live: Counter[str] = Counter()  # open handles of each kind
         self._hangs = False
         self.patience_seconds = 600.0  # longest wait for one submission
-        self._pipelines: OrderedDict[tuple[object, ...], Pipeline] = OrderedDict()
+        self._counting = threading.Lock()
+        self._pipelines = Pipelines(self._make_pipeline, _threads(facts, settings))
         family = self._queue_family()
         self.handle = self._create(family)
         self._queue = vk.ffi.new("VkQueue *")
@@ -91,11 +95,10 @@ class Device:
         """Save the pipeline cache and free everything; closing twice is fine."""
         if self.handle is None or self._hangs:  # to wait for a hung device would hang as well
             return
+        self._pipelines.quiet()
         vk.lib.vkDeviceWaitIdle(self.handle)
         self.cache.save()
-        for pipeline in self._pipelines.values():
-            pipeline.close()
-        self._pipelines.clear()
+        self._pipelines.close()
         self.cache.close()
         self.transfers.close()
         self.memory.close()
@@ -125,13 +128,20 @@ class Device:
 
     def pipeline(self, program: Program) -> Pipeline:
         """The pipeline of a program; the device keeps and closes it."""
-        found = self._pipelines.get(program.key)
-        if found is None:
-            found = self._pipelines[program.key] = Pipeline(self, program)
-            if len(self._pipelines) > _MOST_PIPELINES:
-                self._pipelines.popitem(last=False)[1].close()
-        self._pipelines.move_to_end(program.key)
-        return found
+        return self._pipelines.get(program)
+
+    @property
+    def makes_ahead(self) -> bool:
+        """Whether it is worth telling which pipelines will be asked for."""
+        return self._pipelines.makes_ahead
+
+    def make_ahead(self, program: Program) -> None:
+        """Begin to make a pipeline that will be asked for soon; errors wait until then."""
+        self._pipelines.make_ahead(program)
+
+    def quiet(self) -> None:
+        """Have nothing made ahead any more, until more is asked for."""
+        self._pipelines.quiet()
 
     def record(self, steps: Sequence[VulkanStep]) -> Recording:
         """Steps ready to be run."""
@@ -168,13 +178,18 @@ class Device:
         handle = vk.ffi.new(f"Vk{kind} *")
         call = f"vkCreate{kind}"
         vk.check(getattr(vk.lib, call)(self.handle, info, vk.ffi.NULL, handle), call)
-        self.live[kind] += 1
+        self.count(kind, 1)
         return handle[0]
 
     def destroy(self, kind: str, handle: Any) -> None:
         """The end of an object of `create`."""
         getattr(vk.lib, f"vkDestroy{kind}")(self.handle, handle, vk.ffi.NULL)
-        self.live[kind] -= 1
+        self.count(kind, -1)
+
+    def count(self, kind: str, change: int) -> None:
+        """Note that there are more or fewer of a kind of handles; from any thread."""
+        with self._counting:
+            self.live[kind] += change
 
     def command_buffer(self) -> Any:
         """A new command buffer; the pool takes along those that nobody frees."""
@@ -193,6 +208,9 @@ class Device:
             self.handle, self._pool, 1, vk.ffi.new("VkCommandBuffer[]", [commands])
         )
         self.live["CommandBuffer"] -= 1
+
+    def _make_pipeline(self, program: Program) -> Pipeline:
+        return Pipeline(self, program)
 
     def _queue_family(self) -> int:
         """A family that computes, best one with timestamps; also sets what a tick is."""
@@ -245,6 +263,17 @@ class Device:
             raise Unresponsive(f"the device did not finish within {self.patience_seconds:g} s")
         vk.check(result, "vkWaitForFences")
         vk.check(vk.lib.vkResetFences(self.handle, 1, self._fence), "vkResetFences")
+
+
+def _threads(facts: DeviceFacts, settings: Settings) -> int:
+    """How many threads make pipelines ahead.
+
+    CPU drivers compile when a pipeline is first launched. What the validation layer says of a
+    pipeline has to be said to its own job.
+    """
+    if facts.type == "cpu" or settings.validation:
+        return 0
+    return min(_MOST_THREADS, len(os.sched_getaffinity(0)) - 1)
 
 
 def devices(settings: Settings) -> list[DeviceFacts]:

@@ -166,6 +166,7 @@ class NullDevice:
         self.clock = "host"
         self.tick_seconds = 1e-9
         self.pci_address = ""
+        self.makes_ahead = False
         self.patience_seconds = 600.0
         self.used_bytes = 0
 
@@ -191,6 +192,12 @@ class NullDevice:
 
     def pipeline(self, program: Program) -> Program:
         return program
+
+    def make_ahead(self, program: Program) -> None:
+        """There is nothing to be made."""
+
+    def quiet(self) -> None:
+        """It always is."""
 
     def record(self, steps: Sequence[Step[Program, NullBuffer]]) -> NullRecording:
         return NullRecording(self, steps)

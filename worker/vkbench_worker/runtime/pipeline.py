@@ -33,8 +33,8 @@ class Pipeline:
             self.close()
             raise
         self._made.append(("Pipeline", self.handle))
-        device.live["Pipeline"] += 1
-        device.cache.unsaved += 1
+        device.count("Pipeline", 1)
+        device.cache.unsaved = True
 
     def close(self) -> None:
         while self._made:

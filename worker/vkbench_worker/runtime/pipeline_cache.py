@@ -27,18 +27,22 @@ class PipelineCache:
         self._device = device
         core = device.physical.core
         self.path = folder / f"{bytes(core.pipelineCacheUUID).hex()}-{core.driverVersion:08x}.bin"
+        self._known = _look(self.path)  # the file when it held nothing that we have not
         self.handle = self._made_from(load(self.path))
-        self.unsaved = 0  # pipelines made since the last save
+        self.unsaved = False  # whether pipelines were made since the last save
 
     def save(self) -> None:
         """Write what is new, together with what other processes wrote meanwhile."""
         if not self.unsaved:
             return
+        self.unsaved = False  # first: threads may be making more
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self.path.with_suffix(".lock")):
-            self._merge(load(self.path))
-            store(self.path, self._data())
-        self.unsaved = 0
+            if _look(self.path) == self._known:  # nobody else has written: by far most often
+                store(self.path, self._data(self.handle))
+                self._known = _look(self.path)
+            else:
+                store(self.path, self._merged(load(self.path)))
 
     def close(self) -> None:
         self._device.destroy("PipelineCache", self.handle)
@@ -49,21 +53,21 @@ class PipelineCache:
         info.pInitialData = vk.ffi.cast("void *", memory)
         return self._device.create("PipelineCache", info)
 
-    def _merge(self, data: bytes) -> None:
-        if data:
-            other = self._made_from(data)
-            source = vk.ffi.new("VkPipelineCache[]", [other])
-            vk.lib.vkMergePipelineCaches(self._device.handle, self.handle, 1, source)
-            self._device.destroy("PipelineCache", other)
+    def _merged(self, data: bytes) -> bytes:
+        """Ours and another's, put together in a third: threads may be adding to ours."""
+        both = self._made_from(data)
+        source = vk.ffi.new("VkPipelineCache[]", [self.handle])
+        vk.lib.vkMergePipelineCaches(self._device.handle, both, 1, source)
+        merged = self._data(both)
+        self._device.destroy("PipelineCache", both)
+        return merged
 
-    def _data(self) -> bytes:
+    def _data(self, cache: Any) -> bytes:
         size = vk.ffi.new("size_t *")
         call = vk.lib.vkGetPipelineCacheData
-        vk.check(
-            call(self._device.handle, self.handle, size, vk.ffi.NULL), "vkGetPipelineCacheData"
-        )
+        vk.check(call(self._device.handle, cache, size, vk.ffi.NULL), "vkGetPipelineCacheData")
         data = vk.ffi.new("uint8_t[]", max(1, size[0]))
-        vk.check(call(self._device.handle, self.handle, size, data), "vkGetPipelineCacheData")
+        vk.check(call(self._device.handle, cache, size, data), "vkGetPipelineCacheData")
         return bytes(vk.ffi.buffer(data, size[0]))
 
 
@@ -89,6 +93,15 @@ def store(path: Path, data: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def _look(path: Path) -> tuple[int, ...]:
+    """What changes whenever a file is replaced; () for none."""
+    try:
+        seen = path.stat()
+    except FileNotFoundError:
+        return ()
+    return seen.st_ino, seen.st_mtime_ns, seen.st_size
 
 
 @contextmanager

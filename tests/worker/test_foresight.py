@@ -1,0 +1,142 @@
+"""A runner that makes pipelines ahead answers as one that does not, and is quiet while it times."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench_shaders.bundle import Bundle, packaged
+from vkbench_worker.execute import execute
+from vkbench_worker.inbox import Inbox
+from vkbench_worker.protocol import line_of, read_line
+from vkbench_worker.runner import serve
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.null import NullBuffer, NullDevice
+from vkbench_worker.runtime.pipelines import Pipelines
+from vkbench_worker.runtime.program import Dispatch, Program
+
+CASES = (
+    "copy/f32/n31",
+    "add/f32/b1_c1_h1_w5",
+    "no_such/f32/n1",
+    "dequantize/q4_0/m1_k32",
+    "dequantize/q4_1/m1_k32",
+    "dequantize/q8_0/m1_k32",
+    "mul_mat_vec/q4_0/m5_n1_k32",
+    "mul_mat_vec/q8_0/m5_n1_k32",
+)
+
+
+class Pipe:
+    """A planted pipeline."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SlowDriver(NullDevice):
+    """A NullDevice whose pipelines take a while, and which notes what it does meanwhile."""
+
+    def __init__(self, refused: str = "") -> None:
+        super().__init__()
+        self.makes_ahead = True
+        self.refused = refused
+        self.timing = False
+        self.compiling = 0
+        self.seen: set[tuple[bool, bool]] = set()  # (timing, compiling) at launches
+        self.early = 0  # pipelines made by other threads
+        self._main = threading.get_ident()
+        self._lock = threading.Lock()
+        self.pipelines = Pipelines(self._make, 4)
+
+    def pipeline(self, program: Program) -> Program:
+        self.pipelines.get(program)
+        return program
+
+    def make_ahead(self, program: Program) -> None:
+        self.pipelines.make_ahead(program)
+
+    def quiet(self) -> None:
+        self.pipelines.quiet()
+
+    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+        self.seen.add((self.timing, self.compiling > 0))
+        super().dispatch(step)
+
+    def _make(self, program: Program) -> Pipe:
+        with self._lock:
+            self.compiling += 1
+            self.early += threading.get_ident() != self._main
+        time.sleep(0.03)
+        with self._lock:
+            self.compiling -= 1
+        if program.problem.case.name == self.refused:
+            raise Unsupported(f"the driver refuses {self.refused}")
+        return Pipe()
+
+
+def jobs(*modes: Mode) -> list[Job]:
+    return [
+        Job(id=number, token=1, case=case, mode=mode, measure_seconds=0.01)
+        for number, (case, mode) in enumerate(((c, m) for m in modes for c in CASES), 1)
+    ]
+
+
+def answers(device: NullDevice, work: Sequence[Job]) -> list[Result]:
+    """What a runner says to these jobs."""
+
+    def watched(used: Any, bundle: Bundle, job: Job) -> Result:
+        used.timing = job.mode != Mode.CORRECTNESS
+        return execute(used, bundle, job)
+
+    said, given = BytesIO(), device
+    out, into = os.pipe()
+    os.write(into, b"".join(map(line_of, work)))
+    os.close(into)
+    used: Any = given
+    assert serve(used, Inbox(out), said, lambda sha: packaged(), watched) == 0
+    os.close(out)
+    return [read_line(line, Result) for line in said.getvalue().splitlines()]
+
+
+def timeless(result: Result) -> Result:
+    return replace(result, started=0, seconds=0, timings=(), telemetry={})
+
+
+def test_the_answers_are_the_same_and_in_order() -> None:
+    device, work = SlowDriver(), jobs(Mode.CORRECTNESS)
+    found = answers(device, work)
+    assert list(map(timeless, found)) == list(map(timeless, answers(NullDevice(), work)))
+    assert [result.job for result in found] == [job.id for job in work]
+    assert (False, True) in device.seen  # something was compiled while a job ran
+    assert device.early >= 5
+    device.pipelines.close()
+
+
+def test_nothing_is_compiled_while_a_job_is_timed() -> None:
+    device, work = SlowDriver(), jobs(Mode.PERFORMANCE, Mode.CORRECTNESS)
+    found = answers(device, work)
+    assert [r.outcome for r in found].count(Outcome.PASSED) == 2 * (len(CASES) - 1)
+    assert sum(bool(r.timings) for r in found) == len(CASES) - 1
+    assert (True, False) in device.seen
+    assert (True, True) not in device.seen
+    assert device.early >= 4
+    device.pipelines.close()
+
+
+def test_a_refusal_is_told_by_its_own_job() -> None:
+    refused = "dequantize/q8_0/m1_k32"
+    device, work = SlowDriver(refused), jobs(Mode.CORRECTNESS)
+    found = {result.case: result for result in answers(device, work)}
+    assert found[refused].outcome is Outcome.SKIPPED
+    assert found[refused].reason == f"the driver refuses {refused}"
+    assert found["no_such/f32/n1"].outcome is Outcome.ERROR
+    assert [r.outcome for r in found.values()].count(Outcome.PASSED) == len(CASES) - 2
+    device.pipelines.close()

@@ -1,0 +1,107 @@
+"""The pipelines of a device: kept for another use, and those of coming jobs made ahead.
+
+A GPU's driver takes 30 to 130 ms to make one, which is longer than most checks take; it holds
+neither Python's lock nor one of its own meanwhile, so that threads make many at once. They only
+make: one thread, the caller's, keeps, looks up and closes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final, Generic, Protocol, TypeVar
+
+from vkbench_worker.runtime.program import Program
+
+MOST: Final = 256  # kept or being made; the one used longest ago goes first
+MOST_AHEAD: Final = 64  # asked for and not yet taken
+
+
+class Closable(Protocol):
+    """What is made of a program."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class Pipelines(Generic[C]):
+    """What `make` made of programs, closed at the end."""
+
+    def __init__(self, make: Callable[[Program], C], threads: int) -> None:
+        self._make = make
+        self._kept: OrderedDict[Hashable, C] = OrderedDict()
+        self._coming: dict[Hashable, Future[C]] = {}
+        self._failed: set[Hashable] = set()  # not tried again before somebody needs them
+        self._pool = ThreadPoolExecutor(threads, "pipelines") if threads else None
+
+    def __len__(self) -> int:
+        return len(self._kept) + len(self._coming)
+
+    @property
+    def makes_ahead(self) -> bool:
+        """Whether `make_ahead` does anything."""
+        return self._pool is not None
+
+    def get(self, program: Program) -> C:
+        """The pipeline of a program; raises whatever its making raises."""
+        self._failed.discard(program.key)
+        found = self._kept.pop(program.key, None) or self._made(program.key)
+        if found is None:
+            self._make_room()
+            found = self._make(program)
+        self._kept[program.key] = found
+        return found
+
+    def make_ahead(self, program: Program) -> None:
+        """Begin to make a pipeline that `get` will be asked for; asking again is fine.
+
+        What goes wrong shows when it is asked for: it is made once more then.
+        """
+        if program.key in self._kept:
+            self._kept.move_to_end(program.key)
+        elif self._pool and program.key not in self._coming and program.key not in self._failed:
+            self._take_in()
+            if len(self._coming) < MOST_AHEAD:
+                self._make_room()
+                self._coming[program.key] = self._pool.submit(self._make, program)
+
+    def quiet(self) -> None:
+        """Nothing is made any more, until more is asked for; what has not begun is forgotten."""
+        for key in [key for key, made in self._coming.items() if made.cancel()]:
+            del self._coming[key]
+        wait(self._coming.values())
+        self._take_in()
+
+    def close(self) -> None:
+        """Close all of them; waits for those that are being made."""
+        self.quiet()
+        if self._pool:
+            self._pool.shutdown()
+        for pipeline in self._kept.values():
+            pipeline.close()
+        self._kept.clear()
+        self._coming.clear()
+        self._pool = None
+
+    def _made(self, key: Hashable) -> C | None:
+        """What was made ahead; None where that failed or has not begun."""
+        coming = self._coming.pop(key, None)
+        if coming is None or coming.cancel() or coming.exception():
+            return None
+        return coming.result()
+
+    def _take_in(self) -> None:
+        """Keep what is made, so that what nobody asks for after all is not in the way."""
+        for key in [key for key, made in self._coming.items() if made.done()]:
+            made = self._coming.pop(key)
+            if made.exception():
+                self._failed.add(key)
+            else:
+                self._kept[key] = made.result()
+
+    def _make_room(self) -> None:
+        while len(self) >= MOST and self._kept:
+            self._kept.popitem(last=False)[1].close()
