@@ -106,6 +106,17 @@ def test_every_job_ends_and_causes_are_kept(planted: Settings, database: Databas
     assert ends == {"passed": 20, "crashed": 3, "timed_out": 3}
 
 
+def test_a_pipeline_that_crashes_the_driver_fails_no_other_job(
+    planted: Settings, database: Database
+) -> None:
+    run = planned(database, [*["sleep/f32/n1"] * 5, "unmakeable/f32/n1", *["sleep/f32/n1"] * 5])
+    seen: list[Result] = []
+    Executor(database, planted, seen.append).work(run, [DEVICE])
+    assert states(database, run) == {"passed": 10, "failed": 1}
+    crashed = Counter(result.case for result in seen if result.outcome == "crashed")
+    assert crashed == {"sleep/f32/n1": 1, "unmakeable/f32/n1": 3}
+
+
 def test_only_the_run_asked_for_is_done(planted: Settings, database: Database) -> None:
     older = planned(database, ["sleep/f32/n1"] * 3)
     newer = planned(database, ["sleep/f32/n2"] * 3)
