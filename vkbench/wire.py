@@ -110,7 +110,7 @@ def _lean(record: object) -> object:
             }
         case Job(source=None):
             fields = msgspec.to_builtins(record)
-            del fields["source"]
+            fields.pop("source", None)  # msgspec sets no None of its own in what it decodes
             return cast(object, fields)
     return record
 

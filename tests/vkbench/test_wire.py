@@ -118,6 +118,7 @@ def test_keys_tell_devices_jobs_and_runs_apart() -> None:
 def test_a_job_says_where_weights_lie_only_if_it_has_any() -> None:
     assert b"source" not in wire.encode(JOB)
     assert "source" not in str(wire.to_builtins(JOB))
+    assert wire.encode(wire.decode(wire.encode(JOB), Job)) == wire.encode(JOB)  # it goes on
     there = replace(JOB, source=Source(path="/models/a.gguf", tensor="output.weight"))
     assert wire.decode(wire.encode(there), Job) == there
     chunk = wire.Chunk(device="0123456789ab", jobs=(JOB, there))
