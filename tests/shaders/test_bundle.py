@@ -44,8 +44,8 @@ def test_it_comes_back_from_its_folder(bundle: Bundle, folder: Path) -> None:
 
 
 def test_an_unknown_kernel_brings_near_ones(bundle: Bundle) -> None:
-    with pytest.raises(UnknownName, match="did you mean 'mul_mat_vec/mul_mat_vec<q4_0,tree_sum>'"):
-        bundle.code("mul_mat_vec/mul_mat_vec<q4_1,tree_sum>")
+    with pytest.raises(UnknownName, match="did you mean 'get_rows/get_rows<f16,f16>'"):
+        bundle.code("get_rows/get_row<f16,f16>")
 
 
 def test_a_changed_blob_is_refused(bundle: Bundle, folder: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_binding_may_follow_another_one_s_format() -> None:
     ("name", "said"),
     [
         ("dequantise/q4_0/m1_k32", "did you mean 'dequantize'"),
-        ("dequantize/q4_1/m1_k32", "did you mean 'q4_0'"),
+        ("dequantize/q4_9/m1_k32", "did you mean 'q4_K', 'q4_1' or"),
         ("dequantize/q4_0:y=f64/m1_k32", "format of dequantize's y 'f64'"),
         ("dequantize/q4_0:z=f32/m1_k32", "binding of dequantize 'z'"),
         ("dequantize/q4_0/m1_k33", "k=33 is no multiple of 32"),
