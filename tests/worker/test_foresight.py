@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_worker.execute import execute
 from vkbench_worker.inbox import Inbox
-from vkbench_worker.protocol import line_of, read_line
+from vkbench_worker.protocol import DEVICE_LOST_STATUS, line_of, read_line
 from vkbench_worker.runner import serve
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
@@ -32,6 +34,37 @@ CASES = (
     "mul_mat_vec/q4_0/m5_n1_k32",
     "mul_mat_vec/q8_0/m5_n1_k32",
 )
+
+
+LOSING = """
+import os, sys, threading
+from dataclasses import replace
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench_shaders.bundle import packaged
+from vkbench_worker.inbox import Inbox
+from vkbench_worker.protocol import line_of
+from vkbench_worker.runner import serve
+from vkbench_worker.runtime.null import NullDevice
+from vkbench_worker.runtime.pipelines import Pipelines
+
+begun = threading.Event()
+
+def hang(program):
+    begun.set()
+    threading.Event().wait()
+
+def lose(device, bundle, job):
+    assert begun.wait(10)
+    return Result(job=job.id, token=job.token, outcome=Outcome.DEVICE_LOST)
+
+device = NullDevice()
+device.makes_ahead, device.make_ahead = True, Pipelines(hang, 2).make_ahead
+out, into = os.pipe()
+job = Job(id=1, token=1, case="copy/f32/n31", mode=Mode.CORRECTNESS)
+os.write(into, line_of(job) + line_of(replace(job, id=2)))
+serve(device, Inbox(out), sys.stdout.buffer, lambda sha: packaged(), lose)
+"""
 
 
 class Pipe:
@@ -140,3 +173,9 @@ def test_a_refusal_is_told_by_its_own_job() -> None:
     assert found["no_such/f32/n1"].outcome is Outcome.ERROR
     assert [r.outcome for r in found.values()].count(Outcome.PASSED) == len(CASES) - 2
     device.pipelines.close()
+
+
+def test_a_lost_device_ends_it_whatever_is_being_compiled() -> None:
+    done = subprocess.run([sys.executable, "-c", LOSING], capture_output=True, timeout=20)
+    assert done.returncode == DEVICE_LOST_STATUS, done.stderr
+    assert read_line(done.stdout, Result).outcome is Outcome.DEVICE_LOST
