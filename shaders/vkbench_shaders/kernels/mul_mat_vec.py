@@ -26,7 +26,7 @@ from vkbench_shaders.kernels import products, rows
 ROWS = 4  # rows of y a workgroup
 MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
 MOST_SUBGROUPS = 32  # that the shader has room for
-FEW_COLUMNS = 4
+LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
 
 
 def threads(problem: Problem, columns: int) -> int:
@@ -35,9 +35,9 @@ def threads(problem: Problem, columns: int) -> int:
     More are slower once a thread has much to do: the bounds are those of an H200 at k 14336.
     """
     units = problem.shape["k"] // products.unit(problem)
-    most = 128
-    if problem.format("weights").quantised:
-        if columns > FEW_COLUMNS:
+    fmt, most = problem.format("weights"), 128
+    if fmt.quantised and fmt.grid not in LARGE_TABLES:
+        if columns > (3 if products.is_blocks(problem.types) else 1):
             most = 32
         elif products.is_numbers(problem.types):
             most = 64
