@@ -18,7 +18,17 @@ Begin = Callable[..., subprocess.Popen[str]]
 Vkbench = Callable[..., Any]
 
 BRIEF = ("run", "--suite", "quick", "--seconds", "0.02")
-LONG = ("run", "--kernel", "mul_mat_vec", "--mode", "correctness", "--repeat", "4")
+LONG = (
+    "run",
+    "--kernel",
+    "mul_mat_vec",
+    "--format",
+    "q4_0",
+    "--mode",
+    "correctness",
+    "--repeat",
+    "4",
+)
 
 ONCE = """
 SELECT count(*) FROM job WHERE
