@@ -3,8 +3,8 @@
 NMSE is sum (y - ref)^2 / sum ref^2; the largest absolute error counts in RMS of the reference.
 Worst of all cases, checked and timed, on lavapipe and an H200: f32 1.9e-11 (one product of 32
 weights that nearly cancel) and 6.4e-5 (experts of 512 tokens); exact 0. The f32 limits are 5 and 8
-times that. Vectors of q8_1 take path f32 as well: integer products are exact, and their reference is
-what the blocks stand for. No kernel takes the other paths yet: their limits are the design's.
+times that. Vectors of q8_1 take path f32 as well: integer products are exact, and their reference
+is what the blocks stand for. No kernel takes the other paths yet: their limits are the design's.
 """
 
 from __future__ import annotations
