@@ -10,7 +10,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result, unpack_samples
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import KERNELS, problem
-from vkbench_shaders.kernel import Problem
+from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_worker.execute import compute, execute
 from vkbench_worker.runtime.errors import DeviceLost, OutOfMemory
 from vkbench_worker.runtime.null import Function, NullDevice, Shown, run_reference
@@ -37,12 +37,24 @@ def run(
     return execute(device or NullDevice(function), bundle, job)
 
 
-@pytest.mark.parametrize("case", [case for kernel in KERNELS for case in kernel.cases], ids=str)
-def test_every_reference_passes_its_own_check(bundle: Bundle, case: object) -> None:
-    result = run(bundle, str(case))
-    assert result.outcome is Outcome.PASSED, result.reason
-    assert result.verdict
-    assert result.verdict.compared == result.verdict.total
+@pytest.mark.parametrize(
+    ("kernel", "types"),
+    [
+        pytest.param(kernel, types, id="-".join((kernel.name, *types.values())))
+        for kernel in KERNELS
+        for types in kernel.type_choices()
+    ],
+)
+def test_every_reference_passes_its_own_check(
+    bundle: Bundle, kernel: Kernel, types: dict[str, str]
+) -> None:
+    cases = [case for case in kernel.cases if Problem(kernel, case).types == types]
+    assert cases
+    for case in cases:
+        result = run(bundle, case.name)
+        assert result.outcome is Outcome.PASSED, (case.name, result.reason)
+        assert result.verdict
+        assert result.verdict.compared == result.verdict.total, case.name
 
 
 def test_a_result_says_what_ran_where_and_when(bundle: Bundle) -> None:
