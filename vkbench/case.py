@@ -24,7 +24,7 @@ Value = int | float | str
 WEIGHTS = "weights"  # parameter of every kernel that reads weights: what they hash to
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_DIM = re.compile(r"([a-z]+)=?([1-9][0-9]*)")
+_DIM = re.compile(r"([a-z]+)=?(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,12 +78,12 @@ def parse(name: str) -> Case:
 
 
 def parse_shape(text: str) -> dict[str, int]:
-    """Read `m=64,n=1,k=256` or `m64,n1,k256`; sizes are positive."""
+    """Read `m=64,n=1,k=256` or `m64,n1,k256`; 0 is for empty arrays."""
     shape: dict[str, int] = {}
     for item in text.split(","):
         found = _DIM.fullmatch(item.strip().lower())
         if not found or found[1] in shape:
-            wanted = "m=64,n=1,k=256 with positive sizes, each once"
+            wanted = "m=64,n=1,k=256 with whole sizes, each once"
             raise UsageError(f"malformed shape '{text}': expected {wanted}")
         shape[found[1]] = int(found[2])
     return shape

@@ -51,7 +51,7 @@ def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str
     for binding in _inputs(kernel):
         _check_dtype(binding, types[binding.name], mine[binding.name])
     shapes = {name: array.shape for name, array in mine.items()}
-    shape = asked.shape or kernel.infer(shapes, types)
+    shape = asked.shape or kernel.sizes(shapes, types)
     posed = problem(kernel.case(types, shape, _params(kernel, asked.params)))
     for name, array in mine.items():
         _check_shape(posed, name, array)

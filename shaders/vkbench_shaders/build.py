@@ -60,10 +60,11 @@ def units_of(kernels: Iterable[Kernel]) -> list[Unit]:
     """Every different unit that some variant needs for some formats."""
     return sorted(
         {
-            unit_of(variant, types)
+            unit_of(stage, types)
             for kernel in kernels
             for types in kernel.type_choices()
             for variant in kernel.variants_for(types)
+            for stage in variant.stages
         }
     )
 

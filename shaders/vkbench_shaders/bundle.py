@@ -24,7 +24,7 @@ import msgspec
 from vkbench import names
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_shaders.compiler import Unit
-from vkbench_shaders.kernel import Variant
+from vkbench_shaders.kernel import Stage, Variant
 
 MANIFEST = "manifest.json"
 PACKAGED = Path(__file__).parent / "spirv"
@@ -141,14 +141,14 @@ class Bundle:
         return blob
 
 
-def entry_key(variant: Variant, types: Mapping[str, str]) -> str:
-    """The key of a variant's code for given binding formats."""
-    return unit_of(variant, types).key
+def entry_key(stage: Stage | Variant, types: Mapping[str, str]) -> str:
+    """The key of a stage's code for given binding formats; of a variant's own stage, for one."""
+    return unit_of(stage, types).key
 
 
-def unit_of(variant: Variant, types: Mapping[str, str]) -> Unit:
-    """What a variant compiles for given binding formats."""
-    return Unit(module=variant.module, entry=variant.entry, arguments=variant.arguments(types))
+def unit_of(stage: Stage | Variant, types: Mapping[str, str]) -> Unit:
+    """What a stage compiles for given binding formats; a variant's own stage, for one."""
+    return Unit(module=stage.module, entry=stage.entry, arguments=stage.arguments(types))
 
 
 def manifest_text(slang: str, tree: str, entries: tuple[Entry, ...]) -> str:

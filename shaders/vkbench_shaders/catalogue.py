@@ -58,13 +58,13 @@ def expand(
     shape: Mapping[str, int] | None = None,
     timed: bool = False,
 ) -> list[Case]:
-    """The cases of all kernels and formats that fit.
+    """The cases of all kernels and formats that fit; a group of kernels goes by its name.
 
     A shape that has a kernel's every dimension makes the one case it names, listed or not; one that
     has some of them keeps the listed cases that agree; a kernel without one of its dimensions is
     left out.
     """
-    kernels = [kernel_named(name) for name in names.matching(kernel_glob, _BY_NAME, "kernel")]
+    kernels = [kernel_named(name) for name in _matching(kernel_glob)]
     known = list(dict.fromkeys(fmt for kernel in kernels for fmt in kernel.bindings[0].types))
     formats = names.matching(format_glob, known, f"format of {kernel_glob}")
     shape = shape or {}
@@ -79,6 +79,7 @@ def describe(kernel: Kernel) -> dict[str, object]:
     return {
         "name": kernel.name,
         "description": kernel.description,
+        "group": kernel.group,
         "dims": list(kernel.dims),
         "bindings": [
             {
@@ -106,6 +107,19 @@ def describe(kernel: Kernel) -> dict[str, object]:
         "cases": len(kernel.cases),
         "timed": len(kernel.timed),
     }
+
+
+def groups() -> list[str]:
+    """The groups of kernels, in the catalogue's order."""
+    return list(dict.fromkeys(kernel.group for kernel in KERNELS))
+
+
+def _matching(glob: str) -> list[str]:
+    """Kernels by name or glob; those of a group where no kernel has the name."""
+    group = glob.casefold()
+    if group in groups() and group not in _BY_NAME:
+        return [kernel.name for kernel in KERNELS if kernel.group == group]
+    return names.matching(glob, _BY_NAME, "kernel")
 
 
 def _cases(kernel: Kernel, formats: list[str], shape: Mapping[str, int], timed: bool) -> list[Case]:

@@ -2,7 +2,8 @@
 
 Inputs are not only well-behaved noise: weights have outlier channels and rows of zeros, quantised
 ones edge blocks too (see blocks), activations have outlier channels, plain values have -0,
-denormals and large ones, indices repeat and meet both ends.
+denormals and large ones (and NaN and Inf where the case asks for them), indices repeat and meet
+both ends.
 """
 
 from __future__ import annotations
@@ -15,28 +16,57 @@ import numpy as np
 
 from vkbench_shaders import noise, quants
 from vkbench_shaders.blocks import random_blocks
-from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.formats import Format, format_named
+from vkbench_shaders.kernel import Array, Param, Problem
 
 Seed = Callable[[str], int]
 
 _SPECIAL_EVERY = 97  # of so many plain values, one is special: the one at _SPECIAL_AT
 _SPECIAL_AT = 5
-_SPECIALS = {
+_SPECIALS: Mapping[str, tuple[float, ...]] = {
+    "f64": (-0.0, 1e-310, -3e-320, 1000.0, -1000.0, 2.0**-1022, 1e300, 0.0),
     "f32": (-0.0, 1e-40, -3e-39, 1000.0, -1000.0, 2.0**-126, 0.0),
     "f16": (-0.0, 6e-8, -5e-5, 1000.0, -1000.0, 2.0**-14, 0.0),
     "bf16": (-0.0, 1e-40, -3e-39, 1000.0, -1000.0, 2.0**-126, 0.0),
+    "f8_e4m3": (-0.0, 2.0**-9, -3 * 2.0**-9, 448.0, -448.0, 2.0**-6, 0.0),
     "i32": (0, -1, 1, 2**31 - 1, -(2**31)),
+    "i64": (0, -1, 1, 2**63 - 1, -(2**63), 2**32),
+    "u32": (0, 1, 2**32 - 1, 2**31),
+    "u8": (0, 1, 255, 128),
 }
+_ODD_EVERY = 3  # under values=special
+_ODD = (float("nan"), float("inf"), -float("inf"), 1.0, 0.0, -1.0, 1.0, 0.5, 1.0)
+
+VALUES = Param(
+    default="noise",
+    choices=("noise", "special"),
+    description="what inputs hold: noise, or NaN, Inf, zeros, denormals and equal numbers, too",
+)
 
 
 def plain(problem: Problem, binding: str) -> Array:
     """Values of a plain or i32 binding: random, with special ones at fixed places."""
-    fmt, shape = problem.format(binding), problem.array_shape(binding)
-    values = _any_values(fmt.name, problem.seed(binding), shape)
-    specials = np.array(_SPECIALS[fmt.name], np.int32 if fmt.name == "i32" else np.float32)
+    values = _any_values(problem, binding)
     places = values.reshape(-1)[_SPECIAL_AT::_SPECIAL_EVERY]
-    places[:] = np.resize(quants.quantise(fmt.name, specials), places.size)
+    places[:] = np.resize(_stored(problem.types[binding], ()), places.size)
     return values
+
+
+def values(problem: Problem, binding: str) -> Array:
+    """Values of a plain binding by the parameter `values`: as `plain`, or every third one odd."""
+    if problem.params["values"] == "noise":
+        return plain(problem, binding)
+    values = _any_values(problem, binding)
+    places = values.reshape(-1)[::_ODD_EVERY]
+    places[:] = np.resize(_stored(problem.types[binding], _ODD), places.size)
+    return values
+
+
+def uniform(problem: Problem, binding: str, low: float, high: float) -> Array:
+    """Evenly spread values of a plain binding, rounded to its format."""
+    shape = problem.array_shape(binding)
+    bits = noise.raw(problem.seed(binding), 4 * prod(shape)).view("<u4") >> 8
+    return quants.quantise(problem.types[binding], low + (high - low) / 2**24 * bits).reshape(shape)
 
 
 def activations(problem: Problem, binding: str) -> Array:
@@ -82,11 +112,29 @@ def distinct(problem: Problem, binding: str, below: int) -> Array:
     return order[..., :count].astype(problem.format(binding).dtype)
 
 
-def _any_values(name: str, seed: int, shape: tuple[int, ...]) -> Array:
-    if name == "i32":
-        return noise.raw(seed, 4 * prod(shape)).view("<i4").reshape(shape)
+def _any_values(problem: Problem, binding: str) -> Array:
+    fmt, shape = problem.format(binding), problem.array_shape(binding)
+    return _any(fmt, problem.seed(binding), shape)
+
+
+def _any(fmt: Format, seed: int, shape: tuple[int, ...]) -> Array:
+    """Any integers; bell-shaped numbers."""
+    if fmt.name[0] in "iu":
+        size = fmt.dtype.itemsize
+        return noise.raw(seed, size * prod(shape)).view(fmt.dtype.newbyteorder("<")).reshape(shape)
     bits = noise.raw(seed, 2 * prod(shape)).view("<u2")
-    return noise.looked_up(_table(name, 1.0), bits).reshape(shape)
+    if fmt.name == "f64":
+        coarse = noise.looked_up(_table("f32", 1.0), bits).astype(np.float64).reshape(shape)
+        return coarse * (1 + bits.reshape(shape) * 2.0**-50)
+    return noise.looked_up(_table(fmt.name, 1.0), bits).reshape(shape)
+
+
+@cache
+def _stored(name: str, odd: tuple[float, ...]) -> Array:
+    """A format's special values, and odd ones that it has, one after the other."""
+    if name[0] in "iu":
+        return np.array(_SPECIALS[name], format_named(name).dtype)
+    return quants.quantise(name, np.array((*odd, *_SPECIALS[name]), np.float64))
 
 
 def _f32_weights(seed: Seed, rows: int, columns: int) -> Array:
@@ -117,5 +165,5 @@ _MAKERS: Mapping[str, Callable[[Seed, int, int], Array]] = {
     "f32": _f32_weights,
     "f16": partial(_narrow_weights, "f16"),
     "bf16": partial(_narrow_weights, "bf16"),
-    "i32": lambda seed, rows, columns: _any_values("i32", seed("values"), (rows, columns)),
+    "i32": lambda seed, rows, columns: _any(format_named("i32"), seed("values"), (rows, columns)),
 }

@@ -29,7 +29,7 @@ class Format:
     """How numbers are stored: blocks of `elements` in `bytes`."""
 
     name: str
-    ggml: int  # GGML type number
+    ggml: int | None  # GGML type number, where it has one
     elements: int  # elements a block
     bytes: int  # bytes a block
     use: str  # weights | activations | plain | container
@@ -65,7 +65,7 @@ class Format:
 
 def _row(
     name: str,
-    ggml: int,
+    ggml: int | None,
     elements: int,
     bytes: int,
     units: Mapping[int, float],
@@ -93,7 +93,7 @@ def _plain(name: str, ggml: int, bytes: int, description: str) -> Format:
     return _row(name, ggml, 1, bytes, {}, description, use="plain")
 
 
-def _container(name: str, ggml: int, bytes: int, description: str) -> Format:
+def _container(name: str, ggml: int | None, bytes: int, description: str) -> Format:
     return _row(name, ggml, 1, bytes, {}, description, use="container")
 
 
@@ -108,11 +108,14 @@ FORMATS = (
     _plain("f32", 0, 4, "IEEE single"),
     _plain("f16", 1, 2, "IEEE half"),
     _plain("bf16", 30, 2, "upper half of an IEEE single, rounded to nearest even"),
-    _container("f64", 28, 8, "IEEE double; a container only"),
+    _container("f64", 28, 8, "IEEE double"),
     _container("i8", 24, 1, "signed integers of 8 bits; a container only"),
     _container("i16", 25, 2, "signed integers of 16 bits; a container only"),
     _container("i32", 26, 4, "signed integers of 32 bits: indices and positions"),
     _container("i64", 27, 8, "signed integers of 64 bits: row numbers"),
+    _container("u8", None, 1, "unsigned integers of 8 bits: truth values, masks"),
+    _container("u32", None, 4, "unsigned integers of 32 bits: indices, random bits"),
+    _container("f8_e4m3", None, 1, "OCP's 8-bit float: 4 bits of exponent, 3 of mantissa, no Inf"),
     _encoded("q4_0", 2, 32, 18, {0: 1 / 8}, "f16 scale, 32 nibbles: d * (q - 8)"),
     _encoded("q4_1", 3, 32, 20, {0: 1 / 8, 2: 1}, "f16 scale and minimum, 32 nibbles: d * q + m"),
     _encoded("q5_0", 6, 32, 22, {0: 1 / 16}, "f16 scale, fifth bits, 32 nibbles: d * (q - 16)"),
@@ -271,6 +274,7 @@ _DTYPES: dict[str, type[np.generic]] = {
     "i16": np.int16,
     "i32": np.int32,
     "i64": np.int64,
+    "u32": np.uint32,
 }
 _BY_NAME = {fmt.name: fmt for fmt in FORMATS}
 

@@ -34,7 +34,7 @@ _MOST_NAME: Final = 1024  # bytes
 _PART: Final = 1 << 24  # bytes read at once
 _STRING, _ARRAY, _UINT32 = 8, 9, 4
 _SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_BY_NUMBER: Final = {fmt.ggml: fmt for fmt in FORMATS}
+_BY_NUMBER: Final = {fmt.ggml: fmt for fmt in FORMATS if fmt.ggml is not None}
 
 
 class BadGguf(UsageError):

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from vkbench_shaders.kernel import Array, Problem
 
-BINDING: Final = 4  # where shaders expect the table; kernels have fewer bindings than that
+BINDING: Final = 15  # where shaders expect the table; kernels have fewer bindings than that
 _TERNARY = "IQ1_S"
 
 
 def table(problem: Problem) -> NDArray[np.uint32] | None:
-    """The words to bind at BINDING for a problem's first binding, or None if it needs none."""
-    fmt = problem.format(problem.kernel.bindings[0].name)
-    return words(fmt.grid) if fmt.grid else None
+    """The words to bind at BINDING for what a problem reads, or None if it needs none."""
+    read = (problem.format(b.name) for b in problem.kernel.bindings if b.is_input)
+    grid = next((fmt.grid for fmt in read if fmt.grid), "")
+    return words(grid) if grid else None
 
 
 @cache

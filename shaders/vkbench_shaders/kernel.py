@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -28,6 +28,7 @@ from vkbench_shaders.formats import Format, format_named
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
+Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 Shapes = Mapping[str, tuple[int, ...]]
 
 
@@ -63,6 +64,7 @@ class Binding:
     types: tuple[str, ...]  # formats it may hold, the default first
     dims: tuple[str, ...]  # outermost first; a quantised format's blocks run along the last
     same_as: str = ""  # the binding whose format it always has, if any
+    exact: bool = False  # an output judged bit for bit, whatever the path of what lies beside it
     description: str = ""
 
     @property
@@ -104,8 +106,19 @@ class Launch:
     groups: tuple[int, int, int]
     push: bytes  # push constants, at most 128 bytes
     constants: Mapping[int, int] = field(default_factory=dict)  # specialisation constant -> value
+    entry: str = ""  # which of the variant's stages; "": its own entry point
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """An entry point that a variant has beside its own."""
+
+    entry: str
+    module: str = ""  # "": the variant's
+    arguments: Arguments = lambda types: ()
+
+
+Launches = Launch | tuple[Launch, ...]  # one after the other, each seeing what those before it did
 Refuses = Callable[["Problem", DeviceFacts], str | None]  # why a device cannot run it, or None
 
 
@@ -116,16 +129,32 @@ class Variant:
     name: str  # portable, subgroup, ...
     module: str  # Slang file without its ending, in the shader tree
     entry: str  # entry point in it
-    arguments: Callable[
-        [Mapping[str, str]], tuple[str, ...]
-    ]  # binding formats -> generic arguments
-    launch: Callable[[Problem, DeviceFacts], Launch]
+    arguments: Arguments
+    launch: Callable[[Problem, DeviceFacts], Launches]
     path: str  # arithmetic path, whose limits judge it: a key of tolerance.LIMITS
+    more: tuple[Stage, ...] = ()  # further entry points that its launches name
+    # sizes in bytes of buffers of its own, bound behind the kernel's; nobody sets them beforehand
+    scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
     requires: tuple[str, ...] = ()  # device features
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
     refuses: Refuses = lambda problem, device: too_large(
         problem, device
     )  # why this device cannot run it, or None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All its entry points, its own first."""
+        own = Stage(entry=self.entry, module=self.module, arguments=self.arguments)
+        return (own, *(replace(stage, module=stage.module or self.module) for stage in self.more))
+
+    def stage(self, entry: str) -> Stage:
+        """The entry point that a launch names."""
+        return next(stage for stage in self.stages if stage.entry == (entry or self.entry))
+
+    def launches(self, problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+        """All that is launched, in order."""
+        found = self.launch(problem, device)
+        return (found,) if isinstance(found, Launch) else found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +163,7 @@ class Kernel:
 
     name: str
     description: str  # one sentence
+    group: str  # its family, in one word
     dims: tuple[str, ...]  # in the order of the case's name
     bindings: tuple[Binding, ...]
     variants: tuple[Variant, ...]  # best first; the last runs on every device
@@ -142,9 +172,11 @@ class Kernel:
         [Problem, Arrays, Array | None], dict[str, Array]
     ]  # outputs; only some `rows` if given
     flops: Callable[[Problem], int]
-    infer: Callable[[Shapes, Mapping[str, str]], dict[str, int]]  # array shapes, formats -> sizes
     cases: tuple[Case, ...]  # checked; made with `case_of` after the kernel is known, see families
     timed: tuple[Case, ...]  # timed (and checked)
+    # array shapes, formats -> sizes; None: read off by the dimensions of the bindings
+    infer: Callable[[Shapes, Mapping[str, str]], dict[str, int]] | None = None
+    empty: tuple[str, ...] = ()  # dimensions that may be 0
     rows: str = ""  # the dimension a sampled check picks from; "": always whole
     params: Mapping[str, Param] = field(default_factory=dict)
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # may these formats meet
@@ -199,6 +231,22 @@ class Kernel:
             params=self._params(params or {}),
         )
 
+    def sizes(self, shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+        """Sizes of the dimensions, from the arrays that somebody has."""
+        return self.infer(shapes, types) if self.infer else self._sizes(shapes)
+
+    def _sizes(self, shapes: Shapes) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for name, shape in shapes.items():
+            dims = self.binding(name).dims
+            if len(shape) != len(dims):
+                wanted = f"{len(dims)} dimensions ({', '.join(dims)})"
+                raise UsageError(f"{name} has {wanted}, got {len(shape)}")
+            for dim, size in zip(dims, shape, strict=True):
+                if found.setdefault(dim, size) != size:
+                    raise UsageError(f"{dim} is {found[dim]} in one array and {size} in {name}")
+        return {dim: found[dim] for dim in self.dims}
+
     def _types(self, asked: Mapping[str, str]) -> dict[str, str]:
         full = self._filled(asked)
         if not self.accepts(full):
@@ -217,7 +265,8 @@ class Kernel:
         return full
 
     def _shape(self, shape: Mapping[str, int], types: Mapping[str, str]) -> dict[str, int]:
-        if set(shape) != set(self.dims) or any(size < 1 for size in shape.values()):
+        too_small = any(size < (dim not in self.empty) for dim, size in shape.items())
+        if set(shape) != set(self.dims) or too_small:
             given = ",".join(f"{dim}={size}" for dim, size in shape.items())
             wanted = ",".join(f"{dim}=.." for dim in self.dims)
             raise UsageError(
@@ -346,7 +395,7 @@ MOST_GROUPS = 65535  # along one axis: every device takes as many
 
 def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
     """Workgroups spread over x and y, evenly: up to y - 1 of them have nothing to do."""
-    rows = -(-groups // MOST_GROUPS)
+    rows = max(1, -(-groups // MOST_GROUPS))
     return (-(-groups // rows), rows, depth)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import codecs
+from vkbench_shaders import codecs, narrow
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.kernel import Array
 
@@ -27,8 +27,8 @@ def dequantise(name: str, stored: Array) -> NDArray[np.float64]:
     float64, which for formats with minima or products of scales differs in the last bits.
     """
     fmt = format_named(name)
-    if fmt.name == "bf16":
-        return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if fmt.name in narrow.DECODERS:
+        return narrow.DECODERS[fmt.name](stored)
     if not fmt.quantised:
         return stored.astype(np.float64)
     blocks = np.ascontiguousarray(stored).view(np.uint8).reshape(-1, fmt.bytes)
@@ -46,7 +46,9 @@ def quantise(name: str, values: Array) -> Array:
     """
     fmt = format_named(name)
     with np.errstate(all="ignore"):
-        if not fmt.quantised and fmt.name != "bf16":
+        if fmt.name in narrow.ENCODERS:
+            return narrow.ENCODERS[fmt.name](values.astype(np.float64))
+        if not fmt.quantised:
             return values.astype(fmt.dtype)
         blocks = np.ascontiguousarray(values, np.float32).reshape(-1, fmt.elements)
         stored = np.empty((len(blocks), fmt.bytes), np.uint8)
@@ -67,7 +69,7 @@ def _decoded(fmt: Format, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     from gguf.quants import dequantize
 
     # One row: gguf takes 16 at a time, which is slow when they are short.
-    values = dequantize(blocks.reshape(1, -1), GGMLQuantizationType(fmt.ggml))
+    values = dequantize(blocks.reshape(1, -1), GGMLQuantizationType[fmt.name.upper()])
     return np.asarray(values).reshape(-1, fmt.elements)
 
 
@@ -77,5 +79,5 @@ def _encoded(fmt: Format, blocks: NDArray[np.float32]) -> NDArray[np.uint8]:
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import quantize
 
-    stored = quantize(blocks.reshape(1, -1), GGMLQuantizationType(fmt.ggml))
+    stored = quantize(blocks.reshape(1, -1), GGMLQuantizationType[fmt.name.upper()])
     return np.asarray(stored).view(np.uint8).reshape(-1, fmt.bytes)

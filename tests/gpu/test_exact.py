@@ -71,7 +71,7 @@ def computed(device: Device, code: bytes, words: tuple[Array, Array]) -> Mapping
     made = Program(
         code=code,
         sha=sha256(code).hexdigest(),
-        bindings=2,
+        bindings=(0, 1),
         push_bytes=0,
         constants=(),
         problem=problem("copy/f32/n1"),

@@ -17,7 +17,7 @@ from vkbench_worker.execute import execute
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import NoValidation, ValidationFailure
 from vkbench_worker.runtime.program import Dispatch
-from vkbench_worker.variants import choose, program
+from vkbench_worker.variants import choose, plan
 
 CASES = (
     "copy/f16/n65537",
@@ -53,7 +53,8 @@ def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
 
 def test_a_missing_barrier_is_told(validated: Device, bundle: Bundle) -> None:
     posed = problem("copy/f32/n4096")
-    made, launch = program(bundle, posed, choose(posed, "auto", validated.facts), validated.facts)
+    planned = plan(bundle, posed, choose(posed, "auto", validated.facts), validated.facts)
+    [(made, launch)] = planned.passes
     pipeline = validated.pipeline(made)
     with validated.buffer(4 * 4096) as x, validated.buffer(4 * 4096) as y:
         there = Dispatch(pipeline, [x, y], launch.groups, launch.push)

@@ -18,6 +18,7 @@ from vkbench_worker.preparation import prepare
 from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Program
 from vkbench_worker.timed import Judged, Timed, time_work
+from vkbench_worker.variants import Plan
 
 ROWS, COLUMNS = 5, 7
 
@@ -42,6 +43,7 @@ def second_row(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str
 
 SET_ROW = Kernel(
     name="set_row",
+    group="index",
     description="Sets the second row of y to x.",
     dims=("m", "n", "k"),
     bindings=(
@@ -69,11 +71,12 @@ class Posed:
         self.device = NullDevice(function)
         self.prepared = prepare(self.problem)
         made = Program(
-            code=b"", sha="", bindings=2, push_bytes=0, constants=(), problem=self.problem
+            code=b"", sha="", bindings=(0, 1), push_bytes=0, constants=(), problem=self.problem
         )
         launch = Launch(groups=(1, 1, 1), push=b"")
+        plan = Plan(passes=[(made, launch)], scratch=(), table=None)
         self.bench: Bench[Program, NullBuffer] = Bench(
-            self.device, made, launch, self.prepared.storages, stack
+            self.device, plan, self.prepared.storages, stack
         )
         self.stack = stack
 

@@ -17,7 +17,7 @@ from vkbench_worker.judge import Expected, judge
 from vkbench_worker.preparation import prepare
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B
-from vkbench_worker.variants import choose, program
+from vkbench_worker.variants import choose, plan
 
 ADD = "add/f32/b1_c1_h17_w129"
 STRIDED = "add/f32/b2_c3_h5_w7/layout=strided"
@@ -44,8 +44,8 @@ def verdict_on(bundle: Bundle, case: str, edit: Edit, path: str = "") -> Verdict
     variant = choose(posed, "auto", device.facts)
     prepared = prepare(posed)
     with ExitStack() as stack:
-        made = program(bundle, posed, variant, device.facts)
-        bench = Bench(device, *made, prepared.storages, stack)
+        planned = plan(bundle, posed, variant, device.facts)
+        bench = Bench(device, planned, prepared.storages, stack)
         runs = bench.run(POISON_A), bench.run(POISON_B)
     return judge(posed, path or variant.path, *runs, prepared.expected)
 
@@ -160,8 +160,8 @@ def verdict_of_filling(
     size = posed.layout("y").storage
     device = NullDevice(lambda _, shown: shown["y"][:size].fill(value))
     with ExitStack() as stack:
-        made = program(bundle, posed, choose(posed, "auto", device.facts), device.facts)
-        bench = Bench(device, *made, prepare(posed).storages, stack)
+        planned = plan(bundle, posed, choose(posed, "auto", device.facts), device.facts)
+        bench = Bench(device, planned, prepare(posed).storages, stack)
         runs = bench.run(POISON_A), bench.run(POISON_B)
     expected = Expected(outputs={"y": np.full(posed.array_shape("y"), wanted)})
     return judge(posed, path, *runs, expected)
@@ -207,8 +207,8 @@ def test_only_sampled_rows_are_compared_and_all_are_examined(bundle: Bundle) -> 
 
         device = NullDevice(function)
         with ExitStack() as stack:
-            made = program(bundle, posed, choose(posed, "auto", device.facts), device.facts)
-            bench = Bench(device, *made, prepared.storages, stack)
+            planned = plan(bundle, posed, choose(posed, "auto", device.facts), device.facts)
+            bench = Bench(device, planned, prepared.storages, stack)
             runs = bench.run(POISON_A), bench.run(POISON_B)
         return judge(posed, "f32", *runs, expected)
 

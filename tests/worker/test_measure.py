@@ -9,15 +9,16 @@ import pytest
 
 from vkbench.result import Timing, unpack_samples
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.kernel import Problem
+from vkbench_shaders.kernel import Launch, Problem
 from vkbench_worker.measure import Bounds, Work, launches_a_sample, measure_cold, measure_hot
 from vkbench_worker.rotation import rotation
 from vkbench_worker.runtime.null import NullDevice, Shown
 from vkbench_worker.runtime.program import Program
 
 POSED = problem("copy/f32/n1000")
-PROGRAM = Program(code=b"", sha="", bindings=2, push_bytes=0, constants=(), problem=POSED)
-WORK = Work(pipeline=PROGRAM, groups=(1, 1, 1), push=b"", bytes_moved=8000, flops=5)
+PROGRAM = Program(code=b"", sha="", bindings=(0, 1), push_bytes=0, constants=(), problem=POSED)
+LAUNCH = Launch(groups=(1, 1, 1), push=b"")
+WORK = Work(passes=[(PROGRAM, LAUNCH)], bytes_moved=8000, flops=5)
 
 
 class Busy(NullDevice):

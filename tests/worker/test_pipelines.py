@@ -16,13 +16,13 @@ from vkbench_worker.runtime.errors import VulkanFailure
 from vkbench_worker.runtime.null import NullDevice
 from vkbench_worker.runtime.pipelines import MOST, MOST_AHEAD, Pipelines
 from vkbench_worker.runtime.program import Program
-from vkbench_worker.variants import choose, program
+from vkbench_worker.variants import choose, plan
 
 
 @cache
 def a_program() -> Program:
     posed, facts = problem("add/f32/b1_c1_h1_w5"), NullDevice().facts
-    return program(packaged(), posed, choose(posed, "auto", facts), facts)[0]
+    return plan(packaged(), posed, choose(posed, "auto", facts), facts).passes[0][0]
 
 
 def numbered(number: int) -> Program:

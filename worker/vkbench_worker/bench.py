@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Generic
+from typing import Final, Generic
 
-from vkbench_shaders.kernel import Array, Arrays, Launch
+from vkbench_shaders.kernel import Array, Arrays
 from vkbench_worker.judge import Images
 from vkbench_worker.measure import Work
 from vkbench_worker.runtime.computer import B, Computer, P
-from vkbench_worker.runtime.program import Image, Program, Stamp
+from vkbench_worker.runtime.program import Image, Stamp
+from vkbench_worker.variants import Plan
+
+_LOOKUP: Final = "lookup table"  # no binding has such a name, nor such a one as "scratch 0"
 
 
 class Bench(Generic[P, B]):
@@ -23,17 +26,14 @@ class Bench(Generic[P, B]):
     def __init__(
         self,
         device: Computer[P, B],
-        program: Program,
-        launch: Launch,
+        plan: Plan,
         storages: Arrays,
         stack: ExitStack,
     ) -> None:
-        self.problem = program.problem
+        self.problem = plan.problem
         self.outputs = [b.name for b in self.problem.kernel.bindings if b.is_output]
         self.work = Work(
-            pipeline=device.pipeline(program),
-            groups=launch.groups,
-            push=launch.push,
+            passes=[(device.pipeline(program), launch) for program, launch in plan.passes],
             bytes_moved=self.problem.bytes_moved,
             flops=self.problem.flops,
         )
@@ -44,8 +44,11 @@ class Bench(Generic[P, B]):
         self._by_name = {
             b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings
         }
-        if program.table is not None:
-            self._by_name |= self._tables(program.table, program.bindings, stack)
+        for number, size in enumerate(plan.scratch):
+            self._by_name[f"scratch {number}"] = self._made(size, stack)
+        if plan.table is not None:
+            self._by_name[_LOOKUP] = self._made(plan.table.nbytes, stack)
+            self._by_name[_LOOKUP].upload(plan.table)
         self.seconds = float("inf")  # of one launch, roughly: the least of those run so far
         self._recording = device.record([Stamp(), *self.work.launch(self.buffers), Stamp()])
         stack.callback(self._recording.close)
@@ -58,8 +61,8 @@ class Bench(Generic[P, B]):
     @property
     def is_poisoned(self) -> list[bool]:
         """Which of the buffers hold nothing that a launch reads."""
-        outs = [b.name for b in self.problem.kernel.bindings if b.access == "out"]
-        return [name in outs for name in self._by_name]
+        read = [b.name for b in self.problem.kernel.bindings if b.is_input]
+        return [name not in (*read, _LOOKUP) for name in self._by_name]
 
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
@@ -92,18 +95,14 @@ class Bench(Generic[P, B]):
         storage = images[output].data.view(self.problem.format(output).dtype)
         return self.problem.layout(output).view(storage).copy()
 
-    def _tables(self, words: Array, bindings: int, stack: ExitStack) -> dict[str, B]:
-        """The format's lookup table at its binding number, and at those free before it."""
-        buffer = self._device.buffer(words.nbytes)
-        stack.callback(buffer.close)
-        buffer.upload(words)
-        return {f"table {number}": buffer for number in range(len(self._by_name), bindings)}
-
     def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
-        buffer = self._device.buffer(
-            self.problem.layout(name).storage * self.problem.item_bytes(name)
-        )
-        stack.callback(buffer.close)
+        size = self.problem.layout(name).storage * self.problem.item_bytes(name)
+        buffer = self._made(size, stack)
         if name in storages:
             buffer.upload(storages[name])
+        return buffer
+
+    def _made(self, size: int, stack: ExitStack) -> B:
+        buffer = self._device.buffer(size)
+        stack.callback(buffer.close)
         return buffer

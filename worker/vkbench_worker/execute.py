@@ -19,7 +19,7 @@ from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported
 from vkbench_worker.runtime.program import POISON_A, POISON_B
 from vkbench_worker.timed import Judged, time_work
-from vkbench_worker.variants import choose, program
+from vkbench_worker.variants import choose, plan
 
 
 def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
@@ -63,7 +63,7 @@ def compute(
     }
     chosen = choose(problem, variant, device.facts)
     with ExitStack() as stack:
-        bench = Bench(device, *program(bundle, problem, chosen, device.facts), storages, stack)
+        bench = Bench(device, plan(bundle, problem, chosen, device.facts), storages, stack)
         images = bench.run(POISON_A)
         device.raise_messages()
     return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
@@ -83,11 +83,11 @@ def _fitting(problem: Problem, name: str, arrays: Arrays) -> Array:
 def _attempt(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
     variant = choose(problem, job.variant, device.facts)
-    launched, launch = program(bundle, problem, variant, device.facts)
-    result = replace(blank, variant=variant.name, kernel_sha=launched.sha)
+    planned = plan(bundle, problem, variant, device.facts)
+    result = replace(blank, variant=variant.name, kernel_sha=planned.sha)
     prepared = SHELF.get(problem, job.source)
     with ExitStack() as stack:
-        bench = Bench(device, launched, launch, prepared.storages, stack)
+        bench = Bench(device, planned, prepared.storages, stack)
         if job.mode != Mode.CORRECTNESS:
             device.quiet()  # a driver that compiles meanwhile would show in the samples
         first, second = bench.run(POISON_A), bench.run(POISON_B)

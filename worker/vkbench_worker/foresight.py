@@ -14,7 +14,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_worker.protocol import read_line
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import Program
-from vkbench_worker.variants import choose, program
+from vkbench_worker.variants import choose, plan
 
 NEW_AT_ONCE: Final = 8  # lines read in one look: the job that is due waits for it
 
@@ -25,7 +25,7 @@ class Foresight:
     def __init__(self, device: Computer[P, B], bundle_of: Callable[[str], Bundle]) -> None:
         self._device = device
         self._bundle_of = bundle_of
-        self._programs: dict[bytes, Program | None] = {}
+        self._programs: dict[bytes, Sequence[Program]] = {}
 
     def look(self, lines: Sequence[bytes]) -> None:
         """See to it that the pipelines of these jobs are being made, the first one first."""
@@ -33,18 +33,18 @@ class Foresight:
             return
         known = self._programs
         new = [line for line in lines if line not in known][:NEW_AT_ONCE]
-        known |= {line: self._program(line) for line in new}
+        known |= {line: self._programs_of(line) for line in new}
         self._programs = {line: known[line] for line in lines if line in known}
-        for made in self._programs.values():
-            if made:
-                self._device.make_ahead(made)
+        for programs in self._programs.values():
+            for program in programs:
+                self._device.make_ahead(program)
 
-    def _program(self, line: bytes) -> Program | None:
+    def _programs_of(self, line: bytes) -> Sequence[Program]:
         try:
             job = read_line(line, Job)
             problem = catalogue.problem(job.case)
             variant = choose(problem, job.variant, self._device.facts)
-            made, _ = program(self._bundle_of(job.bundle), problem, variant, self._device.facts)
+            planned = plan(self._bundle_of(job.bundle), problem, variant, self._device.facts)
         except Exception:  # said by the job itself
-            return None
-        return made
+            return ()
+        return [program for program, _ in planned.passes]

@@ -1,10 +1,10 @@
 """How long one launch takes: warm-up, then samples, hot and cold apart, until a bound.
 
-One launch, as it is counted here, is a dispatch and the barrier behind it, inside a row of such
-launches: a sample is the time between two GPU timestamps around N of them, divided by N. So a
-launch's time holds the barrier (about 1.7 us on an H200) and never the host's submission. N is
-chosen so that a sample lasts at least 50 timer ticks and 20 us, and so long that about a thousand
-samples fill the time bound; all samples are kept.
+One launch, as it is counted here, is a kernel's dispatches, mostly one, and the barrier behind
+each, inside a row of such launches: a sample is the time between two GPU timestamps around N of
+them, divided by N. So a launch's time holds the barrier (about 1.7 us on an H200) and never the
+host's submission. N is chosen so that a sample lasts at least 50 timer ticks and 20 us, and so long
+that about a thousand samples fill the time bound; all samples are kept.
 
 Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes
 between two uses of one set; kernels too small for that have the caches overwritten before each
@@ -27,6 +27,7 @@ from statistics import median
 from typing import Final, Generic
 
 from vkbench.result import Timing, pack_samples
+from vkbench_shaders.kernel import Launch
 from vkbench_worker.rotation import Rotation
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
@@ -57,15 +58,14 @@ _WINDOW: Final = 5
 class Work(Generic[P]):
     """What is launched, and what one launch moves and computes."""
 
-    pipeline: P
-    groups: tuple[int, int, int]
-    push: bytes
+    passes: Sequence[tuple[P, Launch]]
     bytes_moved: int
     flops: int
 
     def launch(self, buffers: Sequence[B]) -> list[Step[P, B]]:
-        """One launch: a dispatch, and the barrier that keeps the next one behind it."""
-        return [Dispatch(self.pipeline, buffers, self.groups, self.push), Barrier()]
+        """One launch: its dispatches, each with the barrier that keeps the next one behind it."""
+        dispatches = [Dispatch(made, buffers, at.groups, at.push) for made, at in self.passes]
+        return [step for dispatch in dispatches for step in (dispatch, Barrier())]
 
 
 @dataclass(frozen=True, kw_only=True)

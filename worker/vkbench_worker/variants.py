@@ -1,16 +1,40 @@
-"""Code paths of a kernel: which one a device runs, and the program that it is there."""
+"""Code paths of a kernel: which one a device runs, and the programs that it is there."""
 
 from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName
 from vkbench_shaders import grids
-from vkbench_shaders.bundle import Bundle, entry_key
-from vkbench_shaders.kernel import Launch, Problem, Variant
+from vkbench_shaders.bundle import Bundle, Entry, entry_key
+from vkbench_shaders.kernel import Array, Launch, Problem, Variant
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import Program
 
 AUTO = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is launched for a problem, in order, and the buffers that this takes beside its own."""
+
+    passes: Sequence[tuple[Program, Launch]]
+    scratch: Sequence[int]  # bytes
+    table: Array | None  # of the format's, bound at grids.BINDING
+
+    @property
+    def problem(self) -> Problem:
+        return self.passes[0][0].problem
+
+    @property
+    def sha(self) -> str:
+        """SHA-256 of the code; of the hashes of its parts where there are several."""
+        parts = list(dict.fromkeys(program.sha for program, _ in self.passes))
+        return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def choose(problem: Problem, asked: str, device: DeviceFacts) -> Variant:
@@ -30,24 +54,27 @@ def choose(problem: Problem, asked: str, device: DeviceFacts) -> Variant:
     raise Unsupported("; ".join(reasons))
 
 
-def program(
-    bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts
-) -> tuple[Program, Launch]:
+def plan(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> Plan:
     """What is launched for a problem, and how."""
-    entry = bundle.entry(entry_key(variant, problem.types))
-    launch = variant.launch(problem, device)
-    table = grids.table(problem)
-    _check(launch, device)
-    made = Program(
-        code=bundle.code(entry.key),
-        sha=entry.sha256,
-        bindings=len(problem.kernel.bindings) if table is None else grids.BINDING + 1,
-        push_bytes=len(launch.push),
-        constants=tuple(sorted(launch.constants.items())),
-        problem=problem,
-        table=table,
-    )
-    return made, launch
+    scratch, table = variant.scratch(problem, device), grids.table(problem)
+    own = range(len(problem.kernel.bindings) + len(scratch))
+    bindings = (*own, *(() if table is None else (grids.BINDING,)))
+    launches = variant.launches(problem, device)
+    passes = []
+    for launch in launches:
+        entry = bundle.entry(entry_key(variant.stage(launch.entry), problem.types))
+        _check(launch, entry, device)
+        program = Program(
+            code=bundle.code(entry.key),
+            sha=entry.sha256,
+            bindings=bindings,
+            push_bytes=len(launch.push),
+            constants=tuple(sorted(launch.constants.items())),
+            problem=problem,
+            is_last=launch is launches[-1],
+        )
+        passes.append((program, launch))
+    return Plan(passes=passes, scratch=scratch, table=table)
 
 
 def _named(problem: Problem, asked: str) -> Variant:
@@ -67,13 +94,17 @@ def _obstacle(problem: Problem, variant: Variant, device: DeviceFacts) -> str:
     return variant.refuses(problem, device) or ""
 
 
-def _check(launch: Launch, device: DeviceFacts) -> None:
+def _check(launch: Launch, entry: Entry, device: DeviceFacts) -> None:
     for axis, groups in zip("xyz", launch.groups, strict=True):
         most = device.limits[f"max_groups_{axis}"]
         if groups > most:
             raise Unsupported(
                 f"needs {groups} workgroups along {axis}; the device's limit is {most}"
             )
+    threads = launch.constants.get(0, prod(entry.local_size or (1,)))  # constant 0, by custom
+    most = device.limits["max_workgroup_invocations"]
+    if threads > most:
+        raise Unsupported(f"needs workgroups of {threads} threads; the device's limit is {most}")
     if len(launch.push) > device.limits["max_push_bytes"]:
         most = device.limits["max_push_bytes"]
         raise Unsupported(

@@ -107,6 +107,7 @@ _SHAPES = (
 ADD = Kernel(
     name="add",
     description="Adds two arrays, the second one repeated to the shape of the first: y = a + b.",
+    group="binary",
     dims=DIMS,
     bindings=(
         Binding(name="a", access="in", types=("f32",), dims=DIMS, description="first summand"),

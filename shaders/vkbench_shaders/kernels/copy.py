@@ -49,6 +49,7 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 COPY = Kernel(
     name="copy",
     description="Copies a buffer: y = x, bit for bit.",
+    group="copy",
     dims=("n",),
     bindings=(
         Binding(

@@ -63,6 +63,7 @@ def _cases(fmt: str) -> Iterator[Case]:
 COPY_FROM = Kernel(
     name="copy_from",
     description="Copies quantised or half-precision matrices to singles: y = weights.",
+    group="quantise",
     dims=DIMS,
     bindings=(
         Binding(

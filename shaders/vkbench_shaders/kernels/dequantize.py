@@ -88,6 +88,7 @@ _TYPES = tuple((fmt, types) for fmt in QUANTISED for types in ({}, {"y": "f16"})
 DEQUANTIZE = Kernel(
     name="dequantize",
     description="Decodes quantised weights: y = weights as plain numbers.",
+    group="quantise",
     dims=("m", "k"),
     bindings=(
         Binding(

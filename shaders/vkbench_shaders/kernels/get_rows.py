@@ -90,6 +90,7 @@ _TYPES: tuple[tuple[str, Mapping[str, str]], ...] = (
 GET_ROWS = Kernel(
     name="get_rows",
     description="Takes rows of a table by their numbers and decodes them: y[n] = table[ids[n]].",
+    group="index",
     dims=("m", "n", "k"),
     bindings=(
         Binding(

@@ -141,6 +141,7 @@ def _timed() -> Iterator[Case]:
 MUL_MAT = Kernel(
     name="mul_mat",
     description="Multiplies matrices of weights with many vectors, tile by tile: y = x weights^T.",
+    group="matmul",
     dims=("m", "n", "k"),
     bindings=(
         Binding(

@@ -74,6 +74,7 @@ def _timed() -> Iterator[Case]:
 MUL_MAT_ID = Kernel(
     name="mul_mat_id",
     description="Multiplies the vectors of many tokens with the experts that each one uses.",
+    group="matmul",
     dims=experts.DIMS,
     bindings=experts.bindings(_VECTORS),
     params={**experts.PARAMS, "tile": tiles.TILE},

@@ -168,6 +168,7 @@ def _timed() -> Iterator[Case]:
 MUL_MAT_VEC = Kernel(
     name="mul_mat_vec",
     description="Multiplies a matrix of weights with a few vectors: y = x weights^T.",
+    group="matmul",
     dims=("m", "n", "k"),
     bindings=(
         Binding(

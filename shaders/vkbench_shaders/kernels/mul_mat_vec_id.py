@@ -72,6 +72,7 @@ def _timed() -> Iterator[Case]:
 MUL_MAT_VEC_ID = Kernel(
     name="mul_mat_vec_id",
     description="Multiplies the vectors of a few tokens with the experts that each one uses.",
+    group="matmul",
     dims=experts.DIMS,
     bindings=experts.bindings(_VECTORS),
     params=experts.PARAMS,

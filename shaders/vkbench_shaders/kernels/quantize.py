@@ -114,6 +114,7 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
 QUANTIZE = Kernel(
     name="quantize",
     description="Encodes plain numbers in another format, the CPU's bytes: y = x.",
+    group="quantise",
     dims=DIMS,
     bindings=(
         Binding(

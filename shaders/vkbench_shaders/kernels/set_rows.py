@@ -94,6 +94,7 @@ _TYPES = [
 SET_ROWS = Kernel(
     name="set_rows",
     description="Sets rows of a table to numbers in the table's format: y[ids[n]] = x[n].",
+    group="index",
     dims=("m", "n", "k"),
     bindings=(
         Binding(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vkbench_worker.runtime import vk
@@ -73,13 +74,13 @@ def _check_spirv(device: Device, code: bytes) -> None:
         )
 
 
-def _set_layout(bindings: int) -> list[Any]:
-    slots = vk.ffi.new("VkDescriptorSetLayoutBinding[]", bindings)
-    for number, slot in enumerate(slots):
+def _set_layout(bindings: Sequence[int]) -> list[Any]:
+    slots = vk.ffi.new("VkDescriptorSetLayoutBinding[]", len(bindings))
+    for number, slot in zip(bindings, slots, strict=True):
         slot.binding, slot.descriptorType = number, _STORAGE_BUFFER
         slot.descriptorCount, slot.stageFlags = 1, _COMPUTE_STAGE
     return [
-        vk.struct("VkDescriptorSetLayoutCreateInfo", bindingCount=bindings, pBindings=slots),
+        vk.struct("VkDescriptorSetLayoutCreateInfo", bindingCount=len(slots), pBindings=slots),
         slots,
     ]
 

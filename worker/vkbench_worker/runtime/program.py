@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vkbench_shaders.kernel import Problem
 
@@ -29,11 +28,11 @@ class Program:
 
     code: bytes
     sha: str  # SHA-256 of the code
-    bindings: int
+    bindings: tuple[int, ...]  # numbers, one for each buffer of a launch
     push_bytes: int
     constants: tuple[tuple[int, int], ...]  # specialisation constant, value
     problem: Problem
-    table: NDArray[np.uint32] | None = None  # bound at grids.BINDING, if the format has one
+    is_last: bool = True  # of the launches that solve the problem
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -92,11 +92,12 @@ class Recording:
         if self._queries is not None:
             vk.lib.vkCmdResetQueryPool(self._commands, self._queries, 0, self._stamps)
         barrier = vk.struct("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_ACCESS)
-        bound: tuple[int, ...] = ()
+        bound: Dispatch[Pipeline, Buffer] | None = None
         stamps = 0
         for step in steps:
             if isinstance(step, Dispatch):
-                bound = self._dispatch(step, bound)
+                self._dispatch(step, bound)
+                bound = step
             elif isinstance(step, Barrier):
                 null = vk.ffi.NULL
                 vk.lib.vkCmdPipelineBarrier(
@@ -110,25 +111,25 @@ class Recording:
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
 
     def _dispatch(
-        self, step: Dispatch[Pipeline, Buffer], bound: tuple[int, ...]
-    ) -> tuple[int, ...]:
-        """Bind what is not bound yet and launch."""
+        self, step: Dispatch[Pipeline, Buffer], bound: Dispatch[Pipeline, Buffer] | None
+    ) -> None:
+        """Bind what the launch before did not and launch."""
         commands, pipeline = self._commands, step.pipeline
-        wanted = _identity(step)
-        if wanted[:1] != bound[:1]:
+        fresh = bound is None or bound.pipeline is not pipeline
+        if fresh:
             vk.lib.vkCmdBindPipeline(commands, _COMPUTE_BIND_POINT, pipeline.handle)
-            if step.push:
-                data = vk.ffi.from_buffer(step.push)
-                vk.lib.vkCmdPushConstants(
-                    commands, pipeline.layout, _COMPUTE_STAGE, 0, len(step.push), data
-                )
-        if wanted != bound:
+        if step.push and (fresh or bound is None or bound.push != step.push):
+            data = vk.ffi.from_buffer(step.push)
+            vk.lib.vkCmdPushConstants(
+                commands, pipeline.layout, _COMPUTE_STAGE, 0, len(step.push), data
+            )
+        wanted = _identity(step)
+        if bound is None or _identity(bound) != wanted:
             sets, null = self._sets[wanted], vk.ffi.NULL
             vk.lib.vkCmdBindDescriptorSets(
                 commands, _COMPUTE_BIND_POINT, pipeline.layout, 0, 1, sets, 0, null
             )
         vk.lib.vkCmdDispatch(commands, *step.groups)
-        return wanted
 
     def _stamp(self, number: int) -> None:
         if self._queries is not None:
@@ -167,8 +168,9 @@ class Recording:
         )
         shown = vk.ffi.new("VkDescriptorBufferInfo[]", len(step.buffers))
         writes = vk.ffi.new("VkWriteDescriptorSet[]", len(step.buffers))
-        for number, buffer in enumerate(step.buffers):
-            info, write = shown[number], writes[number]
+        numbers = step.pipeline.bindings
+        for place, (number, buffer) in enumerate(zip(numbers, step.buffers, strict=True)):
+            info, write = shown[place], writes[place]
             info.buffer, info.offset, info.range = (
                 buffer.region.block.buffer,
                 buffer.offset,
@@ -178,7 +180,7 @@ class Recording:
             write.descriptorCount, write.descriptorType, write.pBufferInfo = (
                 1,
                 _STORAGE_BUFFER,
-                shown + number,
+                shown + place,
             )
         vk.lib.vkUpdateDescriptorSets(self._device.handle, len(writes), writes, 0, vk.ffi.NULL)
         return sets
