@@ -153,20 +153,22 @@ def _push_bytes(instructions: list[Instruction]) -> int:
     )
     if pointer is None:
         return 0
-    block = defined[pointer][1][2]
-    members = defined[block][1][1:]
     offsets = {
-        ops[1]: ops[3]
+        (ops[0], ops[1]): ops[3]
         for op, ops in instructions
-        if op == _MEMBER_DECORATE and ops[0] == block and ops[2] == _OFFSET
+        if op == _MEMBER_DECORATE and ops[2] == _OFFSET
     }
-    return max(offset + _size(defined, members[member]) for member, offset in offsets.items())
+    return _size(defined, offsets, defined[pointer][1][2])
 
 
-def _size(defined: dict[int, Instruction], number: int) -> int:
+def _size(defined: dict[int, Instruction], offsets: dict[tuple[int, int], int], number: int) -> int:
+    """Bytes of a number, of a vector, or up to the end of a structure."""
     op, ops = defined[number]
     if op in (_TYPE_INT, _TYPE_FLOAT):
         return ops[1] // 8
     if op == _TYPE_VECTOR:
-        return ops[2] * _size(defined, ops[1])
-    raise MalformedSpirv("push constants may hold numbers and vectors only")
+        return ops[2] * _size(defined, offsets, ops[1])
+    if op == _TYPE_STRUCT:
+        members = enumerate(ops[1:])
+        return max(offsets[number, at] + _size(defined, offsets, kind) for at, kind in members)
+    raise MalformedSpirv("push constants may hold numbers, vectors and structures of them only")
