@@ -1,0 +1,163 @@
+"""Arrays b c h w that lie in memory in any way, and launches over them: strided.slang's other half.
+
+A launch is independent of the names of dimensions: those of size 1 go, the others are ordered as
+they lie in the output, and neighbours that lie alike in all arrays become one. What is left is
+packed with multipliers that divide by its sizes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from vkbench_shaders.kernel import Launch, Layout, Param, Problem, grid
+
+DIMS = ("b", "c", "h", "w")
+THREADS = 128
+MOST = 4  # bindings
+
+LAYOUT = Param(
+    default="contiguous",
+    choices=("contiguous", "strided", "permuted"),
+    description="how arrays lie: without gaps, rows with gaps, dimensions exchanged",
+)
+
+_EACH = 16  # elements a thread
+_OUTPUT = -1  # place of the output in the tables below
+
+# strided: items of the gap behind each row and in front of all, by the binding's place
+_GAPS = {0: (3, 5), 1: (1, 2), 2: (4, 1), _OUTPUT: (2, 7)}
+# permuted: the order in which dimensions lie in memory, outermost first
+_ORDERS = {0: "bhwc", 1: "bcwh", 2: "whcb", _OUTPUT: "cbhw"}
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    """Where a binding of the full shape lies, by the parameter `layout`."""
+    return laid(problem, binding, problem.full_shape(binding))
+
+
+def laid(problem: Problem, binding: str, shape: tuple[int, ...]) -> Layout:
+    """Where an array b c h w of a binding lies, by the parameter `layout`."""
+    names = [bound.name for bound in problem.kernel.bindings]
+    place = _OUTPUT if problem.kernel.binding(binding).is_output else names.index(binding)
+    match problem.params["layout"]:
+        case "strided":
+            return _strided(shape, *_GAPS[place])
+        case "permuted":
+            return _permuted(shape, _ORDERS[place])
+        case _:
+            return Layout.contiguous(shape)
+
+
+def _strided(shape: tuple[int, ...], gap: int, offset: int) -> Layout:
+    padded = Layout.contiguous((*shape[:-1], shape[-1] + gap))
+    return Layout(
+        shape=shape, strides=padded.strides, offset=offset, storage=offset + padded.storage
+    )
+
+
+def _permuted(shape: tuple[int, ...], order: str) -> Layout:
+    size = dict(zip(DIMS, shape, strict=True))
+    stored = Layout.contiguous([size[dim] for dim in order])
+    stride = dict(zip(order, stored.strides, strict=True))
+    return Layout(shape=shape, strides=tuple(stride[dim] for dim in DIMS), storage=stored.storage)
+
+
+def launch(problem: Problem, params: Sequence[float] = ()) -> Launch:
+    """A launch over the last binding's elements, arrays of size 1 along a dimension repeated.
+
+    `params` are the operation's: four floats at most.
+    """
+    layouts = [problem.layout(bound.name) for bound in problem.kernel.bindings]
+    output = problem.kernel.bindings[-1].name
+    walk = _walk(layouts, problem.item_bytes(output))
+    a_group = THREADS * (_EACH // walk.slot)
+    groups = grid(-(-walk.slots // a_group)) if walk.slots else (0, 1, 1)
+    return Launch(groups=groups, push=_push(walk, groups[0], params), constants={0: THREADS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Walk:
+    """In which order, and how much at once, a launch goes over its arrays."""
+
+    sizes: tuple[int, ...]  # b, c, h, w after merging
+    strides: tuple[tuple[int, ...], ...]  # of each binding, along them
+    offsets: tuple[int, ...]
+    wide: bool
+    slot: int  # elements
+    slots_a_row: int
+
+    @property
+    def slots(self) -> int:
+        return prod(self.sizes[:-1]) * self.slots_a_row if self.sizes[-1] else 0
+
+
+def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
+    sizes, strides = _merged(layouts)
+    offsets = tuple(lay.offset for lay in layouts)
+    wide = all(_begins_whole(own, offset) for own, offset in zip(strides, offsets, strict=True))
+    a_word = 4 // output_bytes
+    if a_word > 1 and strides[-1][-1] != 1:
+        raise ValueError("an output narrower than a word has one dimension without gaps")
+    slot = (4 if a_word == 1 else 8) if wide else a_word
+    a_row = -(-sizes[-1] // slot) if wide or a_word == 1 else sizes[-1] // slot + 1
+    return _Walk(
+        sizes=sizes, strides=strides, offsets=offsets, wide=wide, slot=slot, slots_a_row=a_row
+    )
+
+
+def _merged(layouts: Sequence[Layout]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Sizes and strides of at most four dimensions: outermost of the output first."""
+    output = layouts[-1]
+    dims = [
+        (size, tuple(_stride(lay, axis) for lay in layouts))
+        for axis, size in enumerate(output.shape)
+        if size != 1
+    ]
+    dims.sort(key=lambda dim: -dim[1][-1])
+    kept: list[tuple[int, tuple[int, ...]]] = []
+    for size, inner in dims:
+        if kept and kept[-1][1] == tuple(stride * size for stride in inner):
+            size *= kept.pop()[0]
+        kept.append((size, inner))
+    nothing = (1, (0,) * len(layouts))
+    filled = (
+        [nothing] * (MOST - len(kept)) + kept
+        if kept
+        else [nothing] * 3 + [(1, (1,) * len(layouts))]
+    )
+    sizes = tuple(size for size, _ in filled)
+    return sizes, tuple(tuple(dim[1][place] for dim in filled) for place in range(len(layouts)))
+
+
+def _stride(lay: Layout, axis: int) -> int:
+    """0 along what an array is repeated over."""
+    return 0 if lay.shape[axis] == 1 else lay.strides[axis]
+
+
+def _begins_whole(strides: tuple[int, ...], offset: int) -> bool:
+    """Whether each row's items lie beside each other from a multiple of 8 on, or are one item."""
+    *outer, inner = strides
+    return inner == 0 or (inner == 1 and all(part % 8 == 0 for part in (offset, *outer)))
+
+
+def _push(walk: _Walk, groups_x: int, params: Sequence[float]) -> bytes:
+    _, channels, height, width = walk.sizes
+    missing = MOST - len(walk.strides)
+    strides = [stride for own in walk.strides for stride in own] + [0] * 4 * missing
+    offsets = [*walk.offsets, *([0] * missing)]
+    values = [*params, *([0.0] * (4 - len(params)))]
+    divisions = [division(size) for size in (walk.slots_a_row, height, channels)]
+    packed = sum(shift << (5 * place) for place, (_, shift) in enumerate(divisions))
+    packed |= walk.wide << 15 | groups_x << 16
+    multipliers = [multiplier for multiplier, _ in divisions]
+    numbers = (walk.slots, channels, height, width, *multipliers, packed)
+    return struct.pack("<20I4f8I", *strides, *offsets, *values, *numbers)
+
+
+def division(divisor: int) -> tuple[int, int]:
+    """Multiplier m and shift s with n // divisor == ((n * m >> 32) + n) >> s for n < 2^31."""
+    shift = max(divisor - 1, 0).bit_length()
+    return ((1 << 32) * ((1 << shift) - max(divisor, 1)) // max(divisor, 1) + 1, shift)
