@@ -9,6 +9,7 @@ from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.add import ADD
+from vkbench_shaders.kernels.casts import CASTS
 from vkbench_shaders.kernels.copy import COPY
 from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
@@ -17,8 +18,11 @@ from vkbench_shaders.kernels.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.pool import POOL
 from vkbench_shaders.kernels.quantize import QUANTIZE
+from vkbench_shaders.kernels.random import RANDOM
 from vkbench_shaders.kernels.set_rows import SET_ROWS
+from vkbench_shaders.kernels.unary import UNARY
 
 KERNELS: tuple[Kernel, ...] = (
     COPY,
@@ -32,6 +36,10 @@ KERNELS: tuple[Kernel, ...] = (
     MUL_MAT,
     MUL_MAT_VEC_ID,
     MUL_MAT_ID,
+    *UNARY,
+    *CASTS,
+    *POOL,
+    *RANDOM,
 )
 
 _BY_NAME = {kernel.name: kernel for kernel in KERNELS}
@@ -64,7 +72,7 @@ def expand(
     has some of them keeps the listed cases that agree; a kernel without one of its dimensions is
     left out.
     """
-    kernels = [kernel_named(name) for name in _matching(kernel_glob)]
+    kernels = [kernel_named(name) for name in matching(kernel_glob)]
     known = list(dict.fromkeys(fmt for kernel in kernels for fmt in kernel.bindings[0].types))
     formats = names.matching(format_glob, known, f"format of {kernel_glob}")
     shape = shape or {}
@@ -72,6 +80,19 @@ def expand(
     if not found:
         raise _nothing(kernels, formats, shape)
     return found
+
+
+def groups() -> list[str]:
+    """The groups of kernels, in the catalogue's order."""
+    return list(dict.fromkeys(kernel.group for kernel in KERNELS))
+
+
+def matching(glob: str) -> list[str]:
+    """Kernels by name or glob; those of a group where no kernel has the name."""
+    group = glob.casefold()
+    if group in groups() and group not in _BY_NAME:
+        return [kernel.name for kernel in KERNELS if kernel.group == group]
+    return names.matching(glob, _BY_NAME, "kernel")
 
 
 def describe(kernel: Kernel) -> dict[str, object]:
@@ -107,19 +128,6 @@ def describe(kernel: Kernel) -> dict[str, object]:
         "cases": len(kernel.cases),
         "timed": len(kernel.timed),
     }
-
-
-def groups() -> list[str]:
-    """The groups of kernels, in the catalogue's order."""
-    return list(dict.fromkeys(kernel.group for kernel in KERNELS))
-
-
-def _matching(glob: str) -> list[str]:
-    """Kernels by name or glob; those of a group where no kernel has the name."""
-    group = glob.casefold()
-    if group in groups() and group not in _BY_NAME:
-        return [kernel.name for kernel in KERNELS if kernel.group == group]
-    return names.matching(glob, _BY_NAME, "kernel")
 
 
 def _cases(kernel: Kernel, formats: list[str], shape: Mapping[str, int], timed: bool) -> list[Case]:
