@@ -1,0 +1,67 @@
+"""Arrays b c h w, however they lie in memory: their layouts, and how shaders are told of them.
+
+See slang/places.slang.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import prod
+
+from vkbench_shaders.kernel import Layout, Param, Problem
+from vkbench_shaders.kernels.division import divisor
+from vkbench_shaders.kernels.rows import gaps, strided
+
+DIMS = ("b", "c", "h", "w")
+
+LAYOUT = Param(
+    default="contiguous",
+    choices=("contiguous", "strided", "permuted"),
+    description="how arrays lie: without gaps, rows with gaps, dimensions exchanged",
+)
+
+# permuted: the order in which dimensions lie in memory, outermost first
+_ORDERS = {True: "bhwc", False: "cbhw"}  # of inputs, of outputs
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    """Where the items of a binding lie, by the parameter `layout`."""
+    shape = problem.full_shape(binding)
+    match problem.params["layout"]:
+        case "strided":
+            return strided(shape, *gaps(problem, binding))
+        case "permuted":
+            return permuted(shape, _ORDERS[problem.kernel.binding(binding).is_input])
+        case _:
+            return Layout.contiguous(shape)
+
+
+def permuted(shape: Sequence[int], order: str) -> Layout:
+    """Without gaps, but with dimensions in another order, outermost first."""
+    axes = [DIMS.index(dim) for dim in order]
+    stored = Layout.contiguous([shape[axis] for axis in axes])
+    stride = dict(zip(axes, stored.strides, strict=True))
+    return Layout(
+        shape=tuple(shape),
+        strides=tuple(stride[axis] for axis in range(len(shape))),
+        storage=stored.storage,
+    )
+
+
+def sizes(shape: Sequence[int]) -> bytes:
+    """A shader's Sizes."""
+    return struct.pack(
+        "<10I", prod(shape), *(word for n in shape[1:] for word in divisor(max(n, 1)))
+    )
+
+
+def place(layout: Layout) -> bytes:
+    """A shader's Place."""
+    strides = [0 if n == 1 else s for n, s in zip(layout.shape, layout.strides, strict=True)]
+    return struct.pack("<5I", *strides, layout.offset)
+
+
+def is_flat(layout: Layout) -> bool:
+    """Whether its items lie row after row without gaps, from the beginning of its storage on."""
+    return layout == Layout.contiguous(layout.shape)
