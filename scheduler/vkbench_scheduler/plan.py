@@ -16,7 +16,7 @@ from vkbench.job import Mode, PlannedJob
 from vkbench_scheduler.selection import ALL, AUTO, Selection, choose
 from vkbench_scheduler.suites import Row, Suite, suite_named
 from vkbench_scheduler.weights import on_weights
-from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, problem
+from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem
 from vkbench_shaders.kernel import Problem
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(Row(),))
@@ -93,14 +93,15 @@ def tasks(suite: Suite, selection: Selection) -> list[Task]:
 def _check_names(selection: Selection) -> None:
     # A misspelt name is an error even where another one matches.
     for glob in selection.kernels:
-        names.matching(glob, [kernel.name for kernel in KERNELS], "kernel")
+        matching(glob)
     known = dict.fromkeys(fmt for kernel in KERNELS for fmt in kernel.bindings[0].types)
     for glob in selection.formats:
         names.matching(glob, known, "format")
 
 
 def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -> Iterator[Task]:
-    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernels, selection.kernels)]
+    asked_for = {name for glob in selection.kernels or ("*",) for name in matching(glob)}
+    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernels) and k.name in asked_for]
     shapes, formats = selection.shapes or ({},), selection.formats or ("*",)
     for mode, kernel, fmt, shape in product(_modes(row, selection), kernels, formats, shapes):
         try:
@@ -152,11 +153,8 @@ def _evenly(group: list[Case], count: int) -> list[Case]:
     return [group[place] for place in sorted(places)]
 
 
-def _fits(name: str, globs: Sequence[str], others: Sequence[str] = ()) -> bool:
-    folded = name.casefold()
-    return any(fnmatchcase(folded, glob.casefold()) for glob in globs) and (
-        not others or any(fnmatchcase(folded, other.casefold()) for other in others)
-    )
+def _fits(name: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(name.casefold(), glob.casefold()) for glob in globs)
 
 
 def _modes(row: Row, selection: Selection) -> list[Mode]:

@@ -13,6 +13,7 @@ from math import inf
 
 from vkbench import names
 from vkbench.job import Mode
+from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 
 
@@ -40,15 +41,35 @@ class Suite:
 
 
 FEW = ("f32", "f16", "q4_0", "q4_K", "q8_0", "q8_1", "i32", "i64")
-ABOUT_BLOCKS = tuple(dict.fromkeys(family.kernel.name for family in families()))
+ATTENTION = "attention"  # its caches may be of blocks, and yet it belongs to the transformer
+ABOUT_BLOCKS = tuple(
+    dict.fromkeys(f.kernel.name for f in families() if f.kernel.group != ATTENTION)
+)
+OTHERS = tuple(kernel.name for kernel in KERNELS if kernel.name not in ABOUT_BLOCKS)
+SPINE_KERNELS = ("copy", "add", *ABOUT_BLOCKS)
+SEEN_FIRST = ("silu", "softmax", "rms_norm", "rope", "sum", "argmax", "matmul", "flash_attn")
 
 QUICK = Suite(
     name="quick",
-    description="Every kernel checked on each code path in few formats, and timed: CPU: a minute.",
+    description="Every kernel checked in few formats, the main ones timed: CPU: two minutes.",
     rows=(
-        Row(mode=Mode.CORRECTNESS, every_variant=True, formats=FEW, each=3),
+        Row(
+            mode=Mode.CORRECTNESS,
+            every_variant=True,
+            kernels=SPINE_KERNELS,
+            formats=FEW,
+            each=3,
+        ),
+        Row(
+            mode=Mode.CORRECTNESS,
+            every_variant=True,
+            kernels=OTHERS,
+            formats=(*FEW, "u8"),
+            each=1,
+        ),
         Row(
             mode=Mode.PERFORMANCE,
+            kernels=(*SPINE_KERNELS, *SEEN_FIRST),
             formats=("f32", "q4_0", "i32", "i64"),
             each=1,
             most_flops=3e9,
@@ -60,10 +81,16 @@ QUICK = Suite(
 
 SPINE = Suite(
     name="spine",
-    description="Every kernel's every case in few formats, checked and timed: CPU: ten minutes.",
+    description="Copies, sums and blocks: every case in few formats: CPU: ten minutes.",
     rows=(
-        Row(mode=Mode.CORRECTNESS, every_variant=True, formats=FEW),
-        Row(mode=Mode.PERFORMANCE, formats=FEW, most_flops=3e9, most_bytes=128e6),
+        Row(mode=Mode.CORRECTNESS, every_variant=True, kernels=SPINE_KERNELS, formats=FEW),
+        Row(
+            mode=Mode.PERFORMANCE,
+            kernels=SPINE_KERNELS,
+            formats=FEW,
+            most_flops=3e9,
+            most_bytes=128e6,
+        ),
     ),
 )
 
@@ -80,7 +107,27 @@ QUANT_PERF = Suite(
     measure_seconds=0.5,
 )
 
-SUITES: tuple[Suite, ...] = (QUICK, SPINE, QUANT, QUANT_PERF)
+TRANSFORMER = Suite(
+    name="transformer",
+    description="All else that models do, checked in every format on each code path.",
+    rows=(Row(mode=Mode.CORRECTNESS, every_variant=True, kernels=OTHERS),),
+)
+
+TRANSFORMER_PERF = Suite(
+    name="transformer-perf",
+    description="All else that models do, timed on their sizes, attention and norms among it.",
+    rows=(
+        Row(mode=Mode.PERFORMANCE, kernels=OTHERS),
+        Row(
+            mode=Mode.PERFORMANCE,
+            kernels=("get_rows", "set_rows"),
+            formats=("f32", "f16", "bf16", "q8_0", "i32", "i64"),
+        ),
+    ),
+    measure_seconds=0.3,
+)
+
+SUITES: tuple[Suite, ...] = (QUICK, SPINE, QUANT, QUANT_PERF, TRANSFORMER, TRANSFORMER_PERF)
 
 _BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}
 if len(_BY_NAME) != len(SUITES):

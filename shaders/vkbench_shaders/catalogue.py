@@ -18,11 +18,14 @@ from vkbench_shaders.kernels.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.norm import NORM
 from vkbench_shaders.kernels.pool import POOL
 from vkbench_shaders.kernels.quantize import QUANTIZE
 from vkbench_shaders.kernels.random import RANDOM
+from vkbench_shaders.kernels.reduce import REDUCE
 from vkbench_shaders.kernels.set_rows import SET_ROWS
 from vkbench_shaders.kernels.unary import UNARY
+from vkbench_shaders.kernels.upsample import UPSAMPLE
 
 KERNELS: tuple[Kernel, ...] = (
     COPY,
@@ -37,8 +40,11 @@ KERNELS: tuple[Kernel, ...] = (
     MUL_MAT_VEC_ID,
     MUL_MAT_ID,
     *UNARY,
+    *REDUCE,
+    *NORM,
     *CASTS,
     *POOL,
+    *UPSAMPLE,
     *RANDOM,
 )
 

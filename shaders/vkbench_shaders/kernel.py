@@ -243,8 +243,11 @@ class Kernel:
                 wanted = f"{len(dims)} dimensions ({', '.join(dims)})"
                 raise UsageError(f"{name} has {wanted}, got {len(shape)}")
             for dim, size in zip(dims, shape, strict=True):
-                if found.setdefault(dim, size) != size:
-                    raise UsageError(f"{dim} is {found[dim]} in one array and {size} in {name}")
+                if 1 not in (size, known := found.get(dim, size)) and known != size:
+                    raise UsageError(f"{dim} is {known} in one array and {size} in {name}")
+                found[dim] = size if known == 1 else known
+        if unknown := [dim for dim in self.dims if dim not in found]:
+            raise UsageError(f"no array says how large {', '.join(unknown)} is: give the shape")
         return {dim: found[dim] for dim in self.dims}
 
     def _types(self, asked: Mapping[str, str]) -> dict[str, str]:

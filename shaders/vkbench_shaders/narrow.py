@@ -21,9 +21,10 @@ _F8_SIGN: Final = 0x80
 
 
 def _bf16_of(values: Floats) -> Stored:
-    single = values.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # too large becomes Inf
+        single = values.astype(np.float32)
+        error = np.abs(single.astype(np.float64)) - np.abs(values)
     words = single.view(np.uint32)
-    error = np.abs(single.astype(np.float64)) - np.abs(values)
     # Cut off, with an odd last bit for what was cut: then the next rounding is the only one.
     words = words - (error > 0).astype(np.uint32) | (error != 0)
     nearest = (words + 0x7FFF + (words >> 16 & 1)) >> 16
@@ -31,7 +32,8 @@ def _bf16_of(values: Floats) -> Stored:
 
 
 def _of_bf16(stored: Stored) -> Floats:
-    return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of a signalling NaN
+        return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 @cache

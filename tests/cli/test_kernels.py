@@ -70,7 +70,7 @@ def test_unknown_names_get_a_suggestion(words: list[str], capsys: Captured) -> N
 def test_the_text_has_a_line_for_each(capsys: Captured) -> None:
     assert cli.main(["kernels"]) == 0
     heading, *lines = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["kernel", "formats", "variants", "sizes", "description"]
+    assert heading.split() == ["kernel", "group", "formats", "variants", "sizes", "description"]
     assert [line.split()[0] for line in lines] == [kernel.name for kernel in KERNELS]
 
 

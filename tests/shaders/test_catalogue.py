@@ -34,6 +34,10 @@ SMALLEST = DeviceFacts(
         "max_groups_x": 65535, "max_groups_y": 65535, "max_groups_z": 65535,
     },
 )  # fmt: skip
+MOST_THREADS = 256  # in a workgroup: as few as a device has that is in use
+# groups whose results are never Inf nor all zeros
+FINITE = {"quantise", "matmul", "attention", "norm", "conv", "recurrent"}
+NEEDED = {"f64": "fp64", "i64": "int64"}  # by formats that not all devices compute with
 CASES = [case for kernel in KERNELS for case in kernel.cases]
 ALL = [case for kernel in KERNELS for case in (*kernel.cases, *kernel.timed)]
 VARIANTS = [(kernel, variant) for kernel in KERNELS for variant in kernel.variants]
@@ -128,7 +132,6 @@ def test_a_kernel_is_described_and_has_cases(kernel: Kernel) -> None:
     assert all(binding.description for binding in kernel.bindings)
     assert all(param.description for param in kernel.params.values())
     assert {binding.access for binding in kernel.bindings} <= {"in", "out", "inout"}
-    assert {(b.is_input, b.is_output) for b in kernel.bindings} >= {(True, False)}
     assert any(binding.is_output for binding in kernel.bindings)
     assert kernel_named(kernel.name.upper()) is kernel
 
@@ -144,7 +147,10 @@ def test_every_format_and_choice_has_a_case(kernel: Kernel) -> None:
 
 @each_kernel
 def test_the_last_variant_runs_everywhere(kernel: Kernel) -> None:
-    assert kernel.variants[-1].requires == ()
+    """Or wherever there are numbers of the kind that the formats are about."""
+    for types in kernel.type_choices():
+        needed = {NEEDED[fmt] for fmt in types.values() if fmt in NEEDED}
+        assert set(kernel.variants_for(types)[-1].requires) <= needed
     assert len({variant.name for variant in kernel.variants}) == len(kernel.variants)
 
 
@@ -175,14 +181,17 @@ def test_inputs_and_references_have_their_shapes(answered: list[Answered]) -> No
                 assert array.dtype == posed.format(name).dtype
             for name, array in each.outputs.items():
                 assert array.dtype in (np.float64, posed.format(name).dtype)
-                assert np.all(np.isfinite(array))
+                assert posed.kernel.group not in FINITE or np.all(np.isfinite(array))
 
 
 def test_no_reference_is_all_zeros(answered: list[Answered]) -> None:
-    """Errors are measured in it."""
-    for each in answered:
-        with about(each.posed.case):
-            assert all(array.any() for array in each.outputs.values())
+    """Errors are measured in it; single ones may be: what is equal, where a mask hides all."""
+    kernel = answered[0].posed.kernel
+    for name in [b.name for b in kernel.bindings if b.is_output]:
+        written = [each.outputs[name] for each in answered if each.outputs[name].size]
+        zero = [not array.any() for array in written]
+        assert kernel.name == "zeros" or not all(zero)
+        assert kernel.group not in FINITE or not any(zero)
 
 
 def test_sampled_rows_are_rows_of_the_whole(answered: list[Answered]) -> None:
@@ -205,32 +214,40 @@ def test_sampled_rows_are_rows_of_the_whole(answered: list[Answered]) -> None:
 def test_a_shape_is_inferred_from_the_inputs(cases: list[Case]) -> None:
     for case in cases:
         with about(case) as posed:
-            inputs = [binding.name for binding in posed.kernel.bindings if binding.is_input]
-            shapes = {name: posed.array_shape(name) for name in inputs}
-            assert posed.kernel.infer(shapes, posed.types) == posed.shape
+            inputs = [binding for binding in posed.kernel.bindings if binding.is_input]
+            shapes = {binding.name: posed.array_shape(binding.name) for binding in inputs}
+            known = {dim for binding in inputs for dim in binding.dims}
+            if posed.kernel.infer or known >= set(posed.kernel.dims):
+                assert posed.kernel.sizes(shapes, posed.types) == posed.shape
+            else:
+                with pytest.raises(UsageError, match="give the shape"):
+                    posed.kernel.sizes(shapes, posed.types)
 
 
 def test_inputs_that_do_not_fit_each_other_are_refused() -> None:
     for name in ("mul_mat_vec", "mul_mat"):
         kernel = kernel_named(name)
         with pytest.raises(UsageError, match="rows of 8 numbers, x has rows of 9"):
-            kernel.infer({"weights": (3, 8), "x": (1, 9)}, {"weights": "f32", "x": "f32"})
-    with pytest.raises(UsageError, match="one dimension, got 2"):
-        kernel_named("copy").infer({"x": (3, 8)}, {"x": "f32"})
-    with pytest.raises(UsageError, match="four dimensions"):
-        kernel_named("add").infer({"a": (3, 8), "b": (3, 8)}, {"a": "f32", "b": "f32"})
+            kernel.sizes({"weights": (3, 8), "x": (1, 9)}, {"weights": "f32", "x": "f32"})
+    with pytest.raises(UsageError, match=r"x has 1 dimensions \(n\), got 2"):
+        kernel_named("copy").sizes({"x": (3, 8)}, {"x": "f32"})
+    with pytest.raises(UsageError, match=r"(four|4) dimensions"):
+        kernel_named("add").sizes({"a": (3, 8), "b": (3, 8)}, {"a": "f32", "b": "f32"})
 
 
 @sets([*ALL, *HUGE])
 def test_a_launch_covers_its_output_within_every_device_s_limits(cases: list[Case]) -> None:
     for case in cases:
         with about(case) as posed:
-            outputs = prod(posed.array_shape("y"))
             for variant in posed.kernel.variants_for(posed.types):
-                launch = variant.launch(posed, SMALLEST)
-                assert all(1 <= groups <= MOST_GROUPS for groups in launch.groups)
-                assert prod(launch.groups) * SHARES[case.kernel](posed) >= outputs
-                assert len(launch.push) <= 128
+                for launch in variant.launches(posed, SMALLEST):
+                    least = 0 if 0 in posed.shape.values() else 1
+                    assert all(least <= groups <= MOST_GROUPS for groups in launch.groups)
+                    assert len(launch.push) <= 128
+                if case.kernel in SHARES:
+                    [launch] = variant.launches(posed, SMALLEST)
+                    share = SHARES[case.kernel](posed)
+                    assert prod(launch.groups) * share >= prod(posed.array_shape("y"))
 
 
 @sets(ALL)
@@ -238,11 +255,11 @@ def test_the_bundle_holds_what_a_launch_runs(cases: list[Case], bundle: Bundle) 
     for case in cases:
         with about(case) as posed:
             for variant in posed.kernel.variants_for(posed.types):
-                entry = bundle.entry(entry_key(variant, posed.types))
-                launch = variant.launch(posed, SMALLEST)
-                assert entry.push_bytes == len(launch.push)
-                assert entry.local_size
-                assert launch.constants.get(0, prod(entry.local_size)) <= 128
+                for launch in variant.launches(posed, SMALLEST):
+                    entry = bundle.entry(entry_key(variant.stage(launch.entry), posed.types))
+                    assert entry.push_bytes == len(launch.push)
+                    assert entry.local_size
+                    assert launch.constants.get(0, prod(entry.local_size)) <= MOST_THREADS
 
 
 def test_cases_that_no_launch_fits_are_refused() -> None:
@@ -305,10 +322,10 @@ def test_a_description_can_be_written_as_json(kernel: Kernel) -> None:
 def test_long_rows_get_wide_workgroups() -> None:
     for variant in kernel_named("mul_mat_vec").variants:
         launches = [
-            variant.launch(problem(f"mul_mat_vec/q4_0/m1_n1_k{k}"), SMALLEST)
+            variant.launches(problem(f"mul_mat_vec/q4_0/m1_n1_k{k}"), SMALLEST)
             for k in (32, 2048, 14336)
         ]
-        threads = [launch.constants[0] for launch in launches]
+        threads = [launch.constants[0] for [launch] in launches]
         assert threads == sorted(threads)
         assert threads[0] == 32 < threads[-1] <= 128
         assert {bin(each).count("1") for each in threads} == {1}

@@ -223,3 +223,44 @@ def test_only_sampled_rows_are_compared_and_all_are_examined(bundle: Bundle) -> 
 
 def _inputs(posed: Problem) -> dict[str, np.ndarray]:
     return posed.kernel.inputs(posed)
+
+
+SUM = "add/f32/b1_c1_h32_w64"
+
+
+def scaled(at: int, by: float) -> Edit:
+    def edit(shown: Shown) -> None:
+        shown["y"][at] *= np.float32(by)
+
+    return edit
+
+
+def smallest(case: str) -> int:
+    """Where the least of the sums lies that is no denormal."""
+    expected = prepare(problem(case)).expected.outputs["y"].reshape(-1)
+    sizes = np.where(np.abs(expected) < 1e-30, np.inf, np.abs(expected))
+    return int(np.argmin(sizes))
+
+
+def test_a_small_element_is_not_hidden_behind_large_ones(bundle: Bundle) -> None:
+    edit = scaled(smallest(SUM), 1 + 1e-5)
+    assert verdict_on(bundle, SUM, edit, "f32").passed
+    verdict = verdict_on(bundle, SUM, edit, "f32_each")
+    assert verdict.reason == "1 elements of y are off by more than 2e-06 of their value"
+    assert verdict_on(bundle, SUM, scaled(smallest(SUM), 1 + 1e-6), "f32_each").passed
+
+
+def stepped(steps: int, every: int) -> Edit:
+    def edit(shown: Shown) -> None:
+        halves = shown["y"][:4096].view(np.uint16)
+        halves[::every] += np.uint16(steps)
+
+    return edit
+
+
+def test_few_halves_may_be_rounded_to_the_other_neighbour(bundle: Bundle) -> None:
+    case = "copy/f16/n4096"
+    assert verdict_on(bundle, case, stepped(1, 100), "f32").passed
+    assert not verdict_on(bundle, case, stepped(1, 100), "exact").passed
+    assert "NMSE of y" in verdict_on(bundle, case, stepped(1, 10), "f32").reason
+    assert "NMSE of y" in verdict_on(bundle, case, stepped(32, 100), "f32").reason

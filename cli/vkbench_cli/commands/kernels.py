@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column(key="name", heading="kernel"),
+    Column(key="group", heading="group"),
     Column(key="formats", heading="formats"),
     Column(key="variants", heading="variants"),
     Column(key="dims", heading="sizes"),
@@ -55,13 +56,12 @@ def kernels(
     --grid tells what can be done with each format on the devices of this machine, and without one
     what the catalogue has: a cell is the best code path, or - where there is no such kernel.
     """
-    from vkbench_shaders.catalogue import KERNELS
+    from vkbench_shaders.catalogue import KERNELS, matching
     from vkbench_shaders.formats import FORMATS
 
     if grid + formats + rocm > 1:
         raise UsageError("--grid, --formats and --rocm are three tables: ask for one")
-    known = [k.name for k in KERNELS]
-    wanted = {name for glob in kernel or ["*"] for name in names.matching(glob, known, "kernel")}
+    wanted = {name for glob in kernel or ["*"] for name in matching(glob)}
     all_formats = [f.name for f in FORMATS]
     typed = {
         name for glob in format or ["*"] for name in names.matching(glob, all_formats, "format")
