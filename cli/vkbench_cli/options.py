@@ -114,6 +114,10 @@ class Selecting:
     kernel: Kernels = field(default_factory=list)
     format: Formats = field(default_factory=list)
     shape: Shapes = field(default_factory=list)
+    case: Annotated[
+        list[str],
+        Option(metavar="NAME", help="Exactly this case, by its whole name, as results show it."),
+    ] = field(default_factory=list)
     device: Devices = field(default_factory=list)
     mode: Find = Mode.BOTH
     gguf: Gguf = None
@@ -131,12 +135,13 @@ class Selecting:
 
     def selection(self, effort: Effort) -> Selection:
         """What the scheduler's plan is made from; with nothing chosen, the quick suite."""
-        anything = self.suite or self.kernel or self.format or self.shape
+        anything = self.suite or self.kernel or self.format or self.shape or self.case
         return Selection(
             suite=self.suite if anything else DEFAULT_SUITE,
             kernels=tuple(self.kernel),
             formats=tuple(self.format),
             shapes=tuple(parse_shape(text) for text in self.shape),
+            cases=tuple(self.case),
             devices=tuple(self.device),
             mode=self.mode,
             variant=self.variant,

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 
 from vkbench import names
-from vkbench.case import Case
+from vkbench.case import WEIGHTS, Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
@@ -78,6 +78,13 @@ def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> 
 
 def tasks(suite: Suite, selection: Selection) -> list[Task]:
     """What the rows of a suite and a selection together ask for, each once."""
+    found = _named(selection) if selection.cases else _of_rows(suite, selection)
+    if selection.variant.casefold() in (AUTO, ALL):
+        return list(found)
+    return _with_variant(found, selection.variant)
+
+
+def _of_rows(suite: Suite, selection: Selection) -> dict[Task, None]:
     _check_names(selection)
     complaints: list[VkbenchError] = []
     found = dict.fromkeys(
@@ -85,9 +92,24 @@ def tasks(suite: Suite, selection: Selection) -> list[Task]:
     )
     if not found:
         raise complaints[0] if complaints else NothingToDo()
-    if selection.variant.casefold() in (AUTO, ALL):
-        return list(found)
-    return _with_variant(found, selection.variant)
+    return found
+
+
+def _named(selection: Selection) -> dict[Task, None]:
+    """Cases by their whole names, listed or not."""
+    if selection.suite or selection.kernels or selection.formats or selection.shapes:
+        raise UsageError("--case names whole cases: leave --suite, -k, -f and -s out")
+    cases = [problem(name).case for name in selection.cases]
+    from_file = [case.name for case in cases if WEIGHTS in case.params]
+    if from_file and not selection.weights:
+        raise UsageError(f"the weights of {from_file[0]} are a file's: give --gguf and --tensor")
+    each = selection.variant.casefold() == ALL
+    return {
+        Task(case, mode, path): None
+        for case in cases
+        for mode in _modes(Row(), selection)
+        for path in (_paths(case) if each else [AUTO])
+    }
 
 
 def _check_names(selection: Selection) -> None:

@@ -35,6 +35,7 @@ class Selection:
     kernels: tuple[str, ...] = ()  # globs
     formats: tuple[str, ...] = ()  # globs
     shapes: tuple[Mapping[str, int], ...] = ()  # instead of the listed ones
+    cases: tuple[str, ...] = ()  # whole names, instead of all of the above
     devices: tuple[str, ...] = ()  # selectors; none is all
     mode: Mode = Mode.BOTH
     variant: str = AUTO  # a code path by name, AUTO (also: whatever the suite says) or ALL

@@ -170,6 +170,34 @@ def test_the_suite_says_how_long_to_measure_unless_asked() -> None:
     assert {job.measure_seconds for job in planned(suite="quick", measure_seconds=3.0)} == {3.0}
 
 
+NAMED = "mul_mat_vec/q4_0:x=q8_1/m5_n3_k96/layout=strided"  # whatever the lists hold
+
+
+def test_a_case_goes_by_its_whole_name() -> None:
+    jobs = planned(cases=("ADD/f32/b1_c1_h1_w7", NAMED), mode=Mode.CORRECTNESS)
+    assert [(job.case, job.variant) for job in jobs] == [
+        ("add/f32/b1_c1_h1_w7", "auto"),
+        (NAMED, "auto"),
+    ]
+    every = planned(cases=(NAMED,), variant="all", mode=Mode.PERFORMANCE)
+    assert [job.variant for job in every] == ["int_dot", "portable"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cases": ("copy/f32/n5",), "kernels": ("copy",)}, "leave --suite, -k, -f and -s out"),
+        ({"cases": ("copy/f32",)}, "malformed case 'copy/f32'"),
+        ({"cases": ("copy/f32/m5",)}, "copy has the shape n=.."),
+        ({"cases": ("mul_mat_vec/q4_0/m1_n1_k32/weights=0123456789abcdef",)}, "give --gguf"),
+    ],
+)
+def test_a_case_that_cannot_be_meant_is_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        planned(**changes)
+    assert words in str(raised.value)
+
+
 def paths(jobs: list[PlannedJob]) -> dict[tuple[str, Mode], set[str]]:
     found: dict[tuple[str, Mode], set[str]] = {}
     for job in jobs:
