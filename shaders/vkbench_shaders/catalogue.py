@@ -19,10 +19,12 @@ from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
 from vkbench_shaders.kernels.norm import NORM
+from vkbench_shaders.kernels.optimisers import OPTIMISERS
 from vkbench_shaders.kernels.pool import POOL
 from vkbench_shaders.kernels.quantize import QUANTIZE
 from vkbench_shaders.kernels.random import RANDOM
 from vkbench_shaders.kernels.reduce import REDUCE
+from vkbench_shaders.kernels.scan import SCAN
 from vkbench_shaders.kernels.set_rows import SET_ROWS
 from vkbench_shaders.kernels.unary import UNARY
 from vkbench_shaders.kernels.upsample import UPSAMPLE
@@ -41,10 +43,12 @@ KERNELS: tuple[Kernel, ...] = (
     MUL_MAT_ID,
     *UNARY,
     *REDUCE,
+    *SCAN,
     *NORM,
     *CASTS,
     *POOL,
     *UPSAMPLE,
+    *OPTIMISERS,
     *RANDOM,
 )
 
