@@ -25,11 +25,11 @@ _Reduce = Callable[[Array, tuple[int, ...]], Array]  # keeps the reduced dimensi
 
 
 def _sum(x: Array, along: tuple[int, ...]) -> Array:
-    return x.sum(axis=along, dtype=np.float64, keepdims=True)
+    return np.asarray(x.sum(axis=along, dtype=np.float64, keepdims=True))
 
 
 def _mean(x: Array, along: tuple[int, ...]) -> Array:
-    return _sum(x, along) / prod(x.shape[axis] for axis in along)
+    return np.asarray(_sum(x, along) / prod(x.shape[axis] for axis in along))
 
 
 def _max(x: Array, along: tuple[int, ...]) -> Array:
@@ -40,7 +40,7 @@ def _max(x: Array, along: tuple[int, ...]) -> Array:
 
 
 def _min(x: Array, along: tuple[int, ...]) -> Array:
-    return -_max(-x, along)
+    return np.negative(_max(-x, along))
 
 
 def _argmax(x: Array, along: tuple[int, ...]) -> Array:

@@ -101,6 +101,22 @@ def plan(problem: Problem, in_order: bool) -> Plan:
     )
 
 
+def rows_in_parts(problem: Problem, part: int, parts: int) -> Plan:
+    """For an array h w: a workgroup for each part of each row."""
+    (rows, columns), x, y = problem.shape.values(), problem.layout("x"), problem.layout("y")
+    return Plan(
+        kept=(Dimension(size=rows, steps=(x.strides[0], y.strides[0])),),
+        reduced=(Dimension(size=columns, steps=(1,)),),
+        results=rows,
+        length=columns,
+        along=True,
+        form=WITHOUT_GAPS,
+        down=THREADS,
+        part=part,
+        parts=parts,
+    )
+
+
 def portable(name: str, path: str, *, least: bool = False, mean: bool = False) -> Variant:
     """The code path of a reduction: a struct of slang/reductions.slang."""
 
@@ -129,17 +145,25 @@ def portable(name: str, path: str, *, least: bool = False, mean: bool = False) -
     )
 
 
-def _launches(problem: Problem, made: Plan, *, least: bool, mean: bool) -> tuple[Launch, ...]:
-    scale = 1.0 if not mean else 1 / made.length if made.length else inf  # 0 * inf is a NaN
+def partial(
+    problem: Problem, made: Plan, *, scale: float = 1.0, least: bool = False, entry: str = ""
+) -> Launch:
+    """What makes results, or of several parts what each of them gives."""
     groups = grid(made.groups)
-    first = Launch(
+    return Launch(
         groups=groups,
         push=_push(problem, made, groups[0], scale),
         constants={0: THREADS, 1: made.down, 2: made.along, 3: made.form, 4: least},
+        entry=entry,
     )
+
+
+def _launches(problem: Problem, made: Plan, *, least: bool, mean: bool) -> tuple[Launch, ...]:
+    scale = 1.0 if not mean else 1 / made.length if made.length else inf  # 0 * inf is a NaN
+    first = partial(problem, made, scale=scale, least=least)
     if made.parts == 1:
         return (first,)
-    down = min(THREADS, _power(made.parts))
+    down = min(THREADS, power(made.parts))
     groups = grid(-(-made.results * down // THREADS))
     second = Launch(
         groups=groups,
@@ -189,10 +213,10 @@ def _merged(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
 
 def _down(results: int, length: int, wide: int, along: bool) -> int:
     """Threads a result: as many as have some loads each; few across columns."""
-    enough = min(THREADS, _power(-(-length // (AT_ONCE * wide))))
+    enough = min(THREADS, power(-(-length // (AT_ONCE * wide))))
     if along:
         return enough
-    return max(min(enough, 4), min(enough, THREADS // _power(results)), 1)
+    return max(min(enough, 4), min(enough, THREADS // power(results)), 1)
 
 
 def _parts(tiles: int, length: int, step: int) -> tuple[int, int]:
@@ -204,7 +228,7 @@ def _parts(tiles: int, length: int, step: int) -> tuple[int, int]:
     return (part, -(-length // part)) if part else (0, 1)
 
 
-def _power(number: int) -> int:
+def power(number: int) -> int:
     """The least power of two that is not below it."""
     return 1 << max(0, number - 1).bit_length()
 
