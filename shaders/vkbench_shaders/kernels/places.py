@@ -27,7 +27,11 @@ _ORDERS = {True: "bhwc", False: "cbhw"}  # of inputs, of outputs
 
 def layout(problem: Problem, binding: str) -> Layout:
     """Where the items of a binding lie, by the parameter `layout`."""
-    shape = problem.full_shape(binding)
+    return lying(problem, binding, problem.full_shape(binding))
+
+
+def lying(problem: Problem, binding: str, shape: Sequence[int]) -> Layout:
+    """The same of a binding whose shape follows from parameters."""
     match problem.params["layout"]:
         case "strided":
             return strided(shape, *gaps(problem, binding))
@@ -57,9 +61,9 @@ def sizes(shape: Sequence[int]) -> bytes:
 
 
 def place(layout: Layout) -> bytes:
-    """A shader's Place."""
-    strides = [0 if n == 1 else s for n, s in zip(layout.shape, layout.strides, strict=True)]
-    return struct.pack("<5I", *strides, layout.offset)
+    """A shader's Place; along w, neighbours of nothing are beside each other."""
+    *outer, inner = layout.strides
+    return struct.pack("<5I", *outer, 1 if layout.shape[-1] == 1 else inner, layout.offset)
 
 
 def is_flat(layout: Layout) -> bool:
