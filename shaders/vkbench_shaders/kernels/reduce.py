@@ -36,11 +36,12 @@ def _max(x: Array, along: tuple[int, ...]) -> Array:
     """numpy leaves the sign of 0 to chance."""
     found = x.max(axis=along, keepdims=True, initial=-inf)
     positive = ((x == 0) & ~np.signbit(x)).any(axis=along, keepdims=True)
-    return np.where(found == 0, np.where(positive, x.dtype.type(0), -x.dtype.type(0)), found)
+    zero = np.where(positive, x.dtype.type(0), -x.dtype.type(0))
+    return np.asarray(np.where(found == 0, zero, found))
 
 
 def _min(x: Array, along: tuple[int, ...]) -> Array:
-    return np.negative(_max(-x, along))
+    return np.asarray(-_max(-x, along))
 
 
 def _argmax(x: Array, along: tuple[int, ...]) -> Array:
