@@ -10,10 +10,14 @@ from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.add import ADD
 from vkbench_shaders.kernels.casts import CASTS
+from vkbench_shaders.kernels.col2im import COL2IM
 from vkbench_shaders.kernels.copy import COPY
 from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.get_rows import GET_ROWS
+from vkbench_shaders.kernels.im2col import IM2COL
+from vkbench_shaders.kernels.matmul import MATMUL
+from vkbench_shaders.kernels.moves import MOVES
 from vkbench_shaders.kernels.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
@@ -26,6 +30,7 @@ from vkbench_shaders.kernels.random import RANDOM
 from vkbench_shaders.kernels.reduce import REDUCE
 from vkbench_shaders.kernels.scan import SCAN
 from vkbench_shaders.kernels.set_rows import SET_ROWS
+from vkbench_shaders.kernels.sort import SORT
 from vkbench_shaders.kernels.unary import UNARY
 from vkbench_shaders.kernels.upsample import UPSAMPLE
 
@@ -44,8 +49,13 @@ KERNELS: tuple[Kernel, ...] = (
     *UNARY,
     *REDUCE,
     *SCAN,
+    *SORT,
     *NORM,
     *CASTS,
+    *MOVES,
+    *MATMUL,
+    *IM2COL,
+    *COL2IM,
     *POOL,
     *UPSAMPLE,
     *OPTIMISERS,
