@@ -25,6 +25,7 @@ LAYOUT = Param(
 )
 
 _EACH = 16  # elements a thread
+_PUSH = 128  # bytes of push constants
 _OUTPUT = -1  # place of the output in the tables below
 
 # strided: items of the gap behind each row and in front of all, by the binding's place
@@ -72,9 +73,11 @@ def launch(problem: Problem, params: Sequence[float] = ()) -> Launch:
     """
     layouts = [problem.layout(bound.name) for bound in problem.kernel.bindings]
     output = problem.kernel.bindings[-1].name
+    if not prod(layouts[-1].shape):
+        return Launch(groups=(0, 1, 1), push=bytes(_PUSH), constants={0: THREADS})
     walk = _walk(layouts, problem.item_bytes(output))
     a_group = THREADS * (_EACH // walk.slot)
-    groups = grid(-(-walk.slots // a_group)) if walk.slots else (0, 1, 1)
+    groups = grid(-(-walk.slots // a_group))
     return Launch(groups=groups, push=_push(walk, groups[0], params), constants={0: THREADS})
 
 
@@ -91,7 +94,7 @@ class _Walk:
 
     @property
     def slots(self) -> int:
-        return prod(self.sizes[:-1]) * self.slots_a_row if self.sizes[-1] else 0
+        return prod(self.sizes[:-1]) * self.slots_a_row
 
 
 def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
