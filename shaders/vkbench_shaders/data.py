@@ -52,6 +52,11 @@ def plain(problem: Problem, binding: str) -> Array:
     return values
 
 
+def bell(problem: Problem, binding: str) -> Array:
+    """Bell-shaped numbers of about 1, as randn's are, none of them special."""
+    return _any_values(problem, binding)
+
+
 def values(problem: Problem, binding: str) -> Array:
     """Values of a plain binding by the parameter `values`: as `plain`, or every third one odd."""
     if problem.params["values"] == "noise":
@@ -60,6 +65,11 @@ def values(problem: Problem, binding: str) -> Array:
     places = values.reshape(-1)[::_ODD_EVERY]
     places[:] = np.resize(_stored(problem.types[binding], _ODD), places.size)
     return values
+
+
+def odd(fmt: str) -> Array:
+    """A plain format's special values one after the other: NaN, Inf, zeros, denormals, ties."""
+    return _stored(fmt, _ODD)
 
 
 def uniform(problem: Problem, binding: str, low: float, high: float) -> Array:

@@ -27,6 +27,7 @@ class Limits:
 LIMITS: Mapping[str, Limits] = {
     "exact": Limits(nmse=0.0, max_abs=0.0),
     "f32": Limits(nmse=1e-10, max_abs=5e-4),
+    "f32_true": Limits(nmse=1e-10, max_abs=1e-5),
     "f32_each": Limits(nmse=1e-10, max_abs=5e-4, each=2e-6),
     "f16_inputs": Limits(nmse=1e-6, max_abs=1e-2),
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),

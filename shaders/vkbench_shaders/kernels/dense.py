@@ -1,0 +1,257 @@
+"""Products of dense matrices: where operands lie, and the tiles that a product is cut into."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import (
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    grid,
+)
+from vkbench_shaders.kernels import rows
+
+STEP = 16  # numbers along k at a time
+PART = 256  # longer sums are made in parts of so many products
+_FOUR = 4  # numbers loaded or stored at a time
+_SUM_THREADS = 128
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+_LEAST_PART = 64  # of k, where it is split without being asked
+_SUMS_A_SECOND = 6e11  # that are written and read again where k is split
+_STAGE_SECONDS = 3e-6  # what the second stage takes at least
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Rows and columns that a workgroup makes, those a thread makes, and how fast that is."""
+
+    m: int
+    n: int
+    block_m: int
+    block_n: int
+    at_once: int  # workgroups that keep a large GPU busy
+    flops: float  # a second, when it is: estimates that only have to order tiles
+
+    @property
+    def name(self) -> str:
+        return f"{self.m}x{self.n}_{self.block_m}x{self.block_n}"
+
+    @property
+    def entry(self) -> str:
+        """Its entry point in the shader module `matmul`."""
+        return f"matmul_{self.block_m}x{self.block_n}"
+
+    @property
+    def threads(self) -> int:
+        return self.m * self.n // (self.block_m * self.block_n)
+
+    def constants(self, part: int) -> dict[int, int]:
+        """Specialisation constants of the shader module `dense_tiles`, for sums of `part`."""
+        return {0: self.threads, 1: self.m, 2: self.n, 3: part > PART}
+
+
+TILES = (
+    Tile(m=128, n=128, block_m=8, block_n=8, at_once=132, flops=45e12),
+    Tile(m=128, n=64, block_m=8, block_n=8, at_once=180, flops=43e12),
+    Tile(m=64, n=64, block_m=8, block_n=8, at_once=360, flops=38e12),
+    Tile(m=128, n=64, block_m=8, block_n=4, at_once=132, flops=36e12),
+    Tile(m=64, n=64, block_m=8, block_n=4, at_once=264, flops=34e12),
+    Tile(m=128, n=32, block_m=8, block_n=4, at_once=264, flops=30e12),
+    Tile(m=64, n=32, block_m=8, block_n=4, at_once=528, flops=28e12),
+    Tile(m=32, n=32, block_m=4, block_n=4, at_once=528, flops=18e12),
+)
+
+TILE = Param(
+    default="auto",
+    choices=("auto", *(tile.name for tile in TILES)),
+    description="rows and columns of a workgroup and of a thread; auto: what should be fastest",
+)
+SPLIT = Param(
+    default=0,
+    least=0,
+    description="parts that k is cut into, each summed by other workgroups; 0: as many as help",
+)
+LAYOUTS = ("contiguous", "strided", "permuted")
+
+
+def repeat(binding: str) -> Param:
+    """How many matrices of y one of an operand is for."""
+    return Param(default=1, least=1, description=f"matrices of y that one of {binding} is for")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operand:
+    """Where an operand's numbers lie; its rows are those of a, or columns of b."""
+
+    first: int
+    row: int  # from row to row
+    k: int  # along k
+    matrix: int  # from matrix to matrix
+    serves: int  # matrices of y that one of it is for
+    along: bool  # whether rows are without gaps, rather than columns
+    wide: bool  # whether their fours begin on four numbers, and are whole
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """As the shaders' push constants have it."""
+        return (self.first, self.row, self.k, self.matrix, self.serves)
+
+
+def matrices(problem: Problem, binding: str) -> int:
+    """How many matrices a binding has."""
+    repeats = int(problem.params.get(f"repeat_{binding}", 1))
+    return ceil(problem.shape["b"] / repeats)
+
+
+def operand(problem: Problem, binding: str) -> Operand:
+    """An operand's place, and how its numbers are best loaded."""
+    layout, dims = problem.layout(binding), problem.kernel.binding(binding).dims
+    k_axis = dims.index("k")
+    row_axis = 3 - k_axis
+    matrix, row, k = (layout.strides[axis] for axis in (0, row_axis, k_axis))
+    rows_, numbers = layout.shape[row_axis], layout.shape[k_axis]
+    wide_rows = k == 1 and _is_wide(numbers, layout.offset, matrix, row)
+    wide_columns = row == 1 and _is_wide(rows_, layout.offset, matrix, k)
+    along = wide_rows or (k == 1 and not wide_columns)
+    return Operand(
+        first=layout.offset,
+        row=row,
+        k=k,
+        matrix=matrix,
+        serves=int(problem.params.get(f"repeat_{binding}", 1)),
+        along=along,
+        wide=wide_rows or wide_columns,
+    )
+
+
+def _is_wide(*numbers: int) -> bool:
+    return all(number % _FOUR == 0 for number in numbers)
+
+
+def layout(problem: Problem, binding: str, order: str = "contiguous") -> Layout:
+    """Where the matrices of a binding lie: contiguous, strided, permuted or transposed."""
+    _, rows_, columns = problem.full_shape(binding)
+    shape = (matrices(problem, binding), rows_, columns)
+    match order:
+        case "strided":
+            return rows.strided(shape, *rows.gaps(problem, binding))
+        case "permuted":
+            return _reordered(shape, (1, 0, 2))
+        case "transposed":
+            return _reordered(shape, (0, 2, 1))
+        case _:
+            return Layout.contiguous(shape)
+
+
+def _reordered(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
+    """Axes in another order in memory, outermost first."""
+    stored = Layout.contiguous([shape[axis] for axis in order])
+    strides = tuple(stored.strides[order.index(axis)] for axis in range(len(shape)))
+    return Layout(shape=shape, strides=strides, storage=stored.storage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """How k is cut: parts of so many numbers, the last one may be shorter."""
+
+    part: int
+    parts: int
+
+    @staticmethod
+    def into(parts: int, k: int) -> Cut:
+        """At most so many parts, whole steps each."""
+        steps = -(-k // (parts * STEP))
+        part = max(STEP, steps * STEP)
+        return Cut(part=part, parts=max(1, -(-k // part)))
+
+
+def choose(problem: Problem) -> tuple[Tile, Cut]:
+    """The tile and the cut of k that were asked for, or those that should be fastest."""
+    asked, split = problem.params["tile"], int(problem.params["split"])
+    k = problem.shape["k"]
+    found: list[tuple[float, int, Tile, Cut]] = []
+    for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
+        for parts in (split,) if split else _SPLITS:
+            cut = Cut.into(parts, k)
+            if cut.parts == 1 or split or cut.part >= _LEAST_PART:
+                found.append((_seconds(problem, tile, cut), len(found), tile, cut))
+    *_, tile, cut = min(found)
+    return tile, cut
+
+
+def _seconds(problem: Problem, tile: Tile, cut: Cut) -> float:
+    b, m, n = (problem.shape[dim] for dim in "bmn")
+    groups = -(-m // tile.m) * -(-n // tile.n) * b * cut.parts
+    busy = max(groups, tile.at_once) + groups / 16  # of two alike, the smaller one
+    products = busy * tile.m * tile.n * cut.part
+    extra = _STAGE_SECONDS + b * m * n * cut.parts / _SUMS_A_SECOND if cut.parts > 1 else 0.0
+    return 2 * products / tile.flops + extra
+
+
+def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Launches that make a product tile by tile."""
+    tile, cut = choose(problem)
+    b, m, n, k = (problem.shape[dim] for dim in "bmnk")
+    tiles_m, tiles = -(-m // tile.m), -(-m // tile.m) * -(-n // tile.n)
+    groups = grid(tiles, b * cut.parts)
+    left, right = operand(problem, "a"), operand(problem, "b")
+    flags = (
+        left.along,
+        left.wide,
+        right.along,
+        right.wide,
+        stores_wide(problem, cut),
+        cut.parts > 1,
+    )
+    constants = tile.constants(cut.part) | dict(enumerate(map(int, flags), 4))
+    push = words(
+        *results(problem), k, cut.part, cut.parts, tiles_m, groups[0], *left.words, *right.words
+    )
+    product = Launch(groups=groups, push=push, constants=constants, entry=tile.entry)
+    return (product, *sums(problem, cut))
+
+
+def sums(problem: Problem, cut: Cut) -> Iterator[Launch]:
+    """The launch that adds up the parts of k, where there are several."""
+    if cut.parts == 1:
+        return
+    b, m, n = (problem.shape[dim] for dim in "bmn")
+    groups = grid(-(-b * m * -(-n // _FOUR) // _SUM_THREADS))
+    constants = {0: _SUM_THREADS, 8: is_wide_y(problem), 9: 0}
+    push = words(*results(problem), 0, 0, cut.parts, 0, groups[0], *[0] * 10)
+    yield Launch(groups=groups, push=push, constants=constants, entry="add_parts")
+
+
+def results(problem: Problem) -> tuple[int, ...]:
+    """Sizes and places of y, as the shaders' push constants have them."""
+    b, m, n = (problem.shape[dim] for dim in "bmn")
+    layout = problem.layout("y")
+    return (m, n, b, layout.offset, layout.strides[1], layout.strides[0])
+
+
+def is_wide_y(problem: Problem) -> bool:
+    """Whether rows of y begin on four numbers, and are whole fours."""
+    layout = problem.layout("y")
+    return _is_wide(layout.shape[2], layout.offset, *layout.strides[:2])
+
+
+def stores_wide(problem: Problem, cut: Cut) -> bool:
+    """The same of what is stored: y, or sums over parts of k."""
+    return problem.shape["n"] % _FOUR == 0 if cut.parts > 1 else is_wide_y(problem)
+
+
+def sums_bytes(problem: Problem, cut: Cut) -> int:
+    """Bytes of all sums over parts of k."""
+    b, m, n = (problem.shape[dim] for dim in "bmn")
+    return 4 * cut.parts * b * m * n if cut.parts > 1 else 0
+
+
+def words(*numbers: int) -> bytes:
+    """Push constants: unsigned words."""
+    return struct.pack(f"<{len(numbers)}I", *numbers)
