@@ -18,6 +18,7 @@ from vkbench_shaders.catalogue import KERNELS
 BASE = {"Shader"}  # every device
 FEATURES = {  # what asks for each device feature
     "subgroup_arithmetic": {"GroupNonUniform", "GroupNonUniformArithmetic"},
+    "subgroup_shuffle": {"GroupNonUniform", "GroupNonUniformShuffle"},
     "int_dot": {"DotProduct", "DotProductInput4x8BitPacked"},
 }
 

@@ -57,6 +57,7 @@ STRUCTS = (
 # What a variant may require -> the members that must all be there.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "subgroup_arithmetic": ("subgroup_arithmetic",),
+    "subgroup_shuffle": ("subgroup_shuffle",),
     "int_dot": ("int_dot",),
     "fp16": ("fp16",),
     "storage16": ("storage16",),
@@ -71,7 +72,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "subgroup_size_control": ("subgroup_size_control",),
 }
 
-_SUBGROUP_NEEDED = 0x1 | 0x4  # basic and arithmetic operations
+# operations of subgroups, each with the basic ones
+_SUBGROUP = {"subgroup_arithmetic": 0x1 | 0x4, "subgroup_shuffle": 0x1 | 0x10}
 _COMPUTE_STAGE = 0x20
 _HEADER_WORDS = 4  # type, padding and pNext, in 32-bit words
 
@@ -108,7 +110,8 @@ class FeatureChain:
         for struct, memory in zip(self.asked, self._memory, strict=True):
             words = vk.ffi.cast("uint32_t *", memory)
             found |= {name: words[_HEADER_WORDS + i] for i, name in enumerate(struct.members)}
-        found["subgroup_arithmetic"] = int(_has_subgroup_arithmetic(physical))
+        for name, needed in _SUBGROUP.items():
+            found[name] = int(_has_operations(physical, needed))
         return frozenset(name for name, value in found.items() if value)
 
     def _keep_only_needed(self) -> None:
@@ -131,7 +134,7 @@ def subgroup_properties(physical: Any) -> Any:
     return subgroup
 
 
-def _has_subgroup_arithmetic(physical: Any) -> bool:
+def _has_operations(physical: Any, needed: int) -> bool:
     subgroup = subgroup_properties(physical)
-    operations = subgroup.supportedOperations & _SUBGROUP_NEEDED == _SUBGROUP_NEEDED
+    operations = subgroup.supportedOperations & needed == needed
     return bool(operations and subgroup.supportedStages & _COMPUTE_STAGE)
