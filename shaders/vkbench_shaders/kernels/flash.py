@@ -1,0 +1,274 @@
+"""How attention is launched: split over positions for few queries, in tiles for many."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from math import ceil
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import MOST_GROUPS, Launch, Layout, Problem, too_large
+from vkbench_shaders.kernels import caches, rows
+
+THREADS = 128
+POSITIONS = 64  # of a tile; partitions are whole tiles
+STEP = 32  # numbers of a query or key at a time
+_WIDE = 16  # bytes of the widest load
+_EIGHT = 8  # numbers of a plain row that are read at a time
+_ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
+
+_MOST_ROWS = 8  # of a tile that is split over positions
+_AT_ONCE = 512  # workgroups that keep a large GPU busy
+_SMALL = 1024  # bytes of shared memory beside queries and scores
+_MOST_POOL = 4096  # singles: more would leave room for fewer workgroups
+_TILES_FROM = 64  # rows of a group from which on tiles are faster
+_TILE_BYTES = 32768  # of shared memory
+_LEAST_PART = 256  # positions of a partition of tiles
+
+
+@dataclass(frozen=True)
+class Split:
+    """Few queries: tiles of 1 to 8 rows, and scores of a whole partition at once."""
+
+    rows: int  # of a tile
+    part: int  # positions of a partition
+    fours: int  # of a query, padded
+
+    @property
+    def pool(self) -> int:
+        """Singles of shared memory for scores, and for eight sums a thread."""
+        return max(self.rows * self.part, _EIGHT * THREADS)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Many queries: tiles that go over the positions of a partition."""
+
+    rows: int  # of a tile
+    part: int
+    key_fours: int  # of padded rows
+    value_fours: int
+
+    @property
+    def entry(self) -> str:
+        return f"flash_tiles_{self.value_fours * 4}"
+
+
+SIZES = {64: 64, 128: 64, 256: 32, 512: 16}  # numbers of a value, padded -> rows of a tile
+
+
+def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
+    """What the parameter `path` asks for, or what should be faster."""
+    asked = problem.params["path"]
+    if asked == "split" or no_tiles(problem, device):
+        return split(problem, device)
+    if asked == "tiles" or group_rows(problem) >= _TILES_FROM:
+        return tiles(problem)
+    return split(problem, device)
+
+
+def group_rows(problem: Problem) -> int:
+    """Queries of all heads that share a head of keys and values."""
+    return problem.shape["q"] * problem.shape["h"] // problem.shape["g"]
+
+
+def no_tiles(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why attention cannot be done in tiles, or None."""
+    has = device.limits.get("max_shared_bytes", 0)
+    if has < _TILE_BYTES:
+        return f"tiles take {_TILE_BYTES} bytes of shared memory, the device has {has}"
+    if problem.shape["e"] > max(SIZES):
+        return f"values have {problem.shape['e']} numbers, tiles take {max(SIZES)} at most"
+    return _too_large_for(problem, device, tiles(problem))
+
+
+def split(problem: Problem, device: DeviceFacts) -> Split:
+    shape, fours = problem.shape, ceil(problem.shape["d"] / STEP) * STEP // 4
+    room = min(device.limits.get("max_shared_bytes", 0), _TILE_BYTES) - _SMALL
+    least = 4 * _EIGHT * THREADS
+    tile = min(_MOST_ROWS, 1 << max(0, group_rows(problem) - 1).bit_length())
+    while tile > 1 and tile * fours * 16 + least > room:
+        tile //= 2
+    pool = min(_MOST_POOL, max(room - tile * fours * 16, least) // 4)
+    groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
+    return Split(
+        tile, _part(shape["n"], _AT_ONCE // max(groups, 1), POSITIONS, pool // tile), fours
+    )
+
+
+def tiles(problem: Problem) -> Tiles:
+    shape = problem.shape
+    width = next(size for size in SIZES if shape["e"] <= size)
+    groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / SIZES[width])
+    part = _part(shape["n"], _AT_ONCE // max(groups, 1), _LEAST_PART, 1 << 31)
+    return Tiles(SIZES[width], part, ceil(shape["d"] / STEP) * STEP // 4, width // 4)
+
+
+def _part(length: int, wanted: int, least: int, most: int) -> int:
+    """Positions of a partition, whole tiles: about so many partitions, unless too small."""
+    part = max(least, ceil(length / max(wanted, 1) / POSITIONS) * POSITIONS)
+    return min(part, most // POSITIONS * POSITIONS)
+
+
+def parts(problem: Problem, plan: Split | Tiles) -> int:
+    return max(1, ceil(problem.shape["n"] / plan.part))
+
+
+def padded_rows(problem: Problem, plan: Split | Tiles) -> int:
+    """Rows of a group in whole tiles."""
+    return ceil(group_rows(problem) / plan.rows) * plan.rows
+
+
+def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+    """Sums and statistics of partitions; for tiles queries, keys and values as padded singles."""
+    return _scratch(problem, plan(problem, device))
+
+
+def _scratch(problem: Problem, plan: Split | Tiles) -> tuple[int, ...]:
+    shape, rows = problem.shape, padded_rows(problem, plan)
+    groups = shape["s"] * shape["g"]
+    found = groups * parts(problem, plan) * rows
+    sums = (found * ceil(shape["e"] / _EIGHT) * _EIGHT * 4, found * 8)
+    if isinstance(plan, Split):
+        return sums
+    length = ceil(shape["n"] / POSITIONS) * POSITIONS
+    keys, values = groups * length * plan.key_fours * 16, groups * length * plan.value_fours * 16
+    return (*sums, groups * rows * plan.key_fours * 16, keys, values)
+
+
+def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Partitions, after what they need, and what combines them."""
+    chosen = plan(problem, device)
+    most = min(problem.shape["q"], MOST_GROUPS)
+    combine = Launch(
+        groups=(most, problem.shape["h"], problem.shape["s"]),
+        push=push(problem, chosen, most),
+        constants={0: THREADS},
+        entry="flash_combine",
+    )
+    if isinstance(chosen, Split):
+        return (_split_launch(problem, chosen), combine)
+    return (*tile_launches(problem, chosen, chosen.entry), combine)
+
+
+def _groups(problem: Problem, plan: Split | Tiles) -> tuple[int, int, int]:
+    tiles = padded_rows(problem, plan) // plan.rows
+    return (tiles, parts(problem, plan), problem.shape["s"] * problem.shape["g"])
+
+
+def _split_launch(problem: Problem, plan: Split) -> Launch:
+    constants = (THREADS, is_wide(problem), plan.rows, plan.fours, plan.pool)
+    return Launch(
+        groups=_groups(problem, plan),
+        push=push(problem, plan, 1),
+        constants=dict(enumerate(constants)),
+    )
+
+
+def tile_launches(problem: Problem, plan: Tiles, entry: str) -> tuple[Launch, ...]:
+    """Queries, keys and values spread out, and what is done with their tiles."""
+    width = max(plan.key_fours, plan.value_fours)
+    units = max(padded_rows(problem, plan), problem.shape["n"]) * width
+    most = min(max(1, units // (4 * THREADS)), MOST_GROUPS)
+    constants = (THREADS, is_wide(problem), plan.key_fours, plan.value_fours)
+    spread = Launch(
+        groups=(most, problem.shape["s"] * problem.shape["g"], 3),
+        push=push(problem, plan, most),
+        constants=dict(enumerate(constants)),
+        entry="flash_spread",
+    )
+    tiles = Launch(
+        groups=_groups(problem, plan),
+        push=push(problem, plan, 1),
+        constants=dict(enumerate(constants)),
+        entry=entry,
+    )
+    return (spread, tiles)
+
+
+def push(problem: Problem, plan: Split | Tiles, groups: int) -> bytes:
+    """The shaders' push constants; `groups`: workgroups side by side."""
+    sizes = [problem.shape[dim] for dim in "hgqnde"]
+    places = [number for name in "kvqy" for number in _places(problem, name)]
+    mask = problem.layout("mask")
+    masked = (mask.offset, mask.strides[0])
+    floats = (caches.scale(problem), problem.params["softcap"], problem.params["max_bias"])
+    flags = (problem.params["mask"] != "none") + 2 * (problem.params["sinks"] == "yes")
+    last = (plan.part, parts(problem, plan), padded_rows(problem, plan), flags, groups)
+    return struct.pack("<24I3f5I", *sizes, *places, *masked, *floats, *last)
+
+
+def _places(problem: Problem, binding: str) -> tuple[int, ...]:
+    """Offset and strides of batches, heads and rows: in bytes for keys and values."""
+    layout = problem.layout(binding)
+    unit = problem.item_bytes(binding) if binding in "kv" else 1
+    batch, head, row, _ = layout.strides
+    return tuple(number * unit for number in (layout.offset, batch, head, row))
+
+
+def is_wide(problem: Problem) -> bool:
+    """Whether rows of keys and values are whole eights that begin on 16 bytes."""
+    if problem.format("k").quantised:
+        return True
+    starts = [number for name in "kv" for number in _places(problem, name)]
+    return not any(
+        (*(start % _WIDE for start in starts), *(problem.shape[dim] % _EIGHT for dim in "de"))
+    )
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device cannot do it, or None."""
+    if problem.shape["h"] % problem.shape["g"]:
+        return f"{problem.shape['h']} heads cannot share {problem.shape['g']} evenly"
+    if problem.params["path"] == "tiles" and (reason := no_tiles(problem, device)):
+        return reason
+    for binding in problem.kernel.bindings:
+        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
+        if needed > _ADDRESSES:
+            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
+    chosen = plan(problem, device)
+    if isinstance(chosen, Split) and (reason := _too_wide(problem, device, chosen)):
+        return reason
+    return _too_large_for(problem, device, chosen) or too_large(problem, device)
+
+
+def _too_wide(problem: Problem, device: DeviceFacts, plan: Split) -> str | None:
+    needed = plan.rows * plan.fours * 16 + plan.pool * 4 + _SMALL
+    has = device.limits.get("max_shared_bytes", 0)
+    if needed > has:
+        d = problem.shape["d"]
+        return f"heads of {d} take {needed} bytes of shared memory, the device has {has}"
+    return None
+
+
+def _too_large_for(problem: Problem, device: DeviceFacts, plan: Split | Tiles) -> str | None:
+    """Why scratch buffers or workgroups are too many for a device, or None."""
+    most = device.limits.get("max_storage_range")
+    needed = max(_scratch(problem, plan))
+    if most is not None and needed > most:
+        return f"a scratch buffer has {needed} bytes, the device binds {most} at most"
+    groups = max(*_groups(problem, plan), problem.shape["h"])
+    if groups > MOST_GROUPS:
+        return f"{groups} workgroups along an axis, one launch takes {MOST_GROUPS} at most"
+    return None
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    """Where rows lie: head after head, with gaps, or beside those of the other heads."""
+    shape = _shape(problem, binding)
+    how = problem.params["layout"]
+    if how == "strided" and len(shape) > 1:
+        return rows.strided(shape, *rows.gaps(problem, binding))
+    if how == "cache" and len(shape) > 2:
+        batches, heads, count, width = shape
+        strides = (heads * count * width, width, heads * width, 1)
+        return Layout(shape=shape, strides=strides, storage=batches * heads * count * width)
+    return Layout.contiguous(shape)
+
+
+def _shape(problem: Problem, binding: str) -> tuple[int, ...]:
+    absent = (binding == "mask" and problem.params["mask"] == "none") or (
+        binding == "sinks" and problem.params["sinks"] == "no"
+    )
+    full = problem.full_shape(binding)
+    return (1,) * len(full) if absent else full
