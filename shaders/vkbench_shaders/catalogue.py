@@ -9,6 +9,7 @@ from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.add import ADD
+from vkbench_shaders.kernels.attention import ATTENTION
 from vkbench_shaders.kernels.casts import CASTS
 from vkbench_shaders.kernels.col2im import COL2IM
 from vkbench_shaders.kernels.copy import COPY
@@ -60,6 +61,7 @@ KERNELS: tuple[Kernel, ...] = (
     *POOL,
     *UPSAMPLE,
     *ROUTING,
+    *ATTENTION,
     *OPTIMISERS,
     *RANDOM,
 )
