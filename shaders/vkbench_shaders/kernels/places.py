@@ -61,8 +61,9 @@ def sizes(shape: Sequence[int]) -> bytes:
 
 
 def place(layout: Layout) -> bytes:
-    """A shader's Place; along w, neighbours of nothing are beside each other."""
+    """A shader's Place, of up to four dimensions; along a last one of 1 all is side by side."""
     *outer, inner = layout.strides
+    outer = [0] * (3 - len(outer)) + outer
     return struct.pack("<5I", *outer, 1 if layout.shape[-1] == 1 else inner, layout.offset)
 
 
