@@ -15,7 +15,7 @@ from vkbench_shaders.kernels.rows import gaps, strided
 DIMS = ("b", "c", "h", "w")
 ORDERS = {"x": "bhwc", "y": "cbhw"}  # permuted: how dimensions lie in memory, outermost first
 THREADS = 256
-AT_ONCE = 4  # loads of a thread
+AT_ONCE, SINGLES_AT_ONCE = 4, 8  # loads of a thread: of 16 bytes, of numbers
 WITHOUT_GAPS, ONE_STRIDE, ANY = range(3)  # how the numbers of a result lie
 ENOUGH_GROUPS = 264  # workgroups that need no others beside them, and as many as a few results get
 MANY_GROUPS = 1024
@@ -85,9 +85,10 @@ def plan(problem: Problem, in_order: bool) -> Plan:
     results, length = prod(dim.size for dim in kept), prod(dim.size for dim in rest)
     along = bool(rest) and rest[-1].steps == (1,)
     form = ANY if len(rest) > 1 else WITHOUT_GAPS if along else ONE_STRIDE
-    wide = 16 // problem.item_bytes("x") if form == WITHOUT_GAPS else 1
-    down = _down(results, length, wide, along)
-    part, parts = _parts(-(-results * down // THREADS), length, down * wide)
+    wide = AT_ONCE * 16 // problem.item_bytes("x")
+    each = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
+    down = _down(results, length, each, along)
+    part, parts = _parts(-(-results * down // THREADS), length, down * each)
     return Plan(
         kept=kept,
         reduced=rest,
@@ -211,18 +212,18 @@ def _merged(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
     return tuple(found)
 
 
-def _down(results: int, length: int, wide: int, along: bool) -> int:
-    """Threads a result: as many as have some loads each; few across columns."""
-    enough = min(THREADS, power(-(-length // (AT_ONCE * wide))))
+def _down(results: int, length: int, each: int, along: bool) -> int:
+    """Threads a result, of which each has so many numbers at once; few across columns."""
+    enough = min(THREADS, power(-(-length // each)))
     if along:
         return enough
     return max(min(enough, 4), min(enough, THREADS // power(results)), 1)
 
 
 def _parts(tiles: int, length: int, step: int) -> tuple[int, int]:
-    """Numbers a workgroup takes of each result, and workgroups that share them."""
+    """Numbers a workgroup takes of each result, some steps of them, and workgroups a result."""
     wanted = -(-MANY_GROUPS // max(1, tiles)) if tiles < ENOUGH_GROUPS else 1
-    least = max(LEAST_PART, AT_ONCE * step) if tiles < 2 else AT_ONCE * step
+    least = max(LEAST_PART, step) if tiles < 2 else step
     parts = max(1, min(wanted, length // least))
     part = -(-length // (parts * step)) * step
     return (part, -(-length // part)) if part else (0, 1)

@@ -1,0 +1,109 @@
+"""What the cases of reductions, scans, sorting and routing cannot show: how near sums of millions
+are, where ties and NaN lie in long rows, tokens whose gates are no numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Array
+from vkbench_worker.execute import compute
+from vkbench_worker.runtime.device import Device
+
+each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
+each_path = pytest.mark.parametrize("variant", ["portable", "subgroup"])
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest, driver: str) -> Device:
+    found: Device = request.getfixturevalue(driver)
+    return found
+
+
+def reduced(device: Device, bundle: Bundle, case: str, x: Array) -> Array:
+    posed = problem(case)
+    outputs, _ = compute(device, bundle, posed, "auto", {"x": x.reshape(posed.array_shape("x"))})
+    return outputs["y"]
+
+
+@pytest.fixture(scope="module")
+def millions() -> Array:
+    """Ten million, and not around 0."""
+    random = np.random.Generator(np.random.Philox(key=4))
+    return random.standard_normal(10**7, np.float32) + np.float32(0.01)
+
+
+@each_driver
+@pytest.mark.parametrize("kernel", ["sum", "mean"])
+def test_ten_million_are_summed_without_loss(
+    device: Device, bundle: Bundle, millions: Array, kernel: str
+) -> None:
+    exact = getattr(millions.astype(np.float64), kernel)()
+    rows = reduced(device, bundle, f"{kernel}/f32/b1_c1_h1_w10000000", millions)
+    columns = reduced(device, bundle, f"{kernel}/f32/b1_c1_h2500_w4000/axes=hw", millions)
+    apart = reduced(device, bundle, f"{kernel}/f32/b1_c1_h10000000_w1/axes=h", millions)
+    assert abs(np.array([rows.item(), columns.item(), apart.item()]) / exact - 1).max() < 1.2e-7
+
+
+@each_driver
+def test_what_cancels_leaves_the_rest(device: Device, bundle: Bundle) -> None:
+    random = np.random.Generator(np.random.Philox(key=5))
+    large = random.standard_normal(50_000).astype(np.float32) * np.float32(1e6)
+    x = random.permutation(np.concatenate([large, -large, np.float32([0.5, 0.25, 0.125])]))
+    assert reduced(device, bundle, f"sum/f32/b1_c1_h1_w{x.size}", x).item() == 0.875
+
+
+@each_driver
+@each_path
+def test_two_million_running_sums(
+    device: Device, bundle: Bundle, millions: Array, variant: str
+) -> None:
+    x = millions[: 2 * 10**6].reshape(1, -1)
+    outputs, _ = compute(device, bundle, problem("cumsum/f32/h1_w2000000"), variant, {"x": x})
+    exact = x.cumsum(axis=1, dtype=np.float64)
+    assert np.abs(outputs["y"] - exact).max() < 2e-7 * np.abs(exact).max()
+
+
+@each_driver
+@pytest.mark.parametrize("kernel", ["argmax", "argmin"])
+@pytest.mark.parametrize("count", [5, 1000, 70_003])
+def test_the_first_of_equal_ones_is_found(
+    device: Device, bundle: Bundle, kernel: str, count: int
+) -> None:
+    zeros = np.zeros(count, np.float32)
+    zeros[::2] = -0.0
+    case = f"{kernel}/f32/b1_c1_h1_w{count}"
+    assert reduced(device, bundle, case, zeros).item() == 0
+    zeros[[count // 2, count - 1]] = np.nan
+    assert reduced(device, bundle, case, zeros).item() == count // 2
+    strided = reduced(device, bundle, f"{case}/layout=strided", np.full(count, np.inf, "f4"))
+    assert strided.item() == 0
+
+
+@each_driver
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+def test_equal_numbers_stay_as_they_came(device: Device, bundle: Bundle, order: str) -> None:
+    x = np.resize(np.float32([0.0, -0.0]), (2, 5000))
+    outputs, _ = compute(
+        device, bundle, problem(f"argsort/f32/h2_w5000/order={order}"), "auto", {"x": x}
+    )
+    np.testing.assert_array_equal(outputs["y"], np.resize(np.arange(5000), (2, 5000)))
+    top, _ = compute(device, bundle, problem("top_k/f32/h2_w5000_k9"), "auto", {"x": x})
+    np.testing.assert_array_equal(top["ids"], np.resize(np.arange(9), (2, 9)))
+    np.testing.assert_array_equal(np.signbit(top["values"]), np.signbit(x[:, :9]))
+
+
+@each_driver
+@pytest.mark.parametrize("gating", ["softmax", "softmax_late", "sigmoid"])
+def test_gates_that_are_no_numbers(device: Device, bundle: Bundle, gating: str) -> None:
+    logits = np.float32([[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf]])
+    arrays = {"logits": logits, "bias": np.zeros(4, np.float32)}
+    posed = problem(f"top_k_moe/f32/n2_e4_k2/gating={gating}")
+    outputs, _ = compute(device, bundle, posed, "auto", arrays)
+    np.testing.assert_array_equal(outputs["ids"], [[1, 2], [2, 0]])
+    one = 0.5 if gating == "sigmoid" else 1.0
+    np.testing.assert_array_equal(outputs["weights"][1], [one, 0])
+    others = 1 / (1 + np.exp(-3)) if gating == "sigmoid" else np.nan
+    np.testing.assert_allclose(outputs["weights"][0], [np.nan, others], rtol=1e-6)
