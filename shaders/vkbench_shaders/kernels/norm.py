@@ -28,7 +28,6 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
-    Stage,
     Variant,
     too_large,
 )
@@ -94,14 +93,14 @@ def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
     _, c, h, w = (problem.shape[dim] for dim in DIMS)
     places = [(0, cut.columns) if norm.grouped else place(problem.layout(n)) for n in norm.rows]
     places += [(0, 0)] * (4 - len(places))
-    sizes = cut.rows, cut.columns, cut.length, cut.stretches, cut.groups[0]
     eps = float(problem.params["eps"])
-    push = struct.pack("<8I5If3I", *sum(places, ()), *sizes, eps, groups, c // groups, h * w)
+    words = struct.pack("<15I", *sum(places, ()), *cut.words, norm.l2)
+    push = words + struct.pack("<f3I", eps, groups, c // groups, h * w)
     fused = FUSED.index(str(problem.params["fused"]))
-    constants = {**cut.constants, 3: norm.centred, 4: norm.l2, 5: fused, 6: norm.grouped}
-    entries = ("norm",) if cut.whole else ("moments", "finish")
+    constants = {1: norm.centred, 2: fused, 3: norm.grouped and fused > 0}
     return tuple(
-        Launch(groups=cut.groups, push=push, constants=constants, entry=entry) for entry in entries
+        Launch(groups=cut.groups, push=push, constants=constants, entry=cut.entry(name))
+        for name in (("norm",) if cut.whole else ("moments", "finish"))
     )
 
 
@@ -114,7 +113,7 @@ def refuses(norm: Norm, problem: Problem, device: DeviceFacts) -> str | None:
     groups = int(problem.params.get("groups", 1))
     if problem.shape["c"] % groups:
         return f"{problem.shape['c']} channels do not make {groups} groups"
-    return row_values.too_long(cut_of(norm, problem)) or too_large(problem, device)
+    return too_large(problem, device)
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -279,7 +278,7 @@ def kernel(norm: Norm) -> Kernel:
                 module="norm",
                 entry="norm",
                 arguments=arguments,
-                more=tuple(Stage(entry=e, arguments=arguments) for e in ("moments", "finish")),
+                more=row_values.stages(arguments, "norm", "moments", "finish"),
                 launch=lambda problem, device: launch(norm, problem),
                 scratch=lambda problem, device: scratch(norm, problem),
                 refuses=lambda problem, device: refuses(norm, problem, device),

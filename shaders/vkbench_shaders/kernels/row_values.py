@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from vkbench_shaders.kernel import MOST_GROUPS, Layout, Problem, grid
+from vkbench_shaders.kernel import Arguments, Layout, Problem, Stage, grid
 
-THREADS = 128  # a workgroup of short rows
+THREADS = 256  # a workgroup
 _LANES = (8, 16, 32, 64, 128, 256)
 EACH = 32  # numbers a lane
+RAGGED = "_ragged"  # entry points for rows that begin or end anywhere
 BUSY = 512  # workgroups that keep a large GPU busy: fewer get shorter stretches
 
 
@@ -35,11 +36,6 @@ class Cut:
         return next((n for n in (256, 128) if self.rows * self.stretches_of(n) >= BUSY), 64)
 
     @property
-    def threads(self) -> int:
-        """A workgroup's."""
-        return max(self.lanes, THREADS) if self.whole else self.lanes
-
-    @property
     def length(self) -> int:
         """Columns of a stretch."""
         return self.columns if self.whole else self._most(self.lanes)
@@ -51,13 +47,18 @@ class Cut:
 
     @property
     def groups(self) -> tuple[int, int, int]:
-        """Workgroups: rows along x and y, stretches of them along z."""
-        return grid(-(-self.rows // (self.threads // self.lanes)), depth=self.stretches)
+        """Workgroups of several teams."""
+        return grid(-(-self.rows * self.stretches // (THREADS // self.lanes)))
 
     @property
-    def constants(self) -> dict[int, int]:
-        """The specialisation constants of row_values.slang."""
-        return {0: self.threads, 1: self.lanes, 2: self.aligned}
+    def words(self) -> tuple[int, ...]:
+        """The shader's structure `Cut`."""
+        sizes = self.rows, self.columns, self.length, self.stretches
+        return (*sizes, self.lanes, self.groups[0])
+
+    def entry(self, name: str) -> str:
+        """Which of the two forms of an entry point suits how rows lie."""
+        return name if self.aligned else name + RAGGED
 
     def stretches_of(self, lanes: int) -> int:
         """Of a row that so many threads hold."""
@@ -66,6 +67,12 @@ class Cut:
     def _most(self, lanes: int) -> int:
         """Columns that so many threads can hold: a word less where words begin before a row."""
         return lanes * EACH if self.aligned else lanes * EACH - 2
+
+
+def stages(arguments: Arguments, *names: str) -> tuple[Stage, ...]:
+    """Both forms of entry points, the first one's own left out: it is the variant's."""
+    entries = (name + how for name in names for how in ("", RAGGED))
+    return tuple(Stage(entry=entry, arguments=arguments) for entry in entries if entry != names[0])
 
 
 def cut(rows: int, columns: int, aligned: bool) -> Cut:
@@ -88,10 +95,3 @@ def place(layout: Layout) -> tuple[int, int]:
 
 def rows_of(layout: Layout) -> int:
     return prod(layout.shape[:-1])
-
-
-def too_long(cut: Cut) -> str | None:
-    """Why rows cannot be cut, or None."""
-    if cut.stretches > MOST_GROUPS:
-        return f"rows have {cut.columns} columns: {cut.stretches} stretches, {MOST_GROUPS} at most"
-    return None
