@@ -32,6 +32,7 @@ from vkbench_shaders.kernels.reduce import REDUCE
 from vkbench_shaders.kernels.routing import ROUTING
 from vkbench_shaders.kernels.scan import SCAN
 from vkbench_shaders.kernels.set_rows import SET_ROWS
+from vkbench_shaders.kernels.softmax import SOFTMAX
 from vkbench_shaders.kernels.sort import SORT
 from vkbench_shaders.kernels.unary import UNARY
 from vkbench_shaders.kernels.upsample import UPSAMPLE
@@ -53,6 +54,7 @@ KERNELS: tuple[Kernel, ...] = (
     *SCAN,
     *SORT,
     *NORM,
+    *SOFTMAX,
     *CASTS,
     *MOVES,
     *MATMUL,
