@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from vkbench.case import Case, parse
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Binding, Kernel, Param, Problem, Shapes, Stage, Variant
-from vkbench_shaders.kernels import caches, flash
+from vkbench_shaders.kernels import caches, flash, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
 DIMS = ("s", "h", "g", "q", "n", "d", "e")
@@ -31,6 +32,9 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     return {"s": s, "h": h, "g": g, "q": q, "n": n, "d": d, "e": e}
 
 
+_SPREAD = Stage(module="flash_spread", entry="flash_spread", arguments=lambda types: (types["k"],))
+
+
 def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
     return Variant(
         name=name,
@@ -38,11 +42,7 @@ def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
         entry="flash_split",
         arguments=lambda types: (types["k"], lanes),
         more=(
-            Stage(
-                module="flash_spread",
-                entry="flash_spread",
-                arguments=lambda types: (types["k"],),
-            ),
+            _SPREAD,
             *(Stage(module="flash_tiles", entry=f"flash_tiles_{size}") for size in flash.SIZES),
             Stage(module="flash_combine", entry="flash_combine"),
         ),
@@ -220,4 +220,45 @@ FLASH_ATTN = Kernel(
     timed=_TIMED,
 )
 
-ATTENTION = (FLASH_ATTN,)
+_STAGES = ("sdpa_weights", *(f"sdpa_values_{size}" for size in flash.SIZES))
+_UNFUSED = (
+    "s1_h1_g1_q1_n1_d1_e1",
+    "s2_h6_g2_q3_n113_d40_e72/layout=strided,mask=blocks,sinks=yes",
+    "s1_h4_g4_q65_n67_d13_e7/layout=strided,mask=blocks,max_bias=8.0",
+    "s1_h8_g2_q20_n130_d128_e128/layout=cache,mask=causal",
+    "s1_h2_g1_q70_n64_d80_e256/softcap=10.0",
+    "s1_h3_g1_q5_n300_d576_e512/mask=causal,scale=0.0625",
+)
+
+SDPA = replace(
+    FLASH_ATTN,
+    name="sdpa",
+    description="Attention with its scores in memory: their softmax in place, then times values.",
+    bindings=tuple(replace(b, types=("f32", "f16")) if b.name in "kv" else b for b in _BINDINGS),
+    params=_PARAMS,
+    variants=(
+        Variant(
+            name="portable",
+            module="sdpa",
+            entry="sdpa_scores",
+            arguments=lambda types: (),
+            more=(_SPREAD, *(Stage(entry=entry) for entry in _STAGES)),
+            launch=unfused.launch,
+            scratch=unfused.scratch,
+            path="f32",
+            refuses=unfused.refuses,
+        ),
+    ),
+    cases=tuple(parse(f"sdpa/{fmt}/{shape}") for fmt in ("f32", "f16") for shape in _UNFUSED),
+    timed=tuple(
+        parse(f"sdpa/{fmt}/{shape}")
+        for fmt in ("f32", "f16")
+        for shape in (
+            "s1_h32_g32_q1024_n1024_d128_e128",
+            "s1_h32_g8_q512_n4096_d128_e128/mask=causal",
+            "s1_h8_g8_q4096_n4096_d64_e64",
+        )
+    ),
+)
+
+ATTENTION = (FLASH_ATTN, SDPA)

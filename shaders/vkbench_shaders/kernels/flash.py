@@ -125,15 +125,18 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 
 def _scratch(problem: Problem, plan: Split | Tiles) -> tuple[int, ...]:
-    shape, rows = problem.shape, padded_rows(problem, plan)
-    groups = shape["s"] * shape["g"]
-    found = groups * parts(problem, plan) * rows
+    shape = problem.shape
+    found = shape["s"] * shape["g"] * parts(problem, plan) * padded_rows(problem, plan)
     sums = (found * ceil(shape["e"] / _EIGHT) * _EIGHT * 4, found * 8)
-    if isinstance(plan, Split):
-        return sums
-    length = ceil(shape["n"] / POSITIONS) * POSITIONS
-    keys, values = groups * length * plan.key_fours * 16, groups * length * plan.value_fours * 16
-    return (*sums, groups * rows * plan.key_fours * 16, keys, values)
+    return sums if isinstance(plan, Split) else (*sums, *spread_bytes(problem, plan))
+
+
+def spread_bytes(problem: Problem, plan: Tiles) -> tuple[int, ...]:
+    """Of queries, keys and values as padded singles."""
+    groups = problem.shape["s"] * problem.shape["g"] * 16
+    length = ceil(problem.shape["n"] / POSITIONS) * POSITIONS
+    queries = groups * padded_rows(problem, plan) * plan.key_fours
+    return (queries, groups * length * plan.key_fours, groups * length * plan.value_fours)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -218,8 +221,8 @@ def is_wide(problem: Problem) -> bool:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot do it, or None."""
-    if problem.shape["h"] % problem.shape["g"]:
-        return f"{problem.shape['h']} heads cannot share {problem.shape['g']} evenly"
+    if reason := uneven(problem):
+        return reason
     if problem.params["path"] == "tiles" and (reason := no_tiles(problem, device)):
         return reason
     for binding in problem.kernel.bindings:
@@ -230,6 +233,12 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     if isinstance(chosen, Split) and (reason := _too_wide(problem, device, chosen)):
         return reason
     return _too_large_for(problem, device, chosen) or too_large(problem, device)
+
+
+def uneven(problem: Problem) -> str | None:
+    """Why heads of queries cannot share those of keys and values, or None."""
+    heads, groups = problem.shape["h"], problem.shape["g"]
+    return f"{heads} heads cannot share {groups} evenly" if heads % groups else None
 
 
 def _too_wide(problem: Problem, device: DeviceFacts, plan: Split) -> str | None:

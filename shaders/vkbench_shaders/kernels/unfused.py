@@ -1,0 +1,55 @@
+"""How attention is launched with its scores in memory: a stage after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import MOST_GROUPS, Launch, Problem, too_large
+from vkbench_shaders.kernels import flash
+
+_ROWS = 64  # of a tile of scores
+
+
+def plan(problem: Problem) -> flash.Tiles:
+    """Rows in tiles of scores, all positions in one partition."""
+    length = ceil(problem.shape["n"] / flash.POSITIONS) * flash.POSITIONS
+    return replace(flash.tiles(problem), rows=_ROWS, part=max(length, flash.POSITIONS))
+
+
+def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+    """Scores, nothing, then queries, keys and values as padded singles."""
+    chosen = plan(problem)
+    groups = problem.shape["s"] * problem.shape["g"]
+    scores = groups * flash.padded_rows(problem, chosen) * chosen.part * 4
+    return (scores, 0, *flash.spread_bytes(problem, chosen))
+
+
+def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    chosen, shape = plan(problem), problem.shape
+    rows, groups = flash.padded_rows(problem, chosen), shape["s"] * shape["g"]
+    spread, scores = flash.tile_launches(problem, chosen, "")
+    most = min(shape["q"], MOST_GROUPS)
+    weights = replace(
+        scores,
+        groups=(most, shape["h"], shape["s"]),
+        push=flash.push(problem, chosen, most),
+        entry="sdpa_weights",
+    )
+    width = chosen.value_fours * 4
+    values = replace(
+        scores, groups=(rows // flash.SIZES[width], 1, groups), entry=f"sdpa_values_{width}"
+    )
+    scores = replace(scores, groups=(rows // _ROWS, chosen.part // flash.POSITIONS, groups))
+    return (spread, scores, weights, values)
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device cannot do it, or None."""
+    if reason := flash.uneven(problem) or flash.no_tiles(problem, device):
+        return reason
+    most, needed = device.limits.get("max_storage_range"), max(scratch(problem, device))
+    if most is not None and needed > most:
+        return f"scores take {needed} bytes, the device binds {most} at most"
+    return too_large(problem, device)
