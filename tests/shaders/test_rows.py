@@ -61,14 +61,16 @@ def test_rows_without_gaps_are_one_row() -> None:
 def test_strides_are_bytes_of_weights_and_items_of_results() -> None:
     push = struct.unpack("<10I", launch("copy_from/f16/b2_m3_k8/layout=strided").push)
     assert push == (8, 3, 2, 6, 10, 66, 22, 7, 30, 10)
-    push = struct.unpack("<9I", launch("get_rows/q8_0/m4_n3_k64/layout=strided").push)
-    assert push == (64, 3, 4, 3, 34, 102, 5, 7, 66)
+    push = struct.unpack("<10I", launch("get_rows/q8_0/m4_n3_k64/layout=strided").push)
+    assert push == (64, 3, 4, 3, 34, 102, 5, 1, 7, 66)
+    push = struct.unpack("<10I", launch("get_rows/f32:ids=i64/m4_n3_k5/layout=strided").push)
+    assert push == (5, 3, 4, 3, 20, 32, 10, 2, 7, 7)
 
 
 def test_integers_stay_integers() -> None:
     get_rows = kernel_named("get_rows")
     met = [types for types in get_rows.type_choices() if "i32" in (types["table"], types["y"])]
-    assert met == [{"table": "i32", "ids": "i32", "y": "i32"}]
+    assert met == [{"table": "i32", "ids": ids, "y": "i32"} for ids in ("i32", "i64")]
     assert get_rows.variants[0].arguments(met[0]) == ("f32", "f32")
     for name in ("get_rows/i32/m1_n1_k1", "get_rows/f32:y=i32/m1_n1_k1"):
         with pytest.raises(UsageError, match="does not take these formats together"):

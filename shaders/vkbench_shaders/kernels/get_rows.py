@@ -29,8 +29,9 @@ _BIG = 2_560_672  # numbers of a big table: 80,021 rows of 32
 
 
 def accepts(types: Mapping[str, str]) -> bool:
-    """Integers stay integers."""
-    return (types["table"] == "i32") == (types["y"] == "i32")
+    """Integers stay integers; numbers of 64 bits are for rows as they are."""
+    whole = types["ids"] == "i32" or types["table"] == types["y"]
+    return whole and (types["table"] == "i32") == (types["y"] == "i32")
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
@@ -38,8 +39,10 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     groups = stretches(n, k)
     table, ids, y = (problem.layout(name) for name in ("table", "ids", "y"))
     unit = problem.item_bytes("table")
-    places = table.offset * unit, table.strides[0] * unit, ids.offset, y.offset, y.strides[0]
-    return Launch(groups=groups, push=struct.pack("<9I", k, n, m, groups[0], *places))
+    id_words = problem.item_bytes("ids") // 4
+    places = table.offset * unit, table.strides[0] * unit, ids.offset * id_words, id_words
+    push = struct.pack("<10I", k, n, m, groups[0], *places, y.offset, y.strides[0])
+    return Launch(groups=groups, push=push)
 
 
 def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -85,6 +88,9 @@ def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
 _TYPES: tuple[tuple[str, Mapping[str, str]], ...] = (
     *((fmt, types) for fmt in TABLES[:-1] for types in ({}, {"y": "f16"})),
     ("i32", {"y": "i32"}),
+    ("f32", {"ids": "i64"}),
+    ("f16", {"ids": "i64", "y": "f16"}),
+    ("i32", {"ids": "i64", "y": "i32"}),
 )
 
 GET_ROWS = Kernel(
@@ -103,7 +109,7 @@ GET_ROWS = Kernel(
         Binding(
             name="ids",
             access="in",
-            types=("i32",),
+            types=("i32", "i64"),
             dims=("n",),
             description="numbers of rows, 0 to m - 1; for others nothing is stored",
         ),
@@ -138,6 +144,7 @@ GET_ROWS = Kernel(
     timed=tuple(
         case
         for fmt, types in _TYPES
+        if "ids" not in types
         for case in listed("get_rows", fmt, types, "mnk", [(32000, 512, 4096)])
     ),
 )
