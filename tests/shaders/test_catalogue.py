@@ -201,7 +201,7 @@ def test_sampled_rows_are_rows_of_the_whole(answered: list[Answered]) -> None:
         with about(each.posed.case) as posed:
             kernel = posed.kernel
             count = posed.shape[kernel.rows]
-            rows = np.unique([0, count // 2, count - 1])
+            rows = np.unique([0, count // 2, count - 1]) if count else np.zeros(0, int)
             part = kernel.reference(posed, each.inputs, rows)
             for name, array in each.outputs.items():
                 dims = kernel.binding(name).dims
