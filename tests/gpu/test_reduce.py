@@ -51,7 +51,9 @@ def test_ten_million_are_summed_without_loss(
 def test_what_cancels_leaves_the_rest(device: Device, bundle: Bundle) -> None:
     random = np.random.Generator(np.random.Philox(key=5))
     large = random.standard_normal(50_000).astype(np.float32) * np.float32(1e6)
-    x = random.permutation(np.concatenate([large, -large, np.float32([0.5, 0.25, 0.125])]))
+    x = random.permutation(
+        np.concatenate([large, -large, np.array([0.5, 0.25, 0.125], np.float32)])
+    )
     assert reduced(device, bundle, f"sum/f32/b1_c1_h1_w{x.size}", x).item() == 0.875
 
 
@@ -85,7 +87,7 @@ def test_the_first_of_equal_ones_is_found(
 @each_driver
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 def test_equal_numbers_stay_as_they_came(device: Device, bundle: Bundle, order: str) -> None:
-    x = np.resize(np.float32([0.0, -0.0]), (2, 5000))
+    x = np.resize(np.array([0.0, -0.0], np.float32), (2, 5000))
     outputs, _ = compute(
         device, bundle, problem(f"argsort/f32/h2_w5000/order={order}"), "auto", {"x": x}
     )
@@ -98,8 +100,8 @@ def test_equal_numbers_stay_as_they_came(device: Device, bundle: Bundle, order: 
 @each_driver
 @pytest.mark.parametrize("gating", ["softmax", "softmax_late", "sigmoid"])
 def test_gates_that_are_no_numbers(device: Device, bundle: Bundle, gating: str) -> None:
-    logits = np.float32([[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf]])
-    arrays = {"logits": logits, "bias": np.zeros(4, np.float32)}
+    rows = [[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf]]
+    arrays = {"logits": np.array(rows, np.float32), "bias": np.zeros(4, np.float32)}
     posed = problem(f"top_k_moe/f32/n2_e4_k2/gating={gating}")
     outputs, _ = compute(device, bundle, posed, "auto", arrays)
     np.testing.assert_array_equal(outputs["ids"], [[1, 2], [2, 0]])
