@@ -8,15 +8,18 @@ from vkbench import names
 from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
-from vkbench_shaders.kernels.add import ADD
 from vkbench_shaders.kernels.attention import ATTENTION
+from vkbench_shaders.kernels.binary import BINARY
 from vkbench_shaders.kernels.casts import CASTS
 from vkbench_shaders.kernels.col2im import COL2IM
+from vkbench_shaders.kernels.conv import CONV
+from vkbench_shaders.kernels.copies import COPIES
 from vkbench_shaders.kernels.copy import COPY
 from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.get_rows import GET_ROWS
 from vkbench_shaders.kernels.im2col import IM2COL
+from vkbench_shaders.kernels.index import INDEX
 from vkbench_shaders.kernels.matmul import MATMUL
 from vkbench_shaders.kernels.moves import MOVES
 from vkbench_shaders.kernels.mul_mat import MUL_MAT
@@ -39,7 +42,6 @@ from vkbench_shaders.kernels.upsample import UPSAMPLE
 
 KERNELS: tuple[Kernel, ...] = (
     COPY,
-    ADD,
     DEQUANTIZE,
     COPY_FROM,
     GET_ROWS,
@@ -50,14 +52,18 @@ KERNELS: tuple[Kernel, ...] = (
     MUL_MAT_VEC_ID,
     MUL_MAT_ID,
     *UNARY,
+    *BINARY,
     *REDUCE,
     *SCAN,
     *SORT,
     *NORM,
     *SOFTMAX,
+    *COPIES,
     *CASTS,
     *MOVES,
+    *INDEX,
     *MATMUL,
+    *CONV,
     *IM2COL,
     *COL2IM,
     *POOL,

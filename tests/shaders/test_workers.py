@@ -16,7 +16,7 @@ from vkbench_shaders.build import TREE
 from vkbench_shaders.compiler import CompileError, Compiler, Unit, find
 from vkbench_shaders.workers import Backlog, compile_all, worker
 
-COPY, ADD = Unit(module="copy", entry="copy"), Unit(module="add", entry="add")
+COPY, SGD = Unit(module="copy", entry="copy"), Unit(module="optimisers", entry="sgd")
 MISSING = Unit(module="copy", entry="nothing")
 
 
@@ -29,8 +29,8 @@ def slang(request: pytest.FixtureRequest) -> Compiler:
 
 
 def test_all_units_are_compiled(slang: Compiler) -> None:
-    codes = dict(compile_all(slang, (COPY, ADD), TREE))
-    assert codes == {unit: slang.compile(unit, TREE) for unit in (COPY, ADD)}
+    codes = dict(compile_all(slang, (COPY, SGD), TREE))
+    assert codes == {unit: slang.compile(unit, TREE) for unit in (COPY, SGD)}
     assert not list(compile_all(slang, (), TREE))
 
 
@@ -63,8 +63,8 @@ def test_a_crash_names_the_unit(name: str) -> None:
     with worker(library, TREE) as begun:
         assert begun.compile(COPY)
         os.kill(begun.process.pid, signal.Signals[name])
-        with pytest.raises(CompileError, match=f"^add/add .*: the compiler died of {name}"):
-            begun.compile(ADD)
+        with pytest.raises(CompileError, match=f"^optimisers/sgd .*: the compiler died of {name}"):
+            begun.compile(SGD)
 
 
 def test_a_source_that_crashes_the_compiler_is_named(tmp_path: Path, slang: Compiler) -> None:
@@ -118,6 +118,6 @@ def test_a_worker_stays_with_its_module_then_takes_one_not_begun() -> None:
 
 
 def test_an_empty_backlog_gives_nothing() -> None:
-    backlog = Backlog([COPY, ADD])
+    backlog = Backlog([COPY, SGD])
     backlog.clear()
     assert backlog.take("copy") is None

@@ -118,7 +118,9 @@ def test_a_write_in_a_gap_is_found(bundle: Bundle) -> None:
 
 
 def test_a_relative_error_of_a_thousandth_is_found(bundle: Bundle) -> None:
-    verdict = verdict_on(bundle, ADD, lambda shown: np.multiply(shown["y"], 1.001, shown["y"]))
+    verdict = verdict_on(
+        bundle, ADD, lambda shown: np.multiply(shown["y"], 1.001, shown["y"]), "f32"
+    )
     assert not verdict.passed
     assert verdict.nmse == pytest.approx(1e-6, rel=0.01)
     assert verdict.reason.startswith("NMSE of y is 1e-06, the limit is 1e-10")
@@ -127,12 +129,12 @@ def test_a_relative_error_of_a_thousandth_is_found(bundle: Bundle) -> None:
 
 def test_one_bad_element_is_found_where_the_mean_hides_it(bundle: Bundle) -> None:
     case = "add/f32/b1_c1_h1000_w1000"
-    limit = verdict_on(bundle, case, nothing).max_abs_limit
+    limit = verdict_on(bundle, case, nothing, "f32").max_abs_limit
 
     def edit(shown: Shown) -> None:
         shown["y"][123456] += np.float32(1.5 * limit)
 
-    verdict = verdict_on(bundle, case, edit)
+    verdict = verdict_on(bundle, case, edit, "f32")
     assert verdict.nmse is not None
     assert verdict.nmse < verdict.nmse_limit
     assert verdict.reason.startswith("largest error of y is")

@@ -1,0 +1,57 @@
+"""Sums, differences, products and quotients of any two singles are what IEEE 754 says they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Array
+from vkbench_worker.execute import compute
+from vkbench_worker.runtime.device import Device
+
+COUNT = 1 << 19
+OPERATIONS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+
+
+@pytest.fixture(scope="module")
+def pairs() -> tuple[Array, Array]:
+    """Any bits; a quarter each of like exponents, of small products and of small quotients."""
+    random = np.random.Generator(np.random.Philox(key=11))
+    a, b = random.integers(0, 1 << 32, (2, COUNT), np.uint32)
+    a[::3] &= 0x807FFFFF  # denormals
+    exponent = (a >> 23 & 255).astype(np.int64)
+    near = random.integers(-26, 4, COUNT)
+    for start, wanted in ((1, exponent + near), (2, 127 - exponent + near), (3, exponent + 126)):
+        few = np.clip(wanted[start::4], 0, 254).astype(np.uint32)
+        b[start::4] = b[start::4] & 0x807FFFFF | few << 23
+    return a.view(np.float32), b.view(np.float32)
+
+
+def check(device: Device, bundle: Bundle, name: str, pairs: tuple[Array, Array]) -> None:
+    shape = 1, 1, 1, COUNT
+    arrays = {key: array.reshape(shape) for key, array in zip("ab", pairs, strict=True)}
+    posed = problem(f"{name}/f32/b1_c1_h1_w{COUNT}")
+    outputs, _ = compute(device, bundle, posed, "portable", arrays)
+    found = outputs["y"].reshape(-1)
+    with np.errstate(all="ignore"):
+        wanted = OPERATIONS[name](*pairs)
+    differ = (found.view("u4") != wanted.view("u4")) & ~(np.isnan(found) & np.isnan(wanted))
+    assert np.isnan(wanted).any()
+    at = int(differ.argmax())
+    assert not differ.any(), f"{pairs[0][at]} {name} {pairs[1][at]}: {found[at]} for {wanted[at]}"
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_lavapipe_rounds_to_nearest(
+    lavapipe: Device, bundle: Bundle, name: str, pairs: tuple[Array, Array]
+) -> None:
+    check(lavapipe, bundle, name, pairs)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_swiftshader_rounds_to_nearest(
+    swiftshader: Device, bundle: Bundle, name: str, pairs: tuple[Array, Array]
+) -> None:
+    check(swiftshader, bundle, name, pairs)
