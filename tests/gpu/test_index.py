@@ -1,4 +1,4 @@
-"""What the cases of indexed kernels cannot show: a hundred runs, whose order counts, odd numbers."""
+"""What the cases of indexed kernels cannot show: a hundred runs, the order of sums, odd numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_sums_are_made_in_order(device: Device, bundle: Bundle) -> None:
     """1 is lost beside 1e8 until that is taken away again, and only then."""
     x = np.array([1, 1e8, 1, -1e8, 1, 1], np.float32).reshape(1, 6, 1)
     for k in (1, 2100):
-        arrays = {
+        arrays: dict[str, Array] = {
             "y": np.zeros((1, 2, k), np.float32),
             "x": np.repeat(x, k, 2),
             "ids": np.ones((1, 6, k), np.int32),
@@ -59,7 +59,7 @@ def test_sums_are_made_in_order(device: Device, bundle: Bundle) -> None:
 @each_driver
 def test_of_several_for_one_place_the_last_stays(device: Device, bundle: Bundle) -> None:
     n = 1000
-    arrays = {
+    arrays: dict[str, Array] = {
         "y": np.zeros((1, 3, 1), np.float16),
         "x": np.arange(n, dtype=np.float16).reshape(1, n, 1),
         "ids": np.where(np.arange(n) < n - 7, 1, 2).astype(np.int32).reshape(1, n, 1),
@@ -72,7 +72,7 @@ def test_of_several_for_one_place_the_last_stays(device: Device, bundle: Bundle)
 @each_driver
 def test_what_nothing_is_added_to_keeps_its_bits(device: Device, bundle: Bundle) -> None:
     y = np.array([0x80000000, 1, 0x7FC12345, 0x807FFFFF], np.uint32).view(np.float32)
-    arrays = {
+    arrays: dict[str, Array] = {
         "y": y.reshape(1, 4, 1),
         "x": np.ones((1, 2, 1), np.float32),
         "ids": np.array([-1, 4]).reshape(1, 2, 1),

@@ -44,7 +44,7 @@ def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Lau
     offset = problem.layout("x").offset
     x = offset, axes[b].stride, axes[c].stride, j.stride
     y = to[b], to[c], to[along]
-    aligned = (all(number % 4 == 0 for number in numbers) for numbers in (x, y))
+    aligned = (all(number % 4 == 0 for number in numbers) for numbers in (x, (*y, j.size)))
     divisors = (word for n in (prod(tiles), tiles[1], axes[c].size) for word in divisor(n))
     push = struct.pack(
         "<22I", i.size, j.size, *divisors, *x, *y, axes[b].size * axes[c].size, *aligned, groups[0]
@@ -126,7 +126,7 @@ CONT = Kernel(
         *moves.listed("cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]),
         *moves.listed("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
         *moves.listed("cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]),
-        *moves.listed("cont", TYPES, [(2, 64, 3, 128)], [{"order": "bwhc"}]),
+        *moves.listed("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
         *moves.listed("cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]),
         *moves.listed("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
     ),
