@@ -9,7 +9,7 @@ from vkbench_shaders.kernel import Launch, Problem, grid
 from vkbench_shaders.kernels import dense
 from vkbench_shaders.kernels.dense import Cut, Operand
 
-MOST_VECTORS = 8  # that a workgroup reads a matrix for
+MOST_VECTORS = 4  # that a workgroup reads a matrix for
 THREADS = 128
 _ROWS = 4  # of the matrix a thread
 _COLUMNS = 256  # of the matrix a workgroup, where columns are without gaps

@@ -203,8 +203,8 @@ _VECTORS = (
     "b2_m1_n131_k600",
     "b2_m515_n1_k33/layout=transposed_a",
     "b1_m1_n90_k4100/layout=strided",
-    "b1_m67_n5_k256",
-    "b1_m8_n61_k130/layout=transposed_b",
+    "b1_m67_n3_k256",
+    "b1_m4_n61_k130/layout=transposed_b",
     "b8_m33_n1_k128/repeat_a=4,layout=permuted",
     "b2_m1_n260_k64/repeat_b=2,layout=transposed_b",
 )
