@@ -125,12 +125,9 @@ def _merged(layouts: Sequence[Layout]) -> tuple[tuple[int, ...], tuple[tuple[int
         if kept and kept[-1][1] == tuple(stride * size for stride in inner):
             size *= kept.pop()[0]
         kept.append((size, inner))
-    nothing = (1, (0,) * len(layouts))
-    filled = (
-        [nothing] * (MOST - len(kept)) + kept
-        if kept
-        else [nothing] * 3 + [(1, (1,) * len(layouts))]
-    )
+    if len(kept) < MOST and (not kept or kept[-1][1][-1] != 1):  # the output's rows have no gaps
+        kept.append((1, (1,) * len(layouts)))
+    filled = [(1, (0,) * len(layouts))] * (MOST - len(kept)) + kept
     sizes = tuple(size for size, _ in filled)
     return sizes, tuple(tuple(dim[1][place] for dim in filled) for place in range(len(layouts)))
 

@@ -1,75 +1,72 @@
-"""Functions of one number, element by element: y = f(x)."""
+"""Functions of one number, element by element: y = f(x), and the gradient of silu.
+
+What an operation does is one function of float64 arrays. Where a formula has no value at -Inf
+(-Inf * 0), the limit counts: silu, the gelus and hardswish are 0 there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from functools import partial
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vkbench.case import Case, Value
+from vkbench.device import DeviceFacts
 from vkbench_shaders import data, quants
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Param, Problem, Variant
+from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Problem, Variant
 from vkbench_shaders.kernels import strided
-
-Values = NDArray[np.float64]
-Function = Callable[..., Values]
+from vkbench_shaders.kernels.activations import silu_slope
+from vkbench_shaders.kernels.unary_operations import OPERATIONS, Operation
 
 FORMATS = ("f32", "f16", "bf16")
-_SHAPES = ((1, 1, 1, 1), (2, 2, 2, 128), (13, 11, 7, 5))
+
+_SHAPES = ((1, 1, 1, 1), (2, 2, 2, 128), (13, 11, 7, 5), (1, 1, 31, 1999), (0, 3, 5, 7))
+_LAID = ((2, 5, 31, 61), (3, 2, 8, 24), (3, 4, 5, 1))
+_LARGE = (1, 1, 4096, 4096)
+_MOVED = (4, 16, 512, 512)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Operation:
-    """A row of the family's table."""
-
-    name: str
-    description: str
-    function: Function  # of float64 values and the parameters in order
-    path: str = "f32_each"
-    spread: float = 150.0  # inputs lie between this and its negative
-    params: Mapping[str, Param] = field(default_factory=dict)
+def launch(operation: Operation, problem: Problem, device: DeviceFacts) -> Launch:
+    values = [float(problem.params[name]) for name in operation.params]
+    return strided.launch(problem, operation.pushed(*values))
 
 
-OPERATIONS = (
-    Operation(name="abs", description="y = |x|.", function=np.abs, path="exact"),
-    Operation(name="neg", description="y = -x.", function=np.negative, path="exact"),
-)
+def inputs(operation: Operation, problem: Problem) -> dict[str, Array]:
+    if problem.params["values"] == "special":
+        return {"x": data.values(problem, "x")}
+    low, high = operation.range(problem.types["x"])
+    return {"x": data.uniform(problem, "x", low, high)}
+
+
+def reference(
+    operation: Operation, problem: Problem, inputs: Arrays, rows: Array | None
+) -> dict[str, Array]:
+    x = sampled(problem, "x", inputs, rows)
+    with np.errstate(all="ignore"):
+        values = [np.float64(np.float32(problem.params[name])) for name in operation.params]
+        return {"y": operation.function(x, *values)}
+
+
+def sampled(problem: Problem, binding: str, inputs: Arrays, rows: Array | None) -> Array:
+    """An input's numbers, along h only those of the sample."""
+    stored = inputs[binding]
+    return quants.dequantise(problem.types[binding], stored if rows is None else stored[:, :, rows])
 
 
 def kernel(operation: Operation) -> Kernel:
     """The kernel of an operation."""
-    name = operation.name
-
-    def inputs(problem: Problem) -> dict[str, Array]:
-        if problem.params["values"] == "special":
-            return {"x": data.values(problem, "x")}
-        return {"x": data.uniform(problem, "x", -operation.spread, operation.spread)}
-
-    def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-        x = quants.dequantise(problem.types["x"], inputs["x"])
-        with np.errstate(all="ignore"):
-            return {"y": operation.function(x)}
-
     return Kernel(
-        name=name,
+        name=operation.name,
         description=operation.description,
         group="unary",
         dims=strided.DIMS,
         bindings=(
-            Binding(name="x", access="in", types=FORMATS, dims=strided.DIMS, description="numbers"),
-            Binding(
-                name="y",
-                access="out",
-                types=FORMATS,
-                dims=strided.DIMS,
-                same_as="x",
-                description="their images",
-            ),
+            _array("x", "in", "", "numbers"),
+            _array("y", "out", "x", "what becomes of them"),
         ),
-        params={"layout": strided.LAYOUT, "values": data.VALUES, **operation.params},
+        params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
         empty=strided.DIMS,
         layout=strided.layout,
         variants=(
@@ -77,36 +74,100 @@ def kernel(operation: Operation) -> Kernel:
                 name="portable",
                 module="unary",
                 entry="unary",
-                arguments=lambda types: (_struct(name), types["x"], types["y"]),
-                launch=lambda problem, device: strided.launch(problem),
+                arguments=lambda types: (operation.struct, types["x"], types["y"]),
+                launch=partial(launch, operation),
                 path=operation.path,
             ),
         ),
-        inputs=inputs,
-        reference=reference,
+        inputs=partial(inputs, operation),
+        reference=partial(reference, operation),
         flops=lambda problem: prod(problem.full_shape("y")),
-        cases=tuple(_cases(name)),
-        timed=(),
+        rows="h",
+        cases=tuple(case for fmt in FORMATS for case in _cases(operation, fmt)),
+        timed=tuple(_timed(operation.name)),
     )
 
 
-def _struct(name: str) -> str:
-    """The Slang struct of an operation: LeakyRelu of leaky_relu."""
-    return name.title().replace("_", "")
+def _array(name: str, access: str, same_as: str, description: str) -> Binding:
+    return Binding(
+        name=name,
+        access=access,
+        types=FORMATS,
+        dims=strided.DIMS,
+        same_as=same_as,
+        description=description,
+    )
 
 
-def _cases(name: str) -> Iterator[Case]:
-    def case(fmt: str, shape: tuple[int, ...], params: Mapping[str, Value]) -> Case:
-        sizes = dict(zip(strided.DIMS, shape, strict=True))
-        return Case(kernel=name, format=fmt, shape=sizes, params=params)
-
-    for fmt in FORMATS:
-        yield from (case(fmt, shape, {}) for shape in (*_SHAPES, (3, 5, 64, 129), (0, 3, 5, 7)))
-        for how in strided.LAYOUT.choices:
-            yield case(fmt, (3, 5, 7, 9), {"values": "special", "layout": str(how)})
-            yield case(fmt, (2, 5, 31, 61), {"layout": str(how)})
-            yield case(fmt, (2, 3, 8, 16), {"layout": str(how)})
-            yield case(fmt, (1, 1, 1, 7), {"layout": str(how)})
+def _case(
+    name: str, fmt: str, shape: tuple[int, ...], params: Mapping[str, Value] | None = None
+) -> Case:
+    sizes = dict(zip(strided.DIMS, shape, strict=True))
+    return Case(kernel=name, format=fmt, shape=sizes, params=params or {})
 
 
-UNARY = tuple(kernel(operation) for operation in OPERATIONS)
+def _cases(operation: Operation, fmt: str) -> Iterator[Case]:
+    name = operation.name
+    yield from (_case(name, fmt, shape) for shape in _SHAPES)
+    for how in ("strided", "permuted"):
+        yield from (_case(name, fmt, shape, {"layout": how}) for shape in _LAID)
+    yield _case(name, fmt, (3, 5, 7, 9), {"values": "special"})
+    yield _case(name, fmt, (2, 3, 7, 11), {"layout": "strided", "values": "special"})
+    for params in operation.others:
+        yield _case(name, fmt, (2, 3, 5, 41), params)
+        yield _case(name, fmt, (3, 5, 7, 9), {**params, "values": "special"})
+
+
+def _timed(name: str) -> Iterator[Case]:
+    yield from (_case(name, fmt, _LARGE) for fmt in ("f32", "f16"))
+    yield _case(name, "f32", _MOVED, {"layout": "strided"})
+    yield _case(name, "f32", _MOVED, {"layout": "permuted"})
+
+
+def _silu_back_inputs(problem: Problem) -> dict[str, Array]:
+    if problem.params["values"] == "special":
+        return {name: data.values(problem, name) for name in ("dy", "x")}
+    spans = {"dy": 2.0, "x": 20.0}
+    return {name: data.uniform(problem, name, -span, span) for name, span in spans.items()}
+
+
+def _silu_back(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    dy, x = (sampled(problem, name, inputs, rows) for name in ("dy", "x"))
+    with np.errstate(all="ignore"):
+        return {"dx": dy * silu_slope(x)}
+
+
+_SILU_BACK = Operation(name="silu_back", description="", function=silu_slope)
+
+SILU_BACK = Kernel(
+    name="silu_back",
+    description="Gradient of silu: dx = dy * s * (1 + x * (1 - s)) with s = sigmoid(x).",
+    group="unary",
+    dims=strided.DIMS,
+    bindings=(
+        _array("dy", "in", "", "gradient of silu's result"),
+        _array("x", "in", "dy", "what silu was of"),
+        _array("dx", "out", "dy", "gradient of x"),
+    ),
+    params={"layout": strided.LAYOUT, "values": data.VALUES},
+    empty=strided.DIMS,
+    layout=strided.layout,
+    variants=(
+        Variant(
+            name="portable",
+            module="silu_back",
+            entry="silu_back",
+            arguments=lambda types: (types["x"], types["dx"]),
+            launch=lambda problem, device: strided.launch(problem),
+            path="f32",
+        ),
+    ),
+    inputs=_silu_back_inputs,
+    reference=_silu_back,
+    flops=lambda problem: 8 * prod(problem.full_shape("dx")),
+    rows="h",
+    cases=tuple(case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt)),
+    timed=tuple(_timed("silu_back"))[:2],
+)
+
+UNARY = (*(kernel(operation) for operation in OPERATIONS), SILU_BACK)
