@@ -32,6 +32,7 @@ from vkbench_shaders.kernels.pool import POOL
 from vkbench_shaders.kernels.quantize import QUANTIZE
 from vkbench_shaders.kernels.random import RANDOM
 from vkbench_shaders.kernels.reduce import REDUCE
+from vkbench_shaders.kernels.rope import ROPE
 from vkbench_shaders.kernels.routing import ROUTING
 from vkbench_shaders.kernels.scan import SCAN
 from vkbench_shaders.kernels.set_rows import SET_ROWS
@@ -58,6 +59,7 @@ KERNELS: tuple[Kernel, ...] = (
     *SORT,
     *NORM,
     *SOFTMAX,
+    *ROPE,
     *COPIES,
     *CASTS,
     *MOVES,
