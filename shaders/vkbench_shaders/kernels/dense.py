@@ -77,7 +77,16 @@ SPLIT = Param(
     least=0,
     description="parts that k is cut into, each summed by other workgroups; 0: as many as help",
 )
-LAYOUTS = ("contiguous", "strided", "permuted")
+
+
+def layouts(*more: str) -> Param:
+    """How matrices may lie, in these ways too."""
+    return Param(
+        default="contiguous",
+        choices=("contiguous", "strided", "permuted", *more),
+        description="how matrices lie: without gaps, rows with gaps, rows of a batch by turns"
+        + (", some column by column" if more else ""),
+    )
 
 
 def repeat(binding: str) -> Param:
@@ -173,8 +182,7 @@ class Cut:
 
 def choose(problem: Problem) -> tuple[Tile, Cut]:
     """The tile and the cut of k that were asked for, or those that should be fastest."""
-    asked, split = problem.params["tile"], int(problem.params["split"])
-    k = problem.shape["k"]
+    asked, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
     found: list[tuple[float, int, Tile, Cut]] = []
     for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
         for parts in (split,) if split else _SPLITS:
@@ -183,6 +191,11 @@ def choose(problem: Problem) -> tuple[Tile, Cut]:
                 found.append((_seconds(problem, tile, cut), len(found), tile, cut))
     *_, tile, cut = min(found)
     return tile, cut
+
+
+def asked_parts(problem: Problem) -> int:
+    """Parts of k that somebody asked for, or 0."""
+    return int(problem.params.get("split", 0))
 
 
 def _seconds(problem: Problem, tile: Tile, cut: Cut) -> float:

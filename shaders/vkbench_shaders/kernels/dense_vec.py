@@ -62,7 +62,7 @@ def _served(problem: Problem, matrix: Operand, other: Operand) -> int:
 
 def cut(problem: Problem, found: Roles) -> Cut:
     """Parts of k: as many as asked for, or as keep a large GPU busy."""
-    k, asked = problem.shape["k"], int(problem.params["split"])
+    k, asked = problem.shape["k"], dense.asked_parts(problem)
     groups = max(1, _groups(problem, found))
     most = k // _LEAST_PART[found.matrix.along]
     return Cut.into(asked or max(1, min(-(-_GROUPS // groups), most)), k)

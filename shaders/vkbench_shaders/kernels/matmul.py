@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import prod
+from collections.abc import Callable, Iterator, Mapping
+from math import lcm, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
 from vkbench_shaders import data, quants
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
@@ -21,11 +22,14 @@ from vkbench_shaders.kernel import (
     Layout,
     Param,
     Problem,
+    Shapes,
     Stage,
     Variant,
     too_large,
 )
 from vkbench_shaders.kernels import dense, dense_vec
+
+Dims = Mapping[str, tuple[str, str, str]]
 
 DIMS = ("b", "m", "n", "k")
 
@@ -55,7 +59,7 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 
 def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
-    return dense_vec.roles(problem) if problem.params["tile"] == "auto" else None
+    return dense_vec.roles(problem) if problem.params.get("tile", "auto") == "auto" else None
 
 
 def _cut(problem: Problem) -> dense.Cut:
@@ -78,9 +82,8 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    """Bell-shaped numbers, as randn's are; or odd ones besides."""
-    make = data.values if problem.params["values"] == "special" else data.bell
-    return {name: make(problem, name) for name in "ab"}
+    """Bell-shaped numbers, as randn's are."""
+    return {name: data.bell(problem, name) for name in "ab"}
 
 
 def _operand(problem: Problem, binding: str, stored: Array) -> NDArray[np.float64]:
@@ -95,13 +98,26 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     a, b = _operand(problem, "a", stored), _operand(problem, "b", inputs["b"])
     if _rows_axis(problem) == 2:
         a = a.swapaxes(1, 2)
-    with np.errstate(invalid="ignore", over="ignore"):
-        return {"y": a @ b}
+    return {"y": a @ b}
 
 
 def _rows_axis(problem: Problem) -> int:
     """Which axis of a is m."""
     return problem.kernel.binding("a").dims.index("m")
+
+
+def _infer(dims: Dims) -> Callable[[Shapes, Mapping[str, str]], dict[str, int]]:
+    """Sizes from both operands; matrices of y are the fewest that both are for in turn."""
+
+    def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+        found = {"b": lcm(*(shape[0] for shape in shapes.values()))}
+        for name, shape in shapes.items():
+            for dim, size in zip(dims[name][1:], shape[1:], strict=True):
+                if found.setdefault(dim, size) != size:
+                    raise UsageError(f"{dim} is {found[dim]} in one array and {size} in {name}")
+        return {dim: found[dim] for dim in DIMS}
+
+    return infer
 
 
 def _arguments(types: Mapping[str, str]) -> tuple[str, ...]:
@@ -130,21 +146,15 @@ PORTABLE = Variant(
     refuses=refuses,
 )
 
-PARAMS: Mapping[str, Param] = {
-    "repeat_a": dense.repeat("a"),
-    "repeat_b": dense.repeat("b"),
-    "values": data.VALUES,
-    "tile": dense.TILE,
-    "split": dense.SPLIT,
-}
+_REPEATS = {"repeat_a": dense.repeat("a"), "repeat_b": dense.repeat("b")}
+_CUTS = {"tile": dense.TILE, "split": dense.SPLIT}
 
 
 def _kernel(
     name: str,
     description: str,
-    dims: Mapping[str, tuple[str, ...]],
-    layouts: tuple[str, ...],
-    shown: str,
+    dims: Dims,
+    params: Mapping[str, Param],
     cases: tuple[Case, ...],
     timed: tuple[Case, ...],
     types: tuple[str, ...],
@@ -159,16 +169,14 @@ def _kernel(
             Binding(name="b", access="in", types=types, dims=dims["b"], description="right one"),
             Binding(name="y", access="out", types=types, dims=dims["y"], description="products"),
         ),
-        params={
-            "layout": Param(default="contiguous", choices=layouts, description=shown),
-            **PARAMS,
-        },
+        params={**params, **_REPEATS},
         accepts=accepts,
         layout=layout,
         variants=(PORTABLE,),
         inputs=inputs,
         reference=reference,
         flops=lambda problem: 2 * prod(problem.shape[dim] for dim in DIMS),
+        infer=_infer(dims),
         rows="m",
         empty=DIMS,
         cases=cases,
@@ -188,7 +196,7 @@ _SHAPES = (
     "b6_m9_n20_k24/repeat_a=3,repeat_b=2",
     "b1_m9_n10_k0",
     "b1_m0_n10_k5",
-    "b2_m9_n11_k1/values=special",
+    "b2_m9_n11_k1",
     "b1_m40_n36_k520/split=3",
     "b2_m17_n33_k100/split=2",
 )
@@ -245,8 +253,7 @@ MATMUL_DENSE = _kernel(
     "matmul",
     "Multiplies dense matrices of a batch as true singles: y = a b.",
     {"a": ("b", "m", "k"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
-    (*dense.LAYOUTS, *_TRANSPOSED),
-    "how matrices lie: without gaps, rows with gaps, rows of a batch by turns, columns by columns",
+    {"layout": dense.layouts(*_TRANSPOSED), **_CUTS},
     cases=(
         *(parse(f"matmul/f32/{shape}") for shape in _cases()),
         *(parse(f"matmul/{pair}/{shape}") for pair in _PAIRS for shape in _PAIRED),
@@ -264,8 +271,7 @@ OUT_PROD = _kernel(
     "out_prod",
     "Adds up outer products of the rows of two matrices, for each of a batch: y = a^T b.",
     {"a": ("b", "k", "m"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
-    dense.LAYOUTS,
-    "how matrices lie: without gaps, rows with gaps, rows of a batch by turns",
+    {"layout": dense.layouts()},
     cases=tuple(
         parse(f"out_prod/f32/{shape}")
         for shape in (
