@@ -12,6 +12,7 @@ from vkbench_shaders.kernels.attention import ATTENTION
 from vkbench_shaders.kernels.binary import BINARY
 from vkbench_shaders.kernels.casts import CASTS
 from vkbench_shaders.kernels.col2im import COL2IM
+from vkbench_shaders.kernels.compare import COMPARE
 from vkbench_shaders.kernels.conv import CONV
 from vkbench_shaders.kernels.copies import COPIES
 from vkbench_shaders.kernels.copy import COPY
@@ -54,6 +55,7 @@ KERNELS: tuple[Kernel, ...] = (
     MUL_MAT_ID,
     *UNARY,
     *BINARY,
+    *COMPARE,
     *REDUCE,
     *SCAN,
     *SORT,
