@@ -97,7 +97,8 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
             return {"y": _cut(quants.dequantise(x, inputs["x"]), problem.format("y").dtype)}
         if x in INTEGERS:
             return {"y": _rounded(inputs["x"], y)}
-        return {"y": quants.quantise(y, quants.dequantise(x, inputs["x"]))}
+        values = quants.dequantise(x, inputs["x"])
+        return {"y": quants.quantise(y, np.where(np.isnan(values), np.nan, values))}  # quiet ones
 
 
 def _cut(values: Array, dtype: np.dtype[np.generic]) -> Array:

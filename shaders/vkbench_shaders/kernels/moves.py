@@ -377,15 +377,18 @@ def concat_sizes(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 def _concats(
-    formats: Iterable[str], shapes: Iterable[tuple[int, ...]], how: str = "contiguous"
+    formats: Iterable[str],
+    shapes: Iterable[tuple[int, ...]],
+    how: str = "contiguous",
+    axes: Iterable[str] = DIMS,
 ) -> Iterator[Case]:
-    for axis in DIMS:
-        change = {"axis": axis} | ({} if how == "contiguous" else {"layout": how})
+    for axis in axes:
+        given = {"axis": axis, "layout": how}
+        params = {name: value for name, value in given.items() if value not in ("w", "contiguous")}
         for fmt in formats:
             for sizes in shapes:
                 shape = dict(zip("bchwn", sizes, strict=True))
-                change = {name: value for name, value in change.items() if value != "w"}
-                yield Case(kernel="concat", format=fmt, shape=shape, params=change)
+                yield Case(kernel="concat", format=fmt, shape=shape, params=params)
 
 
 CONCAT = Kernel(
@@ -429,13 +432,13 @@ CONCAT = Kernel(
     flops=lambda problem: 0,
     infer=concat_sizes,
     cases=(
-        *_concats(TYPES, [(1, 1, 1, 1, 1), (2, 3, 5, 67, 3), (1, 3, 17, 130, 9)]),
+        *_concats(TYPES, [(1, 1, 1, 1, 1), (2, 3, 5, 67, 4), (1, 3, 17, 130, 9)]),
         *_concats(TYPES, [(2, 3, 5, 19, 7)], "strided"),
         *_concats(TYPES, [(2, 3, 5, 19, 7)], "permuted"),
     ),
     timed=(
-        *_concats(("f32", "f16"), [(4, 32, 128, 1024, 64)]),
-        *_concats(("f32",), [(1, 1, 4096, 4096, 1)]),
+        *_concats(("f32", "f16"), [(4, 32, 128, 1024, 64)], axes="cw"),
+        *_concats(("f32",), [(1, 1, 4096, 4096, 3)], axes="hw"),
     ),
 )
 
