@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import permutations
 from math import prod
 
 import numpy as np
 
-from vkbench.case import Case, Value
+from vkbench.case import Case
 from vkbench.device import DeviceFacts
-from vkbench_shaders import data, quants
+from vkbench_shaders import data
 from vkbench_shaders.kernel import (
-    Array,
-    Arrays,
     Binding,
     Kernel,
     Launch,
@@ -25,9 +23,10 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels import moves, places, rows
+from vkbench_shaders.kernels import mapping, places, rows
 from vkbench_shaders.kernels.division import divisor
-from vkbench_shaders.kernels.moves import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
+from vkbench_shaders.kernels.fills import FILLS
+from vkbench_shaders.kernels.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
 from vkbench_shaders.kernels.places import DIMS
 
 SIDE = 64  # of a tile that is turned, in items
@@ -55,7 +54,7 @@ def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Lau
 def copied(problem: Problem, x: Layout) -> Launch:
     """A launch that copies x's items to y without gaps, by rows or by tiles."""
     shape = problem.array_shape("y")
-    axes = moves.merged(
+    axes = mapping.merged(
         [
             Axis(size=size, source=size, stride=stride)
             for size, stride in zip(shape, x.strides, strict=True)
@@ -63,7 +62,7 @@ def copied(problem: Problem, x: Layout) -> Launch:
     )
     along = next((n for n in range(3) if axes[n].stride == 1 and axes[n].size > 1), 3)
     if axes[3].stride == 1 or along == 3:
-        return moves.mapped(problem, SAME)
+        return mapping.mapped(problem, SAME)
     to = [prod(axis.size for axis in axes[place + 1 :]) for place in range(4)]
     return turned(problem, axes, to, along)
 
@@ -81,7 +80,6 @@ def cont_layout(problem: Problem, binding: str) -> Layout:
 
 _GAPS = {"contiguous": (0, 0), "strided": (5, 3)}
 _ORDERS = tuple("".join(order) for order in permutations(DIMS))
-Change = Mapping[str, Value]
 
 CONT = Kernel(
     name="cont",
@@ -123,22 +121,22 @@ CONT = Kernel(
     reference=lambda problem, inputs, rows: {"y": np.ascontiguousarray(inputs["x"])},
     flops=lambda problem: 0,
     cases=(
-        *moves.listed("cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]),
-        *moves.listed("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
-        *moves.listed("cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]),
-        *moves.listed("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
-        *moves.listed("cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]),
-        *moves.listed("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
+        *mapping.listed("cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]),
+        *mapping.listed("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
+        *mapping.listed("cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]),
+        *mapping.listed("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
+        *mapping.listed("cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]),
+        *mapping.listed("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
     ),
     timed=(
-        *moves.listed(
+        *mapping.listed(
             "cont",
             ("f32", "f16"),
             [(1, 1024, 64, 64), (1, 2304, 64, 64), (1, 2048, 512, 64)],
             [{"order": "bwhc"}],
         ),
-        *moves.listed("cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]),
-        *moves.listed("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
+        *mapping.listed("cont", ("f32", "f16"), [(1, 1, 8192, 4096)], [{"layout": "strided"}]),
+        *mapping.listed("cont", ("f32", "f16"), [(1, 32, 4096, 128)], [{"order": "bhcw"}]),
     ),
 )
 
@@ -283,143 +281,4 @@ COPY2D = Kernel(
     ),
 )
 
-_FILLED = ("f32", "f16", "bf16", "i32", "i64", "u8")
-
-
-def fill(problem: Problem, device: DeviceFacts) -> Launch:
-    size = problem.shape["n"] * problem.item_bytes("y")
-    groups = grid(-(-size // SHARE))
-    pattern = np.resize(value_of(problem), 8).tobytes()[:8]
-    return Launch(
-        groups=groups,
-        push=pattern + struct.pack("<2I", size, groups[0]),
-        constants={0: THREADS},
-    )
-
-
-def value_of(problem: Problem) -> Array:
-    """The one item that all of y are."""
-    value = np.array([float(problem.params.get("value", 0.0))])
-    fmt = problem.format("y")
-    if fmt.name[0] in "iu":
-        return value.astype(fmt.dtype)
-    return quants.quantise(fmt.name, value)
-
-
-def filler(name: str, description: str, params: Mapping[str, Param], change: Change) -> Kernel:
-    """A kernel that sets all of y to one value."""
-
-    def cases(formats: Iterable[str], shapes: Iterable[int]) -> tuple[Case, ...]:
-        return tuple(
-            Case(kernel=name, format=fmt, shape={"n": n}, params=change)
-            for fmt in formats
-            for n in shapes
-        )
-
-    def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-        return {"y": np.repeat(value_of(problem), problem.shape["n"])}
-
-    return Kernel(
-        name=name,
-        description=description,
-        group="copy",
-        dims=("n",),
-        bindings=(
-            Binding(name="y", access="out", types=_FILLED, dims=("n",), description="the array"),
-        ),
-        params=params,
-        variants=(
-            Variant(
-                name="portable",
-                module="fill",
-                entry="fill",
-                arguments=lambda types: (),
-                launch=fill,
-                path="exact",
-            ),
-        ),
-        inputs=lambda problem: {},
-        reference=reference,
-        flops=lambda problem: 0,
-        empty=("n",),
-        cases=cases(_FILLED, (0, 1, 2, 3, 5, 31, 127, 4097, 65537)),
-        timed=cases(("f32", "f16"), (1 << 24, 1 << 27)),
-    )
-
-
-ZEROS = filler("zeros", "Sets all items to zero: y = 0.", {}, {})
-FILL = filler(
-    "fill",
-    "Sets all items to one value: y = value.",
-    {"value": Param(default=1.0, description="the value; its whole part in an integer format")},
-    {"value": -3.25},
-)
-
-_SEQUENCES = {"f32": "nearest", "f16": "nearest_half", "i32": "integer"}
-
-
-def arange(problem: Problem, device: DeviceFacts) -> Launch:
-    kind = "i" if problem.types["y"] == "i32" else "f"
-    start, step = (float(problem.params[name]) for name in ("start", "step"))
-    groups = grid(-(-problem.shape["n"] * problem.item_bytes("y") // (THREADS * 16)))
-    numbers = struct.pack(f"<2{kind}", *((int(start), int(step)) if kind == "i" else (start, step)))
-    return Launch(
-        groups=groups,
-        push=numbers + struct.pack("<2I", problem.shape["n"], groups[0]),
-        constants={0: THREADS},
-    )
-
-
-def sequence(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """In float64: products of a single and an index are exact there."""
-    start, step = (float(problem.params[name]) for name in ("start", "step"))
-    numbers = np.arange(problem.shape["n"])
-    if problem.types["y"] == "i32":
-        return {"y": (int(start) + numbers * int(step)).astype(np.int32)}
-    return {"y": float(np.float32(start)) + numbers * float(np.float32(step))}
-
-
-def _sequences(formats: Iterable[str], shapes: Iterable[int], change: Change) -> Iterator[Case]:
-    for fmt in formats:
-        for n in shapes:
-            yield Case(kernel="arange", format=fmt, shape={"n": n}, params=change)
-
-
-ARANGE = Kernel(
-    name="arange",
-    description="Numbers a step apart, each of them rounded once: y[i] = start + i * step.",
-    group="copy",
-    dims=("n",),
-    bindings=(
-        Binding(
-            name="y", access="out", types=tuple(_SEQUENCES), dims=("n",), description="the numbers"
-        ),
-    ),
-    params={
-        "start": Param(default=0.0, description="the first one, as f32; whole for i32"),
-        "step": Param(default=1.0, description="from one to the next, as f32; whole for i32"),
-    },
-    variants=(
-        Variant(
-            name="portable",
-            module="arange",
-            entry="arange",
-            arguments=lambda types: (_SEQUENCES[types["y"]],),
-            launch=arange,
-            path="exact",
-        ),
-    ),
-    inputs=lambda problem: {},
-    reference=sequence,
-    flops=lambda problem: 2 * problem.shape["n"],
-    empty=("n",),
-    cases=(
-        *_sequences(_SEQUENCES, (0, 1, 3, 513, 40001), {}),
-        *_sequences(("f32", "f16"), (10, 65537), {"start": -1000.1, "step": 0.03}),
-        *_sequences(("f32",), (1 << 20,), {"start": 3.7, "step": -1.1}),
-        *_sequences(("i32",), (5000,), {"start": 5.0, "step": -700001.0}),
-    ),
-    timed=tuple(_sequences(("f32", "f16"), (1 << 20, 1 << 26), {})),
-)
-
-COPIES = (COPY2D, CONT, TRANSPOSE, ZEROS, FILL, ARANGE)
+COPIES = (COPY2D, CONT, TRANSPOSE, *FILLS)

@@ -1,0 +1,149 @@
+"""Sums by number: scatter_add and index_add, in an order, so that the same bits come out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Launch,
+    Problem,
+    Stage,
+    Variant,
+)
+from vkbench_shaders.kernels.indexed import (
+    SHARE,
+    SMALL,
+    TABLE,
+    TAKEN,
+    bindings,
+    cases_of,
+    crowded,
+    exist,
+    indexed,
+    kernel,
+    launched,
+    timed_of,
+)
+from vkbench_shaders.kernels.mapping import THREADS
+
+SUMMERS = 256  # threads of a workgroup that sums
+ROOM = 2048  # sums of a workgroup
+MOST_TILE = 32  # columns of a workgroup
+MANY = 2048  # columns that are enough threads
+_SUMMED = ("f32", "f16")
+
+
+def number(types: Mapping[str, str]) -> tuple[str, ...]:
+    """That of what adds them."""
+    return (f"number_{types['y']}",)
+
+
+def summed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    y, x = (quants.dequantise(problem.types["y"], inputs[name]) for name in "yx")
+    ids = inputs["ids"]
+    if ids.ndim == 1:
+        ids = np.broadcast_to(ids[:, None], x.shape)
+    there = exist(problem, ids)
+    o, _, k = np.nonzero(there)
+    np.add.at(y, (o, ids[there].astype("i8"), k), x[there])
+    return {"y": y}
+
+
+def tile(problem: Problem) -> int:
+    """Columns of a workgroup that sums."""
+    return min(MOST_TILE, 1 << (problem.shape["k"] - 1).bit_length())
+
+
+def has_many(problem: Problem) -> bool:
+    """Whether there are enough columns to give each to a thread."""
+    return problem.shape["o"] * problem.shape["k"] >= MANY
+
+
+def spread(problem: Problem) -> tuple[int, int, int]:
+    """Workgroups that sum: ranges of m, tiles of columns, segments of n."""
+    o, m, n, k = problem.shape.values()
+    columns = tile(problem)
+    ranges, tiles = -(-m * columns // ROOM), o * -(-k // columns)
+    steps = n * columns // (4 * SUMMERS)  # four at least of a segment
+    return ranges, tiles, max(1, min(512 // (ranges * tiles), steps, 4 * n // m))
+
+
+def summing(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    o, m, n, k = problem.shape.values()
+    if has_many(problem):
+        ways = (("fetch", o * n * k), ("columns", SHARE // THREADS * o * k), ("put", o * n * k))
+        return tuple(_with(launched(problem, items, entry), 1, n) for entry, items in ways)
+    groups = spread(problem)
+    stretch = -(-n // groups[2])
+    sums = Launch(
+        groups=groups,
+        push=indexed(problem, 0),
+        constants={0: THREADS, 1: tile(problem)},
+        entry="sums",
+    )
+    combine = launched(problem, o * m * k, "combine")
+    return tuple(_with(launch, groups[2], stretch) for launch in (sums, combine))
+
+
+def _with(launch: Launch, segments: int, stretch: int) -> Launch:
+    return replace(launch, push=launch.push + struct.pack("<2I", segments, stretch))
+
+
+def singles(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+    """y as singles, or sums for it, of each segment."""
+    segments = 1 if has_many(problem) else spread(problem)[2]
+    return (4 * segments * prod(problem.array_shape("y")),)
+
+
+_ADDING = Variant(
+    name="portable",
+    module="accumulate",
+    entry="sums",
+    arguments=number,
+    launch=summing,
+    path="f32",
+    more=tuple(
+        Stage(entry=entry, arguments=number) for entry in ("combine", "fetch", "columns", "put")
+    ),
+    scratch=singles,
+    refuses=crowded(singles),
+)
+
+SCATTER_ADD = kernel(
+    "scatter_add",
+    "Adds to items along any dimension by their numbers, in the order of n, the same bits every"
+    " time: y[o, ids[o, n, k], k] += x[o, n, k].",
+    bindings(TAKEN, TAKEN, TABLE, _SUMMED),
+    _ADDING,
+    summed,
+    cases_of(
+        "scatter_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))
+    ),
+    timed_of(
+        "scatter_add",
+        _SUMMED,
+        [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1), (4096, 4096, 2048, 1)],
+    ),
+)
+
+INDEX_ADD = kernel(
+    "index_add",
+    "Adds to items along any dimension by numbers that are the same for all others, in the order of"
+    " n, the same bits every time: y[o, ids[n], k] += x[o, n, k].",
+    bindings(TAKEN, ("n",), TABLE, _SUMMED),
+    _ADDING,
+    summed,
+    cases_of("index_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))),
+    timed_of("index_add", _SUMMED, [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1)]),
+)
+
+SUMS = (SCATTER_ADD, INDEX_ADD)

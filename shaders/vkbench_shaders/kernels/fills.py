@@ -1,0 +1,165 @@
+"""Arrays of one value, or of a sequence of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from vkbench.case import Case
+from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Param,
+    Problem,
+    Variant,
+    grid,
+)
+from vkbench_shaders.kernels.mapping import SHARE, THREADS, Change
+
+_FILLED = ("f32", "f16", "bf16", "i32", "i64", "u8")
+
+
+def fill(problem: Problem, device: DeviceFacts) -> Launch:
+    size = problem.shape["n"] * problem.item_bytes("y")
+    groups = grid(-(-size // SHARE))
+    pattern = np.resize(value_of(problem), 8).tobytes()[:8]
+    return Launch(
+        groups=groups,
+        push=pattern + struct.pack("<2I", size, groups[0]),
+        constants={0: THREADS},
+    )
+
+
+def value_of(problem: Problem) -> Array:
+    """The one item that all of y are."""
+    value = np.array([float(problem.params.get("value", 0.0))])
+    fmt = problem.format("y")
+    if fmt.name[0] in "iu":
+        return value.astype(fmt.dtype)
+    return quants.quantise(fmt.name, value)
+
+
+def filler(name: str, description: str, params: Mapping[str, Param], change: Change) -> Kernel:
+    """A kernel that sets all of y to one value."""
+
+    def cases(formats: Iterable[str], shapes: Iterable[int]) -> tuple[Case, ...]:
+        return tuple(
+            Case(kernel=name, format=fmt, shape={"n": n}, params=change)
+            for fmt in formats
+            for n in shapes
+        )
+
+    def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+        return {"y": np.repeat(value_of(problem), problem.shape["n"])}
+
+    return Kernel(
+        name=name,
+        description=description,
+        group="copy",
+        dims=("n",),
+        bindings=(
+            Binding(name="y", access="out", types=_FILLED, dims=("n",), description="the array"),
+        ),
+        params=params,
+        variants=(
+            Variant(
+                name="portable",
+                module="fill",
+                entry="fill",
+                arguments=lambda types: (),
+                launch=fill,
+                path="exact",
+            ),
+        ),
+        inputs=lambda problem: {},
+        reference=reference,
+        flops=lambda problem: 0,
+        empty=("n",),
+        cases=cases(_FILLED, (0, 1, 2, 3, 5, 31, 127, 4097, 65537)),
+        timed=cases(("f32", "f16"), (1 << 24, 1 << 27)),
+    )
+
+
+ZEROS = filler("zeros", "Sets all items to zero: y = 0.", {}, {})
+FILL = filler(
+    "fill",
+    "Sets all items to one value: y = value.",
+    {"value": Param(default=1.0, description="the value; its whole part in an integer format")},
+    {"value": -3.25},
+)
+
+_SEQUENCES = {"f32": "nearest", "f16": "nearest_half", "i32": "integer"}
+
+
+def arange(problem: Problem, device: DeviceFacts) -> Launch:
+    kind = "i" if problem.types["y"] == "i32" else "f"
+    start, step = (float(problem.params[name]) for name in ("start", "step"))
+    groups = grid(-(-problem.shape["n"] * problem.item_bytes("y") // (THREADS * 16)))
+    numbers = struct.pack(f"<2{kind}", *((int(start), int(step)) if kind == "i" else (start, step)))
+    return Launch(
+        groups=groups,
+        push=numbers + struct.pack("<2I", problem.shape["n"], groups[0]),
+        constants={0: THREADS},
+    )
+
+
+def sequence(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """In float64: products of a single and an index are exact there."""
+    start, step = (float(problem.params[name]) for name in ("start", "step"))
+    numbers = np.arange(problem.shape["n"])
+    if problem.types["y"] == "i32":
+        return {"y": (int(start) + numbers * int(step)).astype(np.int32)}
+    return {"y": float(np.float32(start)) + numbers * float(np.float32(step))}
+
+
+def _sequences(formats: Iterable[str], shapes: Iterable[int], change: Change) -> Iterator[Case]:
+    for fmt in formats:
+        for n in shapes:
+            yield Case(kernel="arange", format=fmt, shape={"n": n}, params=change)
+
+
+ARANGE = Kernel(
+    name="arange",
+    description="Numbers a step apart, each of them rounded once: y[i] = start + i * step.",
+    group="copy",
+    dims=("n",),
+    bindings=(
+        Binding(
+            name="y", access="out", types=tuple(_SEQUENCES), dims=("n",), description="the numbers"
+        ),
+    ),
+    params={
+        "start": Param(default=0.0, description="the first one, as f32; whole for i32"),
+        "step": Param(default=1.0, description="from one to the next, as f32; whole for i32"),
+    },
+    variants=(
+        Variant(
+            name="portable",
+            module="arange",
+            entry="arange",
+            arguments=lambda types: (_SEQUENCES[types["y"]],),
+            launch=arange,
+            path="exact",
+        ),
+    ),
+    inputs=lambda problem: {},
+    reference=sequence,
+    flops=lambda problem: 2 * problem.shape["n"],
+    empty=("n",),
+    cases=(
+        *_sequences(_SEQUENCES, (0, 1, 3, 513, 40001), {}),
+        *_sequences(("f32", "f16"), (10, 65537), {"start": -1000.1, "step": 0.03}),
+        *_sequences(("f32",), (1 << 20,), {"start": 3.7, "step": -1.1}),
+        *_sequences(("i32",), (5000,), {"start": 5.0, "step": -700001.0}),
+    ),
+    timed=tuple(_sequences(("f32", "f16"), (1 << 20, 1 << 26), {})),
+)
+
+FILLS = (ZEROS, FILL, ARANGE)
