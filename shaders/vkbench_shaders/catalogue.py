@@ -21,6 +21,7 @@ from vkbench_shaders.kernels.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.get_rows import GET_ROWS
 from vkbench_shaders.kernels.im2col import IM2COL
 from vkbench_shaders.kernels.index import INDEX
+from vkbench_shaders.kernels.loss import LOSS
 from vkbench_shaders.kernels.matmul import MATMUL
 from vkbench_shaders.kernels.moves import MOVES
 from vkbench_shaders.kernels.mul_mat import MUL_MAT
@@ -61,6 +62,7 @@ KERNELS: tuple[Kernel, ...] = (
     *SORT,
     *NORM,
     *SOFTMAX,
+    *LOSS,
     *ROPE,
     *COPIES,
     *CASTS,

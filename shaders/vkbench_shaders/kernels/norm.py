@@ -80,12 +80,12 @@ def cut_of(norm: Norm, problem: Problem) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     if not norm.grouped:
         aligned = row_values.aligned(problem, norm.rows, w)
-        return row_values.cut(b * c * h, w, aligned)
+        return Cut(rows=b * c * h, columns=w, aligned=aligned)
     groups = int(problem.params["groups"])
     columns = c // groups * h * w
     each = 16 // problem.item_bytes("x")
     fits = columns % each == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
-    return row_values.cut(b * groups, columns, fits)
+    return Cut(rows=b * groups, columns=columns, aligned=fits)
 
 
 def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
 
 from vkbench_shaders.kernel import Arguments, Layout, Problem, Stage, grid
 
@@ -22,6 +21,7 @@ class Cut:
     rows: int
     columns: int
     aligned: bool
+    split: bool = True  # whether a long row is several teams': one goes from stretch to stretch
 
     @property
     def whole(self) -> bool:
@@ -33,6 +33,8 @@ class Cut:
         """Threads that hold a stretch."""
         if self.whole:
             return next(n for n in _LANES if self.columns <= self._most(n))
+        if not self.split:
+            return _LANES[-1]
         return next((n for n in (256, 128) if self.rows * self.stretches_of(n) >= BUSY), 64)
 
     @property
@@ -48,13 +50,18 @@ class Cut:
     @property
     def groups(self) -> tuple[int, int, int]:
         """Workgroups of several teams."""
-        return grid(-(-self.rows * self.stretches // (THREADS // self.lanes)))
+        return grid(-(-self.rows * self._teams // (THREADS // self.lanes)))
 
     @property
     def words(self) -> tuple[int, ...]:
         """The shader's structure `Cut`."""
-        sizes = self.rows, self.columns, self.length, self.stretches
+        sizes = self.rows, self.columns, self.length, self._teams
         return (*sizes, self.lanes, self.groups[0])
+
+    @property
+    def _teams(self) -> int:
+        """Of a row."""
+        return self.stretches if self.split else 1
 
     def entry(self, name: str) -> str:
         """Which of the two forms of an entry point suits how rows lie."""
@@ -75,10 +82,6 @@ def stages(arguments: Arguments, *names: str) -> tuple[Stage, ...]:
     return tuple(Stage(entry=entry, arguments=arguments) for entry in entries if entry != names[0])
 
 
-def cut(rows: int, columns: int, aligned: bool) -> Cut:
-    return Cut(rows=rows, columns=columns, aligned=aligned)
-
-
 def aligned(problem: Problem, bindings: Iterable[str], columns: int) -> bool:
     """Whether rows of all these arrays begin and end on 16 bytes."""
     return not any(
@@ -91,7 +94,3 @@ def aligned(problem: Problem, bindings: Iterable[str], columns: int) -> bool:
 def place(layout: Layout) -> tuple[int, int]:
     """Offset and stride of an array's rows, in items."""
     return layout.offset, layout.strides[-2] if len(layout.strides) > 1 else layout.storage
-
-
-def rows_of(layout: Layout) -> int:
-    return prod(layout.shape[:-1])

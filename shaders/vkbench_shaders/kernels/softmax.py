@@ -61,7 +61,8 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 def cut_of(problem: Problem, *bindings: str) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    return row_values.cut(b * c * h, w, row_values.aligned(problem, bindings, w))
+    aligned = row_values.aligned(problem, bindings, w)
+    return Cut(rows=b * c * h, columns=w, aligned=aligned)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
