@@ -8,6 +8,7 @@ from vkbench import names
 from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.kernels.affine import AFFINE
 from vkbench_shaders.kernels.attention import ATTENTION
 from vkbench_shaders.kernels.binary import BINARY
 from vkbench_shaders.kernels.casts import CASTS
@@ -19,6 +20,7 @@ from vkbench_shaders.kernels.copy import COPY
 from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
 from vkbench_shaders.kernels.get_rows import GET_ROWS
+from vkbench_shaders.kernels.glu import GLU
 from vkbench_shaders.kernels.im2col import IM2COL
 from vkbench_shaders.kernels.index import INDEX
 from vkbench_shaders.kernels.loss import LOSS
@@ -37,6 +39,7 @@ from vkbench_shaders.kernels.reduce import REDUCE
 from vkbench_shaders.kernels.rope import ROPE
 from vkbench_shaders.kernels.routing import ROUTING
 from vkbench_shaders.kernels.scan import SCAN
+from vkbench_shaders.kernels.select import SELECT
 from vkbench_shaders.kernels.set_rows import SET_ROWS
 from vkbench_shaders.kernels.softmax import SOFTMAX
 from vkbench_shaders.kernels.sort import SORT
@@ -55,8 +58,11 @@ KERNELS: tuple[Kernel, ...] = (
     MUL_MAT_VEC_ID,
     MUL_MAT_ID,
     *UNARY,
+    *GLU,
     *BINARY,
     *COMPARE,
+    *SELECT,
+    *AFFINE,
     *REDUCE,
     *SCAN,
     *SORT,

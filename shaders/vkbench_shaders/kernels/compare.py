@@ -97,6 +97,7 @@ def _cases(name: str, fmt: str) -> Iterator[Case]:
     yield case("b1_c1_h1_w1")
     yield case("b3_c1_h17_w129")
     yield case("b2_c5_h32_w64", broadcast="row")
+    yield case("b2_c3_h5_w7", broadcast="row")
     yield case("b2_c3_h5_w7", broadcast="scalar")
     yield case("b3_c5_h7_w33", broadcast="channel", layout="permuted")
     yield case("b2_c5_h31_w61", broadcast="batch", layout="strided")

@@ -71,11 +71,15 @@ def launch(problem: Problem, params: Sequence[float] = ()) -> Launch:
 
     `params` are the operation's: four floats at most.
     """
-    layouts = [problem.layout(bound.name) for bound in problem.kernel.bindings]
-    output = problem.kernel.bindings[-1].name
+    names = [bound.name for bound in problem.kernel.bindings]
+    return over([problem.layout(name) for name in names], problem.item_bytes(names[-1]), params)
+
+
+def over(layouts: Sequence[Layout], output_bytes: int, params: Sequence[float] = ()) -> Launch:
+    """A launch over the elements of the last of these arrays, its items so many bytes."""
     if not prod(layouts[-1].shape):
         return Launch(groups=(0, 1, 1), push=bytes(_PUSH), constants={0: THREADS})
-    walk = _walk(layouts, problem.item_bytes(output))
+    walk = _walk(layouts, output_bytes)
     a_group = THREADS * (_EACH // walk.slot)
     groups = grid(-(-walk.slots // a_group))
     return Launch(groups=groups, push=_push(walk, groups[0], params), constants={0: THREADS})
@@ -105,7 +109,7 @@ def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
     if a_word > 1 and strides[-1][-1] != 1:
         raise ValueError("an output narrower than a word has one dimension without gaps")
     slot = (4 if a_word == 1 else 8) if wide else a_word
-    a_row = -(-sizes[-1] // slot) if wide or a_word == 1 else sizes[-1] // slot + 1
+    a_row = (sizes[-1] + (1 if wide else 2) * (slot - 1)) // slot
     return _Walk(
         sizes=sizes, strides=strides, offsets=offsets, wide=wide, slot=slot, slots_a_row=a_row
     )
