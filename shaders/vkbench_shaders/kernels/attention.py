@@ -207,7 +207,7 @@ FLASH_ATTN = Kernel(
     params={**_PARAMS, "path": _PATH},
     layout=flash.layout,
     variants=(
-        _variant("subgroup", "quads", ("subgroup_shuffle",)),
+        _variant("subgroup", "together", ("subgroup_shuffle",)),
         _variant("portable", "alone", ()),
     ),
     inputs=caches.inputs,
@@ -227,7 +227,7 @@ _UNFUSED = (
     "s1_h4_g4_q65_n67_d13_e7/layout=strided,mask=blocks,max_bias=8.0",
     "s1_h8_g2_q20_n130_d128_e128/layout=cache,mask=causal",
     "s1_h2_g1_q70_n64_d80_e256/softcap=10.0",
-    "s1_h3_g1_q5_n300_d576_e512/mask=causal,scale=0.0625",
+    "s1_h3_g1_q5_n300_d576_e512/mask=causal,scale=0.03125",
 )
 
 SDPA = replace(

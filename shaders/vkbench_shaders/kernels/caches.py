@@ -107,6 +107,7 @@ def _mask(problem: Problem) -> Array:
     kinds = _blocks(problem, shape)
     mask[kinds == 0] = -np.inf
     mask[kinds == 1] = 0
+    mask[:, :1] = 0  # that something is seen
     mask[ahead] = -np.inf
     mask[_HIDDEN_AT::_HIDDEN_EVERY] = -np.inf
     return mask

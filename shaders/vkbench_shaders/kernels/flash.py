@@ -11,6 +11,7 @@ from vkbench_shaders.kernel import MOST_GROUPS, Launch, Layout, Problem, too_lar
 from vkbench_shaders.kernels import caches, rows
 
 THREADS = 128
+_COMBINERS = 256  # threads that combine the partitions of a row
 POSITIONS = 64  # of a tile; partitions are whole tiles
 STEP = 32  # numbers of a query or key at a time
 _WIDE = 16  # bytes of the widest load
@@ -19,10 +20,14 @@ _ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
 
 _MOST_ROWS = 8  # of a tile that is split over positions
 _AT_ONCE = 512  # workgroups that keep a large GPU busy
-_SMALL = 1024  # bytes of shared memory beside queries and scores
+_LEAST_SPLIT = 32  # positions of a partition
+_LANES = 8
+_LEAST_LANES = 4
+_MOST_SHARED = 32768  # bytes of shared memory: no device has less than half of it
+_SMALL = 1024  # of them beside queries and scores
 _MOST_POOL = 4096  # singles: more would leave room for fewer workgroups
 _TILES_FROM = 64  # rows of a group from which on tiles are faster
-_TILE_BYTES = 32768  # of shared memory
+_TILES_AT_ONCE = 1536  # the same in tiles: enough for the last ones to leave few without work
 _LEAST_PART = 256  # positions of a partition of tiles
 
 
@@ -33,6 +38,7 @@ class Split:
     rows: int  # of a tile
     part: int  # positions of a partition
     fours: int  # of a query, padded
+    lanes: int  # that share the work on a position, where they can
 
     @property
     def pool(self) -> int:
@@ -57,13 +63,23 @@ class Tiles:
 SIZES = {64: 64, 128: 64, 256: 32, 512: 16}  # numbers of a value, padded -> rows of a tile
 
 
+def stage_fours(rows: int) -> int:
+    """Of queries and keys that are staged in shared memory at a time."""
+    return STEP // 4 * (rows + POSITIONS)
+
+
+def weight_fours(rows: int) -> int:
+    """Of the weights of a tile in shared memory."""
+    return POSITIONS // 4 * rows
+
+
 def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     """What the parameter `path` asks for, or what should be faster."""
     asked = problem.params["path"]
     if asked == "split" or no_tiles(problem, device):
         return split(problem, device)
     if asked == "tiles" or group_rows(problem) >= _TILES_FROM:
-        return tiles(problem)
+        return tiles(problem, device)
     return split(problem, device)
 
 
@@ -74,40 +90,48 @@ def group_rows(problem: Problem) -> int:
 
 def no_tiles(problem: Problem, device: DeviceFacts) -> str | None:
     """Why attention cannot be done in tiles, or None."""
+    if not _widths(problem, device):
+        e, has = problem.shape["e"], device.limits.get("max_shared_bytes", 0)
+        return f"no tile is for values of {e} numbers and {has} bytes of shared memory"
+    return _too_large_for(problem, device, tiles(problem, device))
+
+
+def _widths(problem: Problem, device: DeviceFacts) -> list[int]:
+    """Sizes of padded values that hold the problem's and whose tiles a device has room for."""
     has = device.limits.get("max_shared_bytes", 0)
-    if has < _TILE_BYTES:
-        return f"tiles take {_TILE_BYTES} bytes of shared memory, the device has {has}"
-    if problem.shape["e"] > max(SIZES):
-        return f"values have {problem.shape['e']} numbers, tiles take {max(SIZES)} at most"
-    return _too_large_for(problem, device, tiles(problem))
+    return [
+        width
+        for width, rows in SIZES.items()
+        if width >= problem.shape["e"] and (stage_fours(rows) + weight_fours(rows)) * 16 <= has
+    ]
 
 
 def split(problem: Problem, device: DeviceFacts) -> Split:
-    shape, fours = problem.shape, ceil(problem.shape["d"] / STEP) * STEP // 4
-    room = min(device.limits.get("max_shared_bytes", 0), _TILE_BYTES) - _SMALL
+    shape, lanes = problem.shape, _LANES if device.subgroup_size >= _LANES else _LEAST_LANES
+    fours = ceil(shape["d"] / _EIGHT / lanes) * lanes * _EIGHT // 4
+    room = min(device.limits.get("max_shared_bytes", 0), _MOST_SHARED) - _SMALL
     least = 4 * _EIGHT * THREADS
     tile = min(_MOST_ROWS, 1 << max(0, group_rows(problem) - 1).bit_length())
     while tile > 1 and tile * fours * 16 + least > room:
         tile //= 2
     pool = min(_MOST_POOL, max(room - tile * fours * 16, least) // 4)
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
-    return Split(
-        tile, _part(shape["n"], _AT_ONCE // max(groups, 1), POSITIONS, pool // tile), fours
-    )
+    part = _part(shape["n"], _AT_ONCE // max(groups, 1), _LEAST_SPLIT, pool // tile)
+    return Split(tile, part, fours, lanes)
 
 
-def tiles(problem: Problem) -> Tiles:
+def tiles(problem: Problem, device: DeviceFacts) -> Tiles:
     shape = problem.shape
-    width = next(size for size in SIZES if shape["e"] <= size)
+    width = _widths(problem, device)[0]
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / SIZES[width])
-    part = _part(shape["n"], _AT_ONCE // max(groups, 1), _LEAST_PART, 1 << 31)
+    part = _part(shape["n"], _TILES_AT_ONCE // max(groups, 1), _LEAST_PART, 1 << 31)
     return Tiles(SIZES[width], part, ceil(shape["d"] / STEP) * STEP // 4, width // 4)
 
 
 def _part(length: int, wanted: int, least: int, most: int) -> int:
-    """Positions of a partition, whole tiles: about so many partitions, unless too small."""
-    part = max(least, ceil(length / max(wanted, 1) / POSITIONS) * POSITIONS)
-    return min(part, most // POSITIONS * POSITIONS)
+    """Positions of a partition: about so many partitions, unless they were too small."""
+    part = max(least, ceil(length / max(wanted, 1) / least) * least)
+    return min(part, most // least * least)
 
 
 def parts(problem: Problem, plan: Split | Tiles) -> int:
@@ -143,10 +167,11 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Partitions, after what they need, and what combines them."""
     chosen = plan(problem, device)
     most = min(problem.shape["q"], MOST_GROUPS)
+    threads = min(_COMBINERS, device.limits["max_workgroup_invocations"])
     combine = Launch(
         groups=(most, problem.shape["h"], problem.shape["s"]),
         push=push(problem, chosen, most),
-        constants={0: THREADS},
+        constants={0: threads},
         entry="flash_combine",
     )
     if isinstance(chosen, Split):
@@ -160,7 +185,7 @@ def _groups(problem: Problem, plan: Split | Tiles) -> tuple[int, int, int]:
 
 
 def _split_launch(problem: Problem, plan: Split) -> Launch:
-    constants = (THREADS, is_wide(problem), plan.rows, plan.fours, plan.pool)
+    constants = (THREADS, is_wide(problem), plan.rows, plan.fours, plan.pool, plan.lanes)
     return Launch(
         groups=_groups(problem, plan),
         push=push(problem, plan, 1),
@@ -174,6 +199,7 @@ def tile_launches(problem: Problem, plan: Tiles, entry: str) -> tuple[Launch, ..
     units = max(padded_rows(problem, plan), problem.shape["n"]) * width
     most = min(max(1, units // (4 * THREADS)), MOST_GROUPS)
     constants = (THREADS, is_wide(problem), plan.key_fours, plan.value_fours)
+    shared = {4: stage_fours(plan.rows), 5: weight_fours(plan.rows)}
     spread = Launch(
         groups=(most, problem.shape["s"] * problem.shape["g"], 3),
         push=push(problem, plan, most),
@@ -183,7 +209,7 @@ def tile_launches(problem: Problem, plan: Tiles, entry: str) -> tuple[Launch, ..
     tiles = Launch(
         groups=_groups(problem, plan),
         push=push(problem, plan, 1),
-        constants=dict(enumerate(constants)),
+        constants={**dict(enumerate(constants)), **shared},
         entry=entry,
     )
     return (spread, tiles)

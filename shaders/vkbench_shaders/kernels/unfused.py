@@ -12,22 +12,22 @@ from vkbench_shaders.kernels import flash
 _ROWS = 64  # of a tile of scores
 
 
-def plan(problem: Problem) -> flash.Tiles:
+def plan(problem: Problem, device: DeviceFacts) -> flash.Tiles:
     """Rows in tiles of scores, all positions in one partition."""
     length = ceil(problem.shape["n"] / flash.POSITIONS) * flash.POSITIONS
-    return replace(flash.tiles(problem), rows=_ROWS, part=max(length, flash.POSITIONS))
+    return replace(flash.tiles(problem, device), rows=_ROWS, part=max(length, flash.POSITIONS))
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     """Scores, nothing, then queries, keys and values as padded singles."""
-    chosen = plan(problem)
+    chosen = plan(problem, device)
     groups = problem.shape["s"] * problem.shape["g"]
     scores = groups * flash.padded_rows(problem, chosen) * chosen.part * 4
     return (scores, 0, *flash.spread_bytes(problem, chosen))
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-    chosen, shape = plan(problem), problem.shape
+    chosen, shape = plan(problem, device), problem.shape
     rows, groups = flash.padded_rows(problem, chosen), shape["s"] * shape["g"]
     spread, scores = flash.tile_launches(problem, chosen, "")
     most = min(shape["q"], MOST_GROUPS)
@@ -38,8 +38,16 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         entry="sdpa_weights",
     )
     width = chosen.value_fours * 4
+    tile = flash.SIZES[width]
     values = replace(
-        scores, groups=(rows // flash.SIZES[width], 1, groups), entry=f"sdpa_values_{width}"
+        scores,
+        groups=(rows // tile, 1, groups),
+        constants={
+            **scores.constants,
+            4: flash.stage_fours(tile),
+            5: flash.weight_fours(tile),
+        },
+        entry=f"sdpa_values_{width}",
     )
     scores = replace(scores, groups=(rows // _ROWS, chosen.part // flash.POSITIONS, groups))
     return (spread, scores, weights, values)
