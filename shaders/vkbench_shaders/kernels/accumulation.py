@@ -12,6 +12,7 @@ import numpy as np
 from vkbench.device import DeviceFacts
 from vkbench_shaders import quants
 from vkbench_shaders.kernel import (
+    MOST_GROUPS,
     Array,
     Arrays,
     Launch,
@@ -64,8 +65,10 @@ def tile(problem: Problem) -> int:
 
 
 def has_many(problem: Problem) -> bool:
-    """Whether there are enough columns to give each to a thread."""
-    return problem.shape["o"] * problem.shape["k"] >= MANY
+    """Whether there are enough columns side by side to give each to a thread."""
+    o, _, _, k = problem.shape.values()
+    tiles = o * -(-k // tile(problem))
+    return (k >= MOST_TILE and o * k >= MANY) or tiles > MOST_GROUPS
 
 
 def spread(problem: Problem) -> tuple[int, int, int]:

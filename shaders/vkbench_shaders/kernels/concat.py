@@ -126,7 +126,9 @@ CONCAT = Kernel(
     },
     flops=lambda problem: 0,
     infer=concat_sizes,
+    empty=("n",),
     cases=(
+        *_concats(("f32",), [(2, 3, 5, 7, 0)]),
         *_concats(TYPES, [(1, 1, 1, 1, 1), (2, 3, 5, 67, 4), (1, 3, 17, 130, 9)]),
         *_concats(TYPES, [(2, 3, 5, 19, 7)], "strided"),
         *_concats(TYPES, [(2, 3, 5, 19, 7)], "permuted"),

@@ -44,7 +44,7 @@ def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Lau
     x = offset, axes[b].stride, axes[c].stride, j.stride
     y = to[b], to[c], to[along]
     aligned = (all(number % 4 == 0 for number in numbers) for numbers in (x, (*y, j.size)))
-    divisors = (word for n in (prod(tiles), tiles[1], axes[c].size) for word in divisor(n))
+    divisors = (word for n in (prod(tiles), tiles[1], axes[c].size) for word in divisor(max(n, 1)))
     push = struct.pack(
         "<22I", i.size, j.size, *divisors, *x, *y, axes[b].size * axes[c].size, *aligned, groups[0]
     )
@@ -120,12 +120,14 @@ CONT = Kernel(
     inputs=lambda problem: {"x": data.plain(problem, "x")},
     reference=lambda problem, inputs, rows: {"y": np.ascontiguousarray(inputs["x"])},
     flops=lambda problem: 0,
+    empty=DIMS,
     cases=(
         *mapping.listed("cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]),
         *mapping.listed("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
         *mapping.listed("cont", TYPES, [(2, 65, 3, 68)], [{"order": "bwhc", "layout": "strided"}]),
         *mapping.listed("cont", TYPES, [(2, 64, 3, 128), (2, 72, 2, 2)], [{"order": "bwhc"}]),
         *mapping.listed("cont", ("f32",), [(2, 3, 5, 7)], [{"order": how} for how in _ORDERS[1:]]),
+        *mapping.listed("cont", ("f32",), [(2, 3, 0, 7)], [{}, {"order": "bcwh"}]),
         *mapping.listed("cont", ("f32", "f16"), [(1, 33, 65, 100)], [{"order": "bhcw"}]),
     ),
     timed=(
@@ -201,8 +203,10 @@ TRANSPOSE = Kernel(
         "y": np.ascontiguousarray(inputs["x"].transpose(0, 2, 1))
     },
     flops=lambda problem: 0,
+    empty=("b", "h", "w"),
     cases=(
         *_transposes(TYPES, _MATRICES),
+        *_transposes(("f32",), [(2, 0, 5)]),
         *_transposes(TYPES, [(2, 66, 131)], "strided"),
         *_transposes(_WIDER[4:], [(2, 66, 131)]),
     ),
@@ -227,7 +231,15 @@ def copy2d(problem: Problem, device: DeviceFacts) -> Launch:
     fours = -(-w * unit // 16) + anywhere
     groups = grid(-(-h * fours * 16 // SHARE))
     push = struct.pack(
-        "<10I", *divisor(fours), h, w * unit, x_begin, x_stride, y_begin, y_stride, groups[0]
+        "<10I",
+        *divisor(max(fours, 1)),
+        h,
+        w * unit,
+        x_begin,
+        x_stride,
+        y_begin,
+        y_stride,
+        groups[0],
     )
     return Launch(groups=groups, push=push, constants={0: THREADS})
 
@@ -270,8 +282,9 @@ COPY2D = Kernel(
     inputs=lambda problem: {"x": data.plain(problem, "x")},
     reference=lambda problem, inputs, rows: {"y": inputs["x"]},
     flops=lambda problem: 0,
-    rows="",
+    empty=("h", "w"),
     cases=(
+        *_rows(("f32",), [(0, 5), (3, 0)], "strided"),
         *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)]),
         *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)], "strided"),
     ),

@@ -164,6 +164,7 @@ def kernel(
         reference=reference,
         flops=lambda problem: 0,
         bytes_moved=touched,
+        empty=("n",),
         cases=tuple(cases),
         timed=tuple(timed),
     )
@@ -176,6 +177,7 @@ def cases_of(
     name: str, formats: Iterable[str], shapes: Iterable[tuple[int, ...]]
 ) -> Iterator[Case]:
     """By both kinds of numbers, and of rows."""
+    yield from listed(name, "f32", {}, DIMS, [(2, 3, 0, 5)])
     for fmt in formats:
         yield from listed(name, fmt, {}, DIMS, shapes)
         yield from listed(name, fmt, {"ids": "i64"}, DIMS, [(2, 5, 70, 3)])

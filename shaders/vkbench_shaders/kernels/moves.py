@@ -72,6 +72,7 @@ def mover(
     own: Mapping[str, Param],
     cases: tuple[Case, ...],
     timed: tuple[Case, ...],
+    empty: tuple[str, ...] = (),
 ) -> Kernel:
     """A kernel that makes y of x by a map of indices."""
 
@@ -109,6 +110,7 @@ def mover(
         inputs=lambda problem: {"x": data.plain(problem, "x")},
         reference=reference,
         flops=lambda problem: 0,
+        empty=empty,
         cases=cases,
         timed=timed,
     )
@@ -142,12 +144,14 @@ REPEAT = mover(
         *listed("repeat", TYPES, [(1, 3, 5, 67)], [{"times_b": 5, "times_h": 7}]),
         *listed("repeat", TYPES, [(2, 3, 5, 17)], _with({"times_c": 2, "times_w": 2})),
         *listed("repeat", ("f32",), [(1, 1, 1, 4)], [{"times_w": 5003}]),
+        *listed("repeat", ("f32",), [(1, 0, 1, 4)], [{"times_w": 3}]),
     ),
     (
         *listed("repeat", ("f32", "f16"), [(1, 1, 1, 4096)], [{"times_h": 8192}]),
         *listed("repeat", ("f32", "f16"), [(1, 1, 8192, 1)], [{"times_w": 4096}]),
         *listed("repeat", ("f32", "f16"), [(1, 8, 1024, 128)], [{"times_c": 8}]),
     ),
+    empty=DIMS,
 )
 
 
@@ -225,11 +229,13 @@ ROLL = mover(
         *listed("roll", TYPES, [(1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 5, 130)], [_SHIFTED]),
         *listed("roll", TYPES, [(2, 3, 5, 67)], _with(_SHIFTED)),
         *listed("roll", ("f32",), [(1, 3, 64, 67)], [{"shift_h": -9}, {"shift_w": 1000}]),
+        *listed("roll", ("f32",), [(1, 3, 0, 67)], [{"shift_h": 1}]),
     ),
     (
         *listed("roll", ("f32", "f16"), [_LARGE], [{"shift_h": 7}, {"shift_w": 3}]),
         *listed("roll", ("f32",), [_LARGE], [{"shift_w": 4}]),
     ),
+    empty=DIMS,
 )
 
 MOVES = (CONCAT, REPEAT, PAD, ROLL)
