@@ -68,7 +68,8 @@ def elu(x: Values, alpha: float) -> Values:
 def xielu(x: Values, alpha_n: float, alpha_p: float, beta: float, eps: float) -> Values:
     """Its alphas by softplus, the negative one on top of beta."""
     below = (np.expm1(np.minimum(x, eps)) - x) * (beta + np.log1p(np.exp(alpha_n)))
-    return np.where(x > 0, np.log1p(np.exp(alpha_p)) * x * x, below) + beta * x
+    above = np.log1p(np.exp(alpha_p)) * x * x
+    return np.where(x > 0, above + beta * x, below + beta * x)
 
 
 def clamp(x: Values, low: float, high: float) -> Values:
