@@ -16,6 +16,7 @@ from vkbench_shaders.kernels.col2im import COL2IM
 from vkbench_shaders.kernels.compare import COMPARE
 from vkbench_shaders.kernels.conv import CONV
 from vkbench_shaders.kernels.copies import COPIES
+from vkbench_shaders.kernels.conv_transposed import CONV_TRANSPOSED
 from vkbench_shaders.kernels.copy import COPY
 from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
@@ -30,6 +31,7 @@ from vkbench_shaders.kernels.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
 from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
 from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.muon import MUON
 from vkbench_shaders.kernels.norm import NORM
 from vkbench_shaders.kernels.optimisers import OPTIMISERS
 from vkbench_shaders.kernels.pool import POOL
@@ -76,6 +78,7 @@ KERNELS: tuple[Kernel, ...] = (
     *INDEX,
     *MATMUL,
     *CONV,
+    *CONV_TRANSPOSED,
     *IM2COL,
     *COL2IM,
     *POOL,
@@ -83,6 +86,7 @@ KERNELS: tuple[Kernel, ...] = (
     *ROUTING,
     *ATTENTION,
     *OPTIMISERS,
+    MUON,
     *RANDOM,
 )
 
