@@ -49,7 +49,8 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         },
         entry=f"sdpa_values_{width}",
     )
-    scores = replace(scores, groups=(rows // _ROWS, chosen.part // flash.POSITIONS, groups))
+    tiles = ceil(shape["n"] / flash.POSITIONS)
+    scores = replace(scores, groups=(rows // _ROWS, tiles, groups))
     return (spread, scores, weights, values)
 
 

@@ -1,0 +1,70 @@
+"""What the cases of attention cannot show: rows that see nothing or one position, no positions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vkbench_shaders import quants
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Problem
+from vkbench_worker.execute import compute
+from vkbench_worker.runtime.device import Device
+
+SHAPE = "s1_h4_g2_q20_n150_d64_e96"
+PATHS = ("flash_attn/{}/path=split", "flash_attn/{}/path=tiles", "sdpa/{}")
+each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
+each_path = pytest.mark.parametrize("path", PATHS, ids=["split", "tiles", "unfused"])
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest, driver: str) -> Device:
+    found: Device = request.getfixturevalue(driver)
+    return found
+
+
+def posed(path: str, formats: str, shape: str, params: str = "") -> Problem:
+    """A problem on one of the paths."""
+    given = path.format(f"{formats}/{shape}")
+    return problem(f"{given}{',' if '=' in given else '/'}{params}" if params else given)
+
+
+@each_driver
+@each_path
+@pytest.mark.parametrize("sinks", ["no", "yes"])
+def test_a_row_that_sees_nothing_is_zero(
+    device: Device, bundle: Bundle, path: str, sinks: str
+) -> None:
+    """And those beside it, which see one position, are its values: bit for bit."""
+    asked = posed(path, "f16", SHAPE, f"mask=causal,sinks={sinks}")
+    arrays = asked.kernel.inputs(asked)
+    arrays["mask"][:] = -np.inf
+    arrays["mask"][1::2, 149] = 3
+    arrays["sinks"][:] = -1e30  # far below all scores
+    outputs, _ = compute(device, bundle, asked, "auto", arrays)
+    assert not outputs["y"][:, :, ::2].any()
+    seen = arrays["v"][:, :, 149:].astype(np.float32)
+    found = outputs["y"][:, :, 1::2]
+    np.testing.assert_array_equal(found, seen.repeat(2, axis=1).repeat(10, axis=2))
+
+
+@each_driver
+@each_path
+def test_without_positions_all_is_zero(device: Device, bundle: Bundle, path: str) -> None:
+    asked = posed(path, "f32", "s2_h2_g1_q3_n0_d8_e5")
+    outputs, _ = compute(device, bundle, asked, "auto", asked.kernel.inputs(asked))
+    assert outputs["y"].shape == (2, 2, 3, 5)
+    assert not outputs["y"].any()
+
+
+@each_driver
+@pytest.mark.parametrize("fmt", ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl"])
+def test_blocks_are_read_as_what_they_stand_for(device: Device, bundle: Bundle, fmt: str) -> None:
+    """One position alone: its values, its minimum added with a rounding or without."""
+    asked = problem(f"flash_attn/{fmt}/s1_h1_g1_q1_n1_d32_e256")
+    arrays = asked.kernel.inputs(asked)
+    outputs, _ = compute(device, bundle, asked, "auto", arrays)
+    values = quants.dequantise(fmt, arrays["v"])[0, 0, 0].astype(np.float32)
+    nearly = 1e-6 * float(np.abs(values).max())
+    np.testing.assert_allclose(outputs["y"][0, 0, 0], values, rtol=1e-6, atol=nearly)

@@ -1,0 +1,80 @@
+"""Partitions and tiles of attention hold all there is, and fit what a device has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.catalogue import kernel_named, problem
+from vkbench_shaders.kernel import Problem
+from vkbench_shaders.kernels import flash
+from vkbench_shaders.kernels.flash import Split, Tiles
+
+DEVICE = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,
+    type="cpu", memory_bytes=1 << 40, subgroup_size=32, features=(),
+    limits={
+        "max_storage_range": 1 << 32, "max_shared_bytes": 49152, "max_workgroup_invocations": 1024,
+    },
+)  # fmt: skip
+SMALL = replace(DEVICE, subgroup_size=4, limits={**DEVICE.limits, "max_shared_bytes": 16384})
+
+
+def with_shared(size: int) -> DeviceFacts:
+    return replace(DEVICE, limits={**DEVICE.limits, "max_shared_bytes": size})
+
+
+@pytest.mark.parametrize("device", [DEVICE, SMALL], ids=["large", "small"])
+@pytest.mark.parametrize("kernel", ["flash_attn", "sdpa"])
+def test_partitions_cover_all_positions_and_tiles_all_rows(
+    kernel: str, device: DeviceFacts
+) -> None:
+    found = kernel_named(kernel)
+    for case in (*found.cases, *found.timed):
+        posed = Problem(found, case)
+        plan = flash.plan(posed, device) if kernel == "flash_attn" else flash.tiles(posed, device)
+        parts = flash.parts(posed, plan)
+        assert (parts - 1) * plan.part < posed.shape["n"] <= parts * plan.part
+        assert plan.part % (flash.POSITIONS if isinstance(plan, Tiles) else 1) == 0
+        rows = flash.group_rows(posed)
+        assert rows <= flash.padded_rows(posed, plan) < rows + plan.rows
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        ("h32_g8_q1_n4096_d128_e128", Split),
+        ("h64_g8_q4_n7680_d64_e64", Split),
+        ("h32_g8_q512_n4096_d128_e128", Tiles),
+        ("h16_g16_q5776_n5776_d72_e72", Tiles),
+        ("h8_g8_q512_n64_d64_e513", Split),  # longer than any tile takes
+    ],
+)
+def test_few_queries_are_split_and_many_make_tiles(shape: str, kind: type[Split | Tiles]) -> None:
+    assert isinstance(flash.plan(problem(f"flash_attn/f16/s1_{shape}"), DEVICE), kind)
+
+
+@pytest.mark.parametrize(("d", "rows"), [(64, 8), (576, 8), (2048, 2), (4096, 1)])
+def test_a_split_has_as_many_rows_as_shared_memory_holds(d: int, rows: int) -> None:
+    posed = problem(f"flash_attn/f16/s1_h16_g1_q1_n4096_d{d}_e64")
+    assert flash.split(posed, with_shared(32768)).rows == rows
+    assert flash.refuses(posed, with_shared(32768)) is None
+
+
+def test_heads_that_are_too_large_or_uneven_are_refused() -> None:
+    large = problem("flash_attn/f16/s1_h1_g1_q1_n1_d8192_e8")
+    assert "of shared memory" in str(flash.refuses(large, with_shared(16384)))
+    for name in ("flash_attn", "sdpa"):
+        posed = problem(f"{name}/f16/s1_h3_g2_q1_n1_d8_e8")
+        reasons = [v.refuses(posed, DEVICE) for v in posed.kernel.variants]
+        assert reasons == ["3 heads cannot share 2 evenly"] * len(reasons)
+    tall = problem("flash_attn/f16/s1_h1_g1_q1_n1_d8_e600/path=tiles")
+    assert "no tile is for values of 600" in str(flash.refuses(tall, DEVICE))
+
+
+def test_lanes_share_the_work_as_far_as_subgroups_go() -> None:
+    posed = problem("flash_attn/f16/s1_h1_g1_q1_n9_d40_e40")
+    assert [flash.split(posed, d).lanes for d in (DEVICE, SMALL)] == [8, 4]
+    assert [flash.split(posed, d).fours for d in (DEVICE, SMALL)] == [16, 16]
