@@ -2,6 +2,10 @@
 
 Newton and Schulz's iteration of odd quintics brings all singular values near 1 in five rounds, each
 of three products in f32. It works on the shorter side: a matrix that is higher than wide is turned.
+
+The iteration grows what is small by up to 3.4445^5 = 485, errors of f32 with it: of matrices of
+random numbers the update's NMSE is 3e-12 at worst, of one with 4 of 64 directions 5e-10. Cases have
+random matrices, and parameters as small as the step, beside which it has to be right.
 """
 
 from __future__ import annotations
