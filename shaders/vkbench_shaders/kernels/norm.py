@@ -32,6 +32,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels import row_values, rows
+from vkbench_shaders.kernels.gradients import RMS_NORM_BACK
 from vkbench_shaders.kernels.row_values import Cut, place
 
 DIMS = ("b", "c", "h", "w")
@@ -214,20 +215,33 @@ def bindings(norm: Norm) -> tuple[Binding, ...]:
     return (*found, residual, of("sum", "out", "x and the residual, not normalised"))
 
 
-_WIDTHS = (1, 33, 64, 511, 1025, 8192, 16896)
-_ROWS: tuple[str, ...] = (
-    *(f"b1_c2_h3_w{w}" for w in _WIDTHS),
-    "b2_c3_h37_w260",
-    "b1_c1_h5_w1025/fused=mul_add",
-    "b1_c2_h9_w132/fused=mul",
-    "b2_c1_h4_w8192/fused=mul",
-    "b1_c1_h2_w70001/fused=mul_add",
-    "b1_c3_h5_w260/layout=strided",
-    "b1_c2_h3_w8191/fused=mul_add,layout=strided",
-    "b1_c1_h3_w16896/fused=mul,layout=strided",
-    "b1_c3_h5_w64/eps=0.1",
-    "b1_c1_h64_w2/values=special",
-)
+_ROWS = {
+    "f32": (
+        "b1_c1_h1_w1",
+        "b1_c2_h3_w33",
+        "b1_c2_h3_w64",
+        "b1_c2_h3_w511",
+        "b1_c2_h3_w1025",
+        "b2_c3_h37_w260",
+        "b2_c1_h4_w8192/fused=mul",
+        "b1_c2_h3_w8191/fused=mul_add,layout=strided",
+        "b1_c1_h3_w16896",
+        "b1_c1_h2_w70001/fused=mul_add",
+        "b1_c3_h5_w260/layout=strided",
+        "b1_c3_h5_w64/eps=0.1",
+        "b1_c1_h64_w2/values=special",
+    ),
+    "f16": (
+        "b1_c2_h3_w1",
+        "b1_c2_h3_w64",
+        "b2_c3_h37_w260",
+        "b2_c1_h4_w8192",
+        "b1_c2_h3_w8191/fused=mul_add,layout=strided",
+        "b1_c1_h3_w16896/fused=mul",
+        "b1_c1_h2_w70001",
+        "b1_c1_h64_w2/values=special",
+    ),
+}
 _GROUPS: tuple[str, ...] = (
     "b1_c1_h1_w1/groups=1",
     "b1_c320_h8_w8",
@@ -252,10 +266,13 @@ _TIMED_GROUPS = (
 )
 
 
-def _cases(norm: Norm, of_rows: tuple[str, ...], of_groups: tuple[str, ...]) -> Iterator[Case]:
-    for fmt in TYPES:
-        for shape in of_groups if norm.grouped else of_rows:
-            yield parse(f"{norm.name}/{fmt}/{shape}")
+def _cases(norm: Norm, fmt: str) -> Iterator[Case]:
+    return (parse(f"{norm.name}/{fmt}/{s}") for s in (_GROUPS if norm.grouped else _ROWS[fmt]))
+
+
+def _timed(norm: Norm, fmt: str) -> Iterator[Case]:
+    shapes = _TIMED_GROUPS if norm.grouped else _TIMED_ROWS
+    return (parse(f"{norm.name}/{fmt}/{shape}") for shape in shapes)
 
 
 def kernel(norm: Norm) -> Kernel:
@@ -291,39 +308,38 @@ def kernel(norm: Norm) -> Kernel:
         bytes_moved=lambda problem: bytes_moved(norm, problem),
         infer=infer,
         rows="" if norm.grouped else "h",
-        cases=tuple(_cases(norm, _ROWS, _GROUPS)),
-        timed=tuple(_cases(norm, _TIMED_ROWS, _TIMED_GROUPS)),
+        cases=tuple(case for fmt in TYPES for case in _cases(norm, fmt)),
+        timed=tuple(case for fmt in TYPES for case in _timed(norm, fmt)),
     )
 
 
-NORM = tuple(
-    kernel(norm)
-    for norm in (
-        Norm(
-            name="rms_norm",
-            description="Rows over their root mean square: y = x / sqrt(mean(x^2) + eps).",
-        ),
-        Norm(
-            name="layer_norm",
-            description="Rows of mean 0 and variance 1: y = (x - mean) / sqrt(variance + eps).",
-            centred=True,
-        ),
-        Norm(
-            name="group_norm",
-            description="Groups of channels of mean 0 and variance 1, as layer_norm has rows.",
-            centred=True,
-            grouped=True,
-        ),
-        Norm(
-            name="l2_norm",
-            description="Rows of length 1: y = x / max(sqrt(sum(x^2)), eps).",
-            eps=1e-12,
-            l2=True,
-        ),
-        Norm(
-            name="add_rms_norm",
-            description="Adds a residual to rows, keeps the sum and makes rms_norm of it.",
-            added=True,
-        ),
-    )
+_NORMS = (
+    Norm(
+        name="rms_norm",
+        description="Rows over their root mean square: y = x / sqrt(mean(x^2) + eps).",
+    ),
+    Norm(
+        name="layer_norm",
+        description="Rows of mean 0 and variance 1: y = (x - mean) / sqrt(variance + eps).",
+        centred=True,
+    ),
+    Norm(
+        name="group_norm",
+        description="Groups of channels of mean 0 and variance 1, as layer_norm has rows.",
+        centred=True,
+        grouped=True,
+    ),
+    Norm(
+        name="l2_norm",
+        description="Rows of length 1: y = x / max(sqrt(sum(x^2)), eps).",
+        eps=1e-12,
+        l2=True,
+    ),
+    Norm(
+        name="add_rms_norm",
+        description="Adds a residual to rows, keeps the sum and makes rms_norm of it.",
+        added=True,
+    ),
 )
+
+NORM = (*map(kernel, _NORMS), RMS_NORM_BACK)

@@ -1,4 +1,4 @@
-"""Softmax over rows, with the mask, ALiBi slopes and sinks that attention has, and its gradient.
+"""Softmax over rows, with the mask, ALiBi slopes and sinks that attention has.
 
 A row of which the mask hides everything is zeros. A NaN, or an exponent of +Inf, makes a row NaN.
 """
@@ -29,6 +29,7 @@ from vkbench_shaders.kernel import (
     Variant,
 )
 from vkbench_shaders.kernels import row_values, rows
+from vkbench_shaders.kernels.gradients import SOFTMAX_BACK
 from vkbench_shaders.kernels.row_values import Cut, place
 
 DIMS = ("b", "c", "h", "w")
@@ -59,14 +60,14 @@ def accepts(types: Mapping[str, str]) -> bool:
     return types["x"] == "f32" or types["mask"] == "f16"
 
 
-def cut_of(problem: Problem, *bindings: str) -> Cut:
+def cut_of(problem: Problem) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    aligned = row_values.aligned(problem, bindings, w)
+    aligned = row_values.aligned(problem, ("x", "y"), w)
     return Cut(rows=b * c * h, columns=w, aligned=aligned)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-    cut = cut_of(problem, "x", "y")
+    cut = cut_of(problem)
     _, c, h, w = (problem.shape[dim] for dim in DIMS)
     batch = h * w if problem.params["mask"] == "batch" else 0
     first, slope, more = slopes(problem)
@@ -96,7 +97,7 @@ def exact_slopes(problem: Problem) -> Numbers:
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    cut = cut_of(problem, "x", "y")
+    cut = cut_of(problem)
     return () if cut.whole else (cut.rows * cut.stretches * 8,)
 
 
@@ -145,53 +146,15 @@ def bytes_moved(problem: Problem) -> int:
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
-    """The first array has all four dimensions."""
-    first, shape = next(iter(shapes.items()))
-    if len(shape) != len(DIMS):
-        raise UsageError(f"{first} has four dimensions ({', '.join(DIMS)}), got {len(shape)}")
-    return dict(zip(DIMS, shape, strict=True))
-
-
-def back_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-    cut = cut_of(problem, "dy", "y", "dx")
-    places = [number for name in ("dy", "y", "dx") for number in place(problem.layout(name))]
-    push = struct.pack("<12If", *places, *cut.words, float(problem.params["scale"]))
-    return tuple(
-        Launch(groups=cut.groups, push=push, entry=cut.entry(name))
-        for name in (("softmax_back",) if cut.whole else ("dots", "finish"))
-    )
-
-
-def back_scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    cut = cut_of(problem, "dy", "y", "dx")
-    return () if cut.whole else (cut.rows * cut.stretches * 4,)
-
-
-def back_inputs(problem: Problem) -> dict[str, Array]:
-    """Rows y as softmax makes them."""
-    powers = np.exp(data.uniform(problem, "y", -4, 4).astype(np.float64))
-    y = quants.quantise(problem.types["y"], powers / powers.sum(axis=-1, keepdims=True))
-    return {"dy": data.uniform(problem, "dy", -2, 2), "y": y}
-
-
-def back_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    chosen = slice(None) if rows is None else rows
-    dy, y = (
-        quants.dequantise(problem.types[name], inputs[name][..., chosen, :]) for name in ("dy", "y")
-    )
-    scale = float(np.float32(problem.params["scale"]))
-    return {"dx": scale * y * (dy - (dy * y).sum(axis=-1, keepdims=True))}
+    """x has all four dimensions."""
+    if len(shapes["x"]) != len(DIMS):
+        raise UsageError(f"x has four dimensions ({', '.join(DIMS)}), got {len(shapes['x'])}")
+    return dict(zip(DIMS, shapes["x"], strict=True))
 
 
 def _arguments(types: Mapping[str, str]) -> tuple[str, ...]:
     return types["x"], types["mask"]
 
-
-def _back_arguments(types: Mapping[str, str]) -> tuple[str, ...]:
-    return (types["dy"],)
-
-
-SCALE = Param(default=1.0, description="what x is multiplied by first")
 
 _SHAPES = (
     "b1_c2_h3_w1",
@@ -267,7 +230,7 @@ SOFTMAX_ROWS = Kernel(
         ),
     ),
     params={
-        "scale": SCALE,
+        "scale": Param(default=1.0, description="what x is multiplied by first"),
         "mask": Param(
             default="none",
             choices=MASKS,
@@ -306,75 +269,6 @@ SOFTMAX_ROWS = Kernel(
         *(parse(f"softmax/{case}") for case in _MASKED),
     ),
     timed=tuple(parse(f"softmax/{case}") for case in _TIMED),
-)
-
-SOFTMAX_BACK = Kernel(
-    name="softmax_back",
-    description="The gradient before softmax: dx = scale * y * (dy - sum(dy * y)) over rows.",
-    group="softmax",
-    dims=DIMS,
-    bindings=(
-        Binding(
-            name="dy",
-            access="in",
-            types=("f32", "f16"),
-            dims=DIMS,
-            description="the gradient behind softmax",
-        ),
-        Binding(
-            name="y",
-            access="in",
-            types=("f32", "f16"),
-            dims=DIMS,
-            same_as="dy",
-            description="what softmax made",
-        ),
-        Binding(
-            name="dx",
-            access="out",
-            types=("f32", "f16"),
-            dims=DIMS,
-            same_as="dy",
-            description="the gradient before it",
-        ),
-    ),
-    params={"scale": SCALE, "layout": rows.LAYOUT},
-    layout=rows.layout,
-    variants=(
-        Variant(
-            name="portable",
-            module="softmax_back",
-            entry="softmax_back",
-            arguments=_back_arguments,
-            more=row_values.stages(_back_arguments, "softmax_back", "dots", "finish"),
-            launch=back_launch,
-            scratch=back_scratch,
-            path="f32",
-        ),
-    ),
-    inputs=back_inputs,
-    reference=back_reference,
-    flops=lambda problem: 4 * prod(problem.array_shape("y")),
-    infer=infer,
-    rows="h",
-    cases=tuple(
-        parse(f"softmax_back/{fmt}/{shape}")
-        for fmt in ("f32", "f16")
-        for shape in (
-            "b1_c1_h1_w1",
-            "b2_c3_h15_w16",
-            "b1_c2_h37_w1023",
-            "b1_c1_h2_w8192/scale=0.1",
-            "b1_c1_h3_w20000",
-            "b1_c1_h2_w70001",
-            "b1_c2_h3_w264/layout=strided",
-        )
-    ),
-    timed=tuple(
-        parse(f"softmax_back/{fmt}/{shape}")
-        for fmt in ("f32", "f16")
-        for shape in ("b1_c5_h4096_w4096", "b1_c10_h1024_w1024")
-    ),
 )
 
 SOFTMAX = (SOFTMAX_ROWS, SOFTMAX_BACK)
