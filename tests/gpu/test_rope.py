@@ -1,4 +1,4 @@
-"""What the cases of rope cannot show: positions as far as they go, and that turning back undoes it."""
+"""What the cases of rope cannot show: positions as far as they go, and that it can be undone."""
 
 from __future__ import annotations
 
