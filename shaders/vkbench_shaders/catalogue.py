@@ -37,6 +37,7 @@ from vkbench_shaders.kernels.optimisers import OPTIMISERS
 from vkbench_shaders.kernels.pool import POOL
 from vkbench_shaders.kernels.quantize import QUANTIZE
 from vkbench_shaders.kernels.random import RANDOM
+from vkbench_shaders.kernels.recurrent import RECURRENT
 from vkbench_shaders.kernels.reduce import REDUCE
 from vkbench_shaders.kernels.rope import ROPE
 from vkbench_shaders.kernels.routing import ROUTING
@@ -85,6 +86,7 @@ KERNELS: tuple[Kernel, ...] = (
     *UPSAMPLE,
     *ROUTING,
     *ATTENTION,
+    *RECURRENT,
     *OPTIMISERS,
     MUON,
     *RANDOM,
