@@ -69,7 +69,7 @@ def xielu(x: Values, alpha_n: float, alpha_p: float, beta: float, eps: float) ->
     """Its alphas by softplus, the negative one on top of beta."""
     below = (np.expm1(np.minimum(x, eps)) - x) * (beta + np.log1p(np.exp(alpha_n)))
     above = np.log1p(np.exp(alpha_p)) * x * x
-    return np.where(x > 0, above + beta * x, below + beta * x)
+    return np.asarray(np.where(x > 0, above, below) + beta * x)
 
 
 def clamp(x: Values, low: float, high: float) -> Values:

@@ -204,7 +204,7 @@ def _kernel(gate: Gate) -> Kernel:
             Variant(
                 name="portable",
                 module="glu",
-                entry="split",
+                entry="of_two",
                 arguments=lambda types: (gate.struct, types["y"], types["y"]),
                 launch=partial(launch_of_two, gate),
                 path="f32_each",
@@ -221,7 +221,7 @@ def _kernel(gate: Gate) -> Kernel:
 
 def _kernel_of_halves(gate: Gate) -> Kernel:
     split = _kernel(gate)
-    variant = replace(split.variants[0], entry="halves", launch=partial(launch_of_halves, gate))
+    variant = replace(split.variants[0], entry="of_halves", launch=partial(launch_of_halves, gate))
     return replace(
         split,
         name=gate.name,
