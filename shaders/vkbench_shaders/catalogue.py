@@ -15,8 +15,9 @@ from vkbench_shaders.kernels.casts import CASTS
 from vkbench_shaders.kernels.col2im import COL2IM
 from vkbench_shaders.kernels.compare import COMPARE
 from vkbench_shaders.kernels.conv import CONV
-from vkbench_shaders.kernels.copies import COPIES
+from vkbench_shaders.kernels.conv_dw import CONV_DW
 from vkbench_shaders.kernels.conv_transposed import CONV_TRANSPOSED
+from vkbench_shaders.kernels.copies import COPIES
 from vkbench_shaders.kernels.copy import COPY
 from vkbench_shaders.kernels.copy_from import COPY_FROM
 from vkbench_shaders.kernels.dequantize import DEQUANTIZE
@@ -79,6 +80,7 @@ KERNELS: tuple[Kernel, ...] = (
     *INDEX,
     *MATMUL,
     *CONV,
+    *CONV_DW,
     *CONV_TRANSPOSED,
     *IM2COL,
     *COL2IM,

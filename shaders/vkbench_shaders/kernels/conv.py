@@ -199,14 +199,15 @@ def _cases(conv: Conv) -> Iterator[Case]:
         yield from (parse(f"{conv.name}/{fmt}/{shape}") for shape in conv.shapes)
     if conv.axes == "hw":
         yield from (
-            _laid(f"{conv.name}/{fmt}/{shape}") for fmt in ("f32", "f16") for shape in conv.shapes
+            laid(f"{conv.name}/{fmt}/{shape}") for fmt in ("f32", "f16") for shape in conv.shapes
         )
     largest = conv.shapes[-1].partition("/")[0]
     for tile in patches.TILES:
         yield parse(f"{conv.name}/f32/{largest}/tile={tile.name}")
 
 
-def _laid(case: str) -> Case:
+def laid(case: str) -> Case:
+    """A case with channels innermost."""
     return parse(f"{case}{',' if case.count('/') == 3 else '/'}layout=nhwc")
 
 
@@ -215,7 +216,7 @@ def _timed(conv: Conv) -> Iterator[Case]:
     large = [shape for shape in conv.timed if "_c320_" in shape or "_c256_" in shape]
     yield from (parse(f"{conv.name}/f16/{shape}") for shape in large)
     if conv.axes == "hw":
-        yield from (_laid(f"{conv.name}/f32/{shape}") for shape in (*large, *_IMAGES[-4:]))
+        yield from (laid(f"{conv.name}/f32/{shape}") for shape in (*large, *_IMAGES[-4:]))
 
 
 def _kernel(conv: Conv) -> Kernel:
