@@ -95,13 +95,13 @@ FILL = filler(
     {"value": -3.25},
 )
 
-_SEQUENCES = {"f32": "nearest", "f16": "nearest_half", "i32": "integer"}
+_SEQUENCES = {"f32": "single", "f16": "narrowed", "i32": "integer"}
 
 
 def arange(problem: Problem, device: DeviceFacts) -> Launch:
     kind = "i" if problem.types["y"] == "i32" else "f"
     start, step = (float(problem.params[name]) for name in ("start", "step"))
-    groups = grid(-(-problem.shape["n"] * problem.item_bytes("y") // (THREADS * 16)))
+    groups = grid(-(-problem.shape["n"] * problem.item_bytes("y") // SHARE))
     numbers = struct.pack(f"<2{kind}", *((int(start), int(step)) if kind == "i" else (start, step)))
     return Launch(
         groups=groups,
@@ -111,12 +111,13 @@ def arange(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def sequence(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """In float64: products of a single and an index are exact there."""
+    """In single precision, as the definition says."""
     start, step = (float(problem.params[name]) for name in ("start", "step"))
     numbers = np.arange(problem.shape["n"])
     if problem.types["y"] == "i32":
         return {"y": (int(start) + numbers * int(step)).astype(np.int32)}
-    return {"y": float(np.float32(start)) + numbers * float(np.float32(step))}
+    found = np.float32(start) + numbers.astype(np.float32) * np.float32(step)
+    return {"y": found if problem.types["y"] == "f32" else found.astype(np.float64)}
 
 
 def _sequences(formats: Iterable[str], shapes: Iterable[int], change: Change) -> Iterator[Case]:
@@ -127,7 +128,8 @@ def _sequences(formats: Iterable[str], shapes: Iterable[int], change: Change) ->
 
 ARANGE = Kernel(
     name="arange",
-    description="Numbers a step apart, each of them rounded once: y[i] = start + i * step.",
+    description="Numbers a step apart, y[i] = start + i * step: i, the product and the sum are each"
+    " rounded to f32.",
     group="copy",
     dims=("n",),
     bindings=(
@@ -157,6 +159,7 @@ ARANGE = Kernel(
         *_sequences(_SEQUENCES, (0, 1, 3, 513, 40001), {}),
         *_sequences(("f32", "f16"), (10, 65537), {"start": -1000.1, "step": 0.03}),
         *_sequences(("f32",), (1 << 20,), {"start": 3.7, "step": -1.1}),
+        *_sequences(("f32",), ((1 << 24) + 4099,), {"start": -9.5, "step": 1.5}),
         *_sequences(("i32",), (5000,), {"start": 5.0, "step": -700001.0}),
     ),
     timed=tuple(_sequences(("f32", "f16"), (1 << 20, 1 << 26), {})),
