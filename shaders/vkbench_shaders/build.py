@@ -18,7 +18,15 @@ from pathlib import Path
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import settings
 from vkbench_shaders import compiler, spirv, workers
-from vkbench_shaders.bundle import PACKAGED, Bundle, Entry, manifest_text, replace_file, unit_of
+from vkbench_shaders.bundle import (
+    PACKAGED,
+    PROBES,
+    Bundle,
+    Entry,
+    manifest_text,
+    replace_file,
+    unit_of,
+)
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compiler import Compiler, Unit
 from vkbench_shaders.kernel import Kernel
@@ -38,7 +46,7 @@ def build(
     Nothing is written unless all of it compiles.
     """
     slang = slang or compiler.find()
-    units = units_of(KERNELS)
+    units = sorted({*units_of(KERNELS), *PROBES})
     missing = sorted(
         {unit.module for unit in units if not (tree / f"{unit.module}.slang").is_file()}
     )

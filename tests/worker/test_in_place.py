@@ -74,7 +74,7 @@ class Posed:
             code=b"", sha="", bindings=(0, 1), push_bytes=0, constants=(), problem=self.problem
         )
         launch = Launch(groups=(1, 1, 1), push=b"")
-        plan = Plan(passes=[(made, launch)], scratch=(), table=None)
+        plan = Plan(problem=self.problem, passes=[(made, launch)], scratch=(), table=None)
         self.bench: Bench[Program, NullBuffer] = Bench(
             self.device, plan, self.prepared.storages, stack
         )

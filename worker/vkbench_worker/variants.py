@@ -22,13 +22,10 @@ AUTO = "auto"
 class Plan:
     """What is launched for a problem, in order, and the buffers that this takes beside its own."""
 
+    problem: Problem
     passes: Sequence[tuple[Program, Launch]]
     scratch: Sequence[int]  # bytes
     table: Array | None  # of the format's, bound at grids.BINDING
-
-    @property
-    def problem(self) -> Problem:
-        return self.passes[0][0].problem
 
     @property
     def sha(self) -> str:
@@ -74,7 +71,7 @@ def plan(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts
             is_last=launch is launches[-1],
         )
         passes.append((program, launch))
-    return Plan(passes=passes, scratch=scratch, table=table)
+    return Plan(problem=problem, passes=passes, scratch=scratch, table=table)
 
 
 def _named(problem: Problem, asked: str) -> Variant:

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from vkbench.device import DeviceFacts
 from vkbench.settings import Settings
-from vkbench_worker.runtime import vk
+from vkbench_worker.runtime import packing, vk
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.errors import Unresponsive
 from vkbench_worker.runtime.instance import Instance
@@ -79,6 +79,9 @@ class Device:
         self.memory = Memory(self)
         self.transfers = Transfers(self)
         self.cache = PipelineCache(self, settings.cache / "pipelines")
+        # of every pipeline, beside the program's own
+        self.constants: tuple[tuple[int, int], ...] = ()
+        self.constants = ((packing.CONSTANT, int(packing.rounds_to_nearest(self))),)
 
     def __enter__(self) -> Self:
         return self

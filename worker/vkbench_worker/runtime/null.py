@@ -214,7 +214,7 @@ class NullDevice:
     def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
         """Run the function on the buffers of the last launch: it does the work of all of them."""
         problem, shown = step.pipeline.problem, {}
-        if not step.pipeline.is_last:
+        if problem is None or not step.pipeline.is_last:
             return
         for binding, buffer in zip(problem.kernel.bindings, step.buffers, strict=False):
             kind = problem.format(binding.name).dtype

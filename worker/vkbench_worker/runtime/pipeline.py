@@ -29,7 +29,7 @@ class Pipeline:
         try:
             self.set_layout = self._make("DescriptorSetLayout", _set_layout(program.bindings))
             self.layout = self._make("PipelineLayout", _layout(self.set_layout, program.push_bytes))
-            self.handle = self._compile(program)
+            self.handle = self._compile(device, program)
         except BaseException:
             self.close()
             raise
@@ -46,12 +46,12 @@ class Pipeline:
         self._made.append((kind, handle))
         return handle
 
-    def _compile(self, program: Program) -> Any:
+    def _compile(self, device: Device, program: Program) -> Any:
         code = vk.ffi.from_buffer("uint32_t[]", program.code)
         module_info = vk.struct("VkShaderModuleCreateInfo", codeSize=len(program.code), pCode=code)
         module = self._device.create("ShaderModule", module_info)
         entry = vk.ffi.new("char[]", b"main")
-        constants = _constants(program)
+        constants = _constants((*program.constants, *device.constants))
         info = vk.struct("VkComputePipelineCreateInfo", layout=self.layout)
         stage = info.stage
         stage.sType, stage.stage, stage.module, stage.pName = 18, _COMPUTE_STAGE, module, entry
@@ -96,15 +96,13 @@ def _layout(set_layout: Any, push_bytes: int) -> list[Any]:
     return kept
 
 
-def _constants(program: Program) -> list[Any]:
-    if not program.constants:
+def _constants(constants: Sequence[tuple[int, int]]) -> list[Any]:
+    if not constants:
         return []
-    entries = vk.ffi.new("VkSpecializationMapEntry[]", len(program.constants))
-    for place, (number, _) in enumerate(program.constants):
+    entries = vk.ffi.new("VkSpecializationMapEntry[]", len(constants))
+    for place, (number, _) in enumerate(constants):
         entries[place].constantID, entries[place].offset, entries[place].size = number, 4 * place, 4
-    values = struct.pack(
-        f"<{len(entries)}I", *(value & 0xFFFFFFFF for _, value in program.constants)
-    )
+    values = struct.pack(f"<{len(entries)}I", *(value & 0xFFFFFFFF for _, value in constants))
     data = vk.ffi.new("uint8_t[]", values)
     info = vk.struct(
         "VkSpecializationInfo",

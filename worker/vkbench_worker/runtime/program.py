@@ -31,7 +31,7 @@ class Program:
     bindings: tuple[int, ...]  # numbers, one for each buffer of a launch
     push_bytes: int
     constants: tuple[tuple[int, int], ...]  # specialisation constant, value
-    problem: Problem
+    problem: Problem | None = None  # that it solves; none where something is tried out
     is_last: bool = True  # of the launches that solve the problem
 
     @property

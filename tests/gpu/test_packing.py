@@ -1,0 +1,52 @@
+"""Devices are asked how they round halves; one that does it otherwise is found out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vkbench_shaders.bundle import PROBES, Bundle
+from vkbench_worker.runtime import packing
+from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.packing import packed, rounds_to_nearest, tried
+
+HALVES = np.arange(0x7C00, dtype=np.uint16).view(np.float16)
+
+
+def test_a_half_is_packed_as_it_is(lavapipe: Device, bundle: Bundle) -> None:
+    values = np.resize(HALVES.astype(np.float32), 0x8000)
+    found = packed(lavapipe, bundle.code(PROBES[0].key), values)
+    assert np.array_equal(found[: HALVES.size], HALVES)
+
+
+def as_if_gpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "facts", replace(device.facts, type="discrete"))
+
+
+def test_what_a_device_does_decides(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not rounds_to_nearest(lavapipe)  # a CPU driver is not asked
+    as_if_gpu(lavapipe, monkeypatch)
+    with np.errstate(over="ignore", invalid="ignore"):
+        right = tried().astype(np.float16)
+    monkeypatch.setattr(packing, "packed", lambda *_: right)
+    assert rounds_to_nearest(lavapipe)
+    upwards = np.nextafter(right, np.float16(np.inf))
+    for place in (5, right.size // 3):
+        monkeypatch.setattr(
+            packing,
+            "packed",
+            lambda *_, p=place: np.where(np.arange(right.size) == p, upwards, right),
+        )
+        assert not rounds_to_nearest(lavapipe)
+
+
+def test_cutting_off_is_found_out(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_if_gpu(lavapipe, monkeypatch)
+    with np.errstate(over="ignore", invalid="ignore"):
+        nearest = tried().astype(np.float16)
+        beyond = np.abs(nearest.astype(np.float32)) > np.abs(tried())
+        cut = np.where(beyond, np.nextafter(nearest, np.float16(0)), nearest)
+    monkeypatch.setattr(packing, "packed", lambda *_: cut)
+    assert not rounds_to_nearest(lavapipe)
