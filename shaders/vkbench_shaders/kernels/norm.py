@@ -262,7 +262,7 @@ _TIMED_ROWS = (
 _TIMED_GROUPS = (
     "b1_c320_h64_w64",
     "b8_c320_h64_w64/fused=mul_add",
-    "b1_c512_h512_w512/fused=mul_add",
+    "b1_c512_h256_w256/fused=mul_add",
 )
 
 
