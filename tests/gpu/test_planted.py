@@ -21,7 +21,7 @@ from vkbench_worker.runtime.device import Device
 MILLION = "add/f32/b1_c1_h1000_w1000"
 SMALL = "add/f32/b1_c1_h17_w129"
 TYPES = {"a": "f32", "b": "f32", "y": "f32"}
-SUM = "result(asuint(left.fours[i]), asuint(right.fours[i]))"
+SUM = "Op.of(asuint(left.fours[i]), asuint(right.fours[i]))"
 
 # What is done to four sums before they are stored, `first` being the first one's place.
 WRONG = {

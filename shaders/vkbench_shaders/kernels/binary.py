@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.case import Case, Value, parse
-from vkbench.device import DeviceFacts
 from vkbench_shaders import data, quants
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Layout, Problem, Variant
+from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Problem, Variant
 from vkbench_shaders.kernels import broadcast, strided
 
 Floats = NDArray[np.float32]
@@ -20,7 +19,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """A row of the family's table; its place is binary.slang's OPERATION."""
+    """A row of the family's table; binary.slang has a struct of its name."""
 
     name: str
     description: str
@@ -66,12 +65,6 @@ def accepts(types: Mapping[str, str]) -> bool:
 
 def layout(problem: Problem, binding: str) -> Layout:
     return broadcast.layout(problem, binding, {"b": "broadcast"})
-
-
-def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    launched = strided.launch(problem)
-    place = [operation.name for operation in OPERATIONS].index(problem.kernel.name)
-    return replace(launched, constants={**launched.constants, 1: place})
 
 
 def reference(operation: Operation) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
@@ -182,8 +175,8 @@ def kernel(operation: Operation) -> Kernel:
                 name="portable",
                 module="binary",
                 entry="binary",
-                arguments=lambda types: (types["a"], types["b"], types["y"]),
-                launch=launch,
+                arguments=lambda types: (name.title(), types["a"], types["b"], types["y"]),
+                launch=lambda problem, device: strided.launch(problem),
                 path="exact",
             ),
         ),
