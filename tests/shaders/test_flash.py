@@ -9,8 +9,8 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.kernels import flash
-from vkbench_shaders.kernels.flash import Split, Tiles
+from vkbench_shaders.kernels import flash, flash_plan
+from vkbench_shaders.kernels.flash_plan import Split, Tiles
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,
@@ -34,12 +34,16 @@ def test_partitions_cover_all_positions_and_tiles_all_rows(
     found = kernel_named(kernel)
     for case in (*found.cases, *found.timed):
         posed = Problem(found, case)
-        plan = flash.plan(posed, device) if kernel == "flash_attn" else flash.tiles(posed, device)
-        parts = flash.parts(posed, plan)
+        plan = (
+            flash_plan.plan(posed, device)
+            if kernel == "flash_attn"
+            else flash_plan.tiles(posed, device)
+        )
+        parts = flash_plan.parts(posed, plan)
         assert (parts - 1) * plan.part < posed.shape["n"] <= parts * plan.part
-        assert plan.part % (flash.POSITIONS if isinstance(plan, Tiles) else 1) == 0
-        rows = flash.group_rows(posed)
-        assert rows <= flash.padded_rows(posed, plan) < rows + plan.rows
+        assert plan.part % (flash_plan.POSITIONS if isinstance(plan, Tiles) else 1) == 0
+        rows = flash_plan.group_rows(posed)
+        assert rows <= flash_plan.padded_rows(posed, plan) < rows + plan.rows
 
 
 @pytest.mark.parametrize(
@@ -53,13 +57,13 @@ def test_partitions_cover_all_positions_and_tiles_all_rows(
     ],
 )
 def test_few_queries_are_split_and_many_make_tiles(shape: str, kind: type[Split | Tiles]) -> None:
-    assert isinstance(flash.plan(problem(f"flash_attn/f16/s1_{shape}"), DEVICE), kind)
+    assert isinstance(flash_plan.plan(problem(f"flash_attn/f16/s1_{shape}"), DEVICE), kind)
 
 
 @pytest.mark.parametrize(("d", "rows"), [(64, 8), (576, 8), (2048, 2), (4096, 1)])
 def test_a_split_has_as_many_rows_as_shared_memory_holds(d: int, rows: int) -> None:
     posed = problem(f"flash_attn/f16/s1_h16_g1_q1_n4096_d{d}_e64")
-    assert flash.split(posed, with_shared(32768)).rows == rows
+    assert flash_plan.split(posed, with_shared(32768)).rows == rows
     assert flash.refuses(posed, with_shared(32768)) is None
 
 
@@ -76,5 +80,5 @@ def test_heads_that_are_too_large_or_uneven_are_refused() -> None:
 
 def test_lanes_share_the_work_as_far_as_subgroups_go() -> None:
     posed = problem("flash_attn/f16/s1_h1_g1_q1_n9_d40_e40")
-    assert [flash.split(posed, d).lanes for d in (DEVICE, SMALL)] == [8, 4]
-    assert [flash.split(posed, d).fours for d in (DEVICE, SMALL)] == [16, 16]
+    assert [flash_plan.split(posed, d).lanes for d in (DEVICE, SMALL)] == [8, 4]
+    assert [flash_plan.split(posed, d).fours for d in (DEVICE, SMALL)] == [16, 16]

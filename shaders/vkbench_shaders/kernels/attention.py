@@ -9,7 +9,7 @@ from vkbench.case import Case, parse
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Binding, Kernel, Param, Problem, Shapes, Stage, Variant
-from vkbench_shaders.kernels import caches, flash, unfused
+from vkbench_shaders.kernels import caches, flash, flash_plan, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
 DIMS = ("s", "h", "g", "q", "n", "d", "e")
@@ -43,7 +43,10 @@ def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
         arguments=lambda types: (types["k"], lanes),
         more=(
             _SPREAD,
-            *(Stage(module="flash_tiles", entry=f"flash_tiles_{size}") for size in flash.SIZES),
+            *(
+                Stage(module="flash_tiles", entry=f"flash_tiles_{size}")
+                for size in flash_plan.SIZES
+            ),
             Stage(module="flash_combine", entry="flash_combine"),
         ),
         launch=flash.launch,
@@ -143,7 +146,7 @@ _RAGGED = (
 )
 _MORE = {
     "f16": (
-        "s1_h4_g4_q1_n4096_d72_e72/mask=blocks",
+        "s1_h4_g4_q1_n1025_d72_e72/mask=blocks",
         "s1_h32_g1_q1_n96_d80_e80/mask=causal,max_bias=8.0,sinks=yes",
         "s1_h12_g1_q8_n256_d112_e112/mask=blocks,path=split",
         "s1_h20_g1_q1_n130_d576_e512/mask=causal",
@@ -220,7 +223,7 @@ FLASH_ATTN = Kernel(
     timed=_TIMED,
 )
 
-_STAGES = ("sdpa_weights", *(f"sdpa_values_{size}" for size in flash.SIZES))
+_STAGES = ("sdpa_weights", *(f"sdpa_values_{size}" for size in flash_plan.SIZES))
 _UNFUSED = (
     "s1_h1_g1_q1_n1_d1_e1",
     "s2_h6_g2_q3_n113_d40_e72/layout=strided,mask=blocks,sinks=yes",
