@@ -1,0 +1,86 @@
+"""Element-wise launches: divisions by multiplication, dimensions put in order and together."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from vkbench_shaders.kernel import Layout
+from vkbench_shaders.kernels import strided
+
+WIDE = 1 << 15  # in the last word that is pushed
+
+
+def words(layouts: list[Layout], output_bytes: int = 4) -> tuple[int, ...]:
+    """What a launch pushes, as words."""
+    push = strided.over(layouts, output_bytes).push
+    assert len(push) == 128
+    return struct.unpack("<32I", push)
+
+
+def sizes(pushed: tuple[int, ...]) -> tuple[int, ...]:
+    """Slots, channels, height, width."""
+    return pushed[24:28]
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 5, 7, 641, 4096, 65537, 2**30 + 1, 2**31 - 1])
+def test_multiplying_divides(divisor: int) -> None:
+    multiplier, shift = strided.division(divisor)
+    assert multiplier < 2**32
+    assert shift < 32
+    random = np.random.Generator(np.random.Philox(key=divisor))
+    numbers = [*random.integers(0, 2**31, 1000), 0, 1, 2**31 - 1]
+    edges = [
+        n for times in (1, 2, 2**31 // divisor) for n in (times * divisor - 1, times * divisor)
+    ]
+    for n in (int(n) for n in (*numbers, *edges) if n < 2**31):
+        assert ((n * multiplier >> 32) + n) >> shift == n // divisor
+
+
+def test_arrays_without_gaps_are_one_row() -> None:
+    layout = Layout.contiguous((3, 5, 7, 9))
+    pushed = words([layout, layout])
+    assert sizes(pushed) == (-(-945 // 4), 1, 1, 945)
+    assert pushed[31] & WIDE
+
+
+def test_rows_with_gaps_stay_apart() -> None:
+    tight = Layout.contiguous((3, 5, 7, 9))
+    gaps = Layout(shape=(3, 5, 7, 9), strides=(385, 77, 11, 1), offset=5, storage=1200)
+    pushed = words([gaps, tight])
+    assert sizes(pushed) == (945, 1, 105, 9)
+    assert not pushed[31] & WIDE
+
+
+def test_rows_on_multiples_of_8_are_wide() -> None:
+    tight = Layout.contiguous((1, 1, 7, 16))
+    gaps = Layout(shape=(1, 1, 7, 16), strides=(168, 168, 24, 1), offset=8, storage=176)
+    assert words([gaps, tight])[31] & WIDE
+
+
+def test_a_repeated_row_has_no_stride() -> None:
+    row, full = Layout.contiguous((1, 1, 1, 16)), Layout.contiguous((2, 3, 4, 16))
+    pushed = words([full, row, full])
+    assert pushed[4:8] == (0, 0, 0, 1)
+    assert sizes(pushed) == (24 * 4, 1, 24, 16)
+
+
+def test_the_output_orders_the_dimensions() -> None:
+    x = Layout.contiguous((2, 3, 4, 5))
+    y = Layout(shape=(2, 3, 4, 5), strides=(1, 2, 6, 24), storage=120)
+    pushed = words([x, y])
+    assert pushed[4:8] == (24, 6, 2, 1)
+    assert pushed[:4] == (1, 5, 20, 60)
+
+
+def test_nothing_is_no_workgroup() -> None:
+    layout = Layout.contiguous((2, 0, 3, 4))
+    assert strided.over([layout, layout], 4).groups == (0, 1, 1)
+
+
+def test_a_narrow_output_needs_a_dimension_without_gaps() -> None:
+    layout = Layout(shape=(2, 2, 2, 2), strides=(120, 50, 20, 4), storage=256)
+    with pytest.raises(ValueError, match="without gaps"):
+        strided.over([layout, layout], 2)
