@@ -56,10 +56,10 @@ def test_long_sums_lose_no_more_than_short_ones(lavapipe: Device, bundle: Bundle
     """A plain sum of 8192 products is off by 1.6e-6, and by more than 1e-5 here and there."""
     a, b = randn(2, 32, 32, 8192)
     off = errors(product(lavapipe, bundle, a, b, "/split=1,tile=32x32_4x4"), a, b)
-    assert np.sqrt(np.mean(off**2)) <= 5e-7
+    assert np.sqrt(np.mean(off**2)) <= 8e-7
 
 
-@pytest.mark.parametrize("tile", ["32x32_4x4", "64x32_8x4", "64x64_8x8"])
+@pytest.mark.parametrize("tile", ["32x32_4x4", "32x32_4x4x4", "64x64_8x8"])
 def test_what_is_not_finite_stays_in_its_row_and_column(
     lavapipe: Device, bundle: Bundle, tile: str
 ) -> None:

@@ -14,15 +14,17 @@ def test_a_tile_is_one_that_every_device_has_room_for(tile: Tile) -> None:
     assert tile.threads in (64, 128, 256)
     assert tile.m % 32 == 0
     assert tile.n % (8 * tile.block_n) == 0
-    assert tile.m + tile.n <= 2 * tile.threads  # what each loads twice at most
-    assert 2 * (tile.m + tile.n) * dense.STEP * 4 <= 32768  # bytes of shared memory
+    assert tile.m + tile.n <= 2 * tile.threads // tile.slices  # what each loads twice at most
+    assert 2 * (tile.m + tile.n) * tile.step * 4 <= 32768  # bytes of shared memory
+    assert dense.LONGEST % tile.step == 0
 
 
 @pytest.mark.parametrize("k", [0, 1, 16, 17, 100, 300, 4096, 14336])
 @pytest.mark.parametrize("parts", [1, 2, 3, 8, 64])
-def test_parts_are_whole_steps_and_none_is_empty(k: int, parts: int) -> None:
-    cut = Cut.into(parts, k)
-    assert cut.part % dense.STEP == 0
+@pytest.mark.parametrize("step", [16, 64])
+def test_parts_are_whole_steps_and_none_is_empty(k: int, parts: int, step: int) -> None:
+    cut = Cut.into(parts, k, step)
+    assert cut.part % step == 0
     assert 1 <= cut.parts <= parts
     assert cut.part * cut.parts >= k
     assert k == 0 or cut.part * (cut.parts - 1) < k
@@ -35,7 +37,7 @@ def test_parts_are_whole_steps_and_none_is_empty(k: int, parts: int) -> None:
         ("transposed_a", (False, False), (True, True)),
         ("transposed_b", (True, True), (True, True)),
         ("strided", (True, False), (False, False)),
-        ("permuted", (True, False), (True, True)),
+        ("permuted", (True, True), (True, True)),
     ],
 )
 def test_operands_are_loaded_along_what_has_no_gaps(

@@ -18,13 +18,29 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels import rows
 
 STEP = 16  # numbers along k at a time
-PART = 256  # longer sums are made in parts of so many products
+LONGEST = 1024  # products that are added up in a row; sums of more wait in scratch
 _FOUR = 4  # numbers loaded or stored at a time
 _SUM_THREADS = 128
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
 _LEAST_PART = 64  # of k, where it is split without being asked
 _SUMS_A_SECOND = 6e11  # that are written and read again where k is split
 _STAGE_SECONDS = 3e-6  # what the second stage takes at least
+_STEP_SECONDS = 6e-7  # what a step takes at least: numbers come from memory
+_ROUND_SECONDS = 2e-6  # what a workgroup takes besides
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """How k is cut: parts of so many numbers, the last one may be shorter."""
+
+    part: int
+    parts: int
+
+    @staticmethod
+    def into(parts: int, k: int, step: int = STEP) -> Cut:
+        """At most so many parts, whole steps each."""
+        part = max(1, -(-k // (parts * step))) * step
+        return Cut(part=part, parts=max(1, -(-k // part)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +51,15 @@ class Tile:
     n: int
     block_m: int
     block_n: int
+    slices: int = 1  # of k, each summed by as many threads
     at_once: int  # workgroups that keep a large GPU busy
-    flops: float  # a second, when it is: estimates that only have to order tiles
+    flops: float  # a second, when it is busy: estimates that only have to order tiles
+    most: int = 1 << 31  # workgroups that it holds
 
     @property
     def name(self) -> str:
-        return f"{self.m}x{self.n}_{self.block_m}x{self.block_n}"
+        sliced = f"x{self.slices}" if self.slices > 1 else ""
+        return f"{self.m}x{self.n}_{self.block_m}x{self.block_n}{sliced}"
 
     @property
     def entry(self) -> str:
@@ -49,22 +68,40 @@ class Tile:
 
     @property
     def threads(self) -> int:
-        return self.m * self.n // (self.block_m * self.block_n)
+        return self.slices * self.m * self.n // (self.block_m * self.block_n)
 
-    def constants(self, part: int) -> dict[int, int]:
-        """Specialisation constants of the shader module `dense_tiles`, for sums of `part`."""
-        return {0: self.threads, 1: self.m, 2: self.n, 3: part > PART}
+    @property
+    def step(self) -> int:
+        """Numbers along k that a workgroup takes at a time."""
+        return STEP * self.slices
+
+    def cut(self, parts: int, k: int) -> Cut:
+        """k in so many parts, or in more: slices add up LONGEST products each, at most."""
+        least = -(-k // (LONGEST * self.slices)) if self.slices > 1 else 1
+        return Cut.into(max(parts, least), k, self.step)
+
+    def waits(self, cut: Cut) -> bool:
+        """Whether sums wait in scratch until more of their part is added."""
+        return self.slices == 1 and cut.part > LONGEST
+
+    @property
+    def constants(self) -> dict[int, int]:
+        """Specialisation constants of the shader module `dense_tiles`."""
+        return {0: self.threads, 1: self.m, 2: self.n, 3: self.slices}
 
 
 TILES = (
-    Tile(m=128, n=128, block_m=8, block_n=8, at_once=132, flops=45e12),
-    Tile(m=128, n=64, block_m=8, block_n=8, at_once=180, flops=43e12),
-    Tile(m=64, n=64, block_m=8, block_n=8, at_once=360, flops=38e12),
-    Tile(m=128, n=64, block_m=8, block_n=4, at_once=132, flops=36e12),
-    Tile(m=64, n=64, block_m=8, block_n=4, at_once=264, flops=34e12),
-    Tile(m=128, n=32, block_m=8, block_n=4, at_once=264, flops=30e12),
-    Tile(m=64, n=32, block_m=8, block_n=4, at_once=528, flops=28e12),
-    Tile(m=32, n=32, block_m=4, block_n=4, at_once=528, flops=18e12),
+    Tile(m=128, n=128, block_m=8, block_n=8, at_once=132, most=198, flops=45e12),
+    Tile(m=128, n=64, block_m=8, block_n=8, at_once=180, most=396, flops=43e12),
+    Tile(m=64, n=64, block_m=8, block_n=8, at_once=360, most=792, flops=38e12),
+    Tile(m=64, n=64, block_m=8, block_n=8, slices=2, at_once=180, most=396, flops=36e12),
+    Tile(m=128, n=64, block_m=8, block_n=4, at_once=132, most=264, flops=36e12),
+    Tile(m=64, n=64, block_m=8, block_n=4, at_once=264, most=528, flops=34e12),
+    Tile(m=128, n=32, block_m=8, block_n=4, at_once=264, most=528, flops=30e12),
+    Tile(m=64, n=32, block_m=8, block_n=4, at_once=528, most=1056, flops=28e12),
+    Tile(m=64, n=32, block_m=8, block_n=4, slices=2, at_once=264, most=528, flops=26e12),
+    Tile(m=32, n=32, block_m=4, block_n=4, at_once=528, most=1584, flops=20e12),
+    Tile(m=32, n=32, block_m=4, block_n=4, slices=4, at_once=132, most=396, flops=18e12),
 )
 
 TILE = Param(
@@ -152,6 +189,8 @@ def layout(problem: Problem, binding: str, order: str = "contiguous") -> Layout:
             return rows.strided(shape, *rows.gaps(problem, binding))
         case "permuted":
             return _reordered(shape, (1, 0, 2))
+        case "permuted_columns":
+            return _reordered(shape, (2, 0, 1))
         case "transposed":
             return _reordered(shape, (0, 2, 1))
         case _:
@@ -165,28 +204,13 @@ def _reordered(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
     return Layout(shape=shape, strides=strides, storage=stored.storage)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cut:
-    """How k is cut: parts of so many numbers, the last one may be shorter."""
-
-    part: int
-    parts: int
-
-    @staticmethod
-    def into(parts: int, k: int) -> Cut:
-        """At most so many parts, whole steps each."""
-        steps = -(-k // (parts * STEP))
-        part = max(STEP, steps * STEP)
-        return Cut(part=part, parts=max(1, -(-k // part)))
-
-
 def choose(problem: Problem) -> tuple[Tile, Cut]:
     """The tile and the cut of k that were asked for, or those that should be fastest."""
     asked, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
     found: list[tuple[float, int, Tile, Cut]] = []
     for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
         for parts in (split,) if split else _SPLITS:
-            cut = Cut.into(parts, k)
+            cut = tile.cut(parts, k)
             if cut.parts == 1 or split or cut.part >= _LEAST_PART:
                 found.append((_seconds(problem, tile, cut), len(found), tile, cut))
     *_, tile, cut = min(found)
@@ -202,9 +226,10 @@ def _seconds(problem: Problem, tile: Tile, cut: Cut) -> float:
     b, m, n = (problem.shape[dim] for dim in "bmn")
     groups = -(-m // tile.m) * -(-n // tile.n) * b * cut.parts
     busy = max(groups, tile.at_once) + groups / 16  # of two alike, the smaller one
-    products = busy * tile.m * tile.n * cut.part
-    extra = _STAGE_SECONDS + b * m * n * cut.parts / _SUMS_A_SECOND if cut.parts > 1 else 0.0
-    return 2 * products / tile.flops + extra
+    products = 2 * busy * tile.m * tile.n * cut.part / tile.flops
+    waits = -(-groups // tile.most) * (_ROUND_SECONDS + _STEP_SECONDS * cut.part / tile.step)
+    sums = _STAGE_SECONDS + b * m * n * cut.parts / _SUMS_A_SECOND if cut.parts > 1 else 0.0
+    return max(products, waits) + min(products, waits) / 10 + sums
 
 
 def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -214,15 +239,9 @@ def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     tiles_m, tiles = -(-m // tile.m), -(-m // tile.m) * -(-n // tile.n)
     groups = grid(tiles, b * cut.parts)
     left, right = operand(problem, "a"), operand(problem, "b")
-    flags = (
-        left.along,
-        left.wide,
-        right.along,
-        right.wide,
-        stores_wide(problem, cut),
-        cut.parts > 1,
-    )
-    constants = tile.constants(cut.part) | dict(enumerate(map(int, flags), 4))
+    loads = (left.along, left.wide, right.along, right.wide)
+    stores = (is_wide_y(problem), cut.parts > 1, n % _FOUR == 0, tile.waits(cut))
+    constants = tile.constants | dict(enumerate(map(int, (*loads, *stores)), 4))
     push = words(
         *results(problem), k, cut.part, cut.parts, tiles_m, groups[0], *left.words, *right.words
     )
@@ -236,7 +255,7 @@ def sums(problem: Problem, cut: Cut) -> Iterator[Launch]:
         return
     b, m, n = (problem.shape[dim] for dim in "bmn")
     groups = grid(-(-b * m * -(-n // _FOUR) // _SUM_THREADS))
-    constants = {0: _SUM_THREADS, 8: is_wide_y(problem), 9: 0}
+    constants = {0: _SUM_THREADS, 8: int(is_wide_y(problem)), 9: 0, 10: int(n % _FOUR == 0)}
     push = words(*results(problem), 0, 0, cut.parts, 0, groups[0], *[0] * 10)
     yield Launch(groups=groups, push=push, constants=constants, entry="add_parts")
 
@@ -252,17 +271,6 @@ def is_wide_y(problem: Problem) -> bool:
     """Whether rows of y begin on four numbers, and are whole fours."""
     layout = problem.layout("y")
     return _is_wide(layout.shape[2], layout.offset, *layout.strides[:2])
-
-
-def stores_wide(problem: Problem, cut: Cut) -> bool:
-    """The same of what is stored: y, or sums over parts of k."""
-    return problem.shape["n"] % _FOUR == 0 if cut.parts > 1 else is_wide_y(problem)
-
-
-def sums_bytes(problem: Problem, cut: Cut) -> int:
-    """Bytes of all sums over parts of k."""
-    b, m, n = (problem.shape[dim] for dim in "bmn")
-    return 4 * cut.parts * b * m * n if cut.parts > 1 else 0
 
 
 def words(*numbers: int) -> bytes:

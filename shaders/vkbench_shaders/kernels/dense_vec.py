@@ -14,8 +14,9 @@ THREADS = 128
 _ROWS = 4  # of the matrix a thread
 _COLUMNS = 256  # of the matrix a workgroup, where columns are without gaps
 _LEAST_LANES = 8  # threads a row
-_GROUPS = 528  # workgroups that keep a large GPU busy
-_LEAST_PART = {True: 1024, False: 256}  # of k a workgroup, where rows or columns are without gaps
+# where rows are without gaps, and where columns are
+_GROUPS = {True: 528, False: 1056}  # workgroups that keep a large GPU busy
+_LEAST_PART = {True: 1024, False: 256}  # of k a workgroup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +65,8 @@ def cut(problem: Problem, found: Roles) -> Cut:
     """Parts of k: as many as asked for, or as keep a large GPU busy."""
     k, asked = problem.shape["k"], dense.asked_parts(problem)
     groups = max(1, _groups(problem, found))
-    most = k // _LEAST_PART[found.matrix.along]
-    return Cut.into(asked or max(1, min(-(-_GROUPS // groups), most)), k)
+    wanted = -(-_GROUPS[found.matrix.along] // groups)
+    return Cut.into(asked or max(1, min(wanted, k // _LEAST_PART[found.matrix.along])), k)
 
 
 def lanes(problem: Problem, found: Roles) -> int:

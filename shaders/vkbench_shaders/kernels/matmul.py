@@ -38,10 +38,12 @@ _TRANSPOSED = {"transposed_a": "a", "transposed_b": "b", "transposed": "ab"}
 
 
 def layout(problem: Problem, binding: str) -> Layout:
-    """By the parameter `layout`."""
+    """By the parameter `layout`; permuted ones lie as heads of attention do, b along k as well."""
     asked = str(problem.params["layout"])
     if asked in _TRANSPOSED:
         asked = "transposed" if binding in _TRANSPOSED[asked] else "contiguous"
+    if asked == "permuted" and problem.kernel.binding(binding).dims == ("b", "k", "n"):
+        asked = "permuted_columns"
     return dense.layout(problem, binding, asked)
 
 
@@ -62,20 +64,24 @@ def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
     return dense_vec.roles(problem) if problem.params.get("tile", "auto") == "auto" else None
 
 
-def _cut(problem: Problem) -> dense.Cut:
+def _parts(problem: Problem) -> int:
+    """Parts of k; none where no sums go to scratch."""
     if found := _few_vectors(problem):
-        return dense_vec.cut(problem, found)
-    return dense.choose(problem)[1]
+        cut, waits = dense_vec.cut(problem, found), False
+    else:
+        tile, cut = dense.choose(problem)
+        waits = tile.waits(cut)
+    return cut.parts if cut.parts > 1 or waits else 0
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    """Sums over parts of k, where it is cut."""
-    return (dense.sums_bytes(problem, _cut(problem)),)
+    """Sums over parts of k where it is cut, and those that wait for more."""
+    return (4 * _parts(problem) * prod(problem.shape[dim] for dim in "bmn"),)
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
-    depth = problem.shape["b"] * _cut(problem).parts
+    depth = problem.shape["b"] * max(1, _parts(problem))
     if depth > MOST_GROUPS:
         return f"{depth} matrices and parts of k, one launch takes {MOST_GROUPS} at most"
     return too_large(problem, device)
@@ -199,6 +205,8 @@ _SHAPES = (
     "b2_m9_n11_k1",
     "b1_m40_n36_k520/split=3",
     "b2_m17_n33_k100/split=2",
+    "b1_m33_n37_k3100/split=1",
+    "b1_m32_n36_k2600/split=2",
 )
 _LAYOUTS = ("strided", "permuted", "transposed_a", "transposed_b", "transposed")
 _LAID = ("b3_m21_n27_k19", "b2_m36_n44_k20")
