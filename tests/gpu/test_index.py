@@ -47,7 +47,7 @@ def test_sums_are_made_in_order(device: Device, bundle: Bundle) -> None:
     x = np.array([1, 1e8, 1, -1e8, 1, 1], np.float32).reshape(1, 6, 1)
     for k in (1, 2100):
         arrays: dict[str, Array] = {
-            "y": np.zeros((1, 2, k), np.float32),
+            "base": np.zeros((1, 2, k), np.float32),
             "x": np.repeat(x, k, 2),
             "ids": np.ones((1, 6, k), np.int32),
         }
@@ -70,13 +70,22 @@ def test_of_several_for_one_place_the_last_stays(device: Device, bundle: Bundle)
 
 
 @each_driver
-def test_what_nothing_is_added_to_keeps_its_bits(device: Device, bundle: Bundle) -> None:
-    y = np.array([0x80000000, 1, 0x7FC12345, 0x807FFFFF], np.uint32).view(np.float32)
+@pytest.mark.parametrize(
+    ("fmt", "bits"),
+    [
+        ("f32", np.array([0x80000000, 1, 0x7FC12345, 0x807FFFFF], np.uint32).view(np.float32)),
+        ("f16", np.array([0x8000, 1, 0x7E45, 0x83FF], np.uint16).view(np.float16)),
+    ],
+)
+@pytest.mark.parametrize("k", [1, 2100])
+def test_what_nothing_is_added_to_keeps_its_bits(
+    device: Device, bundle: Bundle, fmt: str, bits: Array, k: int
+) -> None:
     arrays: dict[str, Array] = {
-        "y": y.reshape(1, 4, 1),
-        "x": np.ones((1, 2, 1), np.float32),
-        "ids": np.array([-1, 4]).reshape(1, 2, 1),
+        "base": np.repeat(bits.reshape(1, 4, 1), k, 2),
+        "x": np.ones((1, 2, k), bits.dtype),
+        "ids": np.repeat(np.array([-1, 4]).reshape(1, 2, 1), k, 2),
     }
-    posed = problem("scatter_add/f32:ids=i64/o1_m4_n2_k1")
+    posed = problem(f"scatter_add/{fmt}:ids=i64/o1_m4_n2_k{k}")
     found = compute(device, bundle, posed, "auto", arrays)[0]["y"]
-    np.testing.assert_array_equal(found.reshape(-1).view(np.uint32), y.view(np.uint32))
+    assert found.tobytes() == arrays["base"].tobytes()

@@ -15,26 +15,27 @@ from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Array,
     Arrays,
+    Binding,
     Launch,
     Problem,
     Stage,
     Variant,
+    each_once,
+    grid,
 )
 from vkbench_shaders.kernels.indexed import (
     SHARE,
     SMALL,
     TABLE,
     TAKEN,
-    bindings,
     cases_of,
     crowded,
     exist,
     indexed,
     kernel,
-    launched,
     timed_of,
 )
-from vkbench_shaders.kernels.mapping import THREADS
+from vkbench_shaders.kernels.mapping import THREADS, groups_of
 
 SUMMERS = 256  # threads of a workgroup that sums
 ROOM = 2048  # sums of a workgroup
@@ -43,13 +44,35 @@ MANY = 2048  # columns that are enough threads
 _SUMMED = ("f32", "f16")
 
 
+def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
+    """What is added to, what is added where, and the sums."""
+    return (
+        Binding(
+            name="base", access="in", types=_SUMMED, dims=TABLE, description="what is added to"
+        ),
+        Binding(
+            name="x", access="in", types=_SUMMED, dims=TAKEN, same_as="base", description="items"
+        ),
+        Binding(
+            name="ids",
+            access="in",
+            types=("i32", "i64"),
+            dims=ids,
+            description="numbers, 0 to m - 1; others count for nothing",
+        ),
+        Binding(
+            name="y", access="out", types=_SUMMED, dims=TABLE, same_as="base", description="sums"
+        ),
+    )
+
+
 def number(types: Mapping[str, str]) -> tuple[str, ...]:
     """That of what adds them."""
     return (f"number_{types['y']}",)
 
 
 def summed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    y, x = (quants.dequantise(problem.types["y"], inputs[name]) for name in "yx")
+    y, x = (quants.dequantise(problem.types["y"], inputs[name]) for name in ("base", "x"))
     ids = inputs["ids"]
     if ids.ndim == 1:
         ids = np.broadcast_to(ids[:, None], x.shape)
@@ -81,20 +104,50 @@ def spread(problem: Problem) -> tuple[int, int, int]:
 
 
 def summing(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-    o, m, n, k = problem.shape.values()
-    if has_many(problem):
-        ways = (("fetch", o * n * k), ("columns", SHARE // THREADS * o * k), ("put", o * n * k))
-        return tuple(_with(launched(problem, items, entry), 1, n) for entry, items in ways)
-    groups = spread(problem)
+    return by_columns(problem) if has_many(problem) else by_ranges(problem)
+
+
+def by_columns(problem: Problem) -> tuple[Launch, ...]:
+    """f32 is summed in y; sums of others are singles that are put there at the end."""
+    o, _, n, k = problem.shape.values()
+    begin = Launch(
+        groups=(groups := groups_of(problem)),
+        push=indexed(problem, groups[0], "base", "m"),
+        constants={0: THREADS},
+        entry="begin",
+    )
+    launches = [_along_n(problem, SHARE // THREADS * o * k, "columns")]
+    if problem.types["y"] != "f32":
+        fetch, put = (_along_n(problem, o * n * k, entry) for entry in ("fetch", "put"))
+        launches = [fetch, *launches, put]
+    return tuple(_with(launch, 1, n) for launch in (begin, *launches))
+
+
+def by_ranges(problem: Problem) -> tuple[Launch, ...]:
+    """f32 of one segment is summed in one go."""
+    n, groups = problem.shape["n"], spread(problem)
     stretch = -(-n // groups[2])
     sums = Launch(
         groups=groups,
-        push=indexed(problem, 0),
+        push=indexed(problem, 0, "base"),
         constants={0: THREADS, 1: tile(problem)},
         entry="sums",
     )
-    combine = launched(problem, o * m * k, "combine")
-    return tuple(_with(launch, groups[2], stretch) for launch in (sums, combine))
+    words = -(-prod(problem.array_shape("y")) * problem.item_bytes("y") // 4)
+    combine = Launch(
+        groups=(found := grid(-(-words // SHARE))),
+        push=indexed(problem, found[0], "base", "m"),
+        constants={0: THREADS},
+        entry="combine",
+    )
+    alone = groups[2] == 1 and problem.types["y"] == "f32"
+    return tuple(_with(launch, groups[2], stretch) for launch in (sums, combine)[: 2 - alone])
+
+
+def _along_n(problem: Problem, items: int, entry: str) -> Launch:
+    groups = grid(-(-items // SHARE))
+    push = indexed(problem, groups[0], "base")
+    return Launch(groups=groups, push=push, constants={0: THREADS}, entry=entry)
 
 
 def _with(launch: Launch, segments: int, stretch: int) -> Launch:
@@ -102,9 +155,10 @@ def _with(launch: Launch, segments: int, stretch: int) -> Launch:
 
 
 def singles(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    """y as singles, or sums for it, of each segment."""
+    """Sums of each segment, or those that y cannot hold."""
     segments = 1 if has_many(problem) else spread(problem)[2]
-    return (4 * segments * prod(problem.array_shape("y")),)
+    in_y = segments == 1 and problem.types["y"] == "f32"
+    return (4 if in_y else 4 * segments * prod(problem.array_shape("y")),)
 
 
 _ADDING = Variant(
@@ -115,7 +169,8 @@ _ADDING = Variant(
     launch=summing,
     path="f32",
     more=tuple(
-        Stage(entry=entry, arguments=number) for entry in ("combine", "fetch", "columns", "put")
+        Stage(entry=entry, arguments=number)
+        for entry in ("combine", "begin", "fetch", "columns", "put")
     ),
     scratch=singles,
     refuses=crowded(singles),
@@ -124,8 +179,8 @@ _ADDING = Variant(
 SCATTER_ADD = kernel(
     "scatter_add",
     "Adds to items along any dimension by their numbers, in the order of n, the same bits every"
-    " time: y[o, ids[o, n, k], k] += x[o, n, k].",
-    bindings(TAKEN, TAKEN, TABLE, _SUMMED),
+    " time: y = base, and then y[o, ids[o, n, k], k] += x[o, n, k].",
+    bindings(TAKEN),
     _ADDING,
     summed,
     cases_of(
@@ -136,17 +191,19 @@ SCATTER_ADD = kernel(
         _SUMMED,
         [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1), (4096, 4096, 2048, 1)],
     ),
+    each_once,
 )
 
 INDEX_ADD = kernel(
     "index_add",
     "Adds to items along any dimension by numbers that are the same for all others, in the order of"
-    " n, the same bits every time: y[o, ids[n], k] += x[o, n, k].",
-    bindings(TAKEN, ("n",), TABLE, _SUMMED),
+    " n, the same bits every time: y = base, and then y[o, ids[n], k] += x[o, n, k].",
+    bindings(("n",)),
     _ADDING,
     summed,
     cases_of("index_add", _SUMMED, (*SMALL, (1, 7, 9, 2100), (2, 3000, 700, 2), (1, 50, 5000, 1))),
     timed_of("index_add", _SUMMED, [(1, 32000, 512, 4096), (1, 4096, 1 << 20, 1)]),
+    each_once,
 )
 
 SUMS = (SCATTER_ADD, INDEX_ADD)

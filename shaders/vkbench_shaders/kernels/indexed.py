@@ -88,15 +88,15 @@ def exist(problem: Problem, ids: Array) -> Array:
     return np.asarray((ids >= 0) & (ids < problem.shape["m"]))
 
 
-def indexed(problem: Problem, groups_x: int) -> bytes:
-    """A shader's Indexed."""
+def indexed(problem: Problem, groups_x: int, table: str = "y", along: str = "n") -> bytes:
+    """A shader's Indexed, for a launch that goes along n, or along m."""
     o, m, n, k = problem.shape.values()
     ids = problem.layout("ids")
     if len(ids.shape) == 1:  # the same for all o and k
         ids = Layout(shape=(o, n, k), strides=(0, 1, 0), offset=ids.offset, storage=ids.storage)
-    x, y = (places.place(problem.layout(name)) for name in "xy")
+    x, y = (places.place(problem.layout(name)) for name in ("x", table))
     words = problem.item_bytes("ids") // 4
-    found = places.sizes((1, o, n, k)) + x + places.place(ids) + y
+    found = places.sizes((1, o, problem.shape[along], k)) + x + places.place(ids) + y
     return found + struct.pack("<3I", m, words, groups_x)
 
 
@@ -143,6 +143,7 @@ def kernel(
     reference: Callable[[Problem, Arrays, Array | None], dict[str, Array]],
     cases: Iterable[Case],
     timed: Iterable[Case],
+    bytes_moved: Callable[[Problem], int] = touched,
 ) -> Kernel:
     """What all of them have in common."""
     return Kernel(
@@ -163,7 +164,7 @@ def kernel(
         },
         reference=reference,
         flops=lambda problem: 0,
-        bytes_moved=touched,
+        bytes_moved=bytes_moved,
         empty=("n",),
         cases=tuple(cases),
         timed=tuple(timed),
