@@ -261,7 +261,7 @@ def test_a_plan_is_never_whole_in_memory() -> None:
             UsageError,
             "k=33",
         ),
-        ({"shapes": ({"q": 3},)}, NothingToDo, "q=3"),
+        ({"shapes": ({"q": 1009},)}, NothingToDo, "q=1009"),
     ],
 )
 def test_a_bad_selection_says_what_is_wrong_at_once(

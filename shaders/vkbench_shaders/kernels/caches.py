@@ -42,7 +42,8 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     for batch, head in np.ndindex(*q.shape[:2]):
         group = head * problem.shape["g"] // problem.shape["h"]
         scores = _scores(problem, q[batch, head] @ k[batch, group].T, mask, head)
-        y[batch, head] = _weights(problem, scores, inputs["sinks"], head) @ v[batch, group]
+        weights, total = _weights(problem, scores, inputs["sinks"], head)
+        np.divide(weights @ v[batch, group], total, out=y[batch, head], where=total > 0)
     return {"y": y}
 
 
@@ -60,13 +61,12 @@ def _scores(problem: Problem, products: Floats, mask: Floats, head: int) -> Floa
     return scores
 
 
-def _weights(problem: Problem, scores: Floats, sinks: Array, head: int) -> Floats:
-    """Softmax over positions and the sink, which has no value; rows without a position are 0."""
+def _weights(problem: Problem, scores: Floats, sinks: Array, head: int) -> tuple[Floats, Floats]:
+    """Weights of positions, and their sum, to which a sink adds; 0 where nothing is seen."""
     sink = float(sinks[head]) if problem.params["sinks"] == "yes" else -np.inf
     highest = np.maximum(scores.max(axis=-1, keepdims=True, initial=sink), np.finfo(float).min)
     weights = np.exp(scores - highest)
-    total = weights.sum(axis=-1, keepdims=True) + np.exp(sink - highest)
-    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    return weights, weights.sum(axis=-1, keepdims=True) + np.exp(sink - highest)
 
 
 def _slope(problem: Problem, head: int) -> float:
