@@ -14,6 +14,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Stage,
     Variant,
+    grid,
 )
 from vkbench_shaders.kernels.accumulation import SUMS
 from vkbench_shaders.kernels.indexed import (
@@ -32,6 +33,8 @@ from vkbench_shaders.kernels.indexed import (
 )
 from vkbench_shaders.kernels.mapping import THREADS, TYPES, groups_of
 
+HELD = 2048  # items of a workgroup that has whole columns
+
 
 def index_select(problem: Problem, device: DeviceFacts) -> Launch:
     groups = groups_of(problem)
@@ -42,9 +45,20 @@ def gather(problem: Problem, device: DeviceFacts) -> Launch:
     return launched(problem, prod(problem.array_shape("y")))
 
 
-def scatter(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+def scatter(problem: Problem, device: DeviceFacts) -> Launch | tuple[Launch, ...]:
+    if problem.shape["n"] <= HELD:
+        return by_columns(problem)
     items = prod(problem.array_shape("x"))
     return tuple(launched(problem, items, entry) for entry in ("forget", "claim", "scatter"))
+
+
+def by_columns(problem: Problem) -> Launch:
+    """All items of a few columns to a workgroup."""
+    o, _, n, k = problem.shape.values()
+    tile = 1 << (min(HELD // max(n, 1), k).bit_length() - 1)
+    groups = grid(o * -(-k // tile))
+    push = indexed(problem, groups[0])
+    return Launch(groups=groups, push=push, constants={0: tile}, entry="scatter_columns")
 
 
 def taken(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
@@ -69,8 +83,8 @@ def scattered(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 
 def last_bytes(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    """For each item of y, which one of x is its last."""
-    return (4 * prod(problem.array_shape("y")),)
+    """For each item of y, which one of x is its last, where shared memory does not hold it."""
+    return (4 if problem.shape["n"] <= HELD else 4 * prod(problem.array_shape("y")),)
 
 
 INDEX_SELECT = kernel(
@@ -125,12 +139,16 @@ SCATTER = kernel(
         arguments=item_bytes,
         launch=scatter,
         path="exact",
-        more=(Stage(entry="forget"), Stage(entry="claim")),
+        more=(
+            Stage(entry="forget"),
+            Stage(entry="claim"),
+            Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
+        ),
         scratch=last_bytes,
         refuses=crowded(last_bytes),
     ),
     scattered,
-    cases_of("scatter", TYPES, SMALL),
+    cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2))),
     timed_of("scatter", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
 
