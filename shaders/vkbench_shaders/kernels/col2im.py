@@ -85,6 +85,7 @@ _COLUMNS = (
     "n3_w13_o2_s3/stride=5",
     "n1_w29_o11_s7",
     "n1_w2_o1_s9/padding=5,stride=3",
+    "n0_w2_o1_s2",
 )
 _ALONG_ONE = Kernel(
     name="col2im1d",
@@ -128,6 +129,7 @@ _ALONG_ONE = Kernel(
     reference=sums,
     flops=lambda problem: prod(problem.array_shape("x")),
     rows="o",
+    empty=("n",),
     cases=tuple(
         parse(f"col2im1d/{fmt}/{shape}") for fmt in ("f32", "f16", "bf16") for shape in _COLUMNS
     ),

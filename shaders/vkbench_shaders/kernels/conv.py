@@ -89,13 +89,12 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     tile = patches.choose(problem, rows, columns)
     tiles_m = -(-rows // tile.m)
     groups = grid(tiles_m * -(-columns // tile.n))
-    numbers = (images, *divisor(channels), results, tiles_m, groups[0], 0)
-    vectors = zip(patches.vectors(slides, _AXES), numbers, strict=True)
+    numbers = (images, *divisor(channels), results, tiles_m, groups[0])
+    *vectors, last = patches.vectors(slides, _AXES)
+    pairs = zip(vectors, numbers, strict=True)
     return Launch(
         groups=groups,
-        push=struct.pack(
-            "<32I", *(word for vector, number in vectors for word in (*vector, number))
-        ),
+        push=struct.pack("<31I", *(word for v, n in pairs for word in (*v, n)), *last),
         constants=tile.constants | dict(enumerate(_flags(problem), 4)),
         entry=f"conv_{'last_' if is_last(problem) else ''}{tile.block}",
     )
@@ -117,7 +116,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     total = np.zeros((images, len(weights), prod(counts)))
     seen = windows.taps(inputs["x"].astype(np.float64), along(problem), 0.0)
     for tap, (_, values) in enumerate(seen):
-        total += taps[:, :, tap] @ values.reshape(images, problem.shape["c"], -1)
+        total += taps[:, :, tap] @ values.reshape(images, problem.shape["c"], prod(counts))
     return {"y": total.reshape(images, len(weights), *counts)}
 
 
@@ -132,9 +131,10 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 _ALONG_W = (
     "n1_c1_w1_o1_s1",
+    "n0_c2_w4_o3_s2",
     "n2_c3_w17_o5_s3",
     "n3_c5_w61_o37_s4/dilation=3,padding=5,stride=2",
-    "n1_c2_w3_o2_s2/padding=7,stride=5",
+    "n1_c2_w3_o2_s2/padding=6,stride=5",
     "n1_c17_w140_o33_s1",
 )
 _ALONG_HW = (
@@ -195,15 +195,12 @@ _CONVS = (
 
 
 def _cases(conv: Conv) -> Iterator[Case]:
-    for fmt in ("f32", "f16"):
-        yield from (parse(f"{conv.name}/{fmt}/{shape}") for shape in conv.shapes)
+    named = [(f"{conv.name}/{fmt}", shape) for fmt in ("f32", "f16") for shape in conv.shapes]
+    yield from (parse(f"{name}/{shape}") for name, shape in named)
     if conv.axes == "hw":
-        yield from (
-            laid(f"{conv.name}/{fmt}/{shape}") for fmt in ("f32", "f16") for shape in conv.shapes
-        )
-    largest = conv.shapes[-1].partition("/")[0]
-    for tile in patches.TILES:
-        yield parse(f"{conv.name}/f32/{largest}/tile={tile.name}")
+        yield from (laid(f"{name}/{shape}") for name, shape in named)
+        largest = conv.shapes[-1].partition("/")[0]
+        yield from (parse(f"conv2d/f32/{largest}/tile={tile.name}") for tile in patches.TILES)
 
 
 def laid(case: str) -> Case:
@@ -252,8 +249,7 @@ def _kernel(conv: Conv) -> Kernel:
         ),
         params={
             **windows.params(conv.axes, "stride", "padding", "dilation"),
-            **({"layout": LAYOUT} if conv.axes == "hw" else {}),
-            "tile": patches.TILE,
+            **({"layout": LAYOUT, "tile": patches.TILE} if conv.axes == "hw" else {}),
         },
         layout=layout,
         variants=(
@@ -275,6 +271,7 @@ def _kernel(conv: Conv) -> Kernel:
         reference=reference,
         flops=flops,
         rows="o",
+        empty=("n",),
         cases=tuple(_cases(conv)),
         timed=tuple(_timed(conv)),
     )

@@ -77,6 +77,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 
 _SHAPES = (
     "n1_c1_h1_w1_r1_s1",
+    "n0_c3_h4_w5_r2_s2",
     "n2_c9_h34_w17_r3_s3/padding=1",
     "n1_c64_h8_w32_r3_s3",
     "n3_c5_h7_w9_r2_s3/padding=4,stride=3",
@@ -137,6 +138,7 @@ CONV_DW = (
             2 * prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
         ),
         rows="c",
+        empty=("n",),
         cases=tuple(
             made(f"conv2d_dw/{fmt}/{shape}")
             for fmt in ("f32", "f16")

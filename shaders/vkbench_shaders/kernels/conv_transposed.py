@@ -189,7 +189,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     total = np.zeros((len(x), len(taps), *(spread.whole for spread in along)))
     for place in product(*(range(spread.taps) for spread in along)):
         tap = taps[(slice(None), slice(None), *(slice(at, at + 1) for at in place))]
-        falls = tap.reshape(taps.shape[:2]) @ x.reshape(*x.shape[:2], -1)
+        falls = tap.reshape(taps.shape[:2]) @ x.reshape(*x.shape[:2], prod(x.shape[2:]))
         where = [_falls(spread, at) for spread, at in zip(along, place, strict=True)]
         total[(slice(None), slice(None), *where)] += falls.reshape(*falls.shape[:2], *x.shape[2:])
     kept = [slice(spread.padding, spread.padding + spread.count) for spread in along]
@@ -219,6 +219,7 @@ class Transposed:
 
 _ALONG_W = (
     "n1_c1_w1_o1_s1",
+    "n0_c2_w4_o3_s2",
     "n2_c3_w17_o5_s3/stride=2",
     "n1_c5_w13_o37_s16/padding=4,stride=8",
     "n3_c2_w7_o3_s4/dilation=3,more=1,padding=2,stride=2",
@@ -259,7 +260,6 @@ _TRANSPOSED = (
 def _cases(conv: Transposed) -> Iterator[Case]:
     for fmt in ("f32", "f16"):
         yield from (parse(f"{conv.name}/{fmt}/{shape}") for shape in conv.shapes)
-    yield parse(f"{conv.name}/f32/{conv.shapes[1]},tile=64x64_8x8")
 
 
 def _timed(conv: Transposed) -> Iterator[Case]:
@@ -279,7 +279,6 @@ def _params(conv: Transposed) -> dict[str, Param]:
         **windows.params(conv.axes, "stride", "padding", "dilation"),
         "more": Param(default=0, least=0, description=more),
         **along,
-        "tile": patches.TILE,
     }
 
 
@@ -333,6 +332,7 @@ def _kernel(conv: Transposed) -> Kernel:
         reference=reference,
         flops=flops,
         rows="o",
+        empty=("n",),
         cases=tuple(_cases(conv)),
         timed=tuple(_timed(conv)),
     )

@@ -96,6 +96,7 @@ _SHAPES = {
         "n3_c5_w61/dilation=3,kernel=5,padding=6,stride=2",
         "n1_c43_w31/padding=1",
         "n2_c3_w9/kernel=2,stride=4",
+        "n0_c3_w9",
     ),
     "hw": (
         "n1_c1_h1_w1/kernel=1",
@@ -169,6 +170,7 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
         reference=patches,
         flops=lambda problem: 0,
         rows="c",
+        empty=("n",),
         cases=tuple(_patches_cases(name, axes)),
         timed=tuple(parse(f"{name}/{case}") for case in _TIMED[axes]),
     )

@@ -103,7 +103,7 @@ def vectors(slides: Sequence[Slide], axes: int) -> list[tuple[int, ...]]:
 
 def choose(problem: Problem, rows: int, columns: int) -> Tile:
     """The tile that was asked for, or the one that should be fastest."""
-    asked = problem.params["tile"]
+    asked = problem.params.get("tile")
     named = [tile for tile in TILES if tile.name == asked]
     return min(named or TILES, key=lambda tile: _seconds(tile, rows, columns))
 

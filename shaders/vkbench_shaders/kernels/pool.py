@@ -87,7 +87,7 @@ def _planes(problem: Problem) -> tuple[int, Window, Window]:
     """How many there are, and their windows; arrays of one axis are rows of a single plane."""
     count, axes = problem.shape["n"] * problem.shape["c"], along(problem)
     if len(axes) == 1:
-        return 1, Window(size=count, taps=1), axes[0]
+        return 1, Window(size=max(1, count), taps=1), axes[0]
     return count, axes[0], axes[1]
 
 
@@ -131,6 +131,7 @@ _DIVISOR = Param(
 _SHAPES = {
     "w": (
         "n1_c1_w1/kernel=1",
+        "n0_c2_w5",
         "n1_c1_w1/kernel=2,padding=3,stride=2",
         "n2_c3_w17",
         "n1_c5_w130/kernel=2,stride=2",
@@ -141,6 +142,7 @@ _SHAPES = {
     ),
     "hw": (
         "n1_c1_h1_w1/kernel=1",
+        "n0_c2_h5_w4",
         "n2_c3_h10_w10/padding=1",
         "n1_c3_h7_w133/kernel=2,stride=2",
         "n1_c2_h13_w9/kernel=2,kernel_h=5,padding=1,padding_h=0,stride_h=3",
@@ -238,6 +240,7 @@ def _kernel(pool: Pool) -> Kernel:
             prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
         ),
         rows="c",
+        empty=("n",),
         cases=tuple(_cases(pool)),
         timed=tuple(_timed(pool)),
     )

@@ -163,6 +163,7 @@ _SHAPES = {
         "n2_c3_h5_w7/height=11,width=13",
         "n1_c3_h9_w10/factor=3",
         "n3_c2_h31_w33/height=37,width=129",
+        "n0_c2_h3_w4",
     ),
 }
 _TIMED = {
@@ -274,6 +275,7 @@ def _kernel(upsample: Upsample) -> Kernel:
             prod(problem.array_shape("y")) * (9 if upsample.type == "Bilinear" else 0)
         ),
         rows="c",
+        empty=("n",),
         cases=tuple(_cases(upsample)),
         timed=tuple(_timed(upsample)),
     )
