@@ -87,7 +87,7 @@ def _planes(problem: Problem) -> tuple[int, Window, Window]:
     """How many there are, and their windows; arrays of one axis are rows of a single plane."""
     count, axes = problem.shape["n"] * problem.shape["c"], along(problem)
     if len(axes) == 1:
-        return 1, Window(size=max(1, count), taps=1), axes[0]
+        return min(1, count), Window(size=max(1, count), taps=1), axes[0]
     return count, axes[0], axes[1]
 
 
