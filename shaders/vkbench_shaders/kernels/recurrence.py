@@ -18,6 +18,7 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Launch, Problem, Variant, too_large
+from vkbench_shaders.kernels.division import divisor
 
 KEYS = (16, 32, 64, 128, 256)  # that a head may have
 _EACH = 16  # keys a lane
@@ -64,15 +65,22 @@ class Recurrence:
         return (ceil(self.columns * self.lanes / self.threads), self.heads, self.sequences)
 
     @property
+    def record(self) -> int:
+        """Fours of a token that are staged: vectors, rows of values, numbers of the head."""
+        return self.vectors * self.keys // 4 + self.rows * (self.threads // self.lanes // 4) + 1
+
+    @property
     def chunk(self) -> int:
         """Tokens that are staged together."""
-        record = self.vectors * self.keys // 4 + self.rows * (self.threads // self.lanes // 4) + 1
-        return min(max(self.tokens, 1), _DEPTH * self.threads // record)
+        return min(max(self.tokens, 1), _DEPTH * self.threads // self.record)
 
-    def launch(self) -> Launch:
+    def launch(self, subgroup: int) -> Launch:
         sizes = (self.tokens, self.heads, self.key_heads, self.columns)
-        push = struct.pack("<7If", *sizes, self.chunk, self.vectors, self.rows, self.scale)
-        constants = {0: self.threads, 1: self.lanes, 2: self.each}
+        push = struct.pack(
+            "<7If3I",
+            *(*sizes, self.chunk, self.vectors, self.rows, self.scale, *divisor(self.record)),
+        )
+        constants = {0: self.threads, 1: self.lanes, 2: self.each, 3: min(self.lanes, subgroup)}
         return Launch(groups=self.groups, push=push, constants=constants)
 
     def refusal(self) -> str | None:
@@ -95,7 +103,7 @@ def variants(
     """Sums over the lanes of a column by shuffles, or through shared memory."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        return of(problem).launch()
+        return of(problem).launch(device.subgroup_size)
 
     def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return refusal(problem) or of(problem).refusal() or too_large(problem, device)
