@@ -34,15 +34,39 @@ from vkbench_shaders.kernels.indexed import (
 from vkbench_shaders.kernels.mapping import THREADS, TYPES, groups_of
 
 HELD = 2048  # items of a workgroup that has whole columns
+WIDE = 16  # bytes side by side that are worth moving together
+ROW_ROOM = 16384  # bytes of x that a workgroup holds; see gather_rows.slang
+ROW_SHARE = 2048  # items of y that it makes
+TAKEN_OF = 8  # of so many items of x one is taken, at least
+_GATHERS = (
+    Stage(entry="gather", module="gather", arguments=item_bytes),
+    Stage(entry="gather_rows", module="gather_rows", arguments=item_bytes),
+)
 
 
 def index_select(problem: Problem, device: DeviceFacts) -> Launch:
+    """By fours of words where items come side by side; else as numbers of their own are taken."""
+    if problem.shape["k"] * problem.item_bytes("x") < WIDE:
+        return gather(problem, device)
     groups = groups_of(problem)
     return Launch(groups=groups, push=indexed(problem, groups[0]), constants={0: THREADS})
 
 
 def gather(problem: Problem, device: DeviceFacts) -> Launch:
-    return launched(problem, prod(problem.array_shape("y")))
+    if not fits_rows(problem):
+        return launched(problem, prod(problem.array_shape("y")), "gather")
+    o, _, n, k = problem.shape.values()
+    groups = grid(o * -(-n * k // ROW_SHARE))
+    return Launch(groups=groups, push=indexed(problem, groups[0]), entry="gather_rows")
+
+
+def fits_rows(problem: Problem) -> bool:
+    """Whether a workgroup can hold all that a row's numbers mean, and enough of it is taken."""
+    _, m, n, k = problem.shape.values()
+    x, unit = problem.layout("x"), problem.item_bytes("x")
+    ragged = any(start * unit % 4 for start in (x.offset, x.strides[0]))
+    together = x.strides[1] == k or m == 1
+    return together and m * k * unit + 4 * ragged <= ROW_ROOM and TAKEN_OF * n >= m
 
 
 def scatter(problem: Problem, device: DeviceFacts) -> Launch | tuple[Launch, ...]:
@@ -99,9 +123,10 @@ INDEX_SELECT = kernel(
         arguments=item_bytes,
         launch=index_select,
         path="exact",
+        more=_GATHERS,
     ),
     taken,
-    cases_of("index_select", TYPES, SMALL),
+    cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1))),
     timed_of(
         "index_select",
         ("f32", "f16"),
@@ -121,9 +146,10 @@ GATHER = kernel(
         arguments=item_bytes,
         launch=gather,
         path="exact",
+        more=_GATHERS[1:],
     ),
     taken,
-    cases_of("gather", TYPES, SMALL),
+    cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1))),
     timed_of("gather", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
 )
 
