@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -25,34 +25,12 @@ from vkbench.case import WEIGHTS, Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import Format, format_named
+from vkbench_shaders.layout import Layout as Layout
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 Shapes = Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Where a binding's items lie in its storage, in items of its array type."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
-    storage: int  # items that the buffer holds, gaps included
-
-    @staticmethod
-    def contiguous(shape: Sequence[int]) -> Layout:
-        """Rows after rows, no gaps."""
-        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        return Layout(shape=tuple(shape), strides=tuple(strides), storage=prod(shape))
-
-    def view(self, storage: Array) -> Array:
-        """The items of a flat storage array, shaped."""
-        item = storage.itemsize
-        return np.lib.stride_tricks.as_strided(
-            storage[self.offset :], self.shape, [stride * item for stride in self.strides]
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from vkbench.settings import settings
 from vkbench_shaders import build as building
 from vkbench_shaders import workers
 from vkbench_shaders.build import TREE, build, sources_of, tree_sha, units_of
-from vkbench_shaders.bundle import Bundle, load
+from vkbench_shaders.bundle import PROBES, Bundle, load
 from vkbench_shaders.catalogue import kernel_named
 from vkbench_shaders.compiler import CompileError, Compiler, Unit
 
@@ -59,7 +59,7 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("cold", "few")
 def test_only_what_changed_is_compiled(tree: Path, tmp_path: Path, asked: list[str]) -> None:
-    units = [unit.key for unit in units_of(FEW)]
+    units = [unit.key for unit in sorted([*units_of(FEW), *PROBES])]
     first = build(tree, tmp_path / "out")
     assert asked == units
     again = build(tree, tmp_path / "out")
@@ -101,7 +101,7 @@ def test_a_unit_depends_on_what_its_module_imports(tmp_path: Path) -> None:
 def test_progress_counts_every_unit(tree: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     build(tree, tmp_path / "out", lambda done, total, key: seen.append((done, total)))
-    total = len(units_of(FEW))
+    total = len([*units_of(FEW), *PROBES])
     assert seen == [(done, total) for done in range(1, total + 1)]
 
 

@@ -36,6 +36,7 @@ def posed(fmt: str, **shape: int) -> Problem:
     )
     kernel = Kernel(
         name="any",
+        group="any",
         description="Has data.",
         dims=tuple(shape),
         bindings=(array,),

@@ -48,7 +48,7 @@ def test_a_binding_may_follow_another_one_s_format() -> None:
         ("dequantize/q4_0:z=f32/m1_k32", "binding of dequantize 'z'"),
         ("dequantize/q4_0/m1_k33", "k=33 is no multiple of 32"),
         ("dequantize/q4_0/m1", "has the shape m=..,k=.., sizes of at least 1; got m=1"),
-        ("dequantize/q4_0/m0_k32", "positive sizes"),
+        ("dequantize/q4_0/m0_k32", "sizes of at least 1"),
         ("dequantize/q4_0/m1_k32_n1", "has the shape m=..,k=.."),
         ("add/f32/b1_c1_h1_w1/brodcast=row", "did you mean 'broadcast'"),
         ("add/f32/b1_c1_h1_w1/broadcast=rows", "did you mean 'row'"),
