@@ -94,7 +94,7 @@ def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
     _, c, h, w = (problem.shape[dim] for dim in DIMS)
     places = [(0, cut.columns) if norm.grouped else place(problem.layout(n)) for n in norm.rows]
     places += [(0, 0)] * (4 - len(places))
-    eps = float(problem.params["eps"])
+    eps = float(problem.params["eps"]) + 0.0  # never -0
     words = struct.pack("<15I", *sum(places, ()), *cut.words, norm.l2)
     push = words + struct.pack("<f3I", eps, groups, c // groups, h * w)
     fused = FUSED.index(str(problem.params["fused"]))
@@ -178,7 +178,7 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 def params(norm: Norm) -> dict[str, Param]:
     found = {
-        "eps": Param(default=norm.eps, description="what keeps a row of zeros finite"),
+        "eps": Param(default=norm.eps, least=0, description="what keeps a row of zeros finite"),
         "fused": Param(
             default="none",
             choices=FUSED,
