@@ -100,12 +100,12 @@ def test_equal_numbers_stay_as_they_came(device: Device, bundle: Bundle, order: 
 @each_driver
 @pytest.mark.parametrize("gating", ["softmax", "softmax_late", "sigmoid"])
 def test_gates_that_are_no_numbers(device: Device, bundle: Bundle, gating: str) -> None:
-    rows = [[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf]]
+    rows = [[1, np.nan, 3, 2], [-np.inf, -np.inf, 0, -np.inf], [-np.inf] * 4]
     arrays = {"logits": np.array(rows, np.float32), "bias": np.zeros(4, np.float32)}
-    posed = problem(f"top_k_moe/f32/n2_e4_k2/gating={gating}")
+    posed = problem(f"top_k_moe/f32/n3_e4_k2/gating={gating}")
     outputs, _ = compute(device, bundle, posed, "auto", arrays)
-    np.testing.assert_array_equal(outputs["ids"], [[1, 2], [2, 0]])
+    np.testing.assert_array_equal(outputs["ids"], [[1, 2], [2, 0], [0, 1]])
     one = 0.5 if gating == "sigmoid" else 1.0
-    np.testing.assert_array_equal(outputs["weights"][1], [one, 0])
+    np.testing.assert_array_equal(outputs["weights"][1:], [[one, 0], [0, 0]])
     others = 1 / (1 + np.exp(-3)) if gating == "sigmoid" else np.nan
     np.testing.assert_allclose(outputs["weights"][0], [np.nan, others], rtol=1e-6)

@@ -1,4 +1,7 @@
-"""Routing of tokens to experts: which ones a gate favours, and how much each of them counts."""
+"""Routing of tokens to experts: which ones a gate favours, and how much each of them counts.
+
+Weights of a token whose logits are all -Inf are zeros, as softmax of a row that is hidden.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,15 @@ from vkbench_shaders.kernels.rows import LAYOUT, layout, listed
 from vkbench_shaders.kernels.sort import order_of
 
 _THREADS = 256
-_EACH = 4  # experts a thread
+_EACH = 4  # experts a thread, where a token has all threads
+_LEAST_LANES = 4  # scores that are compared at once
 _MOST_EXPERTS = _THREADS * _EACH
 _GATINGS = ("softmax", "softmax_late", "sigmoid", "sigmoid_biased")
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     tokens, experts, used = problem.shape.values()
-    lanes = min(_THREADS, power(-(-experts // _EACH)))
+    lanes = min(_THREADS, max(_LEAST_LANES, power(experts)))
     groups = grid(-(-tokens * lanes // _THREADS))
     logits, bias, ids, weights = (problem.layout(b.name) for b in problem.kernel.bindings)
     push = struct.pack(
@@ -74,16 +78,18 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     gating, used = str(problem.params["gating"]), problem.shape["k"]
     with np.errstate(over="ignore"):
         if gating.startswith("softmax"):
-            gates = np.exp(logits - logits.max(axis=1, keepdims=True))
+            most = logits.max(axis=1, keepdims=True)
+            gates = np.exp(logits - np.where(np.isneginf(most), 0, most))
         else:
             gates = 1 / (1 + np.exp(-logits))
     scores = gates + inputs["bias"] if gating == "sigmoid_biased" else logits
     ids = order_of(scores, descending=True)[:, :used]
     weights = np.take_along_axis(gates, ids, axis=1)
     if gating == "softmax_late" or problem.params["normalise"] == "selected":
-        weights /= weights.sum(axis=1, keepdims=True)
-    elif gating == "softmax":
-        weights /= gates.sum(axis=1, keepdims=True)
+        total = weights.sum(axis=1, keepdims=True)
+    else:
+        total = gates.sum(axis=1, keepdims=True) if gating == "softmax" else np.float64(1)
+    weights /= np.where(total == 0, 1, total)
     return {"ids": ids.astype(np.int32), "weights": weights * float(problem.params["scale"])}
 
 
