@@ -10,7 +10,13 @@ import pytest
 from vkbench_shaders.kernel import Layout
 from vkbench_shaders.kernels import strided
 
-WIDE = 1 << 15  # in the last word that is pushed
+FLAT, WIDE, LINES, WORDS = range(4)  # the ways of strided.slang
+
+
+def way(layouts: list[Layout], output_bytes: int = 4) -> tuple[int, int]:
+    """How a launch goes, and of which bindings a row is one number."""
+    constants = strided.over(layouts, output_bytes).constants
+    return constants[3], constants[4]
 
 
 def words(layouts: list[Layout], output_bytes: int = 4) -> tuple[int, ...]:
@@ -43,7 +49,7 @@ def test_arrays_without_gaps_are_one_row() -> None:
     layout = Layout.contiguous((3, 5, 7, 9))
     pushed = words([layout, layout])
     assert sizes(pushed) == (-(-945 // 4), 1, 1, 945)
-    assert pushed[31] & WIDE
+    assert way([layout, layout]) == (FLAT, 0)
 
 
 def test_rows_with_gaps_stay_apart() -> None:
@@ -51,13 +57,13 @@ def test_rows_with_gaps_stay_apart() -> None:
     gaps = Layout(shape=(3, 5, 7, 9), strides=(385, 77, 11, 1), offset=5, storage=1200)
     pushed = words([gaps, tight])
     assert sizes(pushed) == (945, 1, 105, 9)
-    assert not pushed[31] & WIDE
+    assert way([gaps, tight]) == (LINES, 0)
 
 
 def test_rows_on_multiples_of_8_are_wide() -> None:
     tight = Layout.contiguous((1, 1, 7, 16))
     gaps = Layout(shape=(1, 1, 7, 16), strides=(168, 168, 24, 1), offset=8, storage=176)
-    assert words([gaps, tight])[31] & WIDE
+    assert way([gaps, tight]) == (WIDE, 0)
 
 
 def test_a_repeated_row_has_no_stride() -> None:
@@ -65,6 +71,12 @@ def test_a_repeated_row_has_no_stride() -> None:
     pushed = words([full, row, full])
     assert pushed[4:8] == (0, 0, 0, 1)
     assert sizes(pushed) == (24 * 4, 1, 24, 16)
+    assert way([full, row, full]) == (WIDE, 0)
+
+
+def test_a_repeated_number_is_told_to_the_shader() -> None:
+    one, full = Layout.contiguous((1, 1, 1, 1)), Layout.contiguous((2, 3, 4, 16))
+    assert way([full, one, full]) == (FLAT, 0b010)
 
 
 def test_the_output_orders_the_dimensions() -> None:
@@ -73,6 +85,7 @@ def test_the_output_orders_the_dimensions() -> None:
     pushed = words([x, y])
     assert pushed[4:8] == (24, 6, 2, 1)
     assert pushed[:4] == (1, 5, 20, 60)
+    assert way([x, y]) == (WORDS, 0)
 
 
 def test_nothing_is_no_workgroup() -> None:

@@ -3,6 +3,8 @@
 A launch is independent of the names of dimensions: those of size 1 go, the others are ordered as
 they lie in the output, and neighbours that lie alike in all arrays become one. What is left is
 packed with multipliers that divide by its sizes.
+
+Which way a launch goes is a specialisation constant, so that its code is no more than it needs.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ LAYOUT = Param(
 )
 
 _EACH = 16  # elements a thread
+# specialisation constants, and the ways that the first one tells: in strided.slang
+_WAY, _REPEATED = 3, 4
+_FLAT, _WIDE, _LINES, _WORDS = range(4)
 _PUSH = 128  # bytes of push constants
 _OUTPUT = -1  # place of the output in the tables below
 
@@ -78,11 +83,16 @@ def launch(problem: Problem, params: Sequence[float] = ()) -> Launch:
 def over(layouts: Sequence[Layout], output_bytes: int, params: Sequence[float] = ()) -> Launch:
     """A launch over the elements of the last of these arrays, its items so many bytes."""
     if not prod(layouts[-1].shape):
-        return Launch(groups=(0, 1, 1), push=bytes(_PUSH), constants={0: THREADS})
+        return Launch(groups=(0, 1, 1), push=bytes(_PUSH), constants=_constants(_FLAT, 0))
     walk = _walk(layouts, output_bytes)
     a_group = THREADS * (_EACH // walk.slot)
     groups = grid(-(-walk.slots // a_group))
-    return Launch(groups=groups, push=_push(walk, groups[0], params), constants={0: THREADS})
+    push = _push(walk, groups[0], params)
+    return Launch(groups=groups, push=push, constants=_constants(walk.way, walk.repeated))
+
+
+def _constants(way: int, repeated: int) -> dict[int, int]:
+    return {0: THREADS, _WAY: way, _REPEATED: repeated}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +109,21 @@ class _Walk:
     @property
     def slots(self) -> int:
         return prod(self.sizes[:-1]) * self.slots_a_row
+
+    @property
+    def way(self) -> int:
+        """How a shader goes: no more dimensions than there are."""
+        batch, channels, height, _ = self.sizes
+        if self.wide:
+            return _FLAT if batch * channels * height == 1 else _WIDE
+        return _LINES if batch * channels == 1 else _WORDS
+
+    @property
+    def repeated(self) -> int:
+        """Bindings, a bit each, whose rows are one number; by words each has its stride."""
+        if not self.wide:
+            return 0
+        return sum(1 << place for place, own in enumerate(self.strides) if own[-1] == 0)
 
 
 def _walk(layouts: Sequence[Layout], output_bytes: int) -> _Walk:
@@ -155,7 +180,7 @@ def _push(walk: _Walk, groups_x: int, params: Sequence[float]) -> bytes:
     values = [*params, *([0.0] * (4 - len(params)))]
     divisions = [division(size) for size in (walk.slots_a_row, height, channels)]
     packed = sum(shift << (5 * place) for place, (_, shift) in enumerate(divisions))
-    packed |= walk.wide << 15 | groups_x << 16
+    packed |= groups_x << 16
     multipliers = [multiplier for multiplier, _ in divisions]
     numbers = (walk.slots, channels, height, width, *multipliers, packed)
     return struct.pack("<20I4f8I", *strides, *offsets, *values, *numbers)
