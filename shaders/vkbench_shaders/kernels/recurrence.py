@@ -23,7 +23,7 @@ from vkbench_shaders.kernels.division import divisor
 KEYS = (16, 32, 64, 128, 256)  # that a head may have
 _EACH = 16  # keys a lane
 _DEPTH = 4  # fours that a thread stages of a chunk of tokens
-_THREADS = (256, 128, 64)  # of a workgroup
+_FEW = 8  # tokens
 _BUSY = 128  # workgroups that keep a large GPU busy
 
 Numbers = NDArray[np.float64]
@@ -51,13 +51,14 @@ class Recurrence:
 
     @property
     def threads(self) -> int:
-        """Of a workgroup: as many as keep the device busy, and no more than a head has."""
+        """Of a workgroup: few to keep the device busy, enough to stage several tokens."""
         whole = self.columns * self.lanes
-        heads = self.heads * self.sequences
-        for threads in _THREADS:
-            if whole % threads == 0 and whole // threads * heads >= _BUSY:
+        least = 64 if self.tokens < _FEW else 128
+        for threads in (256, 128, 64):
+            groups = whole // threads * self.heads * self.sequences
+            if whole % threads == 0 and (groups >= _BUSY or threads == least):
                 return threads
-        return next((n for n in (16, 32, 64) if n >= max(whole, 4 * self.lanes)), _THREADS[-1])
+        return next((n for n in (16, 32, 64) if n >= max(whole, 4 * self.lanes)), 64)
 
     @property
     def groups(self) -> tuple[int, int, int]:
