@@ -30,7 +30,6 @@ from vkbench_shaders.kernels.mapping import SAME, SHARE, THREADS, TYPES, Axis, i
 from vkbench_shaders.kernels.places import DIMS
 
 SIDE = 64  # of a tile that is turned, in items
-WALK = 0  # through tiles: 0 along rows of y, 1 along rows of x, 2 along diagonals
 _WIDER = (*TYPES, "bf16", "i32")
 _TURNING = Stage(entry="transpose", module="transpose", arguments=item_bytes)
 
@@ -49,7 +48,7 @@ def turned(problem: Problem, axes: list[Axis], to: list[int], along: int) -> Lau
     push = struct.pack(
         "<22I", i.size, j.size, *divisors, *x, *y, axes[b].size * axes[c].size, *aligned, groups[0]
     )
-    return Launch(groups=groups, push=push, constants={0: WALK}, entry="transpose")
+    return Launch(groups=groups, push=push, entry="transpose")
 
 
 def copied(problem: Problem, x: Layout) -> Launch:
