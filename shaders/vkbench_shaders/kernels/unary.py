@@ -118,10 +118,14 @@ def _cases(operation: Operation, fmt: str) -> Iterator[Case]:
         yield _case(name, fmt, (3, 5, 7, 9), {**params, "values": "special"})
 
 
+_ALSO_MOVED = ("relu", "exp")  # how arrays lie costs all operations the same
+
+
 def _timed(name: str) -> Iterator[Case]:
     yield from (_case(name, fmt, _LARGE) for fmt in ("f32", "f16"))
-    yield _case(name, "f32", _MOVED, {"layout": "strided"})
-    yield _case(name, "f32", _MOVED, {"layout": "permuted"})
+    if name in _ALSO_MOVED:
+        yield _case(name, "f32", _MOVED, {"layout": "strided"})
+        yield _case(name, "f32", _MOVED, {"layout": "permuted"})
 
 
 def _silu_back_inputs(problem: Problem) -> dict[str, Array]:
@@ -167,7 +171,7 @@ SILU_BACK = Kernel(
     flops=lambda problem: 8 * prod(problem.full_shape("dx")),
     rows="h",
     cases=tuple(case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt)),
-    timed=tuple(_timed("silu_back"))[:2],
+    timed=tuple(_timed("silu_back")),
 )
 
 UNARY = (*(kernel(operation) for operation in OPERATIONS), SILU_BACK)
