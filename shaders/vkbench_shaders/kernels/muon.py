@@ -32,7 +32,7 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels import optimisers
+from vkbench_shaders.kernels import dense, optimisers
 
 ROUNDS = 5
 QUINTIC = (3.4445, -4.7750, 2.0315)  # of x, x^3 and x^5
@@ -41,7 +41,8 @@ EPSILON = 1e-7  # beside the norm
 _THREADS = 256
 _GROUPS = 512  # at most, where elements are gone through
 _EACH = 8  # elements a thread, where there are few
-_TILE = 64  # rows and columns of products that a workgroup makes, 8 x 8 a thread
+# of products: 8 x 8 numbers a thread
+_TILES = tuple(tile for tile in dense.TILES if (tile.block_m, tile.block_n) == (8, 8))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +130,18 @@ def _product(
 ) -> Launch:
     """C = factor A B + share D; strides are those of B, from column to column and along k."""
     m, n, _ = sizes
-    tiles_m, tiles_n = -(-m // _TILE), -(-n // _TILE)
-    groups = grid(tiles_m * tiles_n)
+    tile = min(_TILES, key=lambda tile: _seconds(tile, m, n))
+    tiles_m = -(-m // tile.m)
+    groups = grid(tiles_m * -(-n // tile.n))
     push = struct.pack("<11I2f", *sizes, *places, *strides, tiles_m, groups[0], *factors)
-    constants = {0: _TILE * _TILE // 64, 1: _TILE, 2: _TILE, 4: strides[1] == 1}
+    constants = tile.constants | {4: int(strides[1] == 1)}
     return Launch(groups=groups, push=push, constants=constants, entry="muon_product")
+
+
+def _seconds(tile: dense.Tile, m: int, n: int) -> float:
+    """About how long a product of these sizes takes, for each number along k."""
+    groups = -(-m // tile.m) * -(-n // tile.n)
+    return max(groups, tile.at_once) * tile.m * tile.n / tile.flops
 
 
 def stretch(m: int, n: int) -> float:
