@@ -60,8 +60,17 @@ def layout(problem: Problem, binding: str) -> Layout:
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     launched = strided.launch(problem)
     wanted, kind = _WANTED[problem.kernel.name], _KINDS.get(problem.types["a"], 0)
-    entry = "compare_64" if problem.types["a"].endswith("64") else ""
-    return replace(launched, constants={**launched.constants, 1: wanted, 2: kind}, entry=entry)
+    constants = {**launched.constants, 1: wanted, 2: kind}
+    return replace(launched, constants=constants, entry=_entry(problem))
+
+
+def _entry(problem: Problem) -> str:
+    """Numbers of 64 bits have code of their own, and again where nothing has gaps or repeats."""
+    if not problem.types["a"].endswith("64"):
+        return ""
+    whole = Layout.contiguous(problem.full_shape("y"))
+    is_flat = all(problem.layout(name) == whole for name in "aby")
+    return "compare_flat_64" if is_flat else "compare_64"
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -148,7 +157,7 @@ def kernel(comparison: Comparison) -> Kernel:
                 module="compare",
                 entry="compare",
                 arguments=lambda types: (_LOADED.get(types["a"], types["a"]),),
-                more=(Stage(entry="compare_64"),),
+                more=(Stage(entry="compare_64"), Stage(entry="compare_flat_64")),
                 launch=launch,
                 path="exact",
             ),
