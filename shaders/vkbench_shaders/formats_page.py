@@ -36,7 +36,8 @@ def text() -> str:
 
 def _line(fmt: Format) -> str:
     size = f"{fmt.elements} | {fmt.bytes} | {fmt.bits:g} | {fmt.ratio:.2f}"
-    return f"| {fmt.name} | {fmt.ggml} | {size} | {fmt.description} |\n"
+    number = "–" if fmt.ggml is None else fmt.ggml
+    return f"| {fmt.name} | {number} | {size} | {fmt.description} |\n"
 
 
 def _matrix() -> str:

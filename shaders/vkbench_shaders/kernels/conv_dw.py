@@ -81,7 +81,7 @@ _SHAPES = (
     "n2_c9_h34_w17_r3_s3/padding=1",
     "n1_c64_h8_w32_r3_s3",
     "n3_c5_h7_w9_r2_s3/padding=4,stride=3",
-    "n1_c3_h12_w10_r3_s2/dilation=3,dilation_h=2,padding=2,stride=1,stride_h=2",
+    "n1_c3_h12_w10_r3_s2/dilation=3,dilation_h=2,padding=2,stride_h=2",
     "n1_c130_h5_w4_r5_s5/padding=2,stride=2",
     "n1_c2_h4_w5_r7_s1/padding=3",
 )

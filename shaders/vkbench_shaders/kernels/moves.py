@@ -180,7 +180,7 @@ def padded(problem: Problem, x: Array) -> Array:
 
 
 _AROUND = [f"{side}_{dim}" for side in ("after", "before") for dim in DIMS]
-_ALL_ROUND: Change = dict(zip(_AROUND, (1, 0, 2, 5, 1, 2, 1, 3), strict=True))
+_ALL_ROUND: Change = dict(zip(_AROUND, (1, 3, 2, 5, 1, 2, 1, 3), strict=True))
 _SIDES: Change = {"before_w": 2, "after_w": 4}
 _MIRROR: Change = {"mode": "reflect", **_SIDES}
 
