@@ -34,6 +34,7 @@ _EACH = 8  # entries a thread, as in sorting.slang
 _MOST_THREADS = 256
 _TILE = _MOST_THREADS * _EACH
 _ENTRY_BYTES = 8
+_SHORT = 128  # columns up to which a place is found by comparing with all others
 _MOST_K = _TILE // 2  # for more, entries would not become fewer fast
 
 
@@ -55,6 +56,8 @@ def _places(problem: Problem, *names: str) -> Iterator[int]:
 def argsort_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Tiles first; then runs that are twice as long each time."""
     rows, columns = problem.shape.values()
+    if 0 < columns <= _SHORT:
+        return (ranks_launch(problem),)
     threads, tiles = _threads(columns), _tiles(columns)
     groups = grid(rows * tiles)
     places = tuple(_places(problem, "x", "y"))
@@ -69,6 +72,17 @@ def argsort_launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
     merges = (turn(number, run, "merge_runs") for number, run in enumerate(runs, 1))
     return turn(0, 0, "sort_tiles"), *merges
+
+
+def ranks_launch(problem: Problem) -> Launch:
+    """As many short rows a workgroup as it has threads for."""
+    rows, columns = problem.shape.values()
+    each = _MOST_THREADS // columns
+    groups = grid(-(-rows // each))
+    descending = problem.params["order"] == "descending"
+    numbers = (columns, each, rows, groups[0], *_places(problem, "x", "y"), descending)
+    push = struct.pack("<13I", *numbers, 0, 0, 0, 1)
+    return Launch(groups=groups, push=push, constants={0: _MOST_THREADS}, entry="rank_rows")
 
 
 def argsort_scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
@@ -137,8 +151,8 @@ def top_k_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dic
     return {"values": np.take_along_axis(x, ids, axis=1), "ids": ids.astype(np.int32)}
 
 
-_ROWS = ((1, 1), (7, 10), (3, 255), (5, 2047), (2, 2049), (3, 5000))
-_LONG = ((40, 33), (1, 70001), (0, 5), (3, 0))
+_ROWS = ((1, 1), (70, 10), (3, 255), (5, 2047), (2, 2049), (3, 5000))
+_LONG = ((5, 128), (3, 129), (40, 33), (1, 70001), (0, 5), (3, 0))
 _TIMED = ((16, 65000), (1, 200000), (16, 200000), (6000, 10), (1024, 1024), (1, 1 << 20))
 _TOP = ((1, 1, 1), (7, 10, 10), (3, 300, 40), (2, 2048, 1), (2, 2049, 400), (3, 9001, 10))
 _TOP_LONG = ((1, 70001, 400), (5, 1025, 1024), (0, 5, 2))
@@ -152,7 +166,7 @@ def _argsort_cases() -> Iterator[Case]:
     for fmt, shapes in (("f32", (*_ROWS, *_LONG)), ("f16", _ROWS)):
         yield from listed("argsort", fmt, {}, "hw", shapes)
         yield from listed("argsort", fmt, {}, "hw", ((3, 61), (2, 3001)), "strided")
-        for h, w in ((3, 255), (2, 4097)):
+        for h, w in ((9, 50), (3, 255), (2, 4097)):
             for params in ({"order": "descending"}, {"order": "descending", "values": "special"}):
                 yield Case(kernel="argsort", format=fmt, shape={"h": h, "w": w}, params=params)
         yield Case(
@@ -199,7 +213,10 @@ ARGSORT = Kernel(
             module="argsort",
             entry="sort_tiles",
             arguments=lambda types: (types["x"],),
-            more=(Stage(entry="merge_runs"),),
+            more=(
+                Stage(entry="merge_runs"),
+                Stage(entry="rank_rows", arguments=lambda types: (types["x"],)),
+            ),
             launch=argsort_launch,
             scratch=argsort_scratch,
             path="exact",
