@@ -13,7 +13,7 @@ from vkbench_shaders.kernels import broadcast, strided
 
 FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32")
 _REPEATED = {"b": "broadcast", "condition": "condition"}
-_MOVED = {"u32": "f32", "i32": "f32"}  # words as they are
+_MOVED = {"u32": "f32", "i32": "f32", "f16": "shorts", "bf16": "shorts"}  # bits as they are
 
 
 def layout(problem: Problem, binding: str) -> Layout:
