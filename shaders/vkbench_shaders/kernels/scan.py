@@ -31,7 +31,9 @@ from vkbench_shaders.kernels.rows import LAYOUT, layout, listed
 
 _MOST_THREADS = 256
 _FOURS = 4  # of a thread: those of cumsum.slang
+_SHORT = 512  # columns up to which rows share a workgroup
 _ENOUGH_GROUPS = 264
+_FULL = 1056  # workgroups that a large GPU runs at once: more of them have more sums to join
 _MOST_PARTS = 1024
 
 
@@ -48,14 +50,16 @@ def _plan(problem: Problem) -> _Plan:
     threads = min(_MOST_THREADS, max(32, power(-(-columns // 4))))
     tile = threads * _FOURS * 4
     tiles = max(1, -(-columns // tile))
-    each = tiles if rows >= _ENOUGH_GROUPS else -(-tiles // _MOST_PARTS)
+    each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // _FULL))
+    each = tiles if rows >= _ENOUGH_GROUPS else min(each, tiles)
     return _Plan(threads=threads, part=each * tile, parts=-(-tiles // each))
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     made, (rows, columns) = _plan(problem), problem.shape.values()
-    lay = [problem.layout(name) for name in "xy"]
-    places = [place for each in lay for place in (each.offset, each.strides[0])]
+    places = _places(problem)
+    if 0 < columns <= _SHORT:
+        return (_short(problem, places),)
     groups = grid(rows * made.parts if columns else 0)
     last = Launch(
         groups=groups,
@@ -65,6 +69,23 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     if made.parts == 1:
         return (last,)
     return partial(problem, rows_in_parts(problem, made.part, made.parts), entry="reduce"), last
+
+
+def _places(problem: Problem) -> list[int]:
+    lay = [problem.layout(name) for name in "xy"]
+    return [place for each in lay for place in (each.offset, each.strides[0])]
+
+
+def _short(problem: Problem, places: list[int]) -> Launch:
+    rows, columns = problem.shape.values()
+    lanes = power(-(-columns // 4))
+    groups = grid(-(-rows * lanes // _MOST_THREADS))
+    return Launch(
+        groups=groups,
+        push=struct.pack("<9I", rows, columns, columns, lanes, groups[0], *places),
+        constants={0: _MOST_THREADS, 1: all(place % 4 == 0 for place in places)},
+        entry="short_rows",
+    )
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
@@ -84,6 +105,7 @@ def _variant(name: str, prefix: str, requires: tuple[str, ...] = ()) -> Variant:
         entry="cumsum",
         arguments=lambda types: (types["x"], prefix),
         more=(
+            Stage(entry="short_rows", arguments=lambda types: (types["x"],)),
             Stage(
                 entry="reduce",
                 module="reduce",
@@ -97,7 +119,7 @@ def _variant(name: str, prefix: str, requires: tuple[str, ...] = ()) -> Variant:
     )
 
 
-_SHAPES = ((1, 1), (3, 10), (60, 127), (7, 513), (2, 4096), (3, 20481))
+_SHAPES = ((1, 1), (3, 10), (60, 127), (5, 512), (7, 513), (2, 4096), (3, 20481))
 _F32_SHAPES = ((60, 128), (5, 1023), (5, 2049), (1, 242004), (0, 5), (3, 0), (300, 5000))
 _STRIDED = ((5, 61), (2, 9001))
 _TIMED = (
