@@ -25,6 +25,8 @@ Long = NDArray[np.longdouble]
 Singles = NDArray[np.float32]
 Make = Callable[[np.random.Generator, int], Singles]
 
+PI = np.arccos(np.longdouble(-1))
+CUBIC = np.longdouble("0.044715")
 COUNT = 3 << 14  # numbers a function is tried with
 SPECIAL = np.array(
     (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1.0, -1.0, 2.0, -2.0, 0.5, 3e38, -3e38),
@@ -68,7 +70,7 @@ class Function:
     wanted: Callable[..., Long]
     inputs: tuple[Make, ...]
     others: tuple[Make, ...] = ()  # the same of b, if it is a function of two numbers
-    units: float = 3.0
+    units: float = 4.0
 
 
 def each(function: Callable[[float], float]) -> Callable[[Long], Long]:
@@ -111,7 +113,15 @@ FUNCTIONS = (
         call="gated_by_erf(passable(a), a)",
         wanted=lambda x: np.maximum(x, -99) / 2 * each(lambda value: erfc(-value / sqrt(2)))(x),
         inputs=(spread(-13, 9), around(0)),
-        units=8,
+        units=10,
+    ),
+    Function(
+        call="gated_by_cubic(passable(a), a)",
+        wanted=lambda x: (
+            np.maximum(x, -99) / (1 + np.exp(-2 * np.sqrt(2 / PI) * (x + CUBIC * x**3)))
+        ),
+        inputs=(spread(-13, 9), around(0)),
+        units=10,
     ),
     Function(
         call="ratio_of(a, b)",
@@ -125,7 +135,7 @@ FUNCTIONS = (
         wanted=np.power,
         inputs=(spread(0, 9), around(1), any_single),
         others=(spread(-40, 40), spread(-400, 400), halves),
-        units=6,
+        units=10,
     ),
 )
 SOURCE = f"""

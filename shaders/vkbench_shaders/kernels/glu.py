@@ -45,10 +45,10 @@ class Gate:
     params: Mapping[str, Param] = field(default_factory=dict)
     others: tuple[Mapping[str, Value], ...] = ()  # parameters that cases have beside the defaults
 
-    @property
-    def struct(self) -> str:
-        """Its struct in glu.slang: GegluErf of geglu_erf."""
-        return self.name.title().replace("_", "")
+    def struct(self, fmt: str) -> str:
+        """Its struct in glu.slang: GegluErf of geglu_erf, and what suffices for halves."""
+        name = self.name.title().replace("_", "")
+        return f"OfHalves<{name}>" if fmt == "f16" else name
 
 
 def swiglu_oai(a: Array, b: Array, alpha: float, limit: float) -> Array:
@@ -205,7 +205,7 @@ def _kernel(gate: Gate) -> Kernel:
                 name="portable",
                 module="glu",
                 entry="of_two",
-                arguments=lambda types: (gate.struct, types["y"], types["y"]),
+                arguments=lambda types: (gate.struct(types["y"]), types["y"], types["y"]),
                 launch=partial(launch_of_two, gate),
                 path="f32_each",
             ),

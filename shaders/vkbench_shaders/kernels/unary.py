@@ -74,7 +74,7 @@ def kernel(operation: Operation) -> Kernel:
                 name="portable",
                 module="unary",
                 entry="unary",
-                arguments=lambda types: (operation.struct, types["x"], types["y"]),
+                arguments=lambda types: (operation.struct(types["y"]), types["x"], types["y"]),
                 launch=partial(launch, operation),
                 path=operation.path,
             ),

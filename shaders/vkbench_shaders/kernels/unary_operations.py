@@ -31,10 +31,10 @@ class Operation:
     pushed: Callable[..., Sequence[float]] = lambda *values: values  # what a shader gets of these
     others: tuple[Mapping[str, Value], ...] = ()  # parameters that cases have beside the defaults
 
-    @property
-    def struct(self) -> str:
-        """Its struct in unary_operations.slang: LeakyRelu of leaky_relu."""
-        return self.name.title().replace("_", "")
+    def struct(self, fmt: str) -> str:
+        """Its struct in unary_operations.slang: LeakyRelu of leaky_relu, f16's suffices for it."""
+        name = self.name.title().replace("_", "")
+        return f"OfHalves<{name}>" if fmt == "f16" else name
 
     def range(self, fmt: str) -> tuple[float, float]:
         """Where the inputs of a format lie."""
