@@ -66,7 +66,7 @@ class Gradient:
 def cut_of(gradient: Gradient, problem: Problem) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     aligned = row_values.aligned(problem, gradient.arrays, w)
-    return Cut(rows=b * c * h, columns=w, aligned=aligned)
+    return Cut(rows=b * c * h, columns=w, aligned=aligned, each=4 // problem.item_bytes("dx"))
 
 
 def launch(gradient: Gradient, problem: Problem) -> tuple[Launch, ...]:
@@ -74,7 +74,7 @@ def launch(gradient: Gradient, problem: Problem) -> tuple[Launch, ...]:
     places = [number for name in gradient.arrays for number in place(problem.layout(name))]
     push = struct.pack("<12If", *places, *cut.words, float(problem.params[gradient.param]))
     return tuple(
-        Launch(groups=cut.groups, push=push, entry=cut.entry(name))
+        Launch(groups=cut.groups, push=push, constants=cut.constants, entry=cut.entry(name))
         for name in ((gradient.name,) if cut.whole else (gradient.parts, "finish"))
     )
 

@@ -43,7 +43,8 @@ def cut_of(problem: Problem, *bindings: str) -> Cut:
     """A row is one team's, however long."""
     n, k = problem.shape["n"], problem.shape["k"]
     aligned = row_values.aligned(problem, bindings, k)
-    return Cut(rows=n, columns=k, aligned=aligned, split=False)
+    each = 4 // problem.item_bytes("x")
+    return Cut(rows=n, columns=k, aligned=aligned, each=each, split=False)
 
 
 def push_of(problem: Problem, cut: Cut, *bindings: str) -> bytes:
@@ -56,7 +57,9 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     cut = cut_of(problem, "x", "targets")
     push = push_of(problem, cut, "x", "targets")
     return (
-        Launch(groups=cut.groups, push=push, entry=cut.entry("row_losses")),
+        Launch(
+            groups=cut.groups, push=push, constants=cut.constants, entry=cut.entry("row_losses")
+        ),
         Launch(groups=(1, 1, 1), push=push, entry="mean_loss"),
     )
 
@@ -64,7 +67,9 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 def back_launch(problem: Problem, device: DeviceFacts) -> Launch:
     cut = cut_of(problem, "x", "targets", "dx")
     push = push_of(problem, cut, "x", "targets", "dx")
-    return Launch(groups=cut.groups, push=push, entry=cut.entry("gradients"))
+    return Launch(
+        groups=cut.groups, push=push, constants=cut.constants, entry=cut.entry("gradients")
+    )
 
 
 def inputs(problem: Problem) -> dict[str, Array]:

@@ -81,12 +81,12 @@ def cut_of(norm: Norm, problem: Problem) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     if not norm.grouped:
         aligned = row_values.aligned(problem, norm.rows, w)
-        return Cut(rows=b * c * h, columns=w, aligned=aligned)
+        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=4 // problem.item_bytes("y"))
     groups = int(problem.params["groups"])
     columns = c // groups * h * w
     each = 16 // problem.item_bytes("x")
     fits = columns % each == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
-    return Cut(rows=b * groups, columns=columns, aligned=fits)
+    return Cut(rows=b * groups, columns=columns, aligned=fits, each=each // 4)
 
 
 def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
@@ -98,7 +98,7 @@ def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
     words = struct.pack("<15I", *sum(places, ()), *cut.words, norm.l2)
     push = words + struct.pack("<f3I", eps, groups, c // groups, h * w)
     fused = FUSED.index(str(problem.params["fused"]))
-    constants = {1: norm.centred, 2: fused, 3: norm.grouped and fused > 0}
+    constants = {1: norm.centred, 2: fused, 3: norm.grouped and fused > 0, **cut.constants}
     return tuple(
         Launch(groups=cut.groups, push=push, constants=constants, entry=cut.entry(name))
         for name in (("norm",) if cut.whole else ("moments", "finish"))

@@ -11,6 +11,7 @@ THREADS = 256  # a workgroup
 _LANES = (8, 16, 32, 64, 128, 256)
 EACH = 32  # numbers a lane
 RAGGED = "_ragged"  # entry points for rows that begin or end anywhere
+LITTLE = 4096  # numbers for which no program is made
 BUSY = 512  # workgroups that keep a large GPU busy: fewer get shorter stretches
 
 
@@ -21,6 +22,7 @@ class Cut:
     rows: int
     columns: int
     aligned: bool
+    each: int = 1  # results a word
     split: bool = True  # whether a long row is several teams': one goes from stretch to stretch
 
     @property
@@ -57,6 +59,16 @@ class Cut:
         """The shader's structure `Cut`."""
         sizes = self.rows, self.columns, self.length, self._teams
         return (*sizes, self.lanes, self.groups[0])
+
+    @property
+    def constants(self) -> dict[int, int]:
+        """Sizes that a program is made for: those of whole rows, unless there is little to do."""
+        if not self.whole or self.rows * self.columns < LITTLE:
+            return {}
+        numbers = self.columns if self.aligned else self.columns + self.each - 1
+        apart = self.lanes * (4 * self.each if self.aligned else 4)  # from step to step of a lane
+        steps = -(-numbers // apart)
+        return {10: self.lanes, 11: steps * self.each if self.aligned else steps}
 
     @property
     def _teams(self) -> int:

@@ -26,6 +26,7 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
+    Stage,
     Variant,
 )
 from vkbench_shaders.kernels import row_values, rows
@@ -36,6 +37,7 @@ DIMS = ("b", "c", "h", "w")
 MASKS = ("none", "all", "batch")
 SINKS = ("none", "heads")
 _OFFSETS = (0.0, 100.0, -100.0)  # that rows have by turns: only differences count
+_MANY_ROWS = 256  # that keep a large GPU busy: a workgroup each, however long they are
 _HIDDEN = 3  # of so many rows of a mask, one hides everything
 
 Numbers = NDArray[np.float64]
@@ -63,7 +65,10 @@ def accepts(types: Mapping[str, str]) -> bool:
 def cut_of(problem: Problem) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     aligned = row_values.aligned(problem, ("x", "y"), w)
-    return Cut(rows=b * c * h, columns=w, aligned=aligned)
+    rows = b * c * h
+    few = rows < _MANY_ROWS or not aligned
+    each = 4 // problem.item_bytes("y")
+    return Cut(rows=rows, columns=w, aligned=aligned, each=each, split=few)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -73,12 +78,25 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     first, slope, more = slopes(problem)
     places = *place(problem.layout("x")), *place(problem.layout("y"))
     scale = float(problem.params["scale"])
-    push = struct.pack("<10If4I2f", *places, *cut.words, scale, h, c, batch, first, slope, more)
-    constants = {1: problem.params["mask"] != "none", 2: problem.params["sinks"] != "none"}
+    words = struct.pack("<11I", *places, *cut.words, cut.stretches)
+    push = words + struct.pack("<f4I2f", scale, h, c, batch, first, slope, more)
+    masked, sunk = (problem.params[name] != "none" for name in ("mask", "sinks"))
     return tuple(
-        Launch(groups=cut.groups, push=push, constants=constants, entry=cut.entry(name))
-        for name in (("softmax",) if cut.whole else ("parts", "finish"))
+        Launch(
+            groups=cut.groups,
+            push=push,
+            constants={1: masked, 2: sunk, **cut.constants},
+            entry=cut.entry(name),
+        )
+        for name in steps(cut)
     )
+
+
+def steps(cut: Cut) -> tuple[str, ...]:
+    """What is launched one after the other."""
+    if cut.whole:
+        return ("softmax",)
+    return ("parts", "finish") if cut.split else ("long_rows",)
 
 
 def slopes(problem: Problem) -> tuple[int, float, float]:
@@ -98,7 +116,7 @@ def exact_slopes(problem: Problem) -> Numbers:
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     cut = cut_of(problem)
-    return () if cut.whole else (cut.rows * cut.stretches * 8,)
+    return (cut.rows * cut.stretches * 8,) if len(steps(cut)) > 1 else ()
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -165,6 +183,7 @@ _SHAPES = (
     "b1_c1_h2_w8192",
     "b1_c1_h3_w20000",
     "b1_c1_h2_w200001",
+    "b1_c1_h257_w8196",
     "b1_c2_h3_w260/layout=strided,scale=0.1",
     "b1_c1_h64_w2/values=special",
 )
@@ -252,7 +271,10 @@ SOFTMAX_ROWS = Kernel(
             module="softmax",
             entry="softmax",
             arguments=_arguments,
-            more=row_values.stages(_arguments, "softmax", "parts", "finish"),
+            more=(
+                Stage(entry="long_rows", arguments=_arguments),
+                *row_values.stages(_arguments, "softmax", "parts", "finish"),
+            ),
             launch=launch,
             scratch=scratch,
             path="f32",
