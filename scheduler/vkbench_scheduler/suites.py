@@ -64,7 +64,7 @@ QUICK = Suite(
             mode=Mode.CORRECTNESS,
             every_variant=True,
             kernels=OTHERS,
-            formats=(*FEW, "u8"),
+            formats=(*FEW, "u8", "u32"),
             each=1,
         ),
         Row(

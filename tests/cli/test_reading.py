@@ -176,7 +176,7 @@ def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> N
 @pytest.mark.parametrize(
     ("words", "code", "hint"),
     [
-        (["results", "--kernel", "copi"], 2, "did you mean 'copy'?"),
+        (["results", "--kernel", "copi"], 2, "did you mean 'copy'"),
         (["results", "--format", "q4_1"], 2, "'q4_0'"),
         (["results", "--device", "Plantd 9000"], 2, "did you mean 'Planted 9000'?"),
         (["results", "--run", "befor"], 2, "did you mean 'before'?"),
@@ -190,7 +190,7 @@ def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> N
         (["results", "--database", "mysql://x/y"], 2, "sqlite:///path/to/file"),
         (["results", "--database", "postgresql://u:secret@127.0.0.1:1/x"], 8, "127.0.0.1"),
         (["submit", "--device", "nothing"], 2, "unknown device 'nothing'"),
-        (["submit", "--kernel", "copi"], 2, "did you mean 'copy'?"),
+        (["submit", "--kernel", "copi"], 2, "did you mean 'copy'"),
         (["submit", "--suite", "quik"], 2, "did you mean 'quick'?"),
         (["submit", "--bundle", "abcd"], 2, "unknown bundle 'abcd'"),
         (["submit", "--variant", "portabel", "-k", "copy"], 2, "did you mean 'portable'?"),

@@ -17,7 +17,7 @@ from vkbench_scheduler.plan import tasks
 from vkbench_scheduler.selection import Selection
 from vkbench_scheduler.suites import SUITES, Suite
 from vkbench_shaders import build
-from vkbench_shaders.bundle import BundleStore, unit_of
+from vkbench_shaders.bundle import PROBES, BundleStore, unit_of
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compiler import Unit
 from vkbench_shaders.formats_page import text
@@ -38,7 +38,7 @@ def main() -> None:
         "suites": {suite.name: jobs(suite, fmt) for suite in SUITES},
         "page": [line for line in text().splitlines() if line.startswith(f"| {fmt} |")],
         "bundle": bundle.sha,
-        "units": sorted(bundle.entries),
+        "units": sorted(set(bundle.entries) - {probe.key for probe in PROBES}),
     }
     print(json.dumps(said))
 

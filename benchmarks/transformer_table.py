@@ -1,0 +1,75 @@
+"""A page of what suite transformer-perf found, from exported JSONL, beside other figures.
+
+    cd docs/results
+    python ../../benchmarks/transformer_table.py peers-h200.csv transformer-h200-*.jsonl \
+        > h200-transformer-perf.md
+
+The first file has columns case, peer, us.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from quant_table import Results, micro, posed, read, table
+
+COPY = "copy/f32/n16777216"  # the yardstick of bandwidth
+_LEAST_WORK = 1e9  # operations from which on their rate is told
+
+
+def case_rows(results: Results, group: str, copied: float) -> Iterator[Sequence[str]]:
+    """The cases of a group of kernels: times, and how much of copying's bandwidth that is."""
+    for name, found in sorted(results.items()):
+        problem = posed(name)
+        if problem.kernel.group == group:
+            rate, work = problem.bytes_moved / found.hot, problem.flops / found.hot / 1e12
+            yield (
+                name,
+                found.variant,
+                micro(found.hot),
+                micro(found.cold),
+                f"{rate / 1e9:.0f}",
+                f"{rate / copied:.2f}",
+                f"{work:.1f}" if problem.flops >= _LEAST_WORK else "",
+            )
+
+
+def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[Sequence[str]]:
+    for row in peers:
+        if row["case"] in results:
+            ours, theirs = results[row["case"]].hot * 1e6, float(row["us"])
+            yield (row["case"], row["peer"], f"{theirs:.1f}", f"{ours:.1f}", f"{theirs / ours:.2f}")
+
+
+def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """The whole page."""
+    copied = posed(COPY).bytes_moved / results[COPY].hot
+    yield f"# Suite transformer-perf: {about}\n"
+    yield "Microseconds of one launch, the barriers behind its dispatches included; GPU timestamps,"
+    yield "medians. Every output was judged right. Bandwidth counts each input read once and each"
+    yield "output written once; its share is of what copying 64 MiB of f32 reaches hot,"
+    yield f"{copied / 1e12:.2f} TB/s. An H200's caches hold 60 MB: smaller cases stay in them.\n"
+    yield "## Beside others\n"
+    yield "Their figures are of other runs on such a GPU with that driver: torch 2.11 with CUDA 13,"
+    yield "and ggml-vulkan by test-backend-ops, which uses cooperative matrices.\n"
+    yield from table(
+        ["case", "peer", "theirs", "ours, hot", "faster by"], peer_rows(results, peers)
+    )
+    head = ["case", "path", "hot", "cold", "GB/s", "of copy", "TFLOP/s"]
+    for group in dict.fromkeys(posed(name).kernel.group for name in results):
+        yield f"\n## {group}\n"
+        yield from table(head, case_rows(results, group, copied))
+
+
+def main(arguments: Sequence[str]) -> None:
+    results, about = read(map(Path, arguments[1:]))
+    with Path(arguments[0]).open() as file:
+        peers = list(csv.DictReader(file))
+    print("\n".join(page(results, about, peers)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
