@@ -24,13 +24,13 @@ _32 = np.uint64(32)
 
 # polynomials, the highest power first
 _SURPRISE = (
-    *(-0.244219363, 0.375654489, -0.409095138, 0.497935861),
-    *(-0.666320562, 1.00002801, -2.00000167),
+    *(-0.488438726, 0.751308978, -0.818190276, 0.995871722),
+    *(-1.332641124, 2.00005602, -4.00000334),
 )
 _SINE = (0.0779550299, -0.645801842, 1.57079411)
 _COSINE = (-0.020426251, 0.253606349, -1.23369801, 1.0)
-_NEWTON = ((1.50132, 0.500440001), (1.50000083, 0.500000298))
-_TWICE_LN_2 = np.float32(2 * np.log(2))
+_NEWTON = (1.50088, 1.5000006)  # 3/2, centred among the guesses
+_4_LN_2 = np.float32(4 * np.log(2))
 
 
 def advanced(state: Words, steps: int) -> Words:
@@ -85,19 +85,18 @@ def _radius(bits: Words) -> Floats:
         (bits & np.uint32(255)).astype(np.float32),
     )
     value = _surprise(high * np.float32(256) + (low + np.float32(0.5)))
-    guess = (np.uint32(0x5F375C00) - (value.view(np.uint32) >> np.uint32(1))).view(np.float32)
-    for three_halves, half in _NEWTON:
-        square = value * np.float32(half) * guess * guess
-        guess = guess * (np.float32(three_halves) - square)
+    guess = (np.uint32(0x5EF76400) - (value.view(np.uint32) >> np.uint32(1))).view(np.float32)
+    for three_halves in _NEWTON:  # towards (2 value)^-1/2
+        guess = guess * (np.float32(three_halves) - value * guess * guess)
     return value * guess
 
 
 def _surprise(value: Floats) -> Floats:
-    """-2 ln (value / 2^32)."""
+    """-4 ln (value / 2^32)."""
     bits = value.view(np.uint32)
     exponent = (bits - np.uint32(0x3F3504F3)).view(np.int32) >> 23
     x = (bits - (exponent << 23).view(np.uint32)).view(np.float32) - np.float32(1)
-    whole = (32 - exponent).astype(np.float32) * _TWICE_LN_2
+    whole = (32 - exponent).astype(np.float32) * _4_LN_2
     return whole + _polynomial(_SURPRISE, x) * x
 
 
