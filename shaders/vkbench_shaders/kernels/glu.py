@@ -184,6 +184,11 @@ def _cases(name: str, others: tuple[Mapping[str, Value], ...]) -> Iterator[Case]
         yield from (_case(name, fmt, (2, 3, 5, 41), params) for params in others)
 
 
+def _timed(gate: Gate, name: str) -> Iterator[Case]:
+    shapes = _TIMED if gate.name == "swiglu" else _TIMED[:1]  # the others in one size
+    return (_case(name, fmt, shape) for fmt in FORMATS for shape in shapes)
+
+
 def _kernel(gate: Gate) -> Kernel:
     """A gate over two arrays: all that its other form changes is said there."""
     name = f"{gate.name}_split"
@@ -215,7 +220,7 @@ def _kernel(gate: Gate) -> Kernel:
         flops=lambda problem: 2 * prod(problem.full_shape("y")),
         rows="h",
         cases=tuple(_cases(name, gate.others)),
-        timed=tuple(_case(name, fmt, shape) for fmt in FORMATS for shape in _TIMED),
+        timed=tuple(_timed(gate, name)),
     )
 
 
@@ -235,7 +240,7 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
         variants=(variant,),
         infer=infer_halves,
         cases=tuple(_cases(gate.name, (*gate.others, {"gate": "second"}))),
-        timed=tuple(_case(gate.name, fmt, shape) for fmt in FORMATS for shape in _TIMED),
+        timed=tuple(_timed(gate, gate.name)),
     )
 
 
