@@ -9,8 +9,8 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.kernels import flash, flash_plan
-from vkbench_shaders.kernels.flash_plan import Split, Tiles
+from vkbench_shaders.kernels import flash, flash_plan, unfused
+from vkbench_shaders.kernels.flash_plan import Block, Split, Tiles
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,
@@ -37,11 +37,11 @@ def test_partitions_cover_all_positions_and_tiles_all_rows(
         plan = (
             flash_plan.plan(posed, device)
             if kernel == "flash_attn"
-            else flash_plan.tiles(posed, device)
+            else unfused.plan(posed, device)
         )
         parts = flash_plan.parts(posed, plan)
         assert (parts - 1) * plan.part < posed.shape["n"] <= parts * plan.part
-        assert plan.part % (flash_plan.POSITIONS if isinstance(plan, Tiles) else 1) == 0
+        assert plan.part % (plan.positions if isinstance(plan, Tiles) else 1) == 0
         rows = flash_plan.group_rows(posed)
         assert rows <= flash_plan.padded_rows(posed, plan) < rows + plan.rows
 
@@ -65,6 +65,18 @@ def test_a_split_has_as_many_rows_as_shared_memory_holds(d: int, rows: int) -> N
     posed = problem(f"flash_attn/f16/s1_h16_g1_q1_n4096_d{d}_e64")
     assert flash_plan.split(posed, with_shared(32768)).rows == rows
     assert flash.refuses(posed, with_shared(32768)) is None
+
+
+@pytest.mark.parametrize(
+    "block", flash_plan.BLOCKS, ids=lambda block: f"{block.entry}-{block.threads}"
+)
+def test_a_block_is_whole_patches_and_fits_small_devices_or_has_another(block: Block) -> None:
+    """Threads load whole steps, patches make whole tiles."""
+    assert block.threads * 4 * block.m * 4 * block.n == block.rows * block.positions
+    assert block.threads * 4 * block.m * 4 * block.e == block.rows * block.width
+    assert block.step * (block.rows + block.positions) // 4 <= 8 * block.threads
+    others = [other for other in flash_plan.BLOCKS if other.width == block.width]
+    assert min(other.stage for other in others) * 16 <= 16384
 
 
 def test_heads_that_are_too_large_or_uneven_are_refused() -> None:

@@ -43,10 +43,7 @@ def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
         arguments=lambda types: (types["k"], lanes),
         more=(
             _SPREAD,
-            *(
-                Stage(module="flash_tiles", entry=f"flash_tiles_{size}")
-                for size in flash_plan.SIZES
-            ),
+            *(Stage(module="flash_tiles", entry=entry) for entry in flash_plan.ENTRIES),
             Stage(module="flash_combine", entry="flash_combine"),
         ),
         launch=flash.launch,
@@ -223,7 +220,6 @@ FLASH_ATTN = Kernel(
     timed=_TIMED,
 )
 
-_STAGES = ("sdpa_weights", *(f"sdpa_values_{size}" for size in flash_plan.SIZES))
 _UNFUSED = (
     "s1_h1_g1_q1_n1_d1_e1",
     "s2_h6_g2_q3_n113_d40_e72/layout=strided,mask=blocks,sinks=yes",
@@ -245,7 +241,11 @@ SDPA = replace(
             module="sdpa",
             entry="sdpa_scores",
             arguments=lambda types: (),
-            more=(_SPREAD, *(Stage(entry=entry) for entry in _STAGES)),
+            more=(
+                _SPREAD,
+                Stage(module="sdpa_weights", entry="sdpa_weights"),
+                Stage(entry="sdpa_values"),
+            ),
             launch=unfused.launch,
             scratch=unfused.scratch,
             path="f32",

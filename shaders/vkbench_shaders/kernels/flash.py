@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from math import ceil
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Launch, Layout, Problem, too_large
@@ -16,15 +17,18 @@ from vkbench_shaders.kernels.flash_plan import (
     padded_rows,
     parts,
     plan,
+    power_of_two,
     scratch_bytes,
-    stage_fours,
     too_large_for,
     too_wide,
-    weight_fours,
     workgroups,
 )
 
-_COMBINERS = 256  # threads that combine the partitions of a row
+_COMBINERS = 256  # threads that combine the partitions of a row, at most
+_LEAST_COMBINERS = 32
+_FEW_ROWS = 512  # of which several workgroups combine one
+_PIECE = 16  # fours of a row, then
+_SHARES = 16  # of its partitions, each added by other threads, at most
 _WIDE = 16  # bytes of the widest load
 _ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
 
@@ -37,17 +41,26 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Partitions, after what they need, and what combines them."""
     chosen = plan(problem, device)
-    most = min(problem.shape["q"], MOST_GROUPS)
-    threads = min(_COMBINERS, device.limits["max_workgroup_invocations"])
-    combine = Launch(
-        groups=(most, problem.shape["h"], problem.shape["s"]),
-        push=push(problem, chosen, most),
-        constants={0: threads},
-        entry="flash_combine",
-    )
+    combine = _combine_launch(problem, device, chosen)
     if isinstance(chosen, Split):
         return (_split_launch(problem, chosen), combine)
-    return (*tile_launches(problem, chosen, chosen.entry), combine)
+    return (spread_launch(problem, chosen), _tiles_launch(problem, chosen), combine)
+
+
+def _combine_launch(problem: Problem, device: DeviceFacts, plan: Split | Tiles) -> Launch:
+    """Pieces of rows, whole ones where there are many: as many threads as have something to add."""
+    shape = problem.shape
+    fours = ceil(shape["e"] / 4)
+    columns = _PIECE if shape["s"] * shape["h"] * shape["q"] <= _FEW_ROWS else fours
+    most = min(shape["q"] * ceil(fours / columns), MOST_GROUPS)
+    wanted = min(columns, fours) * min(parts(problem, plan), _SHARES)
+    limit = min(_COMBINERS, device.limits["max_workgroup_invocations"])
+    return Launch(
+        groups=(most, shape["h"], shape["s"]),
+        push=push(problem, plan, most),
+        constants={0: min(limit, max(_LEAST_COMBINERS, power_of_two(wanted))), 2: columns},
+        entry="flash_combine",
+    )
 
 
 def _split_launch(problem: Problem, plan: Split) -> Launch:
@@ -59,26 +72,32 @@ def _split_launch(problem: Problem, plan: Split) -> Launch:
     )
 
 
-def tile_launches(problem: Problem, plan: Tiles, entry: str) -> tuple[Launch, ...]:
-    """Queries, keys and values spread out, and what is done with their tiles."""
-    width = max(plan.key_fours, plan.value_fours)
+def spread_launch(problem: Problem, plan: Tiles) -> Launch:
+    """Queries, keys and values spread out as padded singles."""
+    width = max(plan.key_size // 4, plan.value_fours)
     units = max(padded_rows(problem, plan), problem.shape["n"]) * width
     most = min(max(1, units // (4 * THREADS)), MOST_GROUPS)
-    constants = (THREADS, is_wide(problem), plan.key_fours, plan.value_fours)
-    shared = {4: stage_fours(plan.rows), 5: weight_fours(plan.rows)}
-    spread = Launch(
+    return Launch(
         groups=(most, problem.shape["s"] * problem.shape["g"], 3),
         push=push(problem, plan, most),
-        constants=dict(enumerate(constants)),
+        constants={**_padded(problem, plan), 0: THREADS},
         entry="flash_spread",
     )
-    tiles = Launch(
+
+
+def _tiles_launch(problem: Problem, plan: Tiles) -> Launch:
+    return Launch(
         groups=workgroups(problem, plan),
         push=push(problem, plan, 1),
-        constants={**dict(enumerate(constants)), **shared},
-        entry=entry,
+        constants={**_padded(problem, plan), 6: plan.stage},
+        entry=plan.entry,
     )
-    return (spread, tiles)
+
+
+def _padded(problem: Problem, plan: Tiles) -> dict[int, int]:
+    """Constants of the shader module `flash_padded`, and what it imports."""
+    sizes = (plan.key_size, plan.value_fours, plan.rows, plan.positions)
+    return dict(enumerate((plan.threads, is_wide(problem), *sizes)))
 
 
 def push(problem: Problem, plan: Split | Tiles, groups: int) -> bytes:

@@ -8,14 +8,16 @@ from math import ceil
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Problem
 
-THREADS = 128
-POSITIONS = 64  # of a tile; partitions are whole tiles
-STEP = 32  # numbers of a query or key at a time
+THREADS = 128  # where nothing else is said
 EIGHT = 8  # numbers of a plain row that are read at a time
+
+KEY_STEP = 16  # queries and keys are padded to whole ones
 
 _MOST_ROWS = 8  # of a tile that is split over positions
 _AT_ONCE = 512  # workgroups that keep a large GPU busy
-_LEAST_SPLIT = 32  # positions of a partition
+_LEAST_SPLIT = 16  # positions of a partition
+_MOST_LEAST = 64  # of the smallest partition, where positions are short
+_DEPTH = 4  # positions that a thread reads at a time
 _LANES = 8
 _LEAST_LANES = 4
 _MOST_SHARED = 32768  # bytes of shared memory: no device has less than half of it
@@ -41,31 +43,64 @@ class Split:
         return max(self.rows * self.part, EIGHT * THREADS)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """What a workgroup of `flash_tiles` makes: see there."""
+
+    entry: str
+    m: int  # fours of rows that a thread makes
+    n: int  # fours of positions
+    e: int  # fours of values
+    patches: int  # of 32 threads, side by side
+    step: int = 16  # numbers of a query or key at a time
+    threads: int = THREADS
+
+    @property
+    def rows(self) -> int:
+        return 16 * self.m * self.threads // 32 // self.patches
+
+    @property
+    def positions(self) -> int:
+        return 32 * self.n * self.patches
+
+    @property
+    def width(self) -> int:
+        """Numbers of a value, padded."""
+        return 32 * self.e * self.patches
+
+    @property
+    def stage(self) -> int:
+        """Fours of shared memory: two steps of queries and keys, or weights and values."""
+        steps = self.step * (self.rows + self.positions) // 2
+        return max(steps, 32 * self.patches * self.rows // 4 + _VALUES)
+
+
+_VALUES = 512  # fours of values in shared memory
+BLOCKS = (  # the first one that fits is taken
+    Block(entry="flash_tiles_64", m=2, n=2, e=2, patches=1),
+    Block(entry="flash_tiles_64", m=2, n=2, e=2, patches=1, threads=64),
+    Block(entry="flash_tiles_96", m=1, n=2, e=3, patches=1),
+    Block(entry="flash_tiles_128", m=2, n=1, e=2, patches=2),
+    Block(entry="flash_tiles_128", m=2, n=1, e=2, patches=2, threads=64),
+    Block(entry="flash_tiles_256", m=1, n=2, e=4, patches=2),
+    Block(entry="flash_tiles_256_narrow", m=1, n=1, e=4, patches=2, threads=64),
+    Block(entry="flash_tiles_512", m=1, n=1, e=4, patches=4, step=8),
+)
+ENTRIES = tuple(dict.fromkeys(block.entry for block in BLOCKS))
+
+
 @dataclass(frozen=True)
 class Tiles:
     """Many queries: tiles that go over the positions of a partition."""
 
+    threads: int
     rows: int  # of a tile
+    positions: int  # of a tile; partitions are whole tiles
     part: int
-    key_fours: int  # of padded rows
+    key_size: int  # of padded rows
     value_fours: int
-
-    @property
-    def entry(self) -> str:
-        return f"flash_tiles_{self.value_fours * 4}"
-
-
-SIZES = {64: 64, 128: 64, 256: 32, 512: 16}  # numbers of a value, padded -> rows of a tile
-
-
-def stage_fours(rows: int) -> int:
-    """Of queries and keys that are staged in shared memory at a time."""
-    return STEP // 4 * (rows + POSITIONS)
-
-
-def weight_fours(rows: int) -> int:
-    """Of the weights of a tile in shared memory."""
-    return POSITIONS // 4 * rows
+    entry: str = ""  # of `flash_tiles`, and the shared memory that it takes
+    stage: int = 0
 
 
 def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
@@ -85,42 +120,67 @@ def group_rows(problem: Problem) -> int:
 
 def no_tiles(problem: Problem, device: DeviceFacts) -> str | None:
     """Why attention cannot be done in tiles, or None."""
-    if not _widths(problem, device):
+    if block(problem, device) is None:
         e, has = problem.shape["e"], device.limits.get("max_shared_bytes", 0)
         return f"no tile is for values of {e} numbers and {has} bytes of shared memory"
     return too_large_for(problem, device, tiles(problem, device))
 
 
-def _widths(problem: Problem, device: DeviceFacts) -> list[int]:
-    """Sizes of padded values that hold the problem's and whose tiles a device has room for."""
+def block(problem: Problem, device: DeviceFacts) -> Block | None:
+    """The tile whose padded values hold the problem's, and for which a device has room."""
     has = device.limits.get("max_shared_bytes", 0)
-    return [
-        width
-        for width, rows in SIZES.items()
-        if width >= problem.shape["e"] and (stage_fours(rows) + weight_fours(rows)) * 16 <= has
-    ]
+    for found in BLOCKS:
+        if found.width >= problem.shape["e"] and found.stage * 16 <= has:
+            return found
+    return None
 
 
 def split(problem: Problem, device: DeviceFacts) -> Split:
+    """Tiles of as many rows as there are, or fit, in as many partitions as keep a device busy."""
     shape, lanes = problem.shape, _LANES if device.subgroup_size >= _LANES else _LEAST_LANES
     fours = ceil(shape["d"] / EIGHT / lanes) * lanes * EIGHT // 4
     room = min(device.limits.get("max_shared_bytes", 0), _MOST_SHARED) - _SMALL
     least = 4 * EIGHT * THREADS
-    tile = min(_MOST_ROWS, 1 << max(0, group_rows(problem) - 1).bit_length())
+    tile = min(_MOST_ROWS, power_of_two(group_rows(problem)))
     while tile > 1 and tile * fours * 16 + least > room:
         tile //= 2
     pool = min(_MOST_POOL, max(room - tile * fours * 16, least) // 4)
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
-    part = _part(shape["n"], _AT_ONCE // max(groups, 1), _LEAST_SPLIT, pool // tile)
+    part = _part(shape["n"], _AT_ONCE // max(groups, 1), _least_split(shape["d"]), pool // tile)
+    while (
+        lanes * 2 <= device.subgroup_size
+        and fours // 2 % (lanes * 2) == 0
+        and THREADS // lanes * _DEPTH > part
+    ):
+        lanes *= 2
     return Split(tile, part, fours, lanes)
 
 
+def _least_split(d: int) -> int:
+    """Positions of a partition at least: what all threads read at once of keys."""
+    return min(_MOST_LEAST, max(_LEAST_SPLIT, power_of_two(THREADS * _DEPTH // ceil(d / EIGHT))))
+
+
+def power_of_two(number: int) -> int:
+    """The smallest one that is not less."""
+    return 1 << max(0, number - 1).bit_length()
+
+
 def tiles(problem: Problem, device: DeviceFacts) -> Tiles:
-    shape = problem.shape
-    width = _widths(problem, device)[0]
-    groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / SIZES[width])
+    """Tiles of the block that fits, in as many partitions as keep a device busy."""
+    shape, chosen = problem.shape, block(problem, device) or BLOCKS[-1]
+    groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / chosen.rows)
     part = _part(shape["n"], _TILES_AT_ONCE // max(groups, 1), _LEAST_PART, 1 << 31)
-    return Tiles(SIZES[width], part, ceil(shape["d"] / STEP) * STEP // 4, width // 4)
+    return Tiles(
+        threads=chosen.threads,
+        rows=chosen.rows,
+        positions=chosen.positions,
+        part=part,
+        key_size=ceil(shape["d"] / KEY_STEP) * KEY_STEP,
+        value_fours=chosen.width // 4,
+        entry=chosen.entry,
+        stage=chosen.stage,
+    )
 
 
 def _part(length: int, wanted: int, least: int, most: int) -> int:
@@ -148,10 +208,10 @@ def scratch_bytes(problem: Problem, plan: Split | Tiles) -> tuple[int, ...]:
 
 def spread_bytes(problem: Problem, plan: Tiles) -> tuple[int, ...]:
     """Of queries, keys and values as padded singles."""
-    groups = problem.shape["s"] * problem.shape["g"] * 16
-    length = ceil(problem.shape["n"] / POSITIONS) * POSITIONS
-    queries = groups * padded_rows(problem, plan) * plan.key_fours
-    return (queries, groups * length * plan.key_fours, groups * length * plan.value_fours)
+    groups = problem.shape["s"] * problem.shape["g"] * 4
+    length = ceil(problem.shape["n"] / plan.positions) * plan.positions
+    queries = groups * padded_rows(problem, plan) * plan.key_size
+    return (queries, groups * length * plan.key_size, groups * length * plan.value_fours * 4)
 
 
 def workgroups(problem: Problem, plan: Split | Tiles) -> tuple[int, int, int]:

@@ -7,17 +7,33 @@ from math import ceil
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Launch, Problem, too_large
-from vkbench_shaders.kernels import flash, flash_plan
+from vkbench_shaders.kernels import dense, flash, flash_plan
+from vkbench_shaders.kernels.flash_plan import Tiles
 
-_ROWS = 64  # of a tile of scores
+_SIDE = 64  # rows and positions of the smallest tile
+_TALL = 128  # rows of a tile where shared memory holds it
 
 
-def plan(problem: Problem, device: DeviceFacts) -> flash_plan.Tiles:
+def plan(problem: Problem, device: DeviceFacts) -> Tiles:
     """Rows in tiles of scores, all positions in one partition."""
-    length = ceil(problem.shape["n"] / flash_plan.POSITIONS) * flash_plan.POSITIONS
-    return replace(
-        flash_plan.tiles(problem, device), rows=_ROWS, part=max(length, flash_plan.POSITIONS)
+    length = ceil(problem.shape["n"] / _SIDE) * _SIDE
+    rows = _TALL if _stage(_TALL) <= device.limits.get("max_shared_bytes", 0) else _SIDE
+    if flash_plan.group_rows(problem) <= _SIDE:
+        rows = _SIDE
+    d, e = (ceil(problem.shape[dim] / dense.STEP) * dense.STEP for dim in "de")
+    return Tiles(
+        threads=rows,
+        rows=rows,
+        positions=_SIDE,
+        part=max(length, _SIDE),
+        key_size=d,
+        value_fours=e // 4,
     )
+
+
+def _stage(rows: int) -> int:
+    """Bytes of shared memory: two steps."""
+    return 2 * dense.STEP * (rows + _SIDE) * 4
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
@@ -29,38 +45,36 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Scores, weights and results, after what they need."""
     chosen, shape = plan(problem, device), problem.shape
     rows, groups = flash_plan.padded_rows(problem, chosen), shape["s"] * shape["g"]
-    spread, scores = flash.tile_launches(problem, chosen, "")
+    spread = flash.spread_launch(problem, chosen)
     most = min(shape["q"], MOST_GROUPS)
-    weights = replace(
-        scores,
+    scores = Launch(
+        groups=(rows // chosen.rows, ceil(shape["n"] / _SIDE), groups),
+        push=flash.push(problem, chosen, 1),
+        constants={0: chosen.threads, 1: chosen.rows, 2: _SIDE, 3: 1},
+        entry="sdpa_scores",
+    )
+    weights = Launch(
         groups=(most, shape["h"], shape["s"]),
         push=flash.push(problem, chosen, most),
+        constants=spread.constants,
         entry="sdpa_weights",
     )
-    width = chosen.value_fours * 4
-    tile = flash_plan.SIZES[width]
-    values = replace(
-        scores,
-        groups=(rows // tile, 1, groups),
-        constants={
-            **scores.constants,
-            4: flash_plan.stage_fours(tile),
-            5: flash_plan.weight_fours(tile),
-        },
-        entry=f"sdpa_values_{width}",
-    )
-    tiles = ceil(shape["n"] / flash_plan.POSITIONS)
-    scores = replace(scores, groups=(rows // _ROWS, tiles, groups))
+    wide = ceil(shape["e"] / _SIDE)
+    values = replace(scores, groups=(rows // chosen.rows, wide, groups), entry="sdpa_values")
     return (spread, scores, weights, values)
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot do it, or None."""
-    if reason := flash.uneven(problem) or flash_plan.no_tiles(problem, device):
+    if reason := flash.uneven(problem):
         return reason
     most, needed = device.limits.get("max_storage_range"), max(scratch(problem, device))
     if most is not None and needed > most:
         return f"scores take {needed} bytes, the device binds {most} at most"
+    groups = max(*launch(problem, device)[1].groups, problem.shape["h"])
+    if groups > MOST_GROUPS:
+        return f"{groups} workgroups along an axis, one launch takes {MOST_GROUPS} at most"
     return too_large(problem, device)
