@@ -56,8 +56,31 @@ def test_rows_with_gaps_stay_apart() -> None:
     tight = Layout.contiguous((3, 5, 7, 9))
     gaps = Layout(shape=(3, 5, 7, 9), strides=(385, 77, 11, 1), offset=5, storage=1200)
     pushed = words([gaps, tight])
-    assert sizes(pushed) == (945, 1, 105, 9)
+    assert sizes(pushed) == (1, 1, 105, 9)  # a tile of 16 columns takes each row
+    assert pushed[31] >> 5 & 31 == 4
     assert way([gaps, tight]) == (LINES, 0)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 17, 61, 129, 512, 1999])
+def test_tiles_cover_all_lines(columns: int) -> None:
+    rows = 1000
+    padded = Layout(
+        shape=(1, 1, rows, columns),
+        strides=((columns + 3) * rows, (columns + 3) * rows, columns + 3, 1),
+        offset=1,
+        storage=(columns + 3) * rows + 1,
+    )
+    launch = strided.over([padded, padded], 4)
+    pushed = words([padded, padded])
+    wide, power = pushed[24], pushed[31] >> 5 & 31
+    assert wide << power >= columns > (wide - 1) << power
+    down = launch.groups[0] * launch.groups[1] // wide
+    assert down * 16 * (strided.THREADS >> power) >= rows
+
+
+def test_a_few_long_lines_are_no_tiles() -> None:
+    padded = Layout(shape=(1, 1, 3, 5000), strides=(15009, 15009, 5003, 1), offset=1, storage=15010)
+    assert way([padded, padded]) == (WORDS, 0)
 
 
 def test_rows_on_multiples_of_8_are_wide() -> None:

@@ -85,8 +85,7 @@ def over(layouts: Sequence[Layout], output_bytes: int, params: Sequence[float] =
     if not prod(layouts[-1].shape):
         return Launch(groups=(0, 1, 1), push=bytes(_PUSH), constants=_constants(_FLAT, 0))
     walk = _walk(layouts, output_bytes)
-    a_group = THREADS * (_EACH // walk.slot)
-    groups = grid(-(-walk.slots // a_group))
+    groups = grid(walk.workgroups)
     push = _push(walk, groups[0], params)
     return Launch(groups=groups, push=push, constants=_constants(walk.way, walk.repeated))
 
@@ -116,7 +115,31 @@ class _Walk:
         batch, channels, height, _ = self.sizes
         if self.wide:
             return _FLAT if batch * channels * height == 1 else _WIDE
-        return _LINES if batch * channels == 1 else _WORDS
+        return _LINES if batch * channels == 1 and height >= self.slots_a_thread else _WORDS
+
+    @property
+    def slots_a_thread(self) -> int:
+        return _EACH // self.slot
+
+    @property
+    def tile_power(self) -> int:
+        """Of lines: the power of two of a tile's columns, many of them but few beyond a row."""
+        return min(range(THREADS.bit_length()), key=self._tile_cost)
+
+    def _tile_cost(self, power: int) -> float:
+        columns = 1 << power
+        return -(-self.slots_a_row // columns) * (columns + 4)
+
+    @property
+    def tiles_a_row(self) -> int:
+        return -(-self.slots_a_row >> self.tile_power)
+
+    @property
+    def workgroups(self) -> int:
+        if self.way != _LINES:
+            return -(-self.slots // (THREADS * self.slots_a_thread))
+        rows = (THREADS >> self.tile_power) * self.slots_a_thread
+        return self.tiles_a_row * -(-self.sizes[-2] // rows)
 
     @property
     def repeated(self) -> int:
@@ -178,11 +201,15 @@ def _push(walk: _Walk, groups_x: int, params: Sequence[float]) -> bytes:
     strides = [stride for own in walk.strides for stride in own] + [0] * 4 * missing
     offsets = [*walk.offsets, *([0] * missing)]
     values = [*params, *([0.0] * (4 - len(params)))]
+    slots = walk.slots
     divisions = [division(size) for size in (walk.slots_a_row, height, channels)]
+    if walk.way == _LINES:
+        slots = walk.tiles_a_row
+        divisions = [division(slots), (0, walk.tile_power), (0, 0)]
     packed = sum(shift << (5 * place) for place, (_, shift) in enumerate(divisions))
     packed |= groups_x << 16
     multipliers = [multiplier for multiplier, _ in divisions]
-    numbers = (walk.slots, channels, height, width, *multipliers, packed)
+    numbers = (slots, channels, height, width, *multipliers, packed)
     return struct.pack("<20I4f8I", *strides, *offsets, *values, *numbers)
 
 
