@@ -15,7 +15,7 @@ from vkbench_shaders.kernels import activations
 Spans = Mapping[str, tuple[float, float]]
 
 _WIDE: Spans = {"": (-150.0, 150.0)}
-_POSITIVE: Spans = {"": (0.0, 150.0)}
+_POSITIVE: Spans = {"": (2.0**-10, 150.0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,7 @@ OPERATIONS = (
         name="powf",
         description="y = x^exponent.",
         function=np.power,
+        spans={"f16": (-30.0, 30.0), "": (-150.0, 150.0)},
         params={"exponent": _param(3.0, "what x is raised to")},
         others=({"exponent": 2.5}, {"exponent": -1.5}, {"exponent": 0.0}),
     ),
@@ -156,6 +157,7 @@ OPERATIONS = (
         ),
         function=activations.xielu,
         path="f32",
+        spans={"f16": (-50.0, 50.0), "": (-150.0, 150.0)},
         params={
             "alpha_n": _param(4.0, "of negative numbers, before softplus"),
             "alpha_p": _param(20.0, "of positive numbers, before softplus"),
