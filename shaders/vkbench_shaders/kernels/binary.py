@@ -55,6 +55,16 @@ OPERATIONS = (
     ),
 )
 FORMATS = ("f32", "f16", "bf16")
+_SPAN = 4.0  # of what is divided, in noise
+
+
+def quotient(problem: Problem) -> dict[str, Array]:
+    """Numbers that are divided by each other: zeros and denormals among them only if asked for."""
+    if problem.params["values"] == "special":
+        return broadcast.pair(problem)
+    return {name: data.uniform(problem, name, -_SPAN, _SPAN) for name in "ab"}
+
+
 _PAIRS = (("f32", "f32"), ("f32", "f16"), ("f16", "f32"), ("f16", "f16"), ("bf16", "bf16"))
 
 
@@ -180,7 +190,7 @@ def kernel(operation: Operation) -> Kernel:
                 path="exact",
             ),
         ),
-        inputs=broadcast.pair,
+        inputs=quotient if name == "div" else broadcast.pair,
         reference=reference(operation),
         flops=lambda problem: prod(problem.full_shape("y")),
         infer=broadcast.infer,
