@@ -69,7 +69,7 @@ def _decoded(fmt: Format, blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     from gguf.quants import dequantize
 
     # One row: gguf takes 16 at a time, which is slow when they are short.
-    values = dequantize(blocks.reshape(1, -1), GGMLQuantizationType[fmt.name.upper()])
+    values = dequantize(blocks.reshape(1, -1), GGMLQuantizationType(_number(fmt)))
     return np.asarray(values).reshape(-1, fmt.elements)
 
 
@@ -79,5 +79,10 @@ def _encoded(fmt: Format, blocks: NDArray[np.float32]) -> NDArray[np.uint8]:
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import quantize
 
-    stored = quantize(blocks.reshape(1, -1), GGMLQuantizationType[fmt.name.upper()])
+    stored = quantize(blocks.reshape(1, -1), GGMLQuantizationType(_number(fmt)))
     return np.asarray(stored).view(np.uint8).reshape(-1, fmt.bytes)
+
+
+def _number(fmt: Format) -> int:
+    assert fmt.ggml is not None  # gguf is asked about ggml's blocks alone
+    return fmt.ggml

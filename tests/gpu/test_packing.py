@@ -30,9 +30,9 @@ def test_what_a_device_does_decides(lavapipe: Device, monkeypatch: pytest.Monkey
     as_if_gpu(lavapipe, monkeypatch)
     with np.errstate(over="ignore", invalid="ignore"):
         right = tried().astype(np.float16)
+        upwards = np.nextafter(right, np.float16(np.inf))
     monkeypatch.setattr(packing, "packed", lambda *_: right)
     assert rounds_to_nearest(lavapipe)
-    upwards = np.nextafter(right, np.float16(np.inf))
     for place in (5, right.size // 3):
         monkeypatch.setattr(
             packing,

@@ -21,7 +21,7 @@ from vkbench_worker.runtime.device import Device
 MILLION = "add/f32/b1_c1_h1000_w1000"
 SMALL = "add/f32/b1_c1_h17_w129"
 TYPES = {"a": "f32", "b": "f32", "y": "f32"}
-SUM = "Op.of(asuint(left.fours[i]), asuint(right.fours[i]))"
+STORE = "store<Y>(push, share, y, wide_y, results);"
 
 # What is done to four sums before they are stored, `first` being the first one's place.
 WRONG = {
@@ -39,10 +39,11 @@ def planted(request: pytest.FixtureRequest, tmp_path: Path, bundle: Bundle) -> B
     tree = tmp_path / "slang"
     shutil.copytree(TREE, tree)
     source = (tree / "binary.slang").read_text()
-    assert SUM in source
+    assert STORE in source
     edit = f"float4 planted(uint first, float4 sum)\n{{\n{WRONG[request.param]}\nreturn sum;\n}}\n"
-    place = "(share.first + i * share.step) * 4"
-    source = source.replace(SUM, f"asuint(planted({place}, asfloat({SUM})))")
+    place = "(share.first + k * share.step) * 4"
+    changed = f"results.fours[k] = asuint(planted({place}, asfloat(results.fours[k])));"
+    source = source.replace(STORE, f"[unroll] for (int k = 0; k < 4; k++) {changed}\n{STORE}")
     source = source.replace('[shader("compute")]', f'{edit}\n[shader("compute")]')
     (tree / "binary.slang").write_text(source)
     return with_add_of(tree, bundle)
