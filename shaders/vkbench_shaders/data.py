@@ -46,22 +46,22 @@ VALUES = Param(
 
 def plain(problem: Problem, binding: str) -> Array:
     """Values of a plain or i32 binding: random, with special ones at fixed places."""
-    values = _any_values(problem, binding)
+    values = bell(problem, binding)
     places = values.reshape(-1)[_SPECIAL_AT::_SPECIAL_EVERY]
     places[:] = np.resize(_stored(problem.types[binding], ()), places.size)
     return values
 
 
 def bell(problem: Problem, binding: str) -> Array:
-    """Bell-shaped numbers of about 1, as randn's are, none of them special."""
-    return _any_values(problem, binding)
+    """Bell-shaped numbers of about 1, as randn's are, none of them special; or any integers."""
+    return _any(problem.format(binding), problem.seed(binding), problem.array_shape(binding))
 
 
 def values(problem: Problem, binding: str) -> Array:
     """Values of a plain binding by the parameter `values`: as `plain`, or every third one odd."""
     if problem.params["values"] == "noise":
         return plain(problem, binding)
-    values = _any_values(problem, binding)
+    values = bell(problem, binding)
     places = values.reshape(-1)[::_ODD_EVERY]
     places[:] = np.resize(_stored(problem.types[binding], _ODD), places.size)
     return values
@@ -120,11 +120,6 @@ def distinct(problem: Problem, binding: str, below: int) -> Array:
     keys = noise.raw(problem.seed(binding), 8 * prod(outer) * below).view("<u8")
     order = keys.reshape(*outer, below).argsort(axis=-1, kind="stable")
     return order[..., :count].astype(problem.format(binding).dtype)
-
-
-def _any_values(problem: Problem, binding: str) -> Array:
-    fmt, shape = problem.format(binding), problem.array_shape(binding)
-    return _any(fmt, problem.seed(binding), shape)
 
 
 def _any(fmt: Format, seed: int, shape: tuple[int, ...]) -> Array:

@@ -61,6 +61,8 @@ DECODERS: Final[Mapping[str, Callable[[Stored], Floats]]] = {
     "bf16": _of_bf16,
     "f8_e4m3": lambda stored: _f8_values()[stored],
 }
+# bits that are all set in Inf and NaN, and in nothing else
+ODD: Final[Mapping[str, int]] = {"bf16": 0x7F80, "f8_e4m3": _F8_NAN}
 
 
 def order(stored: Stored) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vkbench_shaders import narrow
+from vkbench_shaders import narrow, quants
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array
 
@@ -13,10 +13,7 @@ def rounded(values: Array, fmt: Format) -> Array:
     """Values in a format's storage type, to nearest even; what has that type is left alone."""
     if values.dtype == fmt.dtype:
         return values
-    with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is Inf, as on the device
-        if fmt.name in narrow.ENCODERS:
-            return narrow.ENCODERS[fmt.name](values.astype(np.float64))
-        return values.astype(fmt.dtype)
+    return quants.quantise(fmt.name, values)  # what does not fit is Inf, as on the device
 
 
 def widened(stored: Array, fmt: Format) -> Array:
@@ -36,8 +33,8 @@ def finite(stored: Array, fmt: Format) -> Array:
     """Which stored values are neither Inf nor NaN."""
     if not is_float(fmt):
         return np.ones(stored.shape, bool)
-    if fmt.name in narrow.DECODERS:
-        return np.isfinite(narrow.DECODERS[fmt.name](stored))
+    if fmt.name in narrow.ODD:
+        return np.asarray(stored & narrow.ODD[fmt.name] != narrow.ODD[fmt.name])
     return np.asarray(np.isfinite(stored))
 
 

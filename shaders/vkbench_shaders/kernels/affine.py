@@ -13,7 +13,6 @@ from vkbench_shaders import data, quants
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Kernel,
     Launch,
     Param,
@@ -67,15 +66,8 @@ def _kernel(
         group="affine",
         dims=strided.DIMS,
         bindings=(
-            Binding(name="x", access="in", types=FORMATS, dims=strided.DIMS, description="numbers"),
-            Binding(
-                name="y",
-                access="out",
-                types=FORMATS,
-                dims=strided.DIMS,
-                same_as="x",
-                description="their images, worked out in f32",
-            ),
+            strided.array("x", "in", FORMATS, "numbers"),
+            strided.array("y", "out", FORMATS, "their images, worked out in f32", same_as="x"),
         ),
         params={**params, "layout": strided.LAYOUT, "values": data.VALUES},
         empty=strided.DIMS,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vkbench.case import Case, Value, parse
 from vkbench_shaders import data, quants
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Problem, Variant
+from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Problem, Variant
 from vkbench_shaders.kernels import broadcast, strided
 
 Floats = NDArray[np.float32]
@@ -155,22 +155,9 @@ def kernel(operation: Operation) -> Kernel:
         group="binary",
         dims=strided.DIMS,
         bindings=(
-            Binding(name="a", access="in", types=FORMATS, dims=strided.DIMS, description="numbers"),
-            Binding(
-                name="b",
-                access="in",
-                types=FORMATS,
-                dims=strided.DIMS,
-                description="other ones, size 1 where repeated; bf16 with bf16",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=FORMATS,
-                dims=strided.DIMS,
-                same_as="a",
-                description="results, worked out in f32",
-            ),
+            strided.array("a", "in", FORMATS, "numbers"),
+            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated; bf16 with bf16"),
+            strided.array("y", "out", FORMATS, "results, worked out in f32", same_as="a"),
         ),
         params={
             "broadcast": broadcast.param("b"),

@@ -14,7 +14,6 @@ from vkbench_shaders import data, quants
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Kernel,
     Launch,
     Layout,
@@ -133,16 +132,9 @@ def kernel(comparison: Comparison) -> Kernel:
         group="compare",
         dims=strided.DIMS,
         bindings=(
-            Binding(name="a", access="in", types=FORMATS, dims=strided.DIMS, description="numbers"),
-            Binding(
-                name="b",
-                access="in",
-                types=FORMATS,
-                dims=strided.DIMS,
-                same_as="a",
-                description="other ones, size 1 where repeated",
-            ),
-            Binding(name="y", access="out", types=("u8",), dims=strided.DIMS, description="0 or 1"),
+            strided.array("a", "in", FORMATS, "numbers"),
+            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated", same_as="a"),
+            strided.array("y", "out", ("u8",), "0 or 1"),
         ),
         params={
             "broadcast": broadcast.param("b"),

@@ -15,7 +15,6 @@ from vkbench_shaders import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Kernel,
     Launch,
     Layout,
@@ -224,28 +223,11 @@ def _kernel(conv: Conv) -> Kernel:
         group="conv",
         description=conv.description,
         dims=("n", "c", *conv.axes, "o", *taps),
-        bindings=(
-            Binding(
-                name="weights",
-                access="in",
-                types=("f32", "f16"),
-                dims=("o", "c", *taps),
-                description="taps of each channel of x, for each of y",
-            ),
-            Binding(
-                name="x",
-                access="in",
-                types=("f32",),
-                dims=("n", "c", *conv.axes),
-                description="arrays, one for each channel of each of n",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=("f32",),
-                dims=("n", "o", *conv.axes),
-                description="sums over all channels and taps, a number a window",
-            ),
+        bindings=patches.bindings(
+            conv.axes,
+            ("o", "c"),
+            "taps of each channel of x, for each of y",
+            "sums over all channels and taps, a number a window",
         ),
         params={
             **windows.params(conv.axes, "stride", "padding", "dilation"),

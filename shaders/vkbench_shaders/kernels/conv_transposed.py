@@ -22,7 +22,6 @@ from vkbench_shaders import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Kernel,
     Launch,
     Layout,
@@ -289,28 +288,11 @@ def _kernel(conv: Transposed) -> Kernel:
         group="conv",
         description=conv.description,
         dims=("n", "c", *conv.axes, "o", *taps),
-        bindings=(
-            Binding(
-                name="weights",
-                access="in",
-                types=("f32", "f16"),
-                dims=("c", "o", *taps),
-                description="taps that a channel of x falls on, for each of y",
-            ),
-            Binding(
-                name="x",
-                access="in",
-                types=("f32",),
-                dims=("n", "c", *conv.axes),
-                description="arrays, one for each channel of each of n",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=("f32",),
-                dims=("n", "o", *conv.axes),
-                description="sums of all that falls on a place",
-            ),
+        bindings=patches.bindings(
+            conv.axes,
+            ("c", "o"),
+            "taps that a channel of x falls on, for each of y",
+            "sums of all that falls on a place",
         ),
         params=_params(conv),
         layout=layout,

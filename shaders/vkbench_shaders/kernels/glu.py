@@ -16,7 +16,6 @@ from vkbench_shaders import data, quants
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Kernel,
     Launch,
     Layout,
@@ -157,36 +156,18 @@ def infer_halves(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     return dict(zip(strided.DIMS, (*shape[:-1], shape[-1] // 2), strict=True))
 
 
-def _array(name: str, access: str, same_as: str, description: str) -> Binding:
-    return Binding(
-        name=name,
-        access=access,
-        types=FORMATS,
-        dims=strided.DIMS,
-        same_as=same_as,
-        description=description,
-    )
-
-
-def _case(
-    name: str, fmt: str, shape: tuple[int, ...], params: Mapping[str, Value] | None = None
-) -> Case:
-    sizes = dict(zip(strided.DIMS, shape, strict=True))
-    return Case(kernel=name, format=fmt, shape=sizes, params=params or {})
-
-
 def _cases(name: str, others: tuple[Mapping[str, Value], ...]) -> Iterator[Case]:
     for fmt in FORMATS:
-        yield from (_case(name, fmt, shape) for shape in _SHAPES)
+        yield from (strided.case(name, fmt, shape) for shape in _SHAPES)
         for how in ("strided", "permuted"):
-            yield from (_case(name, fmt, shape, {"layout": how}) for shape in _LAID)
-        yield _case(name, fmt, (3, 5, 7, 9), {"values": "special"})
-        yield from (_case(name, fmt, (2, 3, 5, 41), params) for params in others)
+            yield from (strided.case(name, fmt, shape, {"layout": how}) for shape in _LAID)
+        yield strided.case(name, fmt, (3, 5, 7, 9), {"values": "special"})
+        yield from (strided.case(name, fmt, (2, 3, 5, 41), params) for params in others)
 
 
 def _timed(gate: Gate, name: str) -> Iterator[Case]:
     shapes = _TIMED if gate.name == "swiglu" else _TIMED[:1]  # the others in one size
-    return (_case(name, fmt, shape) for fmt in FORMATS for shape in shapes)
+    return (strided.case(name, fmt, shape) for fmt in FORMATS for shape in shapes)
 
 
 def _kernel(gate: Gate) -> Kernel:
@@ -198,9 +179,9 @@ def _kernel(gate: Gate) -> Kernel:
         group="glu",
         dims=strided.DIMS,
         bindings=(
-            _array("a", "in", "", "the gate"),
-            _array("b", "in", "a", "what passes it"),
-            _array("y", "out", "a", "what has passed"),
+            strided.array("a", "in", FORMATS, "the gate"),
+            strided.array("b", "in", FORMATS, "what passes it", same_as="a"),
+            strided.array("y", "out", FORMATS, "what has passed", same_as="a"),
         ),
         params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
         empty=strided.DIMS,
@@ -232,8 +213,8 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
         name=gate.name,
         description=f"{gate.description}; a and b are the halves of each row of x.",
         bindings=(
-            _array("x", "in", "", "rows of two halves: the gate and what passes it"),
-            _array("y", "out", "x", "what has passed"),
+            strided.array("x", "in", FORMATS, "rows of two halves: the gate and what passes it"),
+            strided.array("y", "out", FORMATS, "what has passed", same_as="x"),
         ),
         params={"gate": GATE, **split.params},
         layout=layout_of_halves,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Param, Problem, too_large
+from vkbench_shaders.kernel import Binding, Param, Problem, too_large
 from vkbench_shaders.kernels.division import MOST, divisor
-from vkbench_shaders.kernels.windows import Window
+from vkbench_shaders.kernels.windows import TAPS, Window
 
 _MOST_TAPS = (1 << 16) - 1
 
@@ -42,6 +42,28 @@ class Tile:
     def constants(self) -> dict[int, int]:
         """Specialisation constants of the shader module `dense_tiles`: one slice of k."""
         return {0: self.threads, 1: self.m, 2: self.n, 3: 1}
+
+
+def bindings(axes: str, weights: tuple[str, str], falls: str, sums: str) -> tuple[Binding, ...]:
+    """Weights, x and y of a convolution over some axes; `weights` names their first dimensions."""
+    taps = tuple(TAPS[axis] for axis in axes)
+    return (
+        Binding(
+            name="weights",
+            access="in",
+            types=("f32", "f16"),
+            dims=(*weights, *taps),
+            description=falls,
+        ),
+        Binding(
+            name="x",
+            access="in",
+            types=("f32",),
+            dims=("n", "c", *axes),
+            description="arrays, one for each channel of each of n",
+        ),
+        Binding(name="y", access="out", types=("f32",), dims=("n", "o", *axes), description=sums),
+    )
 
 
 # Columns are pixels mostly, of which there are more than rows.

@@ -20,7 +20,6 @@ from vkbench_shaders import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Kernel,
     Launch,
     Layout,
@@ -29,13 +28,12 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels import windows
+from vkbench_shaders.kernels import channels, windows
 from vkbench_shaders.kernels.division import divisor
 from vkbench_shaders.kernels.windows import Window
 
 THREADS = 128
 ROWS = 4  # of a thread's patch
-_FORMATS = ("f32", "f16")
 
 
 @dataclass(frozen=True)
@@ -183,7 +181,7 @@ _POOLS = (
 
 def _cases(pool: Pool) -> Iterator[Case]:
     more = _INSIDE[pool.axes] if pool.type == "Mean" else ()
-    for fmt in _FORMATS:
+    for fmt in channels.FORMATS:
         yield from (parse(f"{pool.name}/{fmt}/{shape}") for shape in (*_SHAPES[pool.axes], *more))
 
 
@@ -205,23 +203,7 @@ def _kernel(pool: Pool) -> Kernel:
         group="pool",
         description=pool.description,
         dims=pool.dims,
-        bindings=(
-            Binding(
-                name="x",
-                access="in",
-                types=_FORMATS,
-                dims=pool.dims,
-                description="arrays, one for each channel of each of n",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=_FORMATS,
-                dims=pool.dims,
-                same_as="x",
-                description="a number a window",
-            ),
-        ),
+        bindings=channels.bindings(pool.dims, "a number a window"),
         params=_params(pool),
         layout=layout,
         variants=(

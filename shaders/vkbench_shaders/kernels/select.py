@@ -8,7 +8,7 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench_shaders import data
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Problem, Variant
+from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Problem, Variant
 from vkbench_shaders.kernels import broadcast, strided
 
 FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32")
@@ -68,30 +68,10 @@ SELECT = (
         group="select",
         dims=strided.DIMS,
         bindings=(
-            Binding(name="a", access="in", types=FORMATS, dims=strided.DIMS, description="numbers"),
-            Binding(
-                name="b",
-                access="in",
-                types=FORMATS,
-                dims=strided.DIMS,
-                same_as="a",
-                description="other ones, size 1 where repeated",
-            ),
-            Binding(
-                name="condition",
-                access="in",
-                types=("u8",),
-                dims=strided.DIMS,
-                description="0 for b, size 1 where repeated",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=FORMATS,
-                dims=strided.DIMS,
-                same_as="a",
-                description="what was chosen",
-            ),
+            strided.array("a", "in", FORMATS, "numbers"),
+            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated", same_as="a"),
+            strided.array("condition", "in", ("u8",), "0 for b, size 1 where repeated"),
+            strided.array("y", "out", FORMATS, "what was chosen", same_as="a"),
         ),
         params={
             "broadcast": broadcast.param("b"),

@@ -10,11 +10,12 @@ Which way a launch goes is a specialisation constant, so that its code is no mor
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from vkbench_shaders.kernel import Launch, Layout, Param, Problem, grid
+from vkbench.case import Case, Value
+from vkbench_shaders.kernel import Binding, Launch, Layout, Param, Problem, grid
 
 DIMS = ("b", "c", "h", "w")
 THREADS = 128
@@ -37,6 +38,28 @@ _OUTPUT = -1  # place of the output in the tables below
 _GAPS = {0: (3, 5), 1: (1, 2), 2: (4, 1), _OUTPUT: (2, 7)}
 # permuted: the order in which dimensions lie in memory, outermost first
 _ORDERS = {0: "bhwc", 1: "bcwh", 2: "whcb", _OUTPUT: "cbhw"}
+
+
+def array(
+    name: str, access: str, types: tuple[str, ...], description: str, same_as: str = ""
+) -> Binding:
+    """A binding that is an array b c h w."""
+    return Binding(
+        name=name,
+        access=access,
+        types=types,
+        dims=DIMS,
+        same_as=same_as,
+        description=description,
+    )
+
+
+def case(
+    kernel: str, fmt: str, shape: Sequence[int], params: Mapping[str, Value] | None = None
+) -> Case:
+    """A case of so many b, c, h and w."""
+    sizes = dict(zip(DIMS, shape, strict=True))
+    return Case(kernel=kernel, format=fmt, shape=sizes, params=params or {})
 
 
 def layout(problem: Problem, binding: str) -> Layout:

@@ -6,16 +6,16 @@ What an operation does is one function of float64 arrays. Where a formula has no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from math import prod
 
 import numpy as np
 
-from vkbench.case import Case, Value
+from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders import data, quants
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Problem, Variant
+from vkbench_shaders.kernel import Array, Arrays, Kernel, Launch, Problem, Variant
 from vkbench_shaders.kernels import strided
 from vkbench_shaders.kernels.activations import silu_slope
 from vkbench_shaders.kernels.unary_operations import OPERATIONS, Operation
@@ -63,8 +63,8 @@ def kernel(operation: Operation) -> Kernel:
         group="unary",
         dims=strided.DIMS,
         bindings=(
-            _array("x", "in", "", "numbers"),
-            _array("y", "out", "x", "what becomes of them"),
+            strided.array("x", "in", FORMATS, "numbers"),
+            strided.array("y", "out", FORMATS, "what becomes of them", same_as="x"),
         ),
         params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
         empty=strided.DIMS,
@@ -88,44 +88,26 @@ def kernel(operation: Operation) -> Kernel:
     )
 
 
-def _array(name: str, access: str, same_as: str, description: str) -> Binding:
-    return Binding(
-        name=name,
-        access=access,
-        types=FORMATS,
-        dims=strided.DIMS,
-        same_as=same_as,
-        description=description,
-    )
-
-
-def _case(
-    name: str, fmt: str, shape: tuple[int, ...], params: Mapping[str, Value] | None = None
-) -> Case:
-    sizes = dict(zip(strided.DIMS, shape, strict=True))
-    return Case(kernel=name, format=fmt, shape=sizes, params=params or {})
-
-
 def _cases(operation: Operation, fmt: str) -> Iterator[Case]:
     name = operation.name
-    yield from (_case(name, fmt, shape) for shape in _SHAPES)
+    yield from (strided.case(name, fmt, shape) for shape in _SHAPES)
     for how in ("strided", "permuted"):
-        yield from (_case(name, fmt, shape, {"layout": how}) for shape in _LAID)
-    yield _case(name, fmt, (3, 5, 7, 9), {"values": "special"})
-    yield _case(name, fmt, (2, 3, 7, 11), {"layout": "strided", "values": "special"})
+        yield from (strided.case(name, fmt, shape, {"layout": how}) for shape in _LAID)
+    yield strided.case(name, fmt, (3, 5, 7, 9), {"values": "special"})
+    yield strided.case(name, fmt, (2, 3, 7, 11), {"layout": "strided", "values": "special"})
     for params in operation.others:
-        yield _case(name, fmt, (2, 3, 5, 41), params)
-        yield _case(name, fmt, (3, 5, 7, 9), {**params, "values": "special"})
+        yield strided.case(name, fmt, (2, 3, 5, 41), params)
+        yield strided.case(name, fmt, (3, 5, 7, 9), {**params, "values": "special"})
 
 
 _ALSO_MOVED = ("relu", "silu")  # how arrays lie costs all operations the same
 
 
 def _timed(name: str) -> Iterator[Case]:
-    yield from (_case(name, fmt, _LARGE) for fmt in ("f32", "f16"))
+    yield from (strided.case(name, fmt, _LARGE) for fmt in ("f32", "f16"))
     if name in _ALSO_MOVED:
-        yield _case(name, "f32", _MOVED, {"layout": "strided"})
-        yield _case(name, "f32", _MOVED, {"layout": "permuted"})
+        yield strided.case(name, "f32", _MOVED, {"layout": "strided"})
+        yield strided.case(name, "f32", _MOVED, {"layout": "permuted"})
 
 
 def _silu_back_inputs(problem: Problem) -> dict[str, Array]:
@@ -149,9 +131,9 @@ SILU_BACK = Kernel(
     group="unary",
     dims=strided.DIMS,
     bindings=(
-        _array("dy", "in", "", "gradient of silu's result"),
-        _array("x", "in", "dy", "what silu was of"),
-        _array("dx", "out", "dy", "gradient of x"),
+        strided.array("dy", "in", FORMATS, "gradient of silu's result"),
+        strided.array("x", "in", FORMATS, "what silu was of", same_as="dy"),
+        strided.array("dx", "out", FORMATS, "gradient of x", same_as="dy"),
     ),
     params={"layout": strided.LAYOUT, "values": data.VALUES},
     empty=strided.DIMS,

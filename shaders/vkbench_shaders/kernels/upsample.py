@@ -20,7 +20,6 @@ from vkbench_shaders import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
-    Binding,
     Kernel,
     Launch,
     Layout,
@@ -30,10 +29,10 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
+from vkbench_shaders.kernels import channels
 from vkbench_shaders.kernels.division import MOST, divisor
 
 THREADS = 128
-_FORMATS = ("f32", "f16")
 _SIZES = {"h": "height", "w": "width"}
 
 
@@ -197,7 +196,7 @@ _UPSAMPLES = (
 
 def _cases(upsample: Upsample) -> Iterator[Case]:
     own = "values=special" if upsample.type == "Nearest" else "corners=align"
-    for fmt in _FORMATS:
+    for fmt in channels.FORMATS:
         for shape in _SHAPES[upsample.axes]:
             yield parse(f"{upsample.name}/{fmt}/{shape}")
         for shape in _SHAPES[upsample.axes][1:4]:
@@ -239,23 +238,7 @@ def _kernel(upsample: Upsample) -> Kernel:
         group="upsample",
         description=upsample.description,
         dims=upsample.dims,
-        bindings=(
-            Binding(
-                name="x",
-                access="in",
-                types=_FORMATS,
-                dims=upsample.dims,
-                description="arrays, one for each channel of each of n",
-            ),
-            Binding(
-                name="y",
-                access="out",
-                types=_FORMATS,
-                dims=upsample.dims,
-                same_as="x",
-                description="larger ones, or smaller",
-            ),
-        ),
+        bindings=channels.bindings(upsample.dims, "larger ones, or smaller"),
         params=_params(upsample),
         layout=layout,
         variants=(

@@ -25,6 +25,7 @@ _WRITES = vk.SHADER_WRITE | vk.TRANSFER_WRITE
 _ACCESS = _WRITES | vk.SHADER_READ | vk.TRANSFER_READ
 
 VulkanStep = Step[Pipeline, Buffer]
+_Bound = tuple[tuple[int, ...], bytes]  # what a launch is known by, and what it pushed
 
 
 class Recording:
@@ -92,12 +93,11 @@ class Recording:
         if self._queries is not None:
             vk.lib.vkCmdResetQueryPool(self._commands, self._queries, 0, self._stamps)
         barrier = vk.struct("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_ACCESS)
-        bound: Dispatch[Pipeline, Buffer] | None = None
+        bound: _Bound = ((), b"")
         stamps = 0
         for step in steps:
             if isinstance(step, Dispatch):
-                self._dispatch(step, bound)
-                bound = step
+                bound = self._dispatch(step, bound)
             elif isinstance(step, Barrier):
                 null = vk.ffi.NULL
                 vk.lib.vkCmdPipelineBarrier(
@@ -110,26 +110,24 @@ class Recording:
                 self._fill(step)
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
 
-    def _dispatch(
-        self, step: Dispatch[Pipeline, Buffer], bound: Dispatch[Pipeline, Buffer] | None
-    ) -> None:
+    def _dispatch(self, step: Dispatch[Pipeline, Buffer], bound: _Bound) -> _Bound:
         """Bind what the launch before did not and launch."""
         commands, pipeline = self._commands, step.pipeline
-        fresh = bound is None or bound.pipeline is not pipeline
-        if fresh:
+        wanted, (known, pushed) = _identity(step), bound
+        if wanted[:1] != known[:1]:
             vk.lib.vkCmdBindPipeline(commands, _COMPUTE_BIND_POINT, pipeline.handle)
-        if step.push and (fresh or bound is None or bound.push != step.push):
+        if step.push and (wanted[:1] != known[:1] or step.push != pushed):
             data = vk.ffi.from_buffer(step.push)
             vk.lib.vkCmdPushConstants(
                 commands, pipeline.layout, _COMPUTE_STAGE, 0, len(step.push), data
             )
-        wanted = _identity(step)
-        if bound is None or _identity(bound) != wanted:
+        if wanted != known:
             sets, null = self._sets[wanted], vk.ffi.NULL
             vk.lib.vkCmdBindDescriptorSets(
                 commands, _COMPUTE_BIND_POINT, pipeline.layout, 0, 1, sets, 0, null
             )
         vk.lib.vkCmdDispatch(commands, *step.groups)
+        return wanted, step.push
 
     def _stamp(self, number: int) -> None:
         if self._queries is not None:
