@@ -76,5 +76,5 @@ def test_what_is_declared_is_imported() -> None:
     distributions = packages_distributions()
     used = {name.lower() for module in modules for name in distributions.get(module, [])}
     wanted = declared(("worker", "scheduler", "dev"))
-    stubs = {name for name in wanted if name.startswith("types-")}
+    stubs = {name for name in wanted if name.startswith("types-") or name.endswith("-stubs")}
     assert wanted - stubs - UNIMPORTED <= used
