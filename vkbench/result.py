@@ -36,7 +36,7 @@ class Verdict:
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
-    metric: str  # hot | cold
+    metric: str  # hot | cold; of a paired job, old | new
     seconds: float  # median of the samples
     mad: float  # median absolute deviation
     low: float  # order-statistic interval of the median
@@ -63,7 +63,8 @@ class Result:
     case: str = ""
     reason: str = ""  # why skipped, wrong, or not done
     variant: str = ""  # code path that ran
-    kernel_sha: str = ""  # SHA-256 of the SPIR-V that ran
+    kernel_sha: str = ""  # SHA-256 of the SPIR-V that ran; of a paired job, of the new one
+    bundle: str = ""  # SHA-256 of the bundle that ran, the packaged one's too
     verdict: Verdict | None = None
     timings: tuple[Timing, ...] = ()
     device: str = ""  # device key

@@ -82,6 +82,7 @@ def _run(tx: Connection, run: int) -> RunLine:
         mode=Mode(row.mode),
         priority=row.priority,
         cancelled_at=row.cancelled_at,
+        track=row.track,
     )
 
 
@@ -157,7 +158,7 @@ def _by_job(
 _JOB_COLUMNS = (
     *("position", "device", "case", "variant", "bundle", "limit_seconds", "measure_seconds"),
     *("noise", "estimate_seconds", "token", "tries", "dispatches", "finished_at"),
-    *("settled_token", "cause", "reason"),
+    *("settled_token", "cause", "reason", "against", "metric"),
 )
 
 

@@ -307,11 +307,14 @@ def _store_results(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) -
     ]
     insert_missing(tx, models.Verdict, verdicts)
     insert_missing(tx, models.Measurement, timings)
+    insert_missing(
+        tx, models.Fresh, [{"job_id": id} for id, job in settled if job.state in _SETTLED]
+    )
 
 
 _COUNTING = ("token", "tries", "dispatches")
 _MOVING = ("state", "finished_at", "settled_token", "cause", "reason")
 _KEPT = (
     *("position", "mode", "variant", "bundle", "limit_seconds", "measure_seconds", "noise"),
-    *("estimate_seconds", *_COUNTING, *_MOVING),
+    *("against", "metric", "estimate_seconds", *_COUNTING, *_MOVING),
 )

@@ -45,6 +45,7 @@ class RunLine:
     mode: Mode
     priority: int
     cancelled_at: float | None
+    track: str = "main"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,7 @@ class AttemptLine:
     seconds: float
     telemetry: Mapping[str, float]
     recorded_at: float
+    bundle: str = ""  # files of earlier versions have none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,8 @@ class JobLine:
     attempts: tuple[AttemptLine, ...]
     verdict: Verdict | None  # of the attempt that settled it, as are the timings
     timings: tuple[Timing, ...]
+    against: str = ""
+    metric: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

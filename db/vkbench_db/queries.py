@@ -44,6 +44,7 @@ class ResultRow:
     run: int
     run_uuid: str
     run_label: str
+    track: str
     job: int
     state: str
     cause: str
@@ -62,7 +63,10 @@ class ResultRow:
     stop: str | None
     gb_per_second: float | None
     gflop_per_second: float | None
+    roof_fraction: float | None  # of what the device's calibration allows
     warnings: list[str] | None
+    flag: str | None  # why a timing does not count in its series
+    series: int | None
     finished_at: float
 
 

@@ -152,6 +152,7 @@ def _store(
         models.Measurement,
         [timing_row(r.job, r.token, timing) for r in settling for timing in r.timings],
     )
+    insert_missing(tx, models.Fresh, [{"job_id": result.job} for result in settling])
 
 
 def _move(tx: Connection, moved: Sequence[_Job], now: float) -> None:
@@ -186,6 +187,7 @@ def _attempt_row(result: Result, now: float) -> dict[str, Any]:
         "reason": result.reason,
         "variant": result.variant,
         "kernel_sha": result.kernel_sha,
+        "bundle": result.bundle,
         "environment": result.environment,
         "worker": result.worker,
         "started_at": result.started or None,

@@ -38,6 +38,7 @@ def create_run(
     label: str = "",
     tags: Mapping[str, Any] | None = None,
     priority: int = 0,
+    track: str = models.MAIN,
     idempotency_key: str | None = None,
 ) -> NewRun:
     """A run without jobs yet; the one already made with this idempotency key, if there is one."""
@@ -50,6 +51,7 @@ def create_run(
         "selection": dict(selection),
         "mode": mode,
         "priority": priority,
+        "track": track,
         "idempotency_key": idempotency_key or None,
     }
     insert_missing(tx, models.Run, [values])
@@ -164,6 +166,8 @@ def _row(job: PlannedJob, run: int, position: int, device: int, case: int) -> di
         "mode": job.mode,
         "variant": job.variant,
         "bundle": job.bundle,
+        "against": job.against,
+        "metric": job.metric,
         "limit_seconds": job.limit_seconds,
         "measure_seconds": job.measure_seconds,
         "noise": job.noise,

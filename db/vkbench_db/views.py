@@ -36,12 +36,14 @@ RESULTS = Table(
     *_columns(Text, "case_name", "kernel", "format", "types", "shape", "params"),
     *_columns(Text, "mode", "variant", "variant_run", "kernel_sha", "bundle"),
     *_columns(Integer, "run", "job", "tries"),
-    *_columns(Text, "run_uuid", "run_label", "state", "cause", "reason"),
+    *_columns(Text, "run_uuid", "run_label", "track", "state", "cause", "reason"),
     *_columns(Text, "path", "metric", "stop"),
     *_columns(Float, "nmse", "max_abs", "seconds", "mad", "low", "high", "best"),
     *_columns(Integer, "count"),
-    *_columns(Float, "gb_per_second", "gflop_per_second"),
+    *_columns(Float, "gb_per_second", "gflop_per_second", "roof_fraction"),
     *_columns(JSON, "warnings"),
+    Column("flag", Text),
+    Column("series", Integer),
     Column("finished_at", Moment),
 )
 

@@ -221,9 +221,12 @@ def _settle_by_sql(lab, with_statistics: bool) -> None:
         for statement in (
             "UPDATE job SET state = 'passed', token = 1, settled_token = 1,"
             f" finished_at = {moment}",
-            "INSERT INTO attempt SELECT id, 1, 'passed', '', 'subgroup', 'sha', 'env', 'w', NULL,"
+            "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha,"
+            " environment, worker, started_at, seconds, telemetry, recorded_at) SELECT id, 1, 'passed', '', 'subgroup', 'sha', 'env', 'w', NULL,"
             " 0.02, '{}', finished_at FROM job",
-            "INSERT INTO measurement SELECT id, m.metric, 1, 0.001, 0.0, 0.001, 0.001, 0.95, 0.001,"
+            "INSERT INTO measurement (job_id, metric, token, seconds, mad, low, high, confidence,"
+            " best, count, launches, stop, clock, bytes_moved, flops, warnings, samples)"
+            " SELECT id, m.metric, 1, 0.001, 0.0, 0.001, 0.001, 0.95, 0.001,"
             " 3, 1, 'noise', 'gpu', 1000000, 2000000, '[]', '' FROM job,"
             " (SELECT 'hot' AS metric UNION SELECT 'cold') AS m",
         ):
