@@ -1,0 +1,61 @@
+"""Text that GitHub, chats and mail show well: tables and summaries, never longer than they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST = 60_000  # characters: GitHub takes 65,536 of a comment or a check
+MOST_ROWS = 50  # of a table; more nobody reads
+
+
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    most: int = MOST_ROWS,
+) -> str:
+    """A table of cells; columns of numbers are `right`, and what is left out is counted below."""
+    rules = ["--:" if index in right else "---" for index in range(len(headings))]
+    lines = [_line(headings), _line(rules), *map(_line, rows[:most])]
+    if len(rows) > most:
+        lines += ["", f"… and {len(rows) - most} more"]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text as one line that says itself, whatever is in it: in tables, lists and headings."""
+    flat = " ".join(text.split())
+    for sign in "\\`*_[]<>|~":
+        flat = flat.replace(sign, f"\\{sign}")
+    # no names of people to call, no numbers of issues to link
+    return flat.replace("@", "@\u200b").replace("#", "#\u200b")
+
+
+def code(text: str) -> str:
+    """Text as code, which shows it letter by letter; a backtick would end it."""
+    flat = " ".join(text.replace("`", "'").split()).replace("|", "\\|")
+    return f"`{flat}`" if flat else ""
+
+
+def summary(title: str, parts: Sequence[str], *, most: int = MOST) -> str:
+    """A heading and parts below it; those that would make it too long are left out, and it says so.
+
+    The gravest part comes first: of one that does not fit, the lines that do are kept.
+    """
+    note = "\n… cut here: it was too long\n"
+    text = f"### {escaped(title)}\n"
+    for part in parts:
+        if len(text) + len(part) + 1 > most - len(note):
+            return text + _fitting(part, most - len(note) - len(text) - 1) + note
+        text += f"\n{part.rstrip()}\n"
+    return text
+
+
+def _fitting(part: str, room: int) -> str:
+    kept = part[: max(room, 0)].rpartition("\n")[0]
+    return f"\n{kept}\n" if kept else ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
