@@ -337,6 +337,8 @@ class Series(Model):
     autocorrelation: Mapped[float | None]
     smallest_effect: Mapped[float | None]  # changes below are not seen
     profiled_at: Mapped[float | None] = mapped_column(Moment)
+    # when the pass over its whole history is due; None while nothing new came since the last one
+    scan_due_at: Mapped[float | None] = mapped_column(Moment)
 
     __table_args__ = (
         UniqueConstraint(
@@ -344,6 +346,7 @@ class Series(Model):
             name="uq_series_identity",
         ),
         Index(None, "device_id"),
+        Index(None, "scan_due_at"),
     )
 
 
@@ -511,7 +514,7 @@ class RegressionEvent(Model):
     user_name: Mapped[str]  # "" is vkbench itself
     note: Mapped[str]
 
-    __table_args__ = (Index(None, "regression_id"),)
+    __table_args__ = (Index(None, "regression_id"), Index(None, "at"))  # at: what to alert of
 
 
 class Bisection(Model):
@@ -552,7 +555,9 @@ class BisectionStep(Model):
     low: Mapped[float | None]
     high: Mapped[float | None]
     p: Mapped[float | None]
-    verdict: Mapped[str] = mapped_column(default="")  # good | bad | ambiguous; "" while it runs
+    # good | bad | wrong | ambiguous; "" while it runs
+    verdict: Mapped[str] = mapped_column(default="")
+    note: Mapped[str] = mapped_column(default="")  # what was wrong, why there is no ratio
 
 
 class Schedule(Model):

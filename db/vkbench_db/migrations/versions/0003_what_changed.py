@@ -191,6 +191,7 @@ def _tables() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_regression_event"),
     )
     op.create_index("ix_regression_event_regression_id", "regression_event", ["regression_id"])
+    op.create_index("ix_regression_event_at", "regression_event", ["at"])
     op.create_table(
         "schedule_slot",
         sa.Column("schedule_id", sa.Integer(), nullable=False),
@@ -216,6 +217,7 @@ def _tables() -> None:
         sa.Column("high", sa.Float(), nullable=True),
         sa.Column("p", sa.Float(), nullable=True),
         sa.Column("verdict", sa.Text(), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["bisection_id"], ["bisection.id"], name="fk_bisection_step_bisection_id_bisection"
         ),
@@ -285,6 +287,7 @@ def _tables() -> None:
         sa.Column("autocorrelation", sa.Float(), nullable=True),
         sa.Column("smallest_effect", sa.Float(), nullable=True),
         sa.Column("profiled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("scan_due_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(
             ["case_id"], ["kernel_case.id"], name="fk_series_case_id_kernel_case"
         ),
@@ -301,6 +304,7 @@ def _tables() -> None:
         ),
     )
     op.create_index("ix_series_device_id", "series", ["device_id"])
+    op.create_index("ix_series_scan_due_at", "series", ["scan_due_at"])
     op.create_table(
         "change_point",
         sa.Column("id", sa.Integer(), nullable=False),
