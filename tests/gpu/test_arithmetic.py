@@ -83,3 +83,33 @@ def test_swiftshader_decides_close_quotients(
     swiftshader: Device, bundle: Bundle, close_pairs: tuple[Array, Array]
 ) -> None:
     check(swiftshader, bundle, "div", close_pairs)
+
+
+def halves() -> tuple[Array, Array]:
+    """Every two mantissas, of numbers of all sizes and signs; denormals, zeros, Inf and NaN too."""
+    random = np.random.Generator(np.random.Philox(key=13))
+    mantissas = np.indices((1024, 1024)).reshape(2, -1)
+    numbers = (random.integers(0, 64, mantissas.shape) << 10 | mantissas).astype(np.uint16)
+    a, b = numbers.view(np.float16)
+    return a, b
+
+
+def check_halves(device: Device, bundle: Bundle) -> None:
+    a, b = halves()
+    posed = problem(f"div/f16:b=f16/b1_c1_h1_w{a.size}")
+    arrays = {"a": a.reshape(1, 1, 1, -1), "b": b.reshape(1, 1, 1, -1)}
+    outputs, _ = compute(device, bundle, posed, "portable", arrays)
+    found = outputs["y"].reshape(-1)
+    with np.errstate(all="ignore"):
+        wanted = (a.astype(np.float32) / b.astype(np.float32)).astype(np.float16)
+    differ = (found.view("u2") != wanted.view("u2")) & ~(np.isnan(found) & np.isnan(wanted))
+    at = int(differ.argmax())
+    assert not differ.any(), f"{a[at]} / {b[at]}: {found[at]} for {wanted[at]}"
+
+
+def test_lavapipe_divides_halves(lavapipe: Device, bundle: Bundle) -> None:
+    check_halves(lavapipe, bundle)
+
+
+def test_swiftshader_divides_halves(swiftshader: Device, bundle: Bundle) -> None:
+    check_halves(swiftshader, bundle)

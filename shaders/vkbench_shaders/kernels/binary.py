@@ -55,11 +55,11 @@ OPERATIONS = (
     ),
 )
 FORMATS = ("f32", "f16", "bf16")
-_SPAN = 4.0  # of what is divided, in noise
+_SPAN = 4.0  # of factors, in noise
 
 
-def quotient(problem: Problem) -> dict[str, Array]:
-    """Numbers that are divided by each other: zeros and denormals among them only if asked for."""
+def factors(problem: Problem) -> dict[str, Array]:
+    """Numbers for products and quotients: zeros and denormals among them only if asked for."""
     if problem.params["values"] == "special":
         return broadcast.pair(problem)
     return {name: data.uniform(problem, name, -_SPAN, _SPAN) for name in "ab"}
@@ -71,6 +71,12 @@ _PAIRS = (("f32", "f32"), ("f32", "f16"), ("f16", "f32"), ("f16", "f16"), ("bf16
 def accepts(types: Mapping[str, str]) -> bool:
     """f32 and f16 in any mixture; bf16 by itself."""
     return (types["a"], types["b"]) in _PAIRS
+
+
+def _struct(name: str, types: Mapping[str, str]) -> str:
+    """Its struct in binary.slang; quotients of halves have one of their own."""
+    halves = name == "div" and types["a"] == types["b"] == "f16"
+    return "DivHalves" if halves else name.title()
 
 
 def layout(problem: Problem, binding: str) -> Layout:
@@ -172,12 +178,12 @@ def kernel(operation: Operation) -> Kernel:
                 name="portable",
                 module="binary",
                 entry="binary",
-                arguments=lambda types: (name.title(), types["a"], types["b"], types["y"]),
+                arguments=lambda types: (_struct(name, types), *(types[b] for b in "aby")),
                 launch=lambda problem, device: strided.launch(problem),
                 path="exact",
             ),
         ),
-        inputs=quotient if name == "div" else broadcast.pair,
+        inputs=factors if name in ("mul", "div") else broadcast.pair,
         reference=reference(operation),
         flops=lambda problem: prod(problem.full_shape("y")),
         infer=broadcast.infer,

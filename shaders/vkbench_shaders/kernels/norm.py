@@ -28,10 +28,13 @@ from vkbench_shaders.kernel import (
     Param,
     Problem,
     Shapes,
+    Stage,
     Variant,
+    grid,
     too_large,
 )
 from vkbench_shaders.kernels import row_values, rows
+from vkbench_shaders.kernels.division import divisor
 from vkbench_shaders.kernels.gradients import RMS_NORM_BACK
 from vkbench_shaders.kernels.row_values import Cut, place
 
@@ -95,19 +98,24 @@ def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
     places = [(0, cut.columns) if norm.grouped else place(problem.layout(n)) for n in norm.rows]
     places += [(0, 0)] * (4 - len(places))
     eps = float(problem.params["eps"]) + 0.0  # never -0
-    words = struct.pack("<15I", *sum(places, ()), *cut.words, norm.l2)
-    push = words + struct.pack("<f3I", eps, groups, c // groups, h * w)
+    each_row = grid(cut.rows)
+    words = struct.pack("<16I", *sum(places, ()), *cut.words, each_row[0], norm.l2)
+    push = words + struct.pack("<f5I", eps, groups, c // groups, *divisor(h * w))
     fused = FUSED.index(str(problem.params["fused"]))
     constants = {1: norm.centred, 2: fused, 3: norm.grouped and fused > 0, **cut.constants}
+    if cut.whole:
+        steps = [(cut.entry("norm"), cut.groups)]
+    else:
+        moments, finish = cut.entry("moments"), cut.entry("finish")
+        steps = [(moments, cut.groups), ("gather", each_row), (finish, cut.groups)]
     return tuple(
-        Launch(groups=cut.groups, push=push, constants=constants, entry=cut.entry(name))
-        for name in (("norm",) if cut.whole else ("moments", "finish"))
+        Launch(groups=size, push=push, constants=constants, entry=entry) for entry, size in steps
     )
 
 
 def scratch(norm: Norm, problem: Problem) -> tuple[int, ...]:
     cut = cut_of(norm, problem)
-    return () if cut.whole else (cut.rows * cut.stretches * _MOMENTS,)
+    return () if cut.whole else (cut.rows * (cut.stretches + 1) * _MOMENTS,)
 
 
 def refuses(norm: Norm, problem: Problem, device: DeviceFacts) -> str | None:
@@ -295,7 +303,10 @@ def kernel(norm: Norm) -> Kernel:
                 module="norm",
                 entry="norm",
                 arguments=arguments,
-                more=row_values.stages(arguments, "norm", "moments", "finish"),
+                more=(
+                    *row_values.stages(arguments, "norm", "moments", "finish"),
+                    Stage(entry="gather", arguments=lambda types: (source,)),
+                ),
                 launch=lambda problem, device: launch(norm, problem),
                 scratch=lambda problem, device: scratch(norm, problem),
                 refuses=lambda problem, device: refuses(norm, problem, device),
