@@ -8,8 +8,12 @@ import zlib
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from vkbench.job import Outcome
+
+OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
+NEW: Final = "new"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,21 @@ class Result:
     started: float = 0.0  # Unix time
     seconds: float = 0.0  # time on the device's runner
     telemetry: Mapping[str, float] = field(default_factory=dict)  # clocks, power, where told
+
+
+def wrong_reason(arms: Mapping[str, str]) -> str:
+    """Why a paired job is wrong, from the reasons of its wrong arms; `wrong_arms` reads it."""
+    return "; ".join(f"{arm}: {arms[arm]}" for arm in (OLD, NEW) if arm in arms)
+
+
+def wrong_arms(reason: str) -> dict[str, str]:
+    """The wrong arms of a paired job, and why each is wrong."""
+    if reason.startswith(f"{NEW}: "):
+        return {NEW: reason.removeprefix(f"{NEW}: ")}
+    if not reason.startswith(f"{OLD}: "):
+        return {}
+    old, both, new = reason.removeprefix(f"{OLD}: ").partition(f"; {NEW}: ")
+    return {OLD: old, NEW: new} if both else {OLD: old}
 
 
 def pack_samples(seconds: Iterable[float]) -> str:

@@ -1,0 +1,88 @@
+"""Runs of paired jobs: two bundles timed in turns on one case, to see whether they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from vkbench.job import Mode, PlannedJob
+from vkbench_db.pairs import first_pairs, last_source
+from vkbench_db.store import add_jobs, create_run
+from vkbench_scheduler.plan import CHECK_SECONDS
+
+PRIORITY = 1000  # someone waits for the answer, and it is short
+PAIR_SECONDS = 1.0  # of samples, each arm: half of it a visit
+NOISE = 0.0025  # a visit ends early when its median is known so well
+LIMIT_SECONDS = 240.0  # a pair launches about four times as often as an ordinary timing
+VISITS = 4
+WARM_SECONDS = 0.5  # before each visit, on a GPU
+START_SECONDS = 1.0  # of a process of its own
+
+
+def submit_pairs(
+    tx: Connection,
+    *,
+    devices: Sequence[str],
+    case: str,
+    variant: str,
+    metric: str,
+    old: str,
+    new: str,
+    count: int,
+    label: str,
+    tags: Mapping[str, Any],
+    now: float,
+    priority: int = PRIORITY,
+    measure_seconds: float = PAIR_SECONDS,
+) -> int:
+    """A run of `count` pairs on each of the devices (keys); its number.
+
+    `old` and `new` are bundles by their SHA-256, `metric` is hot or cold. The run is on no track.
+    Called twice it makes two runs.
+    """
+    asked = {"case": case, "variant": variant, "metric": metric, "old": old, "new": new}
+    run = create_run(
+        tx,
+        mode=Mode.PAIRED,
+        selection={"pairs": asked, "devices": list(devices)},
+        now=now,
+        label=label,
+        tags=tags,
+        priority=priority,
+        track="",
+    )
+    pair = PlannedJob(
+        device="",
+        case=case,
+        mode=Mode.PAIRED,
+        variant=variant,
+        bundle=new,
+        against=old,
+        metric=metric,
+        limit_seconds=LIMIT_SECONDS,
+        measure_seconds=measure_seconds,
+        noise=NOISE,
+        estimate_seconds=estimate(measure_seconds),
+    )
+    first = [replace(pair, device=key, source=last_source(tx, case, key)) for key in devices]
+    add_jobs(tx, run.id, _repeated(first, count))
+    return run.id
+
+
+def more_pairs(tx: Connection, run: int, count: int) -> None:
+    """`count` pairs more for each device of a run that `submit_pairs` made."""
+    add_jobs(tx, run, _repeated(first_pairs(tx, run), count))
+
+
+def estimate(measure_seconds: float) -> float:
+    """A first guess at how long a pair takes, its process and its checks too."""
+    timed = VISITS * (measure_seconds / 2 + WARM_SECONDS)
+    return START_SECONDS + 2 * CHECK_SECONDS + timed
+
+
+def _repeated(pairs: Sequence[PlannedJob], count: int) -> Iterator[PlannedJob]:
+    for _ in range(count):
+        yield from pairs

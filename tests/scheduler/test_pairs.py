@@ -1,0 +1,96 @@
+"""Runs of paired jobs as they stand in the database, and as they are sent."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from vkbench.device import DeviceFacts
+from vkbench.job import Job, Mode, PlannedJob, Source
+from vkbench_db import models, store
+from vkbench_db.database import Database
+from vkbench_db.devices import store_device
+from vkbench_scheduler.chunks import cut
+from vkbench_scheduler.pairs import PRIORITY, more_pairs, submit_pairs
+
+OLD, NEW = "0a" * 32, "0b" * 32
+CASE = "copy/f32/n1024"
+KEYS = ("aaaaaaaaaaaa", "bbbbbbbbbbbb")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(f"sqlite:///{tmp_path / 'x.db'}", create=True) as database:
+        with database.transaction() as tx:
+            for key in KEYS:
+                store_device(tx, facts(key))
+        yield database
+
+
+def facts(key: str) -> DeviceFacts:
+    return DeviceFacts(
+        key=key, host="alpha", index=0, name="null", uuid=key, vendor_id=0, device_id=0,
+        type="cpu", memory_bytes=1 << 30, subgroup_size=8, features=(), limits={},
+    )  # fmt: skip
+
+
+def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:
+    with database.transaction() as tx:
+        return submit_pairs(
+            tx, devices=KEYS, case=case, variant="plain", metric="cold", old=OLD, new=NEW,
+            count=count, label="a change", tags={"change_point": 7}, now=1.0,
+        )  # fmt: skip
+
+
+def picked(database: Database, device: str = KEYS[0]) -> list[Job]:
+    with database.transaction() as tx:
+        return [each.job for each in store.pick(tx, device, 100, 2.0)]
+
+
+def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:
+    run = submitted(database)
+    with database.reading() as tx:
+        row = tx.execute(select(models.Run.__table__).where(models.Run.id == run)).one()
+    assert (row.track, row.priority, row.mode, row.tags) == (
+        "",
+        PRIORITY,
+        "paired",
+        {"change_point": 7},
+    )
+    [first, second] = picked(database)
+    assert (first.bundle, first.against, first.metric, first.variant) == (NEW, OLD, "cold", "plain")
+    assert first.mode is Mode.PAIRED
+    assert first.alone
+    assert second.case == CASE
+
+
+def test_each_pair_travels_in_a_message_of_its_own(database: Database) -> None:
+    submitted(database, count=3)
+    with database.transaction() as tx:
+        chunks = list(cut(KEYS[0], store.pick(tx, KEYS[0], 100, 2.0), chunk_seconds=1000))
+    assert [len(chunk.jobs) for chunk in chunks] == [1, 1, 1]
+
+
+def test_more_pairs_are_like_those_before(database: Database) -> None:
+    run = submitted(database)
+    with database.transaction() as tx:
+        more_pairs(tx, run, 3)
+    jobs = picked(database)
+    assert len(jobs) == 5
+    assert {replace(job, id=0, token=0) for job in jobs} == {replace(jobs[0], id=0, token=0)}
+    assert len(picked(database, KEYS[1])) == 5
+
+
+def test_weights_are_looked_for_where_they_were(database: Database) -> None:
+    case = "mul_mat_vec/q8_0/m64_n1_k64/weights=0123456789abcdef"
+    source = Source(path="/models/a.gguf", tensor="t")
+    with database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=0.0)
+        before = PlannedJob(device=KEYS[0], case=case, mode=Mode.PERFORMANCE, source=source)
+        store.add_jobs(tx, run.id, [before])
+    picked(database)
+    submitted(database, case=case, count=1)
+    assert [job.source for job in picked(database)] == [source]
+    assert [job.source for job in picked(database, KEYS[1])] == [None]
