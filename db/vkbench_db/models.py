@@ -244,6 +244,9 @@ class Attempt(Model):
     telemetry: Mapped[Json]
     recorded_at: Mapped[float] = mapped_column(Moment)
 
+    # what ran with a bundle, or under a driver: comparisons of those
+    __table_args__ = (Index(None, "bundle"), Index(None, "environment"))
+
 
 class Verdict(Model):
     """How the settling attempt's output compared; fields are vkbench.result.Verdict's."""

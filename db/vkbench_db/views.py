@@ -57,7 +57,12 @@ DEVICE = Table(
     *_columns(Boolean, "paused"),
     Column("last_seen", Moment),
 )
-ENVIRONMENT = Table("environment", _METADATA, *_columns(Text, "hash", "driver", "driver_version"))
+ENVIRONMENT = Table(
+    "environment",
+    _METADATA,
+    *_columns(Text, "hash", "driver", "driver_version"),
+    *_columns(JSON, "facts"),
+)
 CASE = Table(
     "kernel_case", _METADATA, *_columns(Integer, "id"), *_columns(Text, "name", "kernel", "format")
 )
@@ -73,7 +78,38 @@ JOB = Table(
     "job",
     _METADATA,
     *_columns(Integer, "id", "run_id", "position", "device_id", "case_id", "token", "tries"),
+    *_columns(Integer, "settled_token"),
     *_columns(Text, "mode", "variant", "state", "cause", "reason"),
     *_columns(Float, "estimate_seconds"),
     *(Column(name, Moment) for name in ("dispatched_at", "finished_at")),
 )
+ATTEMPT = Table(
+    "attempt",
+    _METADATA,
+    *_columns(Integer, "job_id", "token"),
+    *_columns(Text, "variant", "kernel_sha", "bundle", "environment"),
+)
+MEASUREMENT = Table(
+    "measurement",
+    _METADATA,
+    *_columns(Integer, "job_id", "count", "series_id"),
+    *_columns(Text, "metric", "flag"),
+    *_columns(Float, "seconds", "low", "high", "roof_fraction"),
+    Column("measured_at", Moment),
+)
+SERIES = Table(
+    "series",
+    _METADATA,
+    *_columns(Integer, "id", "device_id", "case_id"),
+    *_columns(Text, "variant", "metric", "environment_class", "track", "noise_kind"),
+    *_columns(Float, "sigma", "autocorrelation", "smallest_effect"),
+    Column("profiled_at", Moment),
+)
+BASELINE = Table(
+    "baseline",
+    _METADATA,
+    *_columns(Integer, "id"),
+    *_columns(Text, "name", "kind", "value", "user_name"),
+    Column("created_at", Moment),
+)
+BUNDLE = Table("bundle", _METADATA, *_columns(Text, "sha", "name"))

@@ -47,7 +47,8 @@ def test_upgrade_runs_from_anywhere_and_twice(
     "table",
     [
         *(views.RESULTS, views.HOST, views.DEVICE, views.ENVIRONMENT),
-        *(views.CASE, views.RUN, views.JOB),
+        *(views.CASE, views.RUN, views.JOB, views.ATTEMPT, views.MEASUREMENT),
+        *(views.SERIES, views.BASELINE, views.BUNDLE),
     ],
     ids=lambda table: table.name,
 )

@@ -408,6 +408,8 @@ def _tables() -> None:
 
 def _columns() -> None:
     op.add_column("attempt", sa.Column("bundle", sa.Text(), server_default="", nullable=False))
+    op.create_index("ix_attempt_bundle", "attempt", ["bundle"])
+    op.create_index("ix_attempt_environment", "attempt", ["environment"])
     op.add_column("job", sa.Column("against", sa.Text(), server_default="", nullable=False))
     op.add_column("job", sa.Column("metric", sa.Text(), server_default="", nullable=False))
     # In words: Alembic would make a constraint apart, which SQLite cannot add.
