@@ -53,4 +53,5 @@ COMMANDS = (
     ),
     Row(name="db", help="Look after the database.", function="app", module="database"),
     Row(name="doctor", help="Say what is missing on this machine and how to install it."),
+    Row(name="selftest", help="Try what this program claims about itself.", function="app"),
 )

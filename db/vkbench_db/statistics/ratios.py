@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import erfc, exp, floor, hypot, isfinite, log, sqrt
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +131,7 @@ def _tails(old: Floats, new: Floats, differences: Floats) -> tuple[float, float]
         return table[greater], table[less]
     from scipy.stats import mannwhitneyu
 
-    method = "exact" if n * m <= EXACT else "auto"
+    method: Literal["exact", "auto"] = "exact" if n * m <= EXACT else "auto"
     above = mannwhitneyu(new, old, alternative="greater", method=method).pvalue
     below = mannwhitneyu(new, old, alternative="less", method=method).pvalue
     return float(above), float(below)
@@ -146,7 +146,7 @@ def _table(n: int, m: int) -> tuple[float, ...]:
     beaten = u // n + (np.arange(n) < u % n)  # how many of the old ones each new one is above
     old = np.broadcast_to(np.arange(m) + 0.5, (len(u), m))
     found = mannwhitneyu(beaten, old, alternative="greater", method="exact", axis=1)
-    return tuple(found.pvalue.tolist())
+    return tuple(np.asarray(found.pvalue, dtype=np.float64).tolist())
 
 
 @lru_cache(maxsize=4096)
