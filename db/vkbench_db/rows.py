@@ -34,6 +34,14 @@ def insert_missing(
     tx.execute(dialect.insert(model).on_conflict_do_nothing(), list(rows))
 
 
+def insert_new(tx: Connection, model: type[models.Model], row: Mapping[str, Any]) -> bool:
+    """Insert a row, and say whether it is this one that has its key; waits for whoever has it."""
+    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
+    first = next(iter(model.__table__.primary_key))
+    insert = dialect.insert(model).values(**row).on_conflict_do_nothing().returning(first)
+    return tx.execute(insert).first() is not None
+
+
 def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
     """The jobs of these ids, which stay as they are until the transaction ends.
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from sqlalchemy import Connection
+
 from vkbench import wire
 from vkbench.device import DeviceFacts
 from vkbench_db.database import Database
@@ -40,33 +42,58 @@ def submit(
     With a bundle its jobs run that bundle, which is stored with them. A second submission with
     one idempotency key is the first one.
     """
+    with database.transaction() as tx:
+        return submit_in(
+            tx,
+            selection,
+            devices,
+            bundle=bundle,
+            user=user,
+            label=label,
+            tags=tags,
+            idempotency_key=idempotency_key,
+        )
+
+
+def submit_in(
+    tx: Connection,
+    selection: Selection,
+    devices: Sequence[DeviceFacts],
+    *,
+    bundle: Bundle | None = None,
+    user: str = "",
+    label: str = "",
+    tags: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
+) -> Submitted:
+    """The same in a transaction of somebody else's; nothing is written if the selection is off."""
     if bundle:
         selection = replace(selection, bundle=bundle.sha)
     jobs = plan(selection, devices)
     now = time.time()
-    with database.transaction() as tx:
-        if bundle:
-            store_bundle(tx, _stored(bundle), now)
-        run = create_run(
-            tx,
-            mode=selection.mode,
-            selection=_told(selection),
-            now=now,
-            user=user,
-            label=label,
-            tags=tags,
-            priority=selection.priority,
-            idempotency_key=idempotency_key,
-        )
-        count = add_jobs(tx, run.id, jobs) if run.new else 0
+    if bundle:
+        store_bundle(tx, stored(bundle), now)
+    run = create_run(
+        tx,
+        mode=selection.mode,
+        selection=told(selection),
+        now=now,
+        user=user,
+        label=label,
+        tags=tags,
+        priority=selection.priority,
+        idempotency_key=idempotency_key,
+    )
+    count = add_jobs(tx, run.id, jobs) if run.new else 0
     return Submitted(run=run, jobs=count)
 
 
-def _told(selection: Selection) -> dict[str, Any]:
+def told(selection: Selection) -> dict[str, Any]:
     """A selection as it is stored; the tensor only where there is one."""
-    told = cast(dict[str, Any], wire.to_builtins(selection))
-    return told if selection.weights else {k: v for k, v in told.items() if k != "weights"}
+    words = cast(dict[str, Any], wire.to_builtins(selection))
+    return words if selection.weights else {k: v for k, v in words.items() if k != "weights"}
 
 
-def _stored(bundle: Bundle) -> StoredBundle:
+def stored(bundle: Bundle) -> StoredBundle:
+    """A bundle as the database keeps it."""
     return StoredBundle(sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs)

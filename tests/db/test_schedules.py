@@ -1,0 +1,254 @@
+"""Schedules: every slot once, whoever looks and however often; none of them stops another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from threading import Barrier
+
+import pytest
+from sqlalchemy import func, select
+
+from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench.job import Mode, State
+from vkbench_db import models, schedules
+from vkbench_db.database import Database
+from vkbench_db.schedules import Schedule, Slot
+from vkbench_scheduler.schedules import NOTED, check, fire, next_slot, resume, step
+from vkbench_scheduler.selection import Selection
+from vkbench_scheduler.submit import told
+
+DAY = 86_400.0
+NIGHTLY = "0 2 * * *"
+MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
+TWO = MIDNIGHT + 2 * 3600
+COPIES = Selection(kernels=("copy",), formats=("f32",), mode=Mode.CORRECTNESS)
+
+Added = Callable[..., Schedule]
+
+
+@pytest.fixture
+def added(database: Database) -> Added:
+    """Adds a schedule at midnight and finds it again."""
+
+    def add(name: str = "nightly", selection: Selection = COPIES, cron: str = NIGHTLY) -> Schedule:
+        with database.transaction() as tx:
+            words = told(selection)
+            schedules.add(tx, name=name, cron=cron, selection=words, user="ann", now=MIDNIGHT)
+        return found(database, name)
+
+    return add
+
+
+def found(database: Database, name: str = "nightly") -> Schedule:
+    with database.reading() as tx:
+        return schedules.find(tx, name)
+
+
+def slots(database: Database, name: str = "nightly") -> list[Slot]:
+    with database.reading() as tx:
+        return schedules.slots(tx, schedules.find(tx, name).id, None)
+
+
+def runs(database: Database) -> int:
+    with database.reading() as tx:
+        return int(tx.execute(select(func.count()).select_from(models.Run)).scalar_one())
+
+
+def test_a_slot_is_run_when_it_comes_and_once(lab, added: Added) -> None:
+    device = lab.add_device()
+    added()
+    step(lab.database, TWO - 1)
+    assert runs(lab.database) == 0
+    for _ in range(3):
+        step(lab.database, TWO)
+    step(lab.database, TWO + 3600)
+    (slot,) = slots(lab.database)
+    assert (slot.at, slot.note, runs(lab.database)) == (TWO, "", 1)
+    with lab.database.reading() as tx:
+        run = tx.execute(select(models.Run.__table__)).one()
+    assert (run.id, run.label, run.user_name, run.mode) == (
+        slot.run,
+        "nightly",
+        "ann",
+        "correctness",
+    )
+    assert run.tags == {"schedule": "nightly", "slot": "2026-11-21T02:00:00Z"}
+    assert run.selection["devices"] == [device]
+    assert set(lab.states(run.id)) == {State.QUEUED}
+
+
+def test_two_schedulers_at_once_make_one_run_of_a_slot(lab, added: Added) -> None:
+    lab.add_device()
+    added(cron="* * * * *")
+    together = Barrier(4)
+
+    def look(minute: int) -> None:
+        together.wait()
+        step(lab.database, MIDNIGHT + 60 * minute)
+
+    with ThreadPoolExecutor(4) as pool:
+        for minute in range(1, 9):
+            list(pool.map(look, [minute] * 4))
+            lab.settle(lab.facts().key)  # else the device would be left out
+    assert [slot.at for slot in slots(lab.database)] == [
+        MIDNIGHT + 60 * minute for minute in range(8, 0, -1)
+    ]
+    assert runs(lab.database) == 8
+
+
+def test_of_missed_slots_the_newest_is_run_and_the_others_are_noted(lab, added: Added) -> None:
+    lab.add_device()
+    added()
+    step(lab.database, TWO + 3 * DAY + 60)
+    *_, newest = reversed(found_slots := slots(lab.database))
+    assert (newest.at, newest.run is None, newest.note) == (TWO + 3 * DAY, False, "")
+    assert [(slot.run, slot.note) for slot in found_slots[1:]] == [(None, "missed")] * 3
+    assert runs(lab.database) == 1
+
+
+def test_a_slot_that_is_too_old_is_not_run(lab, added: Added) -> None:
+    lab.add_device()
+    added(cron="0 2 * * 1")  # Mondays; midnight is a Saturday's
+    monday = TWO + 2 * DAY
+    step(lab.database, monday + DAY + 1)
+    assert [(slot.at, slot.run) for slot in slots(lab.database)] == [(monday, None)]
+    assert "missed" in slots(lab.database)[0].note
+    step(lab.database, monday + 7 * DAY)
+    assert slots(lab.database)[0].run
+
+
+def test_a_month_of_minutes_away_notes_so_many(lab, added: Added) -> None:
+    lab.add_device()
+    added(cron="* * * * *")
+    step(lab.database, MIDNIGHT + 30 * DAY)
+    assert len(slots(lab.database)) == NOTED + 1
+    assert runs(lab.database) == 1
+
+
+def test_what_cannot_run_says_why_and_stops_no_other(lab, added: Added) -> None:
+    lab.add_device()
+    added("a", Selection(kernels=("copy",), devices=("NVIDIA*",)))
+    added("b", Selection(suite="no such suite"))
+    added("c")
+    step(lab.database, TWO)
+    assert [slots(lab.database, name)[0].run is None for name in "abc"] == [True, True, False]
+    assert "unknown device 'NVIDIA*'" in slots(lab.database, "a")[0].note
+    assert "unknown suite" in slots(lab.database, "b")[0].note
+    assert runs(lab.database) == 1
+
+
+def test_a_schedule_of_another_version_says_so(lab, added: Added) -> None:
+    lab.add_device()
+    added()
+    with lab.database.transaction() as tx:
+        tx.execute(models.Schedule.__table__.update().values(selection={"repeat": "often"}))
+    step(lab.database, TWO)
+    assert "malformed Selection" in slots(lab.database)[0].note
+
+
+def test_devices_are_those_of_the_time_it_comes_due(lab, added: Added) -> None:
+    first = lab.add_device("RTX 1", "alpha")
+    lab.add_device("other", "alpha")
+    added(selection=Selection(kernels=("copy",), formats=("f32",), devices=("RTX",)))
+    step(lab.database, TWO)
+    lab.settle(first)
+    second = lab.add_device("RTX 2", "beta")
+    step(lab.database, TWO + DAY)
+    with lab.database.reading() as tx:
+        asked = tx.execute(select(models.Run.selection).order_by(models.Run.id)).scalars().all()
+    assert [words["devices"] for words in asked] == [[first], sorted_by_key(lab, first, second)]
+
+
+def sorted_by_key(lab, *keys: str) -> list[str]:
+    from vkbench_db import queries
+
+    with lab.database.reading() as tx:
+        return [row.key for row in queries.devices(tx) if row.key in keys]
+
+
+def test_a_device_that_has_not_done_the_last_one_is_left_out(lab, added: Added) -> None:
+    away, here = lab.add_device("away"), lab.add_device("here")
+    added()
+    step(lab.database, TWO)
+    lab.settle(here)
+    step(lab.database, TWO + DAY)
+    first, second = reversed(slots(lab.database))
+    assert f"away ({away}) left out: run {first.run} has jobs left there" in second.note
+    with lab.database.reading() as tx:
+        asked = tx.execute(select(models.Run.selection).where(models.Run.id == second.run))
+        assert asked.scalar_one()["devices"] == [here]
+    step(lab.database, TWO + 2 * DAY)  # now neither has
+    assert slots(lab.database)[0].run is None
+    lab.settle(away)
+    lab.settle(here)
+    step(lab.database, TWO + 3 * DAY)
+    assert slots(lab.database)[0].note == ""
+
+
+def test_paused_ones_wait_and_do_not_catch_up(lab, added: Added) -> None:
+    lab.add_device()
+    schedule = added()
+    with lab.database.transaction() as tx:
+        schedules.enable(tx, schedule.id, False)
+    step(lab.database, TWO + DAY)
+    assert slots(lab.database) == []
+    with lab.database.transaction() as tx:
+        resume(tx, found(lab.database), TWO + DAY + 60)
+    step(lab.database, TWO + DAY + 61)
+    assert [(slot.at, slot.run, slot.note) for slot in slots(lab.database)] == [
+        (TWO + DAY, None, "paused")
+    ]
+    step(lab.database, TWO + 2 * DAY)
+    assert runs(lab.database) == 1
+
+
+def test_fired_by_hand_it_runs_now_and_still_when_it_is_due(lab, added: Added) -> None:
+    device = lab.add_device()
+    added()
+    made = fire(lab.database, "nightly", TWO - 100.5)
+    assert set(lab.states(made.run.id)) == {State.QUEUED}
+    assert slots(lab.database)[0].note == "fired by hand"
+    with pytest.raises(NothingToDo, match="left out"):
+        fire(lab.database, "nightly", TWO - 50.5)
+    lab.settle(device)
+    step(lab.database, TWO)
+    assert runs(lab.database) == 2
+
+
+def test_a_bad_one_fired_by_hand_leaves_nothing(lab, added: Added) -> None:
+    lab.add_device()
+    added(selection=Selection(kernels=("copi",)))
+    with pytest.raises(UnknownName, match="did you mean"):
+        fire(lab.database, "nightly", TWO)
+    assert slots(lab.database) == []
+    assert runs(lab.database) == 0
+
+
+def test_names_are_one_s_own_and_removing_keeps_the_runs(lab, added: Added) -> None:
+    lab.add_device()
+    schedule = added()
+    with pytest.raises(UsageError, match="there is a schedule 'nightly'"):
+        added()
+    step(lab.database, TWO)
+    with lab.database.transaction() as tx:
+        schedules.remove(tx, schedule.id)
+        assert schedules.listed(tx) == []
+    assert runs(lab.database) == 1
+    with pytest.raises(UnknownName):
+        found(lab.database)
+
+
+@pytest.mark.parametrize("cron", ["0 2 * * *", "*/5 8-18 * * mon-fri", "@daily"])
+def test_cron_expressions(cron: str) -> None:
+    assert check(cron) == cron
+    assert (next_slot(cron, MIDNIGHT) or 0) > MIDNIGHT
+
+
+@pytest.mark.parametrize(
+    "cron", ["", "often", "0 2 * *", "61 * * * *", "0 2 * * * 5", "H 2 * * *", "0 0 31 2 *"]
+)
+def test_what_is_no_cron_expression(cron: str) -> None:
+    with pytest.raises(UsageError, match="is no cron expression"):
+        check(cron)
