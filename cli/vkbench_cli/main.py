@@ -22,7 +22,10 @@ from vkbench_cli.table import COMMANDS, Row
 GC_OBJECTS = 100_000  # imports make objects that stay: looking for garbage was 1/8 of a command
 EXTRAS = {
     name: f"pip install 'vkbench[{extra}]'"
-    for extra, names in (("worker", ("gguf", "vulkan")), ("scheduler", ("celery", "redis")))
+    for extra, names in (
+        ("worker", ("gguf", "vulkan")),
+        ("scheduler", ("apprise", "celery", "croniter", "redis")),
+    )
     for name in names
 }
 

@@ -21,6 +21,7 @@ from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchE
 from vkbench_db import queries, schedules
 from vkbench_db.database import Database
 from vkbench_db.schedules import Schedule
+from vkbench_scheduler.cron import slots_between
 from vkbench_scheduler.selection import Selection, choose
 from vkbench_scheduler.submit import Submitted, submit_in
 
@@ -62,42 +63,6 @@ def resume(tx: Connection, schedule: Schedule, now: float) -> None:
     if due and not schedule.is_enabled:
         schedules.take_slot(tx, schedule.id, due[0], "paused")
     schedules.enable(tx, schedule.id, True)
-
-
-def check(cron: str) -> str:
-    """A cron expression of five fields (or @daily and the like); UsageError for anything else."""
-    from croniter import croniter
-
-    fields = cron.split()
-    whole = len(fields) == 5 or (len(fields) == 1 and cron.startswith("@"))
-    if not whole or not croniter.is_valid(cron) or next_slot(cron, 0.0) is None:
-        raise UsageError(
-            f"'{cron}' is no cron expression: give minute, hour, day, month and weekday, in UTC, "
-            "such as '0 2 * * *'"
-        )
-    return cron
-
-
-def next_slot(cron: str, after: float) -> float | None:
-    """The first slot after a moment; None for days that never come."""
-    from croniter import CroniterBadDateError, croniter
-
-    try:
-        return float(croniter(cron, datetime.fromtimestamp(after, UTC)).get_next(float))
-    except CroniterBadDateError:
-        return None
-
-
-def slots_between(cron: str, after: float, until: float, most: int) -> list[float]:
-    """Slots after a moment and not after another, newest first."""
-    from croniter import croniter
-
-    # get_prev leaves the moment itself out, and a slot that is now is due
-    slots = croniter(cron, datetime.fromtimestamp(int(until) + 1, UTC))
-    found: list[float] = []
-    while len(found) < most and (slot := float(slots.get_prev(float))) > after:
-        found.append(slot)
-    return found
 
 
 def _run_due(database: Database, schedule: Schedule, now: float) -> None:

@@ -15,7 +15,7 @@ from vkbench.job import Mode, State
 from vkbench_db import models, schedules
 from vkbench_db.database import Database
 from vkbench_db.schedules import Schedule, Slot
-from vkbench_scheduler.schedules import NOTED, check, fire, next_slot, resume, step
+from vkbench_scheduler.schedules import NOTED, fire, resume, step
 from vkbench_scheduler.selection import Selection
 from vkbench_scheduler.submit import told
 
@@ -238,17 +238,3 @@ def test_names_are_one_s_own_and_removing_keeps_the_runs(lab, added: Added) -> N
     assert runs(lab.database) == 1
     with pytest.raises(UnknownName):
         found(lab.database)
-
-
-@pytest.mark.parametrize("cron", ["0 2 * * *", "*/5 8-18 * * mon-fri", "@daily"])
-def test_cron_expressions(cron: str) -> None:
-    assert check(cron) == cron
-    assert (next_slot(cron, MIDNIGHT) or 0) > MIDNIGHT
-
-
-@pytest.mark.parametrize(
-    "cron", ["", "often", "0 2 * *", "61 * * * *", "0 2 * * * 5", "H 2 * * *", "0 0 31 2 *"]
-)
-def test_what_is_no_cron_expression(cron: str) -> None:
-    with pytest.raises(UsageError, match="is no cron expression"):
-        check(cron)

@@ -1,0 +1,195 @@
+"""`vkbench schedule`: work that comes again, nightly suites above all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, Typer
+
+from vkbench_cli.options import Effort, Limit, Output, Selecting, Store, spread
+from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from vkbench_db.schedules import Schedule
+    from vkbench_scheduler.selection import Selection
+    from vkbench_shaders.bundle import Bundle
+
+COLUMNS = (
+    Column(key="name", heading="schedule"),
+    Column(key="cron", heading="cron (UTC)"),
+    Column(key="state", heading="state"),
+    Column(key="next_due", heading="next due", kind=Kind.TIME),
+    Column(key="last_slot", heading="last", kind=Kind.TIME),
+    Column(key="last_run", heading="run"),
+    Column(key="note", heading="note"),
+    Column(key="user", heading="by", hidden=True),
+    Column(key="created_at", heading="made", kind=Kind.TIME, hidden=True),
+    Column(key="selection", heading="selection", hidden=True),
+)
+SLOTS = (
+    Column(key="slot", heading="due", kind=Kind.TIME),
+    Column(key="run", heading="run"),
+    Column(key="note", heading="note"),
+)
+
+Name = Annotated[str, Argument(metavar="NAME", help="Name of a schedule.")]
+
+app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Do work again at times of a cron expression."""
+
+
+@app.command()
+@spread
+def add(
+    *,
+    name: Annotated[str, Argument(metavar="NAME", help="What to call it.")],
+    cron: Annotated[
+        str,
+        Option(metavar="EXPRESSION", help="Minute, hour, day, month and weekday, in UTC."),
+    ],
+    selecting: Selecting,
+    effort: Effort,
+    store: Store,
+) -> None:
+    """Submit a selection at certain times; the scheduler does it.
+
+    Devices are chosen when the time comes, so that a new one of the lab takes part. A device that
+    still has jobs of the schedule's last run is left out. Of times that passed without a scheduler
+    the newest is caught up with, for a day.
+
+    \b
+    vkbench schedule add nightly --cron '0 2 * * *' --suite quant-perf --device 'NVIDIA*'
+    """
+    from vkbench_cli.commands.bundle import kept
+    from vkbench_cli.store import opened, user_name
+    from vkbench_db import schedules
+    from vkbench_scheduler.cron import check
+    from vkbench_scheduler.submit import told
+
+    selection = selecting.selection(effort)
+    check(cron)
+    _check_selection(selection)
+    bundle = kept().get(selecting.bundle) if selecting.bundle else None
+    now = time.time()
+    with opened(store.settings()) as database, database.transaction() as tx:
+        if bundle:
+            selection = _with_bundle(tx, selection, bundle, now)
+        schedules.add(
+            tx, name=name, cron=cron, selection=told(selection), user=user_name(), now=now
+        )
+
+
+@app.command("ls")
+@spread
+def list_(*, store: Store, output: Output) -> None:
+    """List schedules: when they are due, and what came of the last time."""
+    from vkbench_cli.store import opened
+    from vkbench_db import schedules
+
+    with opened(store.settings()) as database, database.reading() as tx:
+        found = schedules.listed(tx)
+    show(Table(columns=COLUMNS, rows=[_row(schedule) for schedule in found]), output)
+
+
+@app.command("show")
+@spread
+def show_(*, name: Name, limit: Limit = None, store: Store, output: Output) -> None:
+    """Show the times that a schedule came due, newest first, and the runs that came of them."""
+    from vkbench_cli.store import opened
+    from vkbench_db import schedules
+
+    most = output.most(limit)
+    with opened(store.settings()) as database, database.reading() as tx:
+        found = schedules.slots(tx, schedules.find(tx, name).id, most + 1 if most else None)
+    rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in found]
+    show_newest(Table(columns=SLOTS, rows=rows), output, most)
+
+
+@app.command()
+@spread
+def rm(*, name: Name, store: Store) -> None:
+    """Remove a schedule; its runs stay."""
+    from vkbench_cli.store import opened
+    from vkbench_db import schedules
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        schedules.remove(tx, schedules.find(tx, name).id)
+
+
+@app.command()
+@spread
+def pause(*, name: Name, store: Store) -> None:
+    """Let a schedule's times pass."""
+    from vkbench_cli.store import opened
+    from vkbench_db import schedules
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        schedules.enable(tx, schedules.find(tx, name).id, False)
+
+
+@app.command()
+@spread
+def resume(*, name: Name, store: Store) -> None:
+    """Let a paused schedule go on; what passed is not caught up with."""
+    from vkbench_cli.store import opened
+    from vkbench_db import schedules
+    from vkbench_scheduler.schedules import resume as go_on
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        go_on(tx, schedules.find(tx, name), time.time())
+
+
+@app.command()
+@spread
+def fire(*, name: Name, store: Store) -> None:
+    """Run a schedule now; prints the number of the run. It still runs when it is due."""
+    from vkbench_cli.store import opened
+    from vkbench_scheduler.schedules import fire as run_now
+
+    with opened(store.settings()) as database:
+        made = run_now(database, name, time.time())
+    print(made.run.id)
+    print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+
+
+def _check_selection(selection: Selection) -> None:
+    """Says now what would be said every night."""
+    from vkbench_scheduler.plan import EVERYTHING, tasks
+    from vkbench_scheduler.suites import suite_named
+
+    tasks(suite_named(selection.suite) if selection.suite else EVERYTHING, selection)
+
+
+def _with_bundle(tx: Connection, selection: Selection, bundle: Bundle, now: float) -> Selection:
+    from vkbench_db.store import store_bundle
+    from vkbench_scheduler.submit import stored
+
+    store_bundle(tx, stored(bundle), now)
+    return replace(selection, bundle=bundle.sha)
+
+
+def _row(schedule: Schedule) -> dict[str, Cell]:
+    from vkbench_scheduler.cron import next_slot
+
+    last = schedule.last
+    return {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "state": "waiting" if schedule.is_enabled else "paused",
+        "next_due": next_slot(schedule.cron, time.time()) if schedule.is_enabled else None,
+        "last_slot": last.at if last else None,
+        "last_run": last.run if last else None,
+        "note": last.note if last else "",
+        "user": schedule.user,
+        "created_at": schedule.created_at,
+        "selection": schedule.selection,
+    }

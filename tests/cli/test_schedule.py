@@ -1,0 +1,75 @@
+"""`vkbench schedule`: made, shown, paused, run by hand and removed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from vkbench_cli import main as cli
+from vkbench_db import queries
+from vkbench_db.database import Database
+
+pytestmark = pytest.mark.usefixtures("filled")
+
+Captured = pytest.CaptureFixture[str]
+
+
+def said(capsys: Captured, *words: str, code: int = 0) -> str:
+    found = cli.main(["schedule", *words])
+    out, err = capsys.readouterr()
+    assert found == code, err
+    return out or err
+
+
+def listed(capsys: Captured) -> list[dict[str, Any]]:
+    return list(json.loads(said(capsys, "ls", "--json"))["rows"])
+
+
+def test_a_schedule_s_life(capsys: Captured, database: Database) -> None:
+    copies = ("-k", "copy", "-f", "f32", "--mode", "correctness", "--priority", "2")
+    said(capsys, "add", "nightly", "--cron", "0 2 * * *", *copies)
+    (row,) = listed(capsys)
+    assert (row["name"], row["state"], row["last_run"]) == ("nightly", "waiting", None)
+    due = datetime.fromisoformat(row["next_due"])
+    assert (due.hour, due.minute, due > datetime.now(UTC)) == (2, 0, True)
+    assert row["selection"]["kernels"] == ["copy"]
+
+    run = int(said(capsys, "fire", "nightly").split()[0])
+    with database.reading() as tx:
+        found = queries.find_run(tx, str(run))
+    assert (found.label, found.priority, found.mode) == ("nightly", 2, "correctness")
+    assert listed(capsys)[0]["last_run"] == run
+    assert "fired by hand" in said(capsys, "show", "nightly")
+
+    said(capsys, "pause", "nightly")
+    (row,) = listed(capsys)
+    assert (row["state"], row["next_due"]) == ("paused", None)
+    said(capsys, "resume", "nightly")
+    assert listed(capsys)[0]["state"] == "waiting"
+    said(capsys, "rm", "nightly")
+    assert listed(capsys) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--cron", "0 2 * *"), "is no cron expression"),
+        (("--cron", "@daily", "-k", "copi"), "did you mean 'copy'"),
+        (("--cron", "@daily", "--suite", "quik"), "did you mean 'quick'"),
+        (("--cron", "@daily", "--bundle", "beef"), "unknown bundle"),
+    ],
+)
+def test_what_would_fail_every_night_is_refused_now(
+    capsys: Captured, words: tuple[str, ...], why: str
+) -> None:
+    assert why in said(capsys, "add", "nightly", *words, code=2)
+    assert listed(capsys) == []
+
+
+def test_an_unknown_name_is_refused(capsys: Captured) -> None:
+    said(capsys, "add", "nightly", "--cron", "@daily")
+    for verb in ("show", "rm", "pause", "resume", "fire"):
+        assert "did you mean 'nightly'" in said(capsys, verb, "nightli", code=2)
