@@ -1,72 +1,155 @@
-"""What paired jobs found, read back: times of both arms, and which of them was wrong."""
+"""Pairs of jobs: verdicts, looks and both directions."""
 
-from dataclasses import replace
+from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
 import pytest
+from scipy.stats import mannwhitneyu
 
-from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result, wrong_reason
-from vkbench_db import store
-from vkbench_db.pairs import PairResults, pair_results
+from vkbench_db.statistics import pairs
+from vkbench_db.statistics.pairs import LONG_LOOKS, LOOKS, Decision, Look, Verdict, decide
+from vkbench_db.statistics.screen import Direction
 
-OLD_BUNDLE, NEW_BUNDLE = "0a" * 32, "0b" * 32
-
-
-@pytest.fixture
-def device(lab) -> str:
-    return lab.add_device()
-
-
-def pairs(lab, device: str, count: int) -> int:
-    changes = {"mode": Mode.PAIRED, "bundle": NEW_BUNDLE, "against": OLD_BUNDLE, "metric": "hot"}
-    return lab.submit(device, ["copy/f32/n1024"] * count, **changes)
+MIRROR = {
+    Verdict.REGRESSED: Verdict.IMPROVED,
+    Verdict.IMPROVED: Verdict.REGRESSED,
+    Verdict.SAME: Verdict.SAME,
+    Verdict.AMBIGUOUS: Verdict.AMBIGUOUS,
+    Verdict.MORE: Verdict.MORE,
+}
 
 
-def timed(lab, job: Job, old: float, new: float) -> Result:
-    hot, cold = lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings
-    arms = (replace(hot, metric="old", seconds=old), replace(cold, metric="new", seconds=new))
-    return replace(lab.answer(job), timings=arms)
+def times(seed: int, count: int, sigma: float = 0.01, factor: float = 1.0) -> list[float]:
+    values = factor * np.exp(np.random.default_rng(seed).normal(-7, sigma, count))
+    return [float(value) for value in values]
 
 
-def wrong(lab, job: Job, **arms: str) -> Result:
-    return replace(lab.answer(job, Outcome.WRONG), reason=wrong_reason(arms))
+def settled(
+    seed: int, sigma: float, factor: float, direction: Direction, looks: Sequence[Look] = LOOKS
+) -> Decision:
+    """What the pairs say in the end, measured look by look."""
+    old, new = times(seed, 48, sigma), times(seed + 10_000, 48, sigma, factor)
+    wanted = looks[0].pairs
+    while not (
+        told := decide(old[:wanted], new[:wanted], direction=direction, looks=looks)
+    ).is_final:
+        assert told.next_look > wanted
+        wanted = told.next_look
+    return told
 
 
-def found(lab, run: int) -> PairResults:
-    with lab.database.reading() as tx:
-        return pair_results(tx, run)
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.05, Verdict.REGRESSED), (1 / 1.05, Verdict.IMPROVED)]
+)
+@pytest.mark.parametrize("direction", [None, "suspected"])
+def test_a_clear_change_is_decided_at_the_second_look(
+    factor: float, verdict: Verdict, direction: str | None
+) -> None:
+    suspected = Direction.SLOWER if factor > 1 else Direction.FASTER
+    old, new = times(1, 8), times(2, 8, factor=factor)
+    toward = suspected if direction else None
+    first = decide(old[:4], new[:4], direction=toward)
+    assert (first.verdict, first.next_look, first.is_final) == (Verdict.MORE, 8, False)
+    second = decide(old, new, direction=toward)
+    assert (second.verdict, second.pairs, second.next_look) == (verdict, 8, 8)
+    assert second.ratio == pytest.approx(factor, rel=0.01)
+    assert second.low < second.ratio < second.high
+    assert second.low > 1 or second.high < 1
 
 
-def test_both_arms_stand_in_the_order_of_the_jobs(lab, device) -> None:
-    run = pairs(lab, device, 4)
-    first, second, third, _ = lab.pick(device)
-    lab.record(timed(lab, second, 3e-3, 4e-3), timed(lab, first, 1e-3, 2e-3))
-    lab.record(lab.answer(third, Outcome.CRASHED))
-    assert found(lab, run) == PairResults(
-        old=(1e-3, 3e-3), new=(2e-3, 4e-3), old_wrong="", new_wrong="", failed="", pending=2
-    )
+def test_the_other_direction_than_suspected_ends_it() -> None:
+    told = decide(times(1, 4), times(2, 4, factor=0.9), direction=Direction.SLOWER)
+    assert told.verdict is Verdict.SAME
+    assert told.p > 0.5
 
 
-def test_a_wrong_arm_is_named(lab, device) -> None:
-    run = pairs(lab, device, 3)
-    first, second, third = lab.pick(device)
-    lab.record(wrong(lab, first, new="n1"), wrong(lab, second, old="o", new="n2"))
-    assert (found(lab, run).old_wrong, found(lab, run).new_wrong) == ("o", "n1")
-    lab.record(timed(lab, third, 1e-3, 1e-3))
-    assert found(lab, run).old == (1e-3,)
-    assert found(lab, run).pending == 0
+def test_equal_arms_are_the_same() -> None:
+    told = decide([1e-3] * 4, [1e-3] * 4)
+    assert (told.verdict, told.ratio, told.p) == (Verdict.SAME, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.SKIPPED])
-def test_what_was_not_measured_says_why(lab, device, outcome: Outcome) -> None:
-    run = pairs(lab, device, 1)
-    lab.settle(device, outcome)
-    assert found(lab, run).failed == f"because {outcome}"
-    assert found(lab, run).pending == 0
+def test_a_change_too_small_to_matter_is_the_same_however_certain() -> None:
+    told = decide(times(1, 24, 0.001), times(2, 24, 0.001, 1.013), direction=Direction.SLOWER)
+    assert told.p < 1e-9
+    assert told.verdict is Verdict.SAME
 
 
-def test_cancelled_pairs_are_no_longer_awaited(lab, device) -> None:
-    run = pairs(lab, device, 2)
-    with lab.database.transaction() as tx:
-        store.cancel(tx, run, lab.now)
-    assert (found(lab, run).failed, found(lab, run).pending) == ("cancelled", 0)
+def test_what_no_look_settles_is_ambiguous() -> None:
+    old = [1.0, 1.1] * 12
+    new = [1.03, 1.13] * 12
+    told = decide(old, new, direction=Direction.SLOWER)
+    assert told.verdict is Verdict.AMBIGUOUS
+    assert told.is_final
+    assert decide(old, new, direction=Direction.SLOWER, looks=LONG_LOOKS).next_look == 48
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_too_few_pairs_want_more(count: int) -> None:
+    told = decide(times(1, count), times(2, count, factor=2.0))
+    assert (told.verdict, told.next_look) == (Verdict.MORE, 4)
+    assert (told.low, told.high) == (0.0, inf)
+
+
+def test_arms_may_have_lost_jobs() -> None:
+    told = decide(times(1, 9), times(2, 8, factor=1.1), direction=Direction.SLOWER)
+    assert (told.verdict, told.pairs) == (Verdict.REGRESSED, 8)
+
+
+def test_p_is_that_of_the_exact_test() -> None:
+    old, new = times(3, 8, 0.05), times(4, 8, 0.05, 1.06)
+    wanted = mannwhitneyu(new, old, alternative="greater", method="exact").pvalue
+    assert decide(old, new, direction=Direction.SLOWER).p == pytest.approx(float(wanted))
+
+
+@pytest.mark.parametrize("count", [4, 5, 8, 12, 24])
+@pytest.mark.parametrize("factor", [1.0, 1.02, 1.06])
+def test_slower_and_faster_are_mirror_images(count: int, factor: float) -> None:
+    old, new = times(5, count, 0.02), times(6, count, 0.02, factor)
+    for one, other in (
+        (decide(old, new), decide(new, old)),
+        (
+            decide(old, new, direction=Direction.SLOWER),
+            decide(new, old, direction=Direction.FASTER),
+        ),
+    ):
+        assert other.verdict is MIRROR[one.verdict]
+        assert other.ratio == pytest.approx(1 / one.ratio)
+        assert other.p == pytest.approx(one.p)
+        assert (other.low, other.high) == pytest.approx((1 / one.high, 1 / one.low))
+
+
+def test_the_unit_of_time_does_not_matter() -> None:
+    old, new = times(7, 8), times(8, 8, factor=1.03)
+    one, other = decide(old, new), decide([v * 1e9 for v in old], [v * 1e9 for v in new])
+    assert (one.verdict, one.ratio) == (other.verdict, pytest.approx(other.ratio))
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_nothing_is_rarely_confirmed(direction: Direction) -> None:
+    told = [settled(seed, 0.02, 1.0, direction) for seed in range(500)]
+    confirmed = [t for t in told if t.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)]
+    assert len(confirmed) <= 3  # 0.5 are expected
+    assert sum(t.verdict is Verdict.SAME for t in told) > 480
+    assert sum(t.pairs for t in told) / len(told) < 8
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_changes_are_confirmed(direction: Direction) -> None:
+    factor = 1.05 if direction is Direction.SLOWER else 1 / 1.05
+    told = [settled(seed, 0.02, factor, direction) for seed in range(200)]
+    wanted = Verdict.REGRESSED if direction is Direction.SLOWER else Verdict.IMPROVED
+    assert sum(t.verdict is wanted for t in told) > 190
+
+
+def test_a_bisection_sees_smaller_changes() -> None:
+    short = [settled(seed, 0.02, 1.025, Direction.SLOWER) for seed in range(100)]
+    long = [settled(seed, 0.02, 1.025, Direction.SLOWER, LONG_LOOKS) for seed in range(100)]
+    found = [sum(t.verdict is Verdict.REGRESSED for t in told) for told in (short, long)]
+    assert found[1] > found[0]
+
+
+def test_arms_take_turns() -> None:
+    assert pairs.arms(3) == ("old", "new", "new", "old", "old", "new")

@@ -137,11 +137,12 @@ def confirm(
     noise: Noise, rng: np.random.Generator, change: float, direction: Direction
 ) -> Decision:
     """Measure pairs until they decide; `change` is the true one, a logarithm."""
-    old, new = synthetic.pairs(noise, rng, pairs.LOOKS[-1].pairs)
+    looks = pairs.LOOKS
+    old, new = synthetic.pairs(noise, rng, looks[-1].pairs)
     before, after = np.exp(old).tolist(), np.exp(new + change).tolist()
-    wanted = pairs.LOOKS[0].pairs
+    wanted = looks[0].pairs
     while True:
-        decision = pairs.decide(before[:wanted], after[:wanted], direction=direction)
+        decision = pairs.decide(before[:wanted], after[:wanted], direction=direction, looks=looks)
         if decision.is_final:
             return decision
         wanted = decision.next_look
