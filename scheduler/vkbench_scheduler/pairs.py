@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from vkbench.errors import UsageError
 from vkbench.job import Mode, PlannedJob
 from vkbench_db.pairs import first_pairs, last_source
 from vkbench_db.store import add_jobs, create_run
@@ -17,8 +18,10 @@ PRIORITY = 1000  # someone waits for the answer, and it is short
 PAIR_SECONDS = 1.0  # of samples, each arm: half of it a visit
 NOISE = 0.0025  # a visit ends early when its median is known so well
 LIMIT_SECONDS = 240.0  # a pair launches about four times as often as an ordinary timing
+METRICS = ("hot", "cold")
+ARMS = 2
 VISITS = 4
-WARM_SECONDS = 0.5  # before each visit, on a GPU
+WARM_SECONDS = 0.5  # of each arm, and before each visit, on a GPU
 START_SECONDS = 1.0  # of a process of its own
 
 
@@ -43,6 +46,8 @@ def submit_pairs(
     `old` and `new` are bundles by their SHA-256, `metric` is hot or cold. The run is on no track.
     Called twice it makes two runs.
     """
+    if metric not in METRICS:
+        raise UsageError(f"a pair is timed hot or cold, not '{metric}'")
     asked = {"case": case, "variant": variant, "metric": metric, "old": old, "new": new}
     run = create_run(
         tx,
@@ -79,8 +84,8 @@ def more_pairs(tx: Connection, run: int, count: int) -> None:
 
 def estimate(measure_seconds: float) -> float:
     """A first guess at how long a pair takes, its process and its checks too."""
-    timed = VISITS * (measure_seconds / 2 + WARM_SECONDS)
-    return START_SECONDS + 2 * CHECK_SECONDS + timed
+    each = START_SECONDS + ARMS * (CHECK_SECONDS + WARM_SECONDS)
+    return each + VISITS * (WARM_SECONDS + measure_seconds / ARMS)
 
 
 def _repeated(pairs: Sequence[PlannedJob], count: int) -> Iterator[PlannedJob]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from typing import Final, Generic
 
 from vkbench_shaders.kernel import Array, Arrays
 from vkbench_worker.judge import Images
 from vkbench_worker.measure import Work
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.program import Image, Stamp
 from vkbench_worker.variants import Plan
 
@@ -22,6 +23,9 @@ _LOOKUP: Final = "lookup table"  # no binding has such a name, nor such a one as
 
 class Bench(Generic[P, B]):
     """Buffers with their inputs uploaded, and the work on them; all of it closes with the stack."""
+
+    seconds: float  # of one launch, roughly: the least of those run so far
+    _recording: Runnable
 
     def __init__(
         self,
@@ -32,11 +36,7 @@ class Bench(Generic[P, B]):
     ) -> None:
         self.problem = plan.problem
         self.outputs = [b.name for b in self.problem.kernel.bindings if b.is_output]
-        self.work = Work(
-            passes=[(device.pipeline(program), launch) for program, launch in plan.passes],
-            bytes_moved=self.problem.bytes_moved,
-            flops=self.problem.flops,
-        )
+        self.work = _work(device, plan)
         self._device = device
         self._in_place = {
             b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
@@ -49,9 +49,14 @@ class Bench(Generic[P, B]):
         if plan.table is not None:
             self._by_name[_LOOKUP] = self._made(plan.table.nbytes, stack)
             self._by_name[_LOOKUP].upload(plan.table)
-        self.seconds = float("inf")  # of one launch, roughly: the least of those run so far
-        self._recording = device.record([Stamp(), *self.work.launch(self.buffers), Stamp()])
-        stack.callback(self._recording.close)
+        self._record(stack)
+
+    def other(self, plan: Plan, stack: ExitStack) -> Bench[P, B]:
+        """The same problem by the same code path of another bundle, on the same buffers."""
+        bench = copy(self)
+        bench.work = _work(self._device, plan)
+        bench._record(stack)
+        return bench
 
     @property
     def buffers(self) -> list[B]:
@@ -72,10 +77,14 @@ class Bench(Generic[P, B]):
 
     def reset(self, poison: int) -> None:
         """Overwrite the outputs and the guards around them; undo what was changed in place."""
-        for buffer, poisoned in zip(self.buffers, self.is_poisoned, strict=True):
+        self.renew(self.buffers, poison)
+
+    def renew(self, buffers: Sequence[B], poison: int) -> None:
+        """Reset a set of buffers like this problem's."""
+        for buffer, poisoned in zip(buffers, self.is_poisoned, strict=True):
             if poisoned:
                 buffer.fill(poison)
-        self.restore(self.buffers)
+        self.restore(buffers)
 
     def restore(self, buffers: Sequence[B]) -> None:
         """Upload anew what a launch changes in place, in a set of buffers like this problem's."""
@@ -95,6 +104,11 @@ class Bench(Generic[P, B]):
         storage = images[output].data.view(self.problem.format(output).dtype)
         return self.problem.layout(output).view(storage).copy()
 
+    def _record(self, stack: ExitStack) -> None:
+        self.seconds = float("inf")
+        self._recording = self._device.record([Stamp(), *self.work.launch(self.buffers), Stamp()])
+        stack.callback(self._recording.close)
+
     def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
         size = self.problem.layout(name).storage * self.problem.item_bytes(name)
         buffer = self._made(size, stack)
@@ -106,3 +120,11 @@ class Bench(Generic[P, B]):
         buffer = self._device.buffer(size)
         stack.callback(buffer.close)
         return buffer
+
+
+def _work(device: Computer[P, B], plan: Plan) -> Work[P]:
+    return Work(
+        passes=[(device.pipeline(program), launch) for program, launch in plan.passes],
+        bytes_moved=plan.problem.bytes_moved,
+        flops=plan.problem.flops,
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.job import Job, Mode, Outcome
@@ -13,17 +15,23 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_worker.bench import Bench
-from vkbench_worker.judge import judge
 from vkbench_worker.preparation import SHELF, stored
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported
-from vkbench_worker.runtime.program import POISON_A, POISON_B
-from vkbench_worker.timed import Judged, time_work
+from vkbench_worker.runtime.program import POISON_A
+from vkbench_worker.timed import check, time_work
 from vkbench_worker.variants import choose, plan
 
 
 def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
-    """Do a job on a device; whatever happens is in the result."""
+    """Check a case on a device, and time it if that is asked for; it is all in the result."""
+    return attempt(device, bundle, job, partial(_checked, device, bundle, job))
+
+
+def attempt(
+    device: Computer[P, B], bundle: Bundle, job: Job, work: Callable[[Result], Result]
+) -> Result:
+    """Do a job's `work`, which fills in a blank result; whatever happens is in the result."""
     started, clock = time.time(), time.perf_counter()
     device.patience_seconds = job.limit_seconds
     blank = Result(
@@ -31,12 +39,13 @@ def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
         token=job.token,
         outcome=Outcome.ERROR,
         case=job.case,
+        bundle=bundle.sha,
         device=device.facts.key,
         environment=device.environment.hash,
         started=started,
     )
     try:
-        result = _attempt(device, bundle, job, blank)
+        result = work(blank)
         device.raise_messages()
     except Unsupported as error:
         result = replace(blank, outcome=Outcome.SKIPPED, reason=str(error))
@@ -80,7 +89,7 @@ def _fitting(problem: Problem, name: str, arrays: Arrays) -> Array:
     return found
 
 
-def _attempt(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
     variant = choose(problem, job.variant, device.facts)
     planned = plan(bundle, problem, variant, device.facts)
@@ -90,10 +99,9 @@ def _attempt(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode != Mode.CORRECTNESS:
             device.quiet()  # a driver that compiles meanwhile would show in the samples
-        first, second = bench.run(POISON_A), bench.run(POISON_B)
-        verdict = judge(problem, variant.path, first, second, prepared.expected)
+        judged = check(bench, variant.path, prepared.expected)
+        verdict = judged.verdict
         if verdict.passed and job.mode != Mode.CORRECTNESS:
-            judged = Judged(verdict=verdict, first=first, second=second, expected=prepared.expected)
             timed = time_work(device, bench, judged, job, stack)
             verdict = timed.verdict
             result = replace(result, timings=timed.timings, telemetry=timed.telemetry)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from vkbench.job import Job
+from vkbench.job import Job, Mode
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.protocol import read_line
@@ -44,7 +44,10 @@ class Foresight:
             job = read_line(line, Job)
             problem = catalogue.problem(job.case)
             variant = choose(problem, job.variant, self._device.facts)
-            planned = plan(self._bundle_of(job.bundle), problem, variant, self._device.facts)
+            bundles = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
+            plans = [
+                plan(self._bundle_of(b), problem, variant, self._device.facts) for b in bundles
+            ]
         except Exception:  # said by the job itself
             return ()
-        return [program for program, _ in planned.passes]
+        return [program for planned in plans for program, _ in planned.passes]

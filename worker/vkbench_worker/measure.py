@@ -89,16 +89,23 @@ def measure_hot(
 ) -> Timing:
     """Launches back to back over one set of buffers; `seconds` is what one took so far, roughly."""
     started = time.perf_counter()
-    if not _is_cpu(device) or seconds < bounds.seconds * _WARM_CPU_SHARE:
-        plan = _plan(device, seconds, bounds)
-        with closing(device.record(_hot_steps(work, buffers, plan))) as warming:
-            seconds = _settle(device, warming, plan, bounds, _WARM_SECONDS)
-    plan = _plan(device, seconds, bounds)
+    plan = _plan(device, warmed(device, work, buffers, seconds, bounds), bounds)
     with closing(device.record(_hot_steps(work, buffers, plan))) as recording:
         # On CPU drivers the warm-up is taken out of the metric's own time.
         spent = time.perf_counter() - started if _is_cpu(device) else 0.0
         samples, stop = _sample([recording], plan.launches, bounds, spent)
     return _timing("hot", device, work, samples, plan.launches, stop, ())
+
+
+def warmed(
+    device: Computer[P, B], work: Work[P], buffers: Sequence[B], seconds: float, bounds: Bounds
+) -> float:
+    """Launches until the clock has settled; seconds of one then, about."""
+    if _is_cpu(device) and seconds >= bounds.seconds * _WARM_CPU_SHARE:
+        return seconds
+    plan = _plan(device, seconds, bounds)
+    with closing(device.record(_hot_steps(work, buffers, plan))) as warming:
+        return _settle(device, warming, plan, bounds, _WARM_SECONDS)
 
 
 def launches_a_sample(device: Computer[P, B], seconds: float, bounds: Bounds) -> int:
@@ -113,16 +120,69 @@ def measure_cold(
 
     `seconds` is what a hot launch took.
     """
-    launches = rotation.launches
     with ExitStack() as stack:
-        recordings = [device.record(steps) for steps in _rounds(device, work, rotation, seconds)]
-        for recording in recordings:
-            stack.callback(recording.close)
-        if not _is_cpu(device):  # making the copies let the clock drop
-            _settle(device, recordings[0], _Plan(launches, 1), bounds, _WARM_SECONDS)
-        samples, stop = _sample(recordings, launches, bounds, 0.0)
-    used = min(len(rotation.sets), len(samples) * launches)
-    return _timing("cold", device, work, samples, launches, stop, rotation.warnings), used
+        visitor = cold_visitor(device, work, rotation, seconds, stack)
+        visit = visitor.visit(bounds)
+    timing = visitor.summed_up("cold", [visit], rotation.warnings)
+    return timing, min(len(rotation.sets), len(visit.samples) * rotation.launches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """Samples that were taken in one go."""
+
+    samples: Sequence[float]  # seconds of a launch
+    stop: str  # which bound ended it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visitor(Generic[P, B]):
+    """Work recorded once, to be sampled again and again, with other work in between."""
+
+    device: Computer[P, B]
+    work: Work[P]
+    recordings: Sequence[Runnable]
+    launches: int  # in one sample
+
+    def visit(self, bounds: Bounds) -> Visit:
+        """Samples until a bound is reached."""
+        if not _is_cpu(self.device):  # what was done before, copies most of all, let the clock drop
+            plan = _Plan(self.launches, 1)
+            _settle(self.device, self.recordings[0], plan, bounds, _WARM_SECONDS)
+        samples, stop = _sample(self.recordings, self.launches, bounds, 0.0)
+        return Visit(samples=samples, stop=stop)
+
+    def summed_up(self, metric: str, visits: Sequence[Visit], warnings: tuple[str, ...]) -> Timing:
+        """One timing of several visits: as many samples of each, so that each weighs as much."""
+        least = min(len(visit.samples) for visit in visits)
+        samples = [sample for visit in visits for sample in visit.samples[:least]]
+        stop = max(visit.stop for visit in visits)  # time rather than noise, if any was
+        return _timing(metric, self.device, self.work, samples, self.launches, stop, warnings)
+
+
+def hot_visitor(
+    device: Computer[P, B],
+    work: Work[P],
+    buffers: Sequence[B],
+    seconds: float,
+    bounds: Bounds,
+    stack: ExitStack,
+) -> Visitor[P, B]:
+    """Launches back to back over one set of buffers, each of about so many seconds."""
+    plan = _plan(device, seconds, bounds)
+    recording = device.record(_hot_steps(work, buffers, plan))
+    stack.callback(recording.close)
+    return Visitor(device=device, work=work, recordings=[recording], launches=plan.launches)
+
+
+def cold_visitor(
+    device: Computer[P, B], work: Work[P], rotation: Rotation[B], seconds: float, stack: ExitStack
+) -> Visitor[P, B]:
+    """Launches that go round in the sets of a rotation; a hot one takes about so many seconds."""
+    recordings = [device.record(steps) for steps in _rounds(device, work, rotation, seconds)]
+    for recording in recordings:
+        stack.callback(recording.close)
+    return Visitor(device=device, work=work, recordings=recordings, launches=rotation.launches)
 
 
 def _hot_steps(work: Work[P], buffers: Sequence[B], plan: _Plan) -> list[Step[P, B]]:

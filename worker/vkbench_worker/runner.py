@@ -23,7 +23,7 @@ from typing import BinaryIO, Final, TypeVar
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
-from vkbench.job import Job, Outcome
+from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import MalformedMessage
@@ -31,6 +31,7 @@ from vkbench_shaders.bundle import Bundle, BundleStore
 from vkbench_worker.execute import execute as execute_job
 from vkbench_worker.foresight import Foresight
 from vkbench_worker.inbox import Inbox
+from vkbench_worker.paired import execute_pair
 from vkbench_worker.parent import die_with
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
@@ -110,10 +111,17 @@ def _save(device: Device) -> float:
 
 def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, job: Job) -> Result:
     try:
+        if job.mode is Mode.PAIRED:
+            return execute_pair(device, bundle_of(job.against), bundle_of(job.bundle), job)
         return execute(device, bundle_of(job.bundle), job)
     except VkbenchError as error:  # no such bundle, or a broken one
         blank = Result(
-            job=job.id, token=job.token, outcome=Outcome.ERROR, case=job.case, started=time.time()
+            job=job.id,
+            token=job.token,
+            outcome=Outcome.ERROR,
+            case=job.case,
+            started=time.time(),
+            bundle=job.bundle,
         )
         return replace(
             blank, reason=str(error), device=device.facts.key, environment=device.environment.hash

@@ -16,7 +16,7 @@ from vkbench_worker.judge import Expected, Images, judge
 from vkbench_worker.measure import Bounds, launches_a_sample, measure_cold, measure_hot
 from vkbench_worker.rotation import rotation
 from vkbench_worker.runtime.computer import B, Computer, P
-from vkbench_worker.runtime.program import POISON_A, Image
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,13 @@ class Judged:
     first: Images  # over poison A
     second: Images  # over poison B
     expected: Expected
+
+
+def check(bench: Bench[P, B], path: str, expected: Expected) -> Judged:
+    """Run twice over poison and judge."""
+    first, second = bench.run(POISON_A), bench.run(POISON_B)
+    verdict = judge(bench.problem, path, first, second, expected)
+    return Judged(verdict=verdict, first=first, second=second, expected=expected)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,184 @@
+"""Pairs on the NullDevice: whose launches come when, and whose fault a wrong output is."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, unpack_samples, wrong_arms
+from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged
+from vkbench_shaders.catalogue import problem
+from vkbench_worker.paired import execute_pair
+from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
+from vkbench_worker.runtime.program import Dispatch, Program
+
+CASE = "add/f32/b1_c1_h17_w129"
+
+
+def built(case: str, word: bytes) -> Bundle:
+    """The packaged kernels, with `word` where a case's code was."""
+    posed, bundle = problem(case), packaged()
+    [variant, *_] = posed.kernel.variants_for(posed.types)
+    key, sha = entry_key(variant, posed.types), hashlib.sha256(word).hexdigest()
+    entries = tuple(
+        replace(entry, sha256=sha) if entry.key == key else entry
+        for entry in bundle.manifest.entries
+    )
+    text = manifest_text(bundle.manifest.slang, word.decode(), entries)
+    return Bundle(text=text, blobs={**bundle.blobs, sha: word})
+
+
+OLD, NEW = built(CASE, b"old"), built(CASE, b"new")
+
+
+class Pair(NullDevice):
+    """A device on which each arm's code does what a test plants."""
+
+    def __init__(self, old: Function = run_reference, new: Function = run_reference) -> None:
+        super().__init__()
+        self.functions = {b"old": old, b"new": new}
+        self.ran: list[str] = []  # launches in their order
+
+    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+        self.ran.append(step.pipeline.code.decode())
+        self.function = self.functions[step.pipeline.code]
+        super().dispatch(step)
+
+
+def compared(device: NullDevice, **changes: object) -> Result:
+    values = {"id": 4, "token": 2, "case": CASE, "mode": Mode.PAIRED, "metric": "hot"}
+    values |= {"bundle": NEW.sha, "against": OLD.sha, "measure_seconds": 0.08, "noise": 0.0}
+    return execute_pair(device, OLD, NEW, Job(**values | changes))
+
+
+def after(launches: int, spoilt: Function) -> Function:
+    """Right at first."""
+    calls = 0
+
+    def function(posed, shown: Shown) -> None:
+        nonlocal calls
+        calls += 1
+        (run_reference if calls <= launches else spoilt)(posed, shown)
+
+    return function
+
+
+def off_by_one(posed, shown: Shown) -> None:
+    run_reference(posed, shown)
+    shown["y"][7] += np.float32(1)
+
+
+def nothing(posed, shown: Shown) -> None:
+    """Leaves the output as it is."""
+
+
+def taking(seconds: float) -> Function:
+    def function(posed, shown: Shown) -> None:
+        until = time.perf_counter() + seconds
+        run_reference(posed, shown)
+        while time.perf_counter() < until:
+            pass
+
+    return function
+
+
+@pytest.mark.parametrize("metric", ["hot", "cold"])
+def test_visits_are_old_new_new_old(metric: str) -> None:
+    device = Pair()
+    result = compared(device, metric=metric)
+    assert result.outcome is Outcome.PASSED, result.reason
+    assert device.ran[:4] == ["old", "old", "new", "new"]  # judged, each over two poisons
+    visits = [arm for arm, _ in groupby(device.ran[4:])]
+    assert visits == ["old", "new", "old", "new", "old"]  # both are warm before the first visit
+    assert [timing.metric for timing in result.timings] == ["old", "new"]
+    assert (result.bundle, result.kernel_sha) == (NEW.sha, hashlib.sha256(b"new").hexdigest())
+    assert result.verdict
+    assert result.verdict.passed
+
+
+def test_both_arms_put_as_many_launches_into_a_sample() -> None:
+    result = compared(Pair(taking(200e-6), taking(1200e-6)))
+    old, new = result.timings
+    assert old.launches == new.launches > 4
+    assert 4 < new.seconds / old.seconds < 8
+    for timing in result.timings:
+        assert timing.count == len(unpack_samples(timing.samples))
+        assert timing.count % 2 == 0  # as many of the first visit as of the second
+        assert timing.low <= timing.seconds <= timing.high
+
+
+def test_the_time_bound_is_of_each_arm() -> None:
+    device = Pair(taking(2e-3), taking(2e-3))
+    started = time.perf_counter()
+    result = compared(device, measure_seconds=0.2)
+    assert 0.4 < time.perf_counter() - started < 1.2
+    assert 0.1 < result.timings[0].count * result.timings[0].launches * 2e-3 < 0.4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "arms"),
+    [
+        (run_reference, off_by_one, ["new"]),
+        (off_by_one, run_reference, ["old"]),
+        (nothing, off_by_one, ["old", "new"]),
+    ],
+)
+def test_a_wrong_arm_is_blamed_and_nothing_is_timed(
+    old: Function, new: Function, arms: list[str]
+) -> None:
+    device = Pair(old, new)
+    result = compared(device)
+    assert result.outcome is Outcome.WRONG
+    assert list(wrong_arms(result.reason)) == arms
+    assert result.timings == ()
+    assert result.verdict
+    assert not result.verdict.passed
+    assert len(device.ran) == 4
+
+
+@pytest.mark.parametrize("metric", ["hot", "cold"])
+@pytest.mark.parametrize("arm", ["old", "new"])
+@pytest.mark.parametrize("spoilt", [off_by_one, nothing])
+def test_an_arm_that_is_wrong_while_it_is_timed_is_blamed(
+    metric: str, arm: str, spoilt: Function
+) -> None:
+    result = compared(Pair(**{arm: after(5, spoilt)}), metric=metric)
+    assert result.outcome is Outcome.WRONG
+    assert list(wrong_arms(result.reason)) == [arm]
+    assert "changed while it was timed" in result.reason
+    assert result.timings == ()
+
+
+def test_what_is_changed_in_place_is_restored_for_each_visit() -> None:
+    case = "set_rows/f32/m32_n1_k8"
+    bundle = built(case, b"old"), built(case, b"new")
+    job = Job(id=1, token=1, case=case, mode=Mode.PAIRED, metric="cold", measure_seconds=0.02)
+    result = execute_pair(Pair(), *bundle, job)
+    assert result.outcome is Outcome.PASSED, result.reason
+
+
+def test_code_that_one_of_them_lacks_is_a_skip() -> None:
+    entries = tuple(entry for entry in OLD.manifest.entries if entry.module != "binary")
+    bare = Bundle(text=manifest_text("1", "0", entries), blobs=OLD.blobs)
+    job = Job(id=1, token=1, case=CASE, mode=Mode.PAIRED, metric="hot")
+    result = execute_pair(Pair(), bare, NEW, job)
+    assert result.outcome is Outcome.SKIPPED
+    assert result.reason.startswith("old: unknown kernel of bundle")
+
+
+def test_the_slower_arm_is_slower_on_either_side() -> None:
+    for old, new, faster in ((1e-3, 2e-3, "old"), (2e-3, 1e-3, "new")):
+        timings = compared(Pair(taking(old), taking(new))).timings
+        assert min(timings, key=lambda timing: timing.seconds).metric == faster
+
+
+def test_buffers_are_given_back() -> None:
+    device = Pair()
+    compared(device, metric="cold")
+    assert device.used_bytes == 0

@@ -1,0 +1,166 @@
+"""A paired job: two bundles' code for one case, timed in turns on the same buffers.
+
+The order is old, new, new, old, so that what drifts meanwhile meets both alike. Neither is timed
+unless both are right; each is judged again after each of its visits, over outputs that were
+poisoned before it, so that none is credited with what the other left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Generic
+
+from vkbench.errors import UnknownName
+from vkbench.job import Job, Outcome
+from vkbench.result import NEW, OLD, Result, Verdict, wrong_reason
+from vkbench_shaders import catalogue
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.kernel import Problem, Variant
+from vkbench_worker import telemetry
+from vkbench_worker.bench import Bench
+from vkbench_worker.execute import attempt
+from vkbench_worker.measure import (
+    Bounds,
+    Visit,
+    Visitor,
+    cold_visitor,
+    hot_visitor,
+    launches_a_sample,
+    warmed,
+)
+from vkbench_worker.preparation import SHELF
+from vkbench_worker.rotation import Rotation, rotation
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.program import POISON_A
+from vkbench_worker.timed import Judged, Timed, check, judge_again
+from vkbench_worker.variants import Plan, choose, plan
+
+ARMS: Final = (OLD, NEW)
+ORDER: Final = (OLD, NEW, NEW, OLD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm(Generic[P, B]):
+    """One of the two, set up and judged."""
+
+    bench: Bench[P, B]
+    judged: Judged
+
+
+def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
+    """Time two bundles beside each other; whatever happens is in the result."""
+    return attempt(device, new, job, partial(_compared, device, old, new, job))
+
+
+def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
+    problem = catalogue.problem(job.case)
+    variant = choose(problem, job.variant, device.facts)
+    plans = {
+        name: _planned(device, name, bundle, problem, variant)
+        for name, bundle in ((OLD, old), (NEW, new))
+    }
+    prepared = SHELF.get(problem, job.source)
+    result = replace(blank, variant=variant.name, kernel_sha=plans[NEW].sha)
+    with ExitStack() as stack:
+        first = Bench(device, plans[OLD], prepared.storages, stack)
+        benches = {OLD: first, NEW: first.other(plans[NEW], stack)}
+        device.quiet()
+        arms = {
+            name: Arm(bench=bench, judged=check(bench, variant.path, prepared.expected))
+            for name, bench in benches.items()
+        }
+        verdict = _verdict({name: arm.judged.verdict for name, arm in arms.items()})
+        if verdict.passed:
+            timed = time_pair(device, arms, job, stack)
+            verdict = timed.verdict
+            result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
+    outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
+    return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
+
+
+def _planned(
+    device: Computer[P, B], name: str, bundle: Bundle, problem: Problem, variant: Variant
+) -> Plan:
+    """How a bundle does a problem; one of other times may not have the code that is asked for."""
+    try:
+        return plan(bundle, problem, variant, device.facts)
+    except UnknownName as error:
+        raise Unsupported(f"{name}: {error}") from error
+
+
+def _verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """The new arm's, or that of an arm which is wrong; its reason says which are."""
+    wrong = {name: verdict for name, verdict in verdicts.items() if not verdict.passed}
+    if not wrong:
+        return verdicts[NEW]
+    reason = wrong_reason({name: verdict.reason for name, verdict in wrong.items()})
+    return replace(wrong.get(NEW) or wrong[OLD], reason=reason)
+
+
+def time_pair(
+    device: Computer[P, B], arms: Mapping[str, Arm[P, B]], job: Job, stack: ExitStack
+) -> Timed:
+    """Timings of both arms, which were judged right, and the verdict after them.
+
+    Both put as many launches into a sample, and are warm before the first visit.
+    """
+    bounds = Bounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
+    seconds = min(_launch_seconds(device, arm.bench, bounds) for arm in arms.values())
+    sets = _sets(device, arms[OLD].bench, job.metric, seconds, bounds, stack)
+    visitors = {
+        name: _visitor(device, arm.bench, sets, job.metric, seconds, bounds, stack)
+        for name, arm in arms.items()
+    }
+    visits: dict[str, list[Visit]] = {name: [] for name in arms}
+    readings: Mapping[str, float] = {}
+    for name in ORDER:
+        bench, visitor = arms[name].bench, visitors[name]
+        for buffers in sets.sets:
+            bench.renew(buffers, POISON_A)
+        visit = visitor.visit(bounds)
+        readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
+        used = sets.sets[: len(visit.samples) * visitor.launches]
+        verdict = judge_again(bench, arms[name].judged, used)
+        if not verdict.passed:
+            return Timed(timings=(), verdict=_verdict({name: verdict}), telemetry=readings)
+        visits[name].append(visit)
+    timings = [visitors[name].summed_up(name, visits[name], sets.warnings) for name in ARMS]
+    verdict = arms[NEW].judged.verdict
+    return Timed(timings=tuple(timings), verdict=verdict, telemetry=readings)
+
+
+def _launch_seconds(device: Computer[P, B], bench: Bench[P, B], bounds: Bounds) -> float:
+    return warmed(device, bench.work, bench.buffers, bench.seconds, bounds)
+
+
+def _sets(
+    device: Computer[P, B],
+    bench: Bench[P, B],
+    metric: str,
+    seconds: float,
+    bounds: Bounds,
+    stack: ExitStack,
+) -> Rotation[B]:
+    """The buffers that launches go round in: hot ones always take the same."""
+    launches = launches_a_sample(device, seconds, bounds)
+    if metric == "cold":
+        return rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
+    return Rotation(sets=[bench.buffers], launches=launches)
+
+
+def _visitor(
+    device: Computer[P, B],
+    bench: Bench[P, B],
+    sets: Rotation[B],
+    metric: str,
+    seconds: float,
+    bounds: Bounds,
+    stack: ExitStack,
+) -> Visitor[P, B]:
+    if metric == "cold":
+        return cold_visitor(device, bench.work, sets, seconds, stack)
+    return hot_visitor(device, bench.work, bench.buffers, seconds, bounds, stack)
