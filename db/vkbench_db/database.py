@@ -24,6 +24,7 @@ SCHEMA = "0003"  # the newest migration; a test holds them together
 BUSY_SECONDS = 10  # how long a writer of SQLite waits for another
 CONNECT_SECONDS = 5
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
+WATCH_LOCK = 0x766B63  # of whoever looks at what results mean
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ def try_lead(tx: Connection) -> bool:
         return True
     asked = text("SELECT pg_try_advisory_xact_lock(:lock)")
     return bool(tx.execute(asked, {"lock": LEADER_LOCK}).scalar())
+
+
+def watch_alone(tx: Connection) -> None:
+    """Wait until nobody else places or judges results; until `tx` ends nobody else will."""
+    if tx.dialect.name == "postgresql":
+        tx.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": WATCH_LOCK})
 
 
 def parse_url(url: str) -> URL:

@@ -1,0 +1,150 @@
+"""New results are put into their series; whoever does it again finds nothing left to do.
+
+A job that was settled leaves a row in `fresh`. Here it goes: the timings of a passed job of a run
+with a track get their series, and a wrong one, or one that is right again, is told to `wrongs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, select, update
+
+from vkbench.job import Mode, State
+from vkbench_db import models
+from vkbench_db.database import watch_alone
+from vkbench_db.series import Identity, series_ids
+from vkbench_db.wrongs import judge
+
+BATCH = 2000  # jobs of a transaction
+SCAN_SECONDS = 86_400.0  # after a new result its series' history waits so long for others
+PATIENCE_SECONDS = 60.0  # for the announcement of the environment that a result names
+NO_TIME = "no time"  # flag of a timing of zero seconds
+THROTTLED = "throttled"
+
+AnyRow = Row[*tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """What a batch did."""
+
+    jobs: int = 0  # taken off the fresh ones, whether they count or not
+    series: frozenset[int] = frozenset()  # that have new results
+    changes: tuple[int, ...] = ()  # change points: results that became wrong
+
+
+def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
+    """Place the first of the fresh jobs; no jobs placed means that none is left."""
+    watch_alone(tx)
+    known, rows = _fresh(tx, now, limit)
+    tracked = [row for row in rows if row.track]
+    timed = [row for row in tracked if (row.mode, row.state) == (Mode.PERFORMANCE, State.PASSED)]
+    touched = _place(tx, timed, known)
+    changes = judge(tx, [row.id for row in tracked], now)
+    done = [row.id for row in rows]
+    tx.execute(delete(models.Fresh).where(models.Fresh.job_id.in_(done)))
+    _note_scan(tx, touched, now)
+    return Placed(jobs=len(done), series=frozenset(touched), changes=tuple(changes))
+
+
+def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list[AnyRow]]:
+    """Fresh jobs by their numbers, save those whose environment may still be announced."""
+    job, attempt, fresh = models.Job, models.Attempt, models.Fresh
+    rows = tx.execute(
+        select(
+            *(job.id, job.device_id, job.case_id, job.mode, job.state, job.finished_at),
+            *(models.Run.track, attempt.variant, attempt.environment, attempt.telemetry),
+        )
+        .join(fresh, fresh.job_id == job.id)
+        .join(models.Run, models.Run.id == job.run_id)
+        .outerjoin(attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .order_by(fresh.job_id)
+        .limit(limit)
+    ).all()
+    known = _clock_policies(tx, {row.environment for row in rows if row.environment})
+    ready = [
+        row
+        for row in rows
+        if not row.environment
+        or row.environment in known
+        or now - (row.finished_at or 0.0) > PATIENCE_SECONDS
+    ]
+    return known, ready
+
+
+def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
+    environment = models.Environment
+    rows = tx.execute(
+        select(environment.hash, environment.facts).where(environment.hash.in_(hashes))
+    )
+    return {row.hash: row.facts.get("clock_policy") or "default" for row in rows}
+
+
+def _place(tx: Connection, jobs: Sequence[AnyRow], known: dict[str, str]) -> set[int]:
+    """Give the timings of jobs their series; says which those are."""
+    by_id = {row.id: row for row in jobs}
+    measurement = models.Measurement
+    timings = tx.execute(
+        select(
+            measurement.job_id, measurement.metric, measurement.seconds, measurement.warnings
+        ).where(measurement.job_id.in_(by_id))
+    ).all()
+    identities = [_identity(by_id[row.job_id], row.metric, known) for row in timings]
+    ids = series_ids(tx, identities)
+    rows = [
+        {
+            "job": timing.job_id,
+            "of": timing.metric,
+            "series": ids[identity],
+            "moment": by_id[timing.job_id].finished_at,
+            "why": _flag(timing, by_id[timing.job_id]),
+        }
+        for timing, identity in zip(timings, identities, strict=True)
+    ]
+    _update(tx, rows)
+    return set(ids.values())
+
+
+def _identity(job: AnyRow, metric: str, known: dict[str, str]) -> Identity:
+    return Identity(
+        device_id=job.device_id,
+        case_id=job.case_id,
+        variant=job.variant,
+        metric=metric,
+        environment_class=known.get(job.environment, "default"),
+        track=job.track,
+    )
+
+
+def _flag(timing: AnyRow, job: AnyRow) -> str:
+    if timing.seconds <= 0:
+        return NO_TIME
+    if any(warning.startswith(THROTTLED) for warning in timing.warnings):
+        return THROTTLED
+    return THROTTLED if job.telemetry.get(THROTTLED) else ""
+
+
+def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    table = models.Measurement.__table__
+    tx.execute(
+        update(table)  # type: ignore[arg-type]
+        .where(table.c.job_id == bindparam("job"), table.c.metric == bindparam("of"))
+        .values(
+            series_id=bindparam("series"), measured_at=bindparam("moment"), flag=bindparam("why")
+        ),
+        rows,
+    )
+
+
+def _note_scan(tx: Connection, touched: set[int], now: float) -> None:
+    series = models.Series
+    tx.execute(
+        update(series)
+        .where(series.id.in_(touched), series.scan_due_at.is_(None))
+        .values(scan_due_at=now + SCAN_SECONDS)
+    )
