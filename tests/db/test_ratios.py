@@ -60,6 +60,17 @@ def test_many_samples_are_compared_in_little_memory() -> None:
     assert ratio.is_significant()
 
 
+def test_values_that_scatter_wider_than_they_look_say_less() -> None:
+    rng = np.random.default_rng(6)
+    ratio = of_values(times(rng, 20), times(rng, 20, 1.02))
+    wider = ratio.stretched(2)
+    assert wider.ratio == ratio.ratio
+    assert wider.p > ratio.p
+    assert np.log(wider.high / wider.low) == pytest.approx(2 * np.log(ratio.high / ratio.low))
+    assert ratio.stretched(1) == ratio
+    assert ratio.stretched(1 + 1e-9).p == pytest.approx(ratio.p)
+
+
 def test_small_changes_are_not_significant_however_certain() -> None:
     rng = np.random.default_rng(4)
     ratio = of_values(times(rng, 400), times(rng, 400, 1.008))

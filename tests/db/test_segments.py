@@ -28,6 +28,14 @@ def test_nothing_is_found_where_nothing_changes(name: str) -> None:
     assert len(found) <= 2
 
 
+@pytest.mark.parametrize("name", ["AR(1) 2 %", "day drift 2 %"])
+def test_little_is_found_where_results_only_remember_each_other(name: str) -> None:
+    values = drawn(name, 100, 120)
+    assert sum(len(segments.find(stream)) for stream in values) <= 12
+    values[:, 70:] *= 1.05
+    assert sum(bool(segments.find(stream)) for stream in values) >= 85
+
+
 @pytest.mark.parametrize("factor", [1.05, 1 / 1.05])
 @pytest.mark.parametrize("name", WHITE)
 def test_a_change_is_found_where_it_is(name: str, factor: float) -> None:
@@ -35,10 +43,10 @@ def test_a_change_is_found_where_it_is(name: str, factor: float) -> None:
     values[:, 70:] *= factor
     found = [segments.find(stream) for stream in values]
     near = [c for changes in found for c in changes if abs(c.index - 70) <= 3]
-    assert len(near) >= 42
+    assert len(near) >= 42  # spikes at the boundary move it
     assert np.median([c.ratio.ratio for c in near]) == pytest.approx(factor, rel=0.01)
     assert sum(c.ratio.low <= factor <= c.ratio.high for c in near) >= 0.8 * len(near)
-    assert sum(map(len, found)) - len(near) <= 5
+    assert sum(map(len, found)) <= 52
 
 
 def test_two_changes_are_told_apart_and_outliers_are_none() -> None:

@@ -22,6 +22,7 @@ FLOOR = 0.01  # a run's samples know nothing of other runs: the same kernels twi
 TABLED = 16  # values a side up to which the table of U is kept: 17 KB for the largest
 EXACT = 48 * 48  # quotients up to which the test is exact
 MOST = 500  # values a side that are looked at: of more, as many quantiles
+LEAST_P = 1e-300  # a smaller one has no quantile
 RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100  # 3000 ratios take 2.4 MB and not 48
 
@@ -49,6 +50,18 @@ class Ratio:
     def is_significant(self, *, alpha: float = 1 - CONFIDENCE, floor: float = FLOOR) -> bool:
         """Whether chance is unlikely and the change is worth a word."""
         return self.p <= alpha and abs(log(self.ratio)) >= log(1 + floor)
+
+    def stretched(self, factor: float) -> Ratio:
+        """The same from values that scatter so much wider than they look."""
+        if factor == 1:
+            return self
+        sigmas = -NormalDist().inv_cdf(max(self.p, LEAST_P) / 2) / factor
+        return Ratio(
+            ratio=self.ratio,
+            low=self.ratio * (self.low / self.ratio) ** factor,
+            high=self.ratio * (self.high / self.ratio) ** factor,
+            p=erfc(sigmas / sqrt(2)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

