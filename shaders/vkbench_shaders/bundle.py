@@ -198,6 +198,14 @@ def packaged() -> Bundle:
     return Bundle(text=bundle.text, blobs=bundle.blobs, name="packaged")
 
 
+def packaged_sha() -> str:
+    """The packaged bundle's hash, without a look at its blobs; "" where it was never built."""
+    try:
+        return hashlib.sha256((PACKAGED / MANIFEST).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
 class BundleStore:
     """Bundles kept in a folder by hash, and the packaged one."""
 
@@ -206,9 +214,7 @@ class BundleStore:
 
     def get(self, sha: str) -> Bundle:
         """A bundle by its hash or the beginning of it; "" is the packaged one."""
-        if not sha:
-            return packaged()
-        if PACKAGED.joinpath(MANIFEST).exists() and packaged().sha.startswith(sha.lower()):
+        if not sha or (packaged_sha().startswith(sha.lower()) and packaged().sha == packaged_sha()):
             return packaged()
         found = [name for name in self.list() if name.startswith(sha.lower())]
         if len(found) != 1:

@@ -131,6 +131,34 @@ def test_a_crash_ahead_of_its_job_is_blamed_on_another_once(
     assert [events(planted, "end").count(n) for n in (1, 2, 3, 4, 5, 6)] == [1, 1, 0, 1, 0, 1]
 
 
+def test_each_pair_has_a_runner_that_did_nothing_before(
+    supervisor: Supervisor, planted: Settings
+) -> None:
+    plain, pair = "sleep/f32/n1", "sleep/f32/n2"
+    acts = [pair, plain, plain, pair, pair, plain]
+    modes = {plain: Mode.CORRECTNESS, pair: Mode.PAIRED}
+    work = [replace(each, mode=modes[each.case]) for each in jobs(*acts)]
+    supervisor.start()
+    results = run(supervisor, work)
+    assert outcomes(results) == [(n, Outcome.PASSED) for n in range(1, 7)]
+    pids = [int(line.split()[-1]) for line in (planted.data / "events").read_text().split("\n")
+            if line.startswith("start")]  # fmt: skip
+    assert pids[0] == pids[1] == pids[2]
+    assert pids[4] == pids[5]
+    assert len(set(pids)) == 3
+    first, again = results[0], results[3]
+    assert again.seconds > first.seconds + 0.03  # what the process took is told
+
+
+def test_a_pair_that_crashes_its_runner_leaves_the_next_one_a_fresh_one(
+    supervisor: Supervisor,
+) -> None:
+    work = [replace(each, mode=Mode.PAIRED) for each in jobs("segfault/f32/n1", "sleep/f32/n1")]
+    results = run(supervisor, work)
+    assert outcomes(results) == [(1, Outcome.CRASHED), (2, Outcome.PASSED)]
+    assert results[0].bundle  # the packaged one's hash
+
+
 def test_a_bounded_number_of_jobs_is_sent_ahead(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

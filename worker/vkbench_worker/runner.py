@@ -27,7 +27,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import MalformedMessage
-from vkbench_shaders.bundle import Bundle, BundleStore
+from vkbench_shaders.bundle import Bundle, BundleStore, packaged_sha
 from vkbench_worker.execute import execute as execute_job
 from vkbench_worker.foresight import Foresight
 from vkbench_worker.inbox import Inbox
@@ -121,7 +121,7 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
             outcome=Outcome.ERROR,
             case=job.case,
             started=time.time(),
-            bundle=job.bundle,
+            bundle=job.bundle or packaged_sha(),
         )
         return replace(
             blank, reason=str(error), device=device.facts.key, environment=device.environment.hash

@@ -12,11 +12,11 @@ from redis import Redis
 
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
-from vkbench.job import Job, Outcome
+from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import Announcement, Chunk
-from vkbench_shaders.bundle import BundleStore, MissingBundle, packaged
+from vkbench_shaders.bundle import BundleStore, packaged_sha
 from vkbench_worker import app, fleet
 from vkbench_worker.bundles import Depot, problem
 from vkbench_worker.claims import claim
@@ -109,12 +109,17 @@ class Worker:
     def _with_bundles(self, jobs: Iterable[Job]) -> list[Job]:
         runnable = []
         for job in jobs:
-            reason = problem(self._depot, job.bundle)
+            reason = self._lacks(job)
             if not reason:
                 runnable.append(job)
             elif not self._stopping.is_set():
                 self._finish(self._refusal(job, reason))
         return runnable
+
+    def _lacks(self, job: Job) -> str:
+        """Why a bundle of a job cannot be had, "" if all are there."""
+        wanted = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
+        return next(filter(None, (problem(self._depot, sha) for sha in wanted)), "")
 
     def _refusal(self, job: Job, reason: str) -> Result:
         return Result(
@@ -140,15 +145,8 @@ class Worker:
 
 def _announcement(worker: str, ready: Ready) -> Announcement:
     return Announcement(
-        worker=worker, facts=ready.facts, environment=ready.environment, bundle=_packaged_sha()
+        worker=worker, facts=ready.facts, environment=ready.environment, bundle=packaged_sha()
     )
-
-
-def _packaged_sha() -> str:
-    try:
-        return packaged().sha
-    except MissingBundle:  # jobs may name bundles of their own
-        return ""
 
 
 def main() -> None:

@@ -18,15 +18,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import fields, replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from vkbench import log, wire
-from vkbench.job import SETTLED, Job, Outcome
+from vkbench.job import SETTLED, Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import PREFIX, Settings
+from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.marker import Marker
@@ -58,6 +59,8 @@ class Supervisor:
         # as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
         self._child: Child | None = None
+        self._used = False  # whether the runner had any job
+        self._start_seconds = 0.0  # what it took to have it for the jobs at hand
         self._ready: Ready | None = None
         self._owner: IO[str] | None = None
         self._marker: Marker | None = None
@@ -119,7 +122,9 @@ class Supervisor:
     ) -> None:
         """Run jobs in order and emit one Result each, save for those that are cancelled.
 
-        Nothing runs any more after `abort` or `drain`.
+        A paired job has a runner that did nothing before it: what a process is given once, such as
+        where its memory lies, shall differ from pair to pair. Nothing runs any more after `abort`
+        or `drain`.
         """
         waiting = deque(jobs)
         ahead = AHEAD_JOBS
@@ -127,15 +132,20 @@ class Supervisor:
             if cancelled(waiting[0]):
                 waiting.popleft()
                 continue
+            if waiting[0].mode is Mode.PAIRED and self._used:
+                self._drop()
+            began = time.monotonic()
             try:
                 self._start_again()
             except RunnerFailed as error:
                 self._refuse(waiting, emit, str(error))
                 break
+            self._start_seconds = time.monotonic() - began
             self._stream(waiting, ahead, emit, cancelled)
-            # A driver may have died of the pipeline of a later job, and an innocent one have paid
-            # a try for it. That happens once: now a runner has only the job that it does.
-            ahead = 0
+            if not self._child:
+                # A driver may have died of the pipeline of a later job, and an innocent one have
+                # paid a try for it. That happens once: now a runner has only the job that it does.
+                ahead = 0
         if self._marker:
             self._marker.clear()
 
@@ -164,16 +174,19 @@ class Supervisor:
         assert self._marker
         # Many go in at once, so that the runner never waits for us; answers come in order, so the
         # first job without one is the job on the device.
-        unsent = iter(list(waiting))
+        together = _together(waiting)
+        unsent = iter(together)
         self._send(islice(unsent, ahead))
-        while waiting and self._child:
+        for job in together:
+            if not self._child:
+                return
             self._send(islice(unsent, 1))
-            if self._leaving() or cancelled(waiting[0]):
+            if self._leaving() or cancelled(job):
                 self._drop()  # what is in its pipe cannot be taken back
                 return
-            self._marker.write(waiting[0])
-            result = self._answer(waiting[0], cancelled)
-            job = waiting.popleft()
+            self._marker.write(job)
+            result = self._answer(job, cancelled)
+            waiting.popleft()
             if result:
                 log.event(_log, "job_ended", logging.DEBUG, job=job.id, outcome=result.outcome)
                 emit(result)
@@ -182,6 +195,7 @@ class Supervisor:
         assert self._child
         lines = b"".join(map(line_of, jobs))
         if lines:
+            self._used = True
             self._child.send(lines)
 
     def _answer(self, job: Job, cancelled: Callable[[Job], bool]) -> Result | None:
@@ -221,7 +235,9 @@ class Supervisor:
             assert self._child
             self._child.wait()
             self._drop()
-        return self._signed(replace(result, case=job.case))
+        # The process of its own is part of what a pair costs: the dispatcher learns from this.
+        start = self._start_seconds if job.mode is Mode.PAIRED else 0.0
+        return self._signed(replace(result, case=job.case, seconds=result.seconds + start))
 
     def _cause_of_death(self) -> tuple[Outcome, str]:
         assert self._child
@@ -246,6 +262,7 @@ class Supervisor:
                 outcome=outcome,
                 case=job.case,
                 reason=reason,
+                bundle=job.bundle or packaged_sha(),
                 started=time.time() - seconds,
                 seconds=seconds,
             )
@@ -276,6 +293,7 @@ class Supervisor:
     def _spawn(self, deadline: float | None) -> Ready:
         started = self._parent.submit(Child, self._command(), self._environ())
         child = self._child = started.result()
+        self._used = False
         try:
             self._ready = read_line(self._first_line(child, deadline), Ready)
         except Gone:
@@ -356,3 +374,11 @@ class Supervisor:
         if child:
             with suppress(OSError):
                 child.close()
+
+
+def _together(waiting: Iterable[Job]) -> list[Job]:
+    """The next jobs that one runner may do: a paired one has it alone."""
+    first, *others = waiting
+    if first.mode is Mode.PAIRED:
+        return [first]
+    return [first, *takewhile(lambda job: job.mode is not Mode.PAIRED, others)]
