@@ -6,7 +6,7 @@ What an operation does is one function of float64 arrays. Where a formula has no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import prod
 
@@ -123,6 +123,11 @@ def _silu_back(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str
         return {"dx": dy * silu_slope(x)}
 
 
+def _silu_back_arguments(types: Mapping[str, str]) -> tuple[str, ...]:
+    slope = "SlopeOfHalves" if types["dx"] == "f16" else "Slope"
+    return slope, types["x"], types["dx"]
+
+
 _SILU_BACK = Operation(name="silu_back", description="", function=silu_slope)
 
 SILU_BACK = Kernel(
@@ -143,7 +148,7 @@ SILU_BACK = Kernel(
             name="portable",
             module="silu_back",
             entry="silu_back",
-            arguments=lambda types: (types["x"], types["dx"]),
+            arguments=_silu_back_arguments,
             launch=lambda problem, device: strided.launch(problem),
             path="f32",
         ),
