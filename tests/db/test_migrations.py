@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
+from sqlalchemy import create_engine, insert, inspect
 
 from vkbench_db import migrations, views
-from vkbench_db.database import SCHEMA, Database, upgrade
+from vkbench_db.bundles import load_bundle
+from vkbench_db.database import SCHEMA, Database, parse_url, upgrade
 from vkbench_db.models import Model
 
 
@@ -41,6 +44,25 @@ def test_upgrade_runs_from_anywhere_and_twice(
     assert os.listdir(folder) == []
     with Database.open(empty_url) as database, database.reading() as tx:
         assert set(inspect(tx).get_view_names()) == {"v_results", "v_latest"}
+
+
+def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> None:
+    blob = b"\x03\x02\x23\x07" * 50
+    sha = hashlib.sha256(blob).hexdigest()
+    engine = create_engine(parse_url(empty_url))
+    with engine.begin() as tx:
+        command.upgrade(migrations.config(tx), "0002")
+        table = {name: Model.metadata.tables[name] for name in ("bundle", "blob", "bundle_blob")}
+        row = {"sha": "b", "name": "old", "manifest": "{}", "created_at": 1.0}
+        tx.execute(insert(table["bundle"]), [row])
+        tx.execute(insert(table["blob"]), [{"sha": sha, "data": blob}])
+        tx.execute(insert(table["bundle_blob"]), [{"bundle": "b", "blob": sha}])
+    engine.dispose()
+    upgrade(empty_url)
+    with Database.open(empty_url) as database, database.reading() as tx:
+        kept = load_bundle(tx, "b")
+        assert kept
+        assert kept.blobs == {sha: blob}
 
 
 @pytest.mark.parametrize(
