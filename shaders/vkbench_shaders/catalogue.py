@@ -11,6 +11,7 @@ from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.affine import AFFINE
 from vkbench_shaders.kernels.attention import ATTENTION
 from vkbench_shaders.kernels.binary import BINARY
+from vkbench_shaders.kernels.calibrate import CALIBRATE
 from vkbench_shaders.kernels.casts import CASTS
 from vkbench_shaders.kernels.col2im import COL2IM
 from vkbench_shaders.kernels.compare import COMPARE
@@ -92,6 +93,7 @@ KERNELS: tuple[Kernel, ...] = (
     *OPTIMISERS,
     MUON,
     *RANDOM,
+    *CALIBRATE,
 )
 
 _BY_NAME = {kernel.name: kernel for kernel in KERNELS}

@@ -18,7 +18,7 @@ import pytest
 from vkbench.case import Value
 from vkbench.job import Job, Mode, Outcome
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.catalogue import KERNELS
+from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_worker.execute import execute
@@ -120,9 +120,20 @@ def test_what_is_chosen_is_something_of_everything(
         assert {posed.params[name] for posed, _ in ours} >= set(param.choices)
 
 
+def lacks(device: Device, case: str, variant: str) -> str:
+    """A feature that the device is without, of a kernel that is about nothing else."""
+    kernel = problem(case).kernel
+    about = kernel.variant(variant).requires if kernel.group == "calibrate" else ()
+    return next((feature for feature in about if feature not in device.facts.features), "")
+
+
 def check(device: Device, bundle: Bundle, case: str, variant: str) -> None:
     job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant=variant)
     result = execute(device, bundle, job)
+    if lacking := lacks(device, case, variant):
+        assert result.outcome is Outcome.SKIPPED
+        assert lacking in result.reason
+        return
     assert result.outcome is Outcome.PASSED, f"{result.reason} {result.verdict}"
     assert result.verdict
     assert result.verdict.compared == result.verdict.total

@@ -12,7 +12,7 @@ import vkbench
 from vkbench import names
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.errors import UnknownName, UsageError
-from vkbench_worker.runtime import host, vk
+from vkbench_worker.runtime import host, matrices, vk
 from vkbench_worker.runtime.features import FeatureChain, subgroup_properties
 from vkbench_worker.runtime.instance import Instance
 
@@ -120,7 +120,7 @@ class Physical:
             type=self.type,
             memory_bytes=self.heap_bytes(),
             subgroup_size=subgroup_properties(self.handle).subgroupSize,
-            features=self.features.names(),
+            features=tuple(sorted({*self.features.names(), *matrices.kinds(self)})),
             limits=self.limits(),
             llc_bytes=self.llc_bytes(),
         )

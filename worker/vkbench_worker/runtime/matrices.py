@@ -1,0 +1,50 @@
+"""Cooperative matrices that a device has: their kinds, by the names that variants ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from vkbench_worker.runtime import vk
+
+if TYPE_CHECKING:
+    from vkbench_worker.runtime.physical import Physical
+
+EXTENSION: Final = "VK_KHR_cooperative_matrix"
+_PROPERTIES: Final = 1000506001  # VkStructureType
+_SUBGROUP: Final = 3  # scope
+_F16, _F32, _I8, _I32, _BF16 = 0, 1, 3, 5, 1000141000  # component types
+_CALL: Final = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+
+# name -> rows, columns and depth of a product, component types of factors and sums
+KINDS: Final[Mapping[str, tuple[int, ...]]] = {
+    "matrix_f16_f16": (16, 16, 16, _F16, _F16),
+    "matrix_f16_f32": (16, 16, 16, _F16, _F32),
+    "matrix_bf16_f32": (16, 16, 16, _BF16, _F32),
+    "matrix_i8_i32": (16, 16, 32, _I8, _I32),
+}
+
+
+def kinds(physical: Physical) -> frozenset[str]:
+    """Which of KINDS a subgroup of the device multiplies."""
+    if EXTENSION not in physical.extensions:
+        return frozenset()
+    found = {_shape(record) for record in _listed(physical) if record.scope == _SUBGROUP}
+    return frozenset(name for name, kind in KINDS.items() if kind in found)
+
+
+def _shape(record: Any) -> tuple[int, ...]:
+    """As in KINDS; () where the two factors or the two sums are not of one type."""
+    if record.AType != record.BType or record.CType != record.ResultType:
+        return ()
+    return (record.MSize, record.NSize, record.KSize, record.AType, record.CType)
+
+
+def _listed(physical: Physical) -> Any:
+    call, count = physical.instance.function(_CALL), vk.ffi.new("uint32_t *")
+    vk.check(call(physical.handle, count, vk.ffi.NULL), _CALL)
+    records = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])
+    for record in records:
+        record.sType = _PROPERTIES
+    vk.check(call(physical.handle, count, records), _CALL)
+    return records
