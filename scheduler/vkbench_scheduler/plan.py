@@ -31,6 +31,7 @@ class Task:
     case: Case
     mode: Mode
     variant: str = AUTO
+    times: int = 1  # so many jobs
 
 
 def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
@@ -47,14 +48,14 @@ def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
     """How many jobs `plan` makes."""
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     chosen = choose(selection.devices, devices)
-    return len(chosen) * len(tasks(suite, selection)) * selection.repeat
+    return len(chosen) * sum(task.times for task in tasks(suite, selection)) * selection.repeat
 
 
 def _jobs(
     devices: Sequence[DeviceFacts], wanted: Sequence[Task], selection: Selection, suite: Suite
 ) -> Iterator[PlannedJob]:
     for facts in devices:
-        first = [_job(facts, task, selection, suite) for task in wanted]
+        first = [_job(facts, task, selection, suite) for task in wanted for _ in range(task.times)]
         for _ in range(selection.repeat):
             yield from first
 
@@ -134,7 +135,8 @@ def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -
         asked = selection.variant.casefold()
         each = asked == ALL or (asked == AUTO and row.every_variant)
         for case in cases:
-            yield from (Task(case, mode, path) for path in (_paths(case) if each else [AUTO]))
+            paths = _paths(case) if each else [AUTO]
+            yield from (Task(case, mode, path, row.times) for path in paths)
 
 
 def _cases(
@@ -146,6 +148,9 @@ def _cases(
         found = kernel_named(kernel)
         made = on_weights(found, selection.weights, found.timed if timed else found.cases, shape)
         return _some([case for case in made if _fits(case.format, (fmt,))], row.each)
+    if row.cases and not selection.shapes:
+        named = [problem(name).case for name in row.cases]
+        return [case for case in named if case.kernel == kernel and _fits(case.format, (fmt,))]
     cases = expand(kernel, fmt, shape, timed=timed)
     return _some([case for case in cases if _is_in(row, selection, case)], row.each)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from vkbench import names
+from vkbench import calibration, names
 from vkbench.job import Mode
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
@@ -28,6 +28,8 @@ class Row:
     every_variant: bool = False  # each code path, not only the one that a device would choose
     most_flops: float = inf  # of a launch
     most_bytes: float = inf  # of all its buffers
+    cases: tuple[str, ...] = ()  # these by their whole names, listed or not, of their kernels
+    times: int = 1  # each so often: how far results of one thing are apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,15 @@ ATTENTION = "attention"  # its caches may be of blocks, and yet it belongs to th
 ABOUT_BLOCKS = tuple(
     dict.fromkeys(f.kernel.name for f in families() if f.kernel.group != ATTENTION)
 )
-OTHERS = tuple(kernel.name for kernel in KERNELS if kernel.name not in ABOUT_BLOCKS)
+CALIBRATE = "calibrate"  # of interest for what a device can do, not a model
+OTHERS = tuple(
+    kernel.name
+    for kernel in KERNELS
+    if kernel.name not in ABOUT_BLOCKS and kernel.group != CALIBRATE
+)
+CALIBRATED = tuple(kernel.name for kernel in KERNELS if kernel.group == CALIBRATE)
+COPIED = ("copy/f32/n8388608", "copy/f32/n67108864")  # for CPU drivers, and beyond a GPU's caches
+NOISE_TIMES = 8
 SPINE_KERNELS = ("copy", "add", *ABOUT_BLOCKS)
 SEEN_FIRST = ("softmax", "rms_norm", "rope", "sum", "argmax", "matmul")
 
@@ -135,7 +145,27 @@ TRANSFORMER_PERF = Suite(
     measure_seconds=0.3,
 )
 
-SUITES: tuple[Suite, ...] = (QUICK, SPINE, QUANT, QUANT_PERF, TRANSFORMER, TRANSFORMER_PERF)
+CALIBRATION = Suite(
+    name=calibration.SUITE,
+    description="What a device does at most: memory, arithmetic, launches, and how steadily.",
+    rows=(
+        Row(mode=Mode.CORRECTNESS, every_variant=True, kernels=CALIBRATED),
+        Row(mode=Mode.PERFORMANCE, kernels=CALIBRATED),
+        Row(mode=Mode.PERFORMANCE, kernels=("copy",), cases=COPIED),
+        Row(mode=Mode.PERFORMANCE, kernels=("fma",), cases=calibration.CANARIES, times=NOISE_TIMES),
+    ),
+    measure_seconds=0.3,
+)
+
+SUITES: tuple[Suite, ...] = (
+    QUICK,
+    SPINE,
+    QUANT,
+    QUANT_PERF,
+    TRANSFORMER,
+    TRANSFORMER_PERF,
+    CALIBRATION,
+)
 
 _BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}
 if len(_BY_NAME) != len(SUITES):

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from vkbench.calibration import CANARIES
 from vkbench.device import DeviceFacts, device_key
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode, PlannedJob
 from vkbench_scheduler.plan import count, plan, tasks
 from vkbench_scheduler.selection import Selection, choose
-from vkbench_scheduler.suites import FEW, SUITES, Row, Suite
+from vkbench_scheduler.suites import FEW, NOISE_TIMES, SUITES, Row, Suite
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.families import families
@@ -45,14 +46,17 @@ def planned(**changes: object) -> list[PlannedJob]:
 EVERYTHING = {kernel.name for kernel in KERNELS}
 BLOCKS = {f.kernel.name for f in families() if f.kernel.group != "attention"}
 SPINE = {"copy", "add", *BLOCKS}
+CALIBRATE = {kernel.name for kernel in KERNELS if kernel.group == "calibrate"}
+MODELS = EVERYTHING - CALIBRATE
 MAIN = {"silu", "softmax", "rms_norm", "rope", "sum", "argmax", "matmul", "flash_attn"}
 HOLDS = {  # kernels checked, kernels timed
-    "quick": (EVERYTHING, SPINE | MAIN),
+    "quick": (MODELS, SPINE | MAIN),
     "spine": (SPINE, SPINE),
     "quant": (BLOCKS, set()),
     "quant-perf": (set(), BLOCKS),
-    "transformer": (EVERYTHING - BLOCKS, set()),
-    "transformer-perf": (set(), EVERYTHING - BLOCKS | {"get_rows", "set_rows"}),
+    "transformer": (MODELS - BLOCKS, set()),
+    "transformer-perf": (set(), MODELS - BLOCKS | {"get_rows", "set_rows"}),
+    "calibration": (CALIBRATE, CALIBRATE | {"copy"}),
 }
 
 
@@ -63,7 +67,10 @@ def test_a_suite_has_its_kernels_and_only_real_cases(suite: Suite) -> None:
     for mode, wanted in zip(modes, HOLDS[suite.name], strict=True):
         assert {job.case.split("/")[0] for job in jobs if job.mode is mode} == wanted
     assert all(problem(job.case).case.name == job.case for job in jobs)
-    assert len({(job.case, job.mode, job.variant) for job in jobs}) == len(jobs)
+    again = sum(job.case in CANARIES and job.mode is Mode.PERFORMANCE for job in jobs)
+    assert again == (2 * (1 + NOISE_TIMES) if suite.name == "calibration" else 0)
+    once = len({(job.case, job.mode, job.variant) for job in jobs})
+    assert once == len(jobs) - max(0, again - 2)
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
@@ -89,6 +96,7 @@ def test_quick_has_each_code_path_of_each_kernel_in_each_of_few_formats() -> Non
     assert found == {
         (variant.name, *types.items())
         for kernel in KERNELS
+        if kernel.name in MODELS
         for types in kernel.type_choices()
         if set(types.values()) <= {*FEW, *(() if kernel.name in SPINE else ("u8", "u32"))}
         for variant in kernel.variants_for(types)
@@ -96,9 +104,7 @@ def test_quick_has_each_code_path_of_each_kernel_in_each_of_few_formats() -> Non
     assert len(jobs) < 1500  # two minutes' worth
 
 
-@pytest.mark.parametrize(
-    ("suite", "wanted"), [("quant", BLOCKS), ("transformer", EVERYTHING - BLOCKS)]
-)
+@pytest.mark.parametrize(("suite", "wanted"), [("quant", BLOCKS), ("transformer", MODELS - BLOCKS)])
 def test_a_whole_suite_is_every_case_on_every_code_path(suite: str, wanted: set[str]) -> None:
     jobs = planned(suite=suite)
     assert {job.mode for job in jobs} == {Mode.CORRECTNESS}
