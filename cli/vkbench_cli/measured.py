@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 from vkbench_cli.printing import Cell, Column, Kind, Table
 
 if TYPE_CHECKING:
-    from vkbench_db.comparison import Side
     from vkbench_db.queries import ResultRow
-
-    Interval = ResultRow | Side
 
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
@@ -127,7 +124,7 @@ def _metric(name: str, timed: Mapping[str, ResultRow]) -> dict[str, Cell]:
     }
 
 
-def spread(timing: Interval) -> float | None:
+def spread(timing: ResultRow) -> float | None:
     """Half the width of a median's interval, as a fraction of the median; one sample has none."""
     if not timing.seconds or timing.low is None or timing.high is None or (timing.count or 0) < 2:
         return None

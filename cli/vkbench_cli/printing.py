@@ -16,7 +16,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import TextIO
 
-from vkbench import units
+from vkbench import markdown, units
 from vkbench_cli.options import Output
 
 Cell = object  # str, int, float, bool or None; lists and dictionaries where a program reads
@@ -55,6 +55,7 @@ class Table:
 
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Cell]]
+    summary: Mapping[str, Cell] | None = None  # of all rows, for programs
 
 
 class ReaderLeft(Exception):
@@ -80,11 +81,12 @@ def show_newest(table: Table, output: Output, most: int | None) -> None:
 
 
 def print_json(table: Table, stream: TextIO) -> None:
-    """One object: schema_version and rows, a row a line."""
+    """One object: schema_version, rows, a row a line, and the summary where there is one."""
     lines = (json.dumps({c.key: _plain(c, row) for c in table.columns}) for row in table.rows)
     rows = ",\n  ".join(lines)
+    summary = "" if table.summary is None else f',\n"summary": {json.dumps(table.summary)}'
     stream.write(f'{{"schema_version": {SCHEMA_VERSION}, "rows": [')
-    stream.write(f"\n  {rows}\n]}}\n" if rows else "]}\n")
+    stream.write(f"\n  {rows}\n]{summary}}}\n" if rows else f"]{summary}}}\n")
 
 
 def print_csv(table: Table, stream: TextIO) -> None:
@@ -109,6 +111,15 @@ def print_text(table: Table, stream: TextIO) -> None:
     for line in zip(*cells, strict=True):
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         stream.write("  ".join(padded).rstrip() + "\n")
+
+
+def markdown_table(table: Table, *, most: int = markdown.MOST_ROWS) -> str:
+    """The table as people see it, in Markdown."""
+    shown = [column for column in table.columns if _is_shown(column, table.rows)]
+    cells = [[cell.strip() for cell in _cells(column, table.rows)] for column in shown]
+    right = [index for index, column in enumerate(shown) if column.kind in _SCALERS]
+    lines = [[markdown.escaped(cell) for cell in line] for line in zip(*cells, strict=True)]
+    return markdown.table(lines[0], lines[1:], right=right, most=most) if lines else ""
 
 
 def _is_shown(column: Column, rows: Sequence[Mapping[str, Cell]]) -> bool:

@@ -26,7 +26,7 @@ COMMANDS = (
     Row(name="kernels", help="List kernels with their formats and variants."),
     Row(name="devices", help="List devices, known to the database or found here."),
     Row(name="results", help="Show results, the latest of each case by default."),
-    Row(name="compare", help="Compare the timings and verdicts of two runs."),
+    Row(name="compare", help="Compare two runs, bundles, drivers, devices, days or baselines."),
     Row(name="query", help="Ask the database a question in SQL; nothing can be changed."),
     Row(name="submit", help="Send work to the devices of the fleet."),
     Row(name="schedule", help="Do work again at times of a cron expression.", function="app"),

@@ -1,59 +1,66 @@
-"""Two runs side by side: what became wrong or right, and how the times of equal work changed."""
+"""Two sets of results side by side: what became wrong or right, and whose times truly changed."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import cached_property
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
+from vkbench.errors import UsageError
 from vkbench.job import State
-from vkbench_db.views import RESULTS
-
-Work = tuple[str, str, str, str]  # device key, case, mode, variant asked for
-_SEVERITY = (State.WRONG, State.FAILED, State.SKIPPED, State.PASSED)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """One metric of one piece of work in one run."""
-
-    seconds: float  # median; of the repetitions' medians where the run repeats
-    low: float
-    high: float
-    count: int  # samples, of all repetitions
-    variant_run: str
-    driver: str
-    driver_version: str
+from vkbench_db.batches import batches
+from vkbench_db.evidence import is_large, ratio_of
+from vkbench_db.references import Kind, Reference
+from vkbench_db.statistics import ratios
+from vkbench_db.statistics.discoveries import believed
+from vkbench_db.statistics.ratios import Mean, Ratio
+from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB
+from vkbench_db.works import SEVERITY, Key, Side, Work, works
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The same work timed in both runs."""
+    """The same work timed on both sides."""
 
-    device: str  # key
+    device: str  # key; "" where two devices are compared
     device_name: str
     host: str
     case_name: str
     mode: str
-    variant: str
+    variant: str  # asked for
     metric: str
     old: Side
     new: Side
+    is_changed: bool  # chance is unlikely, among so many pairs, and it is worth a word
+
+    @cached_property
+    def ratio(self) -> Ratio:
+        """New over old: above 1 is slower."""
+        return ratio_of(self.old, self.new)
 
     @property
-    def ratio(self) -> float:
-        """New over old: above 1 is slower."""
-        return self.new.seconds / self.old.seconds
+    def quotient(self) -> float:
+        """Of the medians."""
+        return self.new.value / self.old.value
+
+    @property
+    def is_slower(self) -> bool:
+        """Or, of two devices, farther from its roof."""
+        return self.is_changed and self.quotient > 1
+
+    @property
+    def is_faster(self) -> bool:
+        """Or, of two devices, nearer to its roof."""
+        return self.is_changed and self.quotient < 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """The same work, ended differently."""
 
-    device: str  # key
+    device: str  # key; "" where two devices are compared
     device_name: str
     host: str
     case_name: str
@@ -61,139 +68,163 @@ class Change:
     variant: str
     old: State
     new: State
-    reason: str  # of the new one
+    job: int  # that shows it
+    reason: str = ""  # of the new state
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All that two runs have in common, and how much they do not."""
+    """All that two references have in common, and how much they do not."""
 
+    old: Reference
+    new: Reference
     changes: tuple[Change, ...]  # the gravest first
     pairs: tuple[Pair, ...]  # the slowest first
-    only_old: int  # pieces of work, finished in one run alone
+    only_old: int  # pieces of work, finished on one side alone
     only_new: int
-    geometric_mean: float | None  # of the ratios; None without pairs
+    # (device key, old, new): clock policies under which equal work was done
+    policies: tuple[tuple[str, str, str], ...]
+
+    @cached_property
+    def mean(self) -> Mean | None:
+        """Geometric mean of all ratios, with its interval; None without pairs."""
+        return ratios.geometric_mean([pair.quotient for pair in self.pairs])
+
+    @cached_property
+    def device_means(self) -> dict[tuple[str, str], Mean]:
+        """The same of each device, by its key and name; empty where there is one alone."""
+        grouped: dict[tuple[str, str], list[float]] = {}
+        for pair in self.pairs:
+            grouped.setdefault((pair.device, pair.device_name), []).append(pair.quotient)
+        if len(grouped) < 2:
+            return {}
+        means = {device: ratios.geometric_mean(found) for device, found in grouped.items()}
+        return {device: mean for device, mean in means.items() if mean}
+
+    @cached_property
+    def fleet_mean(self) -> Mean | None:
+        """Of the devices' means: one with many cases weighs no more than another."""
+        return ratios.geometric_mean([mean.value for mean in self.device_means.values()])
 
 
-@dataclass(frozen=True)
-class _Work:
-    """A piece of work in one run: a row of each repetition and metric."""
-
-    rows: tuple[Row[*tuple[object, ...]], ...]
-
-    @property
-    def state(self) -> State:
-        """The gravest of the repetitions'."""
-        return min((State(row.state) for row in self.rows), key=_SEVERITY.index)
-
-    @property
-    def reason(self) -> str:
-        return next((row.reason for row in self.rows if row.state == self.state), "")
-
-    def sides(self) -> dict[str, Side]:
-        timed: dict[str, list[Row[*tuple[object, ...]]]] = {}
-        for row in self.rows:
-            # a time counts only with a right output, and a ratio only over a time
-            if row.metric and row.seconds and row.state == State.PASSED:
-                timed.setdefault(row.metric, []).append(row)
-        return {metric: _side(rows) for metric, rows in timed.items()}
-
-
-def compare(tx: Connection, old: int, new: int) -> Comparison:
-    """Pair two runs' results by device, case, mode, variant and metric."""
-    before, after = _works(tx, old), _works(tx, new)
-    both = [work for work in before if work in after]
-    pairs = [pair for work in both for pair in _pairs(work, before[work], after[work])]
-    changes = [
-        _change(work, before[work], after[work])
-        for work in both
-        if before[work].state != after[work].state
-    ]
+def compare(
+    tx: Connection, old: Reference, new: Reference, *, metrics: Sequence[str] = ()
+) -> Comparison:
+    """Pair the results of two references by device, case, mode, variant and metric."""
+    by_roof = _is_by_roof(old, new)
+    before, after = works(tx, old, by_roof=by_roof), works(tx, new, by_roof=by_roof)
+    both = {key: (before[key], after[key]) for key in before if key in after}
+    named = _Names.load(tx, list(both))
     return Comparison(
-        changes=tuple(sorted(changes, key=_gravity)),
-        pairs=tuple(sorted(pairs, key=_slowness)),
+        old=old,
+        new=new,
+        changes=tuple(sorted(_changes(tx, named, both), key=_gravity)),
+        pairs=tuple(sorted(_pairs(named, both, metrics), key=_slowness)),
         only_old=len(before) - len(both),
         only_new=len(after) - len(both),
-        geometric_mean=geometric_mean(pair.ratio for pair in pairs),
+        policies=tuple(_policies(tx, named, both)),
     )
 
 
-def geometric_mean(ratios: Iterable[float]) -> float | None:
-    """The mean of ratios; None of none."""
-    logs = [math.log(ratio) for ratio in ratios]
-    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+def _is_by_roof(old: Reference, new: Reference) -> bool:
+    """Seconds are compared within one device, shares of the roof between two."""
+    if Kind.DEVICE not in (old.kind, new.kind):
+        return False
+    if old.kind is not new.kind:
+        raise UsageError("a device is compared with a device: give device:SELECTOR twice")
+    if old.device == new.device:
+        raise UsageError(f"both sides are device {old.device}: compare its runs, or two devices")
+    return True
 
 
-def _works(tx: Connection, run: int) -> Mapping[Work, _Work]:
-    view = RESULTS.c
-    rows = tx.execute(
-        select(
-            *(view.device, view.device_name, view.host, view.driver, view.driver_version),
-            *(view.case_name, view.mode, view.variant, view.variant_run, view.state, view.reason),
-            *(view.metric, view.seconds, view.low, view.high, view.count),
+@dataclass(frozen=True, kw_only=True)
+class _Names:
+    """Devices and cases by their numbers."""
+
+    devices: Mapping[int, tuple[str, str, str]]  # key, name, host
+    cases: Mapping[int, str]
+
+    @classmethod
+    def load(cls, tx: Connection, keys: Sequence[Key]) -> _Names:
+        device, case = DEVICE.c, CASE.c
+        rows = tx.execute(
+            select(device.id, device.key, device.name, HOST.c.name).join(
+                HOST, HOST.c.id == device.host_id
+            )
         )
-        .where(view.run == run)
-        .order_by(view.job)
-    )
-    grouped: dict[Work, list[Row[*tuple[object, ...]]]] = {}
-    for row in rows:
-        grouped.setdefault((row.device, row.case_name, row.mode, row.variant), []).append(row)
-    return {work: _Work(tuple(rows)) for work, rows in grouped.items()}
+        cases: dict[int, str] = {}
+        for page in batches(sorted({key[1] for key in keys})):
+            cases |= dict(tx.execute(select(case.id, case.name).where(case.id.in_(page))).all())
+        return cls(devices={row[0]: (row[1], row[2], row[3]) for row in rows}, cases=cases)
+
+    def of(self, key: Key) -> dict[str, str]:
+        """The fields that say which work it is."""
+        device, case, mode, variant = key
+        shown, name, host = self.devices.get(device, ("", "", ""))
+        return {
+            "device": shown,
+            "device_name": name,
+            "host": host,
+            "case_name": self.cases[case],
+            "mode": mode,
+            "variant": variant,
+        }
 
 
-def _side(rows: list[Row[*tuple[object, ...]]]) -> Side:
-    last = rows[-1]
-    return Side(
-        seconds=median(row.seconds for row in rows),
-        low=min(row.low for row in rows),
-        high=max(row.high for row in rows),
-        count=sum(int(row._mapping["count"]) for row in rows),
-        variant_run=last.variant_run or "",
-        driver=last.driver or "",
-        driver_version=last.driver_version or "",
-    )
-
-
-def _pairs(work: Work, before: _Work, after: _Work) -> list[Pair]:
-    old, new = before.sides(), after.sides()
-    device, case, mode, variant = work
-    row = after.rows[0]
+def _pairs(
+    named: _Names, works: Mapping[Key, tuple[Work, Work]], metrics: Sequence[str]
+) -> list[Pair]:
+    sides = [
+        (key, metric, old.sides[metric], new.sides[metric])
+        for key, (old, new) in works.items()
+        for metric in old.sides
+        if metric in new.sides and (not metrics or metric in metrics)
+    ]
+    # Of thousands some look changed by chance. One too small to matter is not one that does.
+    found = [ratio_of(old, new).p if is_large(old, new) else 1.0 for *_, old, new in sides]
     return [
-        Pair(
-            device=device,
-            device_name=row.device_name,
-            host=row.host,
-            case_name=case,
-            mode=mode,
-            variant=variant,
-            metric=metric,
-            old=old[metric],
-            new=new[metric],
-        )
-        for metric in old
-        if metric in new
+        Pair(**named.of(key), metric=metric, old=old, new=new, is_changed=is_changed)
+        for (key, metric, old, new), is_changed in zip(sides, believed(found), strict=True)
     ]
 
 
-def _change(work: Work, before: _Work, after: _Work) -> Change:
-    device, case, mode, variant = work
-    row = after.rows[0]
-    return Change(
-        device=device,
-        device_name=row.device_name,
-        host=row.host,
-        case_name=case,
-        mode=mode,
-        variant=variant,
-        old=before.state,
-        new=after.state,
-        reason=after.reason,
+def _changes(tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work]]) -> list[Change]:
+    changed = {key: pair for key, pair in works.items() if pair[0].state is not pair[1].state}
+    reasons: dict[int, str] = {}
+    for page in batches(sorted(new.job for _, new in changed.values())):
+        asked = select(JOB.c.id, JOB.c.reason).where(JOB.c.id.in_(page))
+        reasons |= dict(tx.execute(asked).all())
+    return [
+        Change(**named.of(key), old=old.state, new=new.state, job=new.job, reason=reasons[new.job])
+        for key, (old, new) in changed.items()
+    ]
+
+
+def _policies(
+    tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work]]
+) -> list[tuple[str, str, str]]:
+    """Where equal work was timed under unlike clock policies: device key, old, new."""
+    timed = {
+        (key[0], old.environments, new.environments)
+        for key, (old, new) in works.items()
+        if old.sides and new.sides
+    }
+    hashes = {name for _, old, new in timed for name in old | new}
+    rows = tx.execute(
+        select(ENVIRONMENT.c.hash, ENVIRONMENT.c.facts).where(ENVIRONMENT.c.hash.in_(hashes))
     )
+    policy = {name: facts.get("clock_policy", "default") for name, facts in rows}
+    unlike: dict[tuple[str, str, str], None] = {}
+    for device, old, new in timed:
+        said = [", ".join(sorted({policy[n] for n in side if n in policy})) for side in (old, new)]
+        if said[0] != said[1]:
+            unlike[(named.devices.get(device, ("",))[0], said[0], said[1])] = None
+    return sorted(unlike)
 
 
 def _slowness(pair: Pair) -> tuple[float, str, str]:
-    return -pair.ratio, pair.case_name, pair.metric
+    return -pair.quotient, pair.case_name, pair.metric
 
 
 def _gravity(change: Change) -> tuple[int, int, str]:
-    return _SEVERITY.index(change.new), -_SEVERITY.index(change.old), change.case_name
+    return SEVERITY.index(change.new), -SEVERITY.index(change.old), change.case_name

@@ -155,7 +155,7 @@ def results(
     if states:
         where.append(job.state.in_(states))
     if latest:
-        where.append(_is_newest())
+        where.append(is_newest())
     # The jobs first, the rest of their rows afterwards: left to itself, SQLite joins everything
     # before it sorts as soon as it has statistics.
     newest = (job.finished_at.desc(), job.id.desc())
@@ -253,8 +253,8 @@ def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
     return list(chosen)
 
 
-def _is_newest() -> ColumnElement[bool]:
-    """As v_latest says it."""
+def is_newest() -> ColumnElement[bool]:
+    """Whether a job is the newest of its device, case, mode and variant, as v_latest says it."""
     job, other = JOB.c, JOB.alias("newest").c
     return job.id == (
         select(other.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -78,17 +78,50 @@ def filled(database: Database) -> Database:
     return database
 
 
-def do_run(database: Database, endings: Sequence[Result], label: str) -> int:
+@dataclass(frozen=True)
+class Past:
+    """The filled database, and how to go on with it."""
+
+    database: Database
+    device: DeviceFacts = DEVICE
+    environment: Environment = ENVIRONMENT
+
+    def add_device(self, device: DeviceFacts, environment: Environment = ENVIRONMENT) -> None:
+        """A device announces itself."""
+        said = Announcement(worker="w", facts=device, environment=environment, bundle="")
+        with self.database.transaction() as tx:
+            store.register_device(tx, said, time.time())
+
+    def run(self, label: str, *endings: Result, device: str = DEVICE.key) -> int:
+        """A run of all cases that ends as told."""
+        return do_run(self.database, endings, label, device)
+
+    def done(self, seconds: float) -> Result:
+        """A passed attempt."""
+        return done(seconds)
+
+    def wrong(self, reason: str) -> Result:
+        """A wrong one."""
+        return replace(WRONG, reason=reason)
+
+
+@pytest.fixture
+def past(filled: Database) -> Past:
+    """Two runs, and more if you like."""
+    return Past(filled)
+
+
+def do_run(
+    database: Database, endings: Sequence[Result], label: str, device: str = DEVICE.key
+) -> int:
     """A run of all cases that ends as told."""
     with database.transaction() as tx:
         run = store.create_run(
             tx, mode=Mode.PERFORMANCE, selection={}, now=time.time(), label=label
         )
-        planned = [
-            PlannedJob(device=DEVICE.key, case=case, mode=Mode.PERFORMANCE) for case in CASES
-        ]
+        planned = [PlannedJob(device=device, case=case, mode=Mode.PERFORMANCE) for case in CASES]
         store.add_jobs(tx, run.id, planned)
-        picked = store.pick(tx, DEVICE.key, len(CASES), time.time())
+        picked = store.pick(tx, device, len(CASES), time.time())
         results = [_of(each.job, end) for each, end in zip(picked, endings, strict=True)]
         store.record(tx, results, time.time())
     return run.id

@@ -121,25 +121,6 @@ def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:
     assert rows(capsys, "devices")[0]["state"] == "online"
 
 
-def test_compare_puts_verdicts_before_times(capsys: Captured) -> None:
-    assert cli.main(["compare", "before", "2", "--json"]) == 0
-    out, err = capsys.readouterr()
-    first, *timed = json.loads(out)["rows"]
-    assert (first["old_verdict"], first["new_verdict"]) == ("passed", "wrong")
-    assert [(row["case"], row["change"]) for row in timed] == [
-        *[("copy/f32/n4096", "slower")] * 2,
-        *[("mul_mat_vec/q4_0/m64_n1_k256", "~")] * 2,
-    ]
-    assert {row["metric"] for row in timed} == {"hot", "cold"}
-    assert timed[0]["ratio"] == pytest.approx(2.0)
-    assert "geometric mean of new/old 1.4142" in err
-
-
-def test_compare_shows_only_what_changed(capsys: Captured) -> None:
-    found = rows(capsys, "compare", "1", "2", "--changed")
-    assert {row["case"] for row in found} == {"copy/f32/n4096", "mul_mat_vec/q8_0/m64_n1_k256"}
-
-
 def test_query_reads_the_views(capsys: Captured) -> None:
     sql = "SELECT case_name, count(*) AS n, 1 AS n FROM v_latest GROUP BY 1 ORDER BY 1"
     found = rows(capsys, "query", sql)
@@ -194,7 +175,7 @@ def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> N
         (["submit", "--suite", "quik"], 2, "did you mean 'quick'?"),
         (["submit", "--bundle", "abcd"], 2, "unknown bundle 'abcd'"),
         (["submit", "--variant", "portabel", "-k", "copy"], 2, "did you mean 'portable'?"),
-        (["compare", "1", "99"], 2, "unknown run '99'"),
+        (["compare", "1", "99"], 2, "unknown run or baseline '99'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

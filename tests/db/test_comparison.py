@@ -1,28 +1,52 @@
-"""Two runs compare by what they both did."""
+"""Two sets of results compare by what both did."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
+from sqlalchemy import text
 
-from vkbench.job import Mode, Outcome, State
-from vkbench_db.comparison import compare, geometric_mean
+from vkbench.errors import UsageError
+from vkbench.job import Job, Mode, Outcome, State
+from vkbench.result import Result
+from vkbench_db import store
+from vkbench_db.comparison import Comparison, compare
+from vkbench_db.provenance import provenances
+from vkbench_db.references import find
+from vkbench_db.statistics.ratios import FLOOR
+
+CASE = "add/f32/h1_w1"
 
 
-def do(lab, device: str, work: dict[str, object], **changes: object) -> int:
+def do(lab, device: str, work: dict[str, object], *, bundle: str = "", **changes: object) -> int:
     """A run whose cases end as told: by an outcome, or passed in so many seconds."""
     run = lab.submit(device, list(work), **changes)
     while jobs := lab.pick(device):
         for job in jobs:
-            end = work[job.case]
-            is_time = isinstance(end, float)
-            outcome = Outcome.PASSED if is_time else end
-            lab.record(lab.answer(job, outcome, seconds=end if is_time else 1e-3))
+            lab.record(replace(ended(lab, job, work[job.case]), bundle=bundle))
     return run
 
 
-def ask(lab, old: int, new: int):
+def ended(lab, job: Job, end: object, count: int = 30) -> Result:
+    is_time = isinstance(end, float)
+    answer = lab.answer(job, Outcome.PASSED if is_time else end, seconds=end if is_time else 1e-3)
+    timings = tuple(replace(timing, count=count) for timing in answer.timings)
+    return replace(answer, timings=timings)
+
+
+def repeat(lab, device: str, values: Sequence[float], **changes: object) -> int:
+    """A run that times one case over and over."""
+    run = lab.submit(device, [CASE] * len(values), **changes)
+    for job, seconds in zip(lab.pick(device), values, strict=True):
+        lab.record(ended(lab, job, seconds))
+    return run
+
+
+def ask(lab, old: object, new: object, **changes: object) -> Comparison:
     with lab.database.reading() as tx:
-        return compare(tx, old, new)
+        return compare(tx, find(tx, str(old)), find(tx, str(new)), **changes)
 
 
 def test_ratios_are_paired_and_averaged(lab) -> None:
@@ -34,18 +58,47 @@ def test_ratios_are_paired_and_averaged(lab) -> None:
         ("add/f32/h1_w2", "cold"), ("add/f32/h1_w2", "hot"),
         ("add/f32/h1_w1", "cold"), ("add/f32/h1_w1", "hot"),
     ]  # fmt: skip
-    assert [pair.ratio for pair in found.pairs] == pytest.approx([2, 2, 0.5, 0.5])
-    assert found.geometric_mean == pytest.approx(1.0)
+    assert [pair.ratio.ratio for pair in found.pairs] == pytest.approx([2, 2, 0.5, 0.5])
+    assert [(pair.is_slower, pair.is_faster) for pair in found.pairs] == [
+        *[(True, False)] * 2,
+        *[(False, True)] * 2,
+    ]
+    assert found.mean is not None
+    assert found.mean.value == pytest.approx(1.0)
+    assert found.mean.low < 0.8 < 1.25 < found.mean.high
+    assert (found.device_means, found.fleet_mean) == ({}, None)
     assert (found.only_old, found.only_new, found.changes) == (1, 1, ())
     slow = found.pairs[1]
-    assert (slow.old.seconds, slow.new.seconds, slow.new.count) == (4e-3, 8e-3, 3)
+    assert (slow.old.value, slow.new.value, slow.new.count) == (4e-3, 8e-3, 30)
     assert (slow.host, slow.device_name, slow.mode, slow.variant) == (
         "alpha", "llvmpipe", "performance", "auto",
     )  # fmt: skip
-    assert (slow.new.variant_run, slow.new.driver) == ("subgroup", "llvmpipe")
     backwards = ask(lab, new, old)
-    assert backwards.pairs[0].ratio == pytest.approx(2)
+    assert backwards.pairs[0].quotient == pytest.approx(2)
     assert backwards.pairs[0].case_name == "add/f32/h1_w1"
+    assert {pair.metric for pair in ask(lab, old, new, metrics=["hot"]).pairs} == {"hot"}
+    with lab.database.reading() as tx:
+        [made] = provenances(tx, [slow.new.job]).values()
+    assert (made.variant, made.driver, made.kernel_sha) == ("subgroup", "llvmpipe", "5a" * 32)
+
+
+def test_a_fleet_changes_by_the_mean_of_its_devices(lab) -> None:
+    first, second = lab.add_device(), lab.add_device("SwiftShader")
+    with lab.database.transaction() as tx:
+        runs = [store.create_run(tx, mode=Mode.BOTH, selection={}, now=1.0).id for _ in range(2)]
+        for run in runs:
+            planned = [lab.planned(first, CASE), lab.planned(first, 1), lab.planned(second, CASE)]
+            store.add_jobs(tx, run, planned)
+    for device in (first, second):
+        for job in lab.pick(device):
+            is_slow = device == second and job.run == runs[1]
+            lab.record(ended(lab, job, 4e-3 if is_slow else 1e-3))
+    found = ask(lab, *runs)
+    assert {key: mean.value for (key, _), mean in found.device_means.items()} == pytest.approx(
+        {first: 1.0, second: 4.0}
+    )
+    assert found.fleet_mean is not None
+    assert found.fleet_mean.value == pytest.approx(2.0)
 
 
 def test_what_became_wrong_comes_first_and_is_not_timed(lab) -> None:
@@ -63,26 +116,103 @@ def test_what_became_wrong_comes_first_and_is_not_timed(lab) -> None:
     ]
     assert found.changes[0].reason == "because wrong"
     assert {pair.case_name for pair in found.pairs} == {names[4]}
-    assert found.geometric_mean == pytest.approx(2.0)
 
 
 def test_repetitions_are_one_piece_of_work(lab) -> None:
     device = lab.add_device()
-    case = "add/f32/h1_w1"
-    old = lab.submit(device, [case] * 3)
-    for job, seconds in zip(lab.pick(device), (1e-3, 9e-3, 2e-3), strict=True):
-        lab.record(lab.answer(job, seconds=seconds))
-    new = do(lab, device, {case: 4e-3})
+    old = repeat(lab, device, (1e-3, 9e-3, 2e-3))
+    new = do(lab, device, {CASE: 4e-3})
     [cold, hot] = sorted(ask(lab, old, new).pairs, key=lambda pair: pair.metric)
-    assert (hot.old.seconds, hot.old.count) == (2e-3, 9)
+    assert (hot.old.value, hot.old.count) == (2e-3, 90)
     assert (hot.old.low, hot.old.high) == pytest.approx((0.99e-3, 9.09e-3))
-    assert hot.ratio == pytest.approx(2.0)
-    assert cold.ratio == pytest.approx(2.0)
+    assert hot.ratio.ratio == pytest.approx(2.0)
+    assert cold.quotient == pytest.approx(2.0)
+    assert not hot.is_changed  # three results that differ ninefold say nothing
+
+
+def test_many_results_decide_by_their_order(lab) -> None:
+    device = lab.add_device()
+    noisy = [1e-3 * (1 + 0.04 * (n % 5)) for n in range(10)]
+    old, same = repeat(lab, device, noisy), repeat(lab, device, noisy[::-1])
+    slower = repeat(lab, device, [seconds * 1.1 for seconds in noisy])
+    assert not any(pair.is_changed for pair in ask(lab, old, same).pairs)
+    pair = ask(lab, old, slower).pairs[0]
+    assert pair.is_slower
+    assert pair.ratio.low > 1
+    assert pair.ratio.ratio == pytest.approx(1.1, rel=0.03)
+
+
+def test_few_samples_say_nothing_until_the_series_is_known(lab) -> None:
+    device = lab.add_device()
+    old, new = lab.submit(device, [CASE]), lab.submit(device, [CASE])
+    for job, seconds in zip(lab.pick(device), (1e-3, 2e-3), strict=True):
+        lab.record(ended(lab, job, seconds, count=3))
+    assert [pair.ratio.p for pair in ask(lab, old, new).pairs] == [1.0, 1.0]
+    put_in_series(lab, sigma=0.01)
+    assert all(pair.is_slower for pair in ask(lab, old, new).pairs)
+
+
+@pytest.mark.parametrize(("sigma", "seen"), [(0.003, True), (0.02, True), (0.06, False)])
+def test_noise_of_the_series_decides_what_a_single_result_says(lab, sigma, seen) -> None:
+    device = lab.add_device()
+    old, new = repeat(lab, device, [1.0e-3]), repeat(lab, device, [1.12e-3])
+    put_in_series(lab, sigma)
+    assert [pair.is_slower for pair in ask(lab, old, new).pairs] == [seen] * 2
+
+
+def put_in_series(lab, sigma: float) -> None:
+    """All timings there are belong to a series of so much noise."""
+    with lab.database.transaction() as tx:
+        tx.execute(
+            text(
+                "INSERT INTO series (id, device_id, case_id, variant, metric, environment_class,"
+                " track, noise_kind, sigma) VALUES (1, 1, 1, 'subgroup', 'hot', 'default', 'main',"
+                " 'normal', :sigma)"
+            ),
+            {"sigma": sigma},
+        )
+        tx.execute(text("UPDATE measurement SET series_id = 1"))
+
+
+def test_twice_the_same_is_no_change_however_many_are_looked_at(lab) -> None:
+    """Of sixty cases three seem 2 % slower, as chance alone would have it."""
+    device = lab.add_device()
+    cases = [f"add/f32/h1_w{n}" for n in range(1, 61)]
+    old = do(lab, device, dict.fromkeys(cases, 1e-3))
+    apart = dict.fromkeys(cases, 1e-3) | dict.fromkeys(cases[:3], 1.021e-3)
+    new = do(lab, device, apart)
+    pairs = ask(lab, old, new).pairs
+    assert 0.02 < min(pair.ratio.p for pair in pairs) < 0.05
+    assert not any(pair.is_changed for pair in pairs)
+
+
+def test_a_change_below_the_floor_is_none(lab) -> None:
+    device = lab.add_device()
+    values = [1e-3 + n * 1e-9 for n in range(12)]
+    old = repeat(lab, device, values)
+    new = repeat(lab, device, [seconds * (1 + 0.8 * FLOOR) for seconds in values])
+    pair = ask(lab, old, new).pairs[0]
+    assert pair.ratio.p < 1e-4
+    assert not pair.is_changed
+
+
+def test_flagged_timings_do_not_count(lab) -> None:
+    device = lab.add_device()
+    old, new = repeat(lab, device, [1e-3]), repeat(lab, device, [3e-3, 1e-3])
+    only = repeat(lab, device, [3e-3])
+    with lab.database.transaction() as tx:
+        tx.execute(text("UPDATE measurement SET flag = 'throttled' WHERE seconds >= 3e-3"))
+    hot = next(pair for pair in ask(lab, old, new).pairs if pair.metric == "hot")
+    assert (hot.new.value, hot.new.flag) == (1e-3, "")
+    alone = ask(lab, old, only).pairs[0]
+    assert (alone.quotient, alone.new.flag, alone.is_changed) == (
+        pytest.approx(3.0), "throttled", False,
+    )  # fmt: skip
 
 
 def test_other_devices_modes_and_variants_do_not_pair(lab) -> None:
     first, second = lab.add_device(), lab.add_device("SwiftShader")
-    case = {"add/f32/h1_w1": 1e-3}
+    case = {CASE: 1e-3}
     old = do(lab, first, case)
     for other in (
         do(lab, second, case),
@@ -91,10 +221,102 @@ def test_other_devices_modes_and_variants_do_not_pair(lab) -> None:
     ):
         found = ask(lab, old, other)
         assert (found.pairs, found.only_old, found.only_new) == ((), 1, 1)
-        assert found.geometric_mean is None
+        assert found.mean is None
 
 
-def test_the_geometric_mean() -> None:
-    assert geometric_mean([]) is None
-    assert geometric_mean([4.0, 1.0]) == pytest.approx(2.0)
-    assert geometric_mean([0.1] * 1000) == pytest.approx(0.1)
+def test_paired_jobs_are_no_work_of_their_own(lab) -> None:
+    device = lab.add_device()
+    runs = [do(lab, device, {CASE: 1e-3}, mode=Mode.PAIRED, metric="hot") for _ in range(2)]
+    assert ask(lab, *runs).pairs == ()
+
+
+def test_bundles_are_compared_by_what_ran(lab) -> None:
+    device = lab.add_device()
+    for bundle, seconds in (("aa" * 32, 1e-3), ("bb" * 32, 2e-3), ("bb" * 32, 2.1e-3)):
+        do(lab, device, {CASE: seconds}, bundle=bundle)
+        lab.now += 60
+    hot = ask(lab, "bundle:aaaa", "bundle:BBBB").pairs[0]
+    assert (len(hot.old.values), len(hot.new.values)) == (1, 2)
+    assert hot.quotient == pytest.approx(2.05)
+
+
+def test_drivers_are_compared_by_version_and_name(lab, environment) -> None:
+    device = lab.add_device()
+    do(lab, device, {CASE: 1e-3})
+    newer = replace(environment, driver_version="23.0")
+    register(lab, newer)
+    run_under(lab, device, newer.hash, 2e-3)
+    found = ask(lab, "driver:22.3.6", "driver:LLVMpipe 23.0")
+    assert [pair.quotient for pair in found.pairs] == pytest.approx([2, 2])
+    assert (found.old.name, found.policies) == ("driver llvmpipe 22.3.6", ())
+    with lab.database.reading() as tx:
+        assert len(find(tx, "driver:llvmpipe").environments) == 2
+
+
+def test_unlike_clock_policies_are_told(lab, environment) -> None:
+    device = lab.add_device()
+    old = do(lab, device, {CASE: 1e-3})
+    locked = replace(environment, clock_policy="locked")
+    register(lab, locked)
+    new = run_under(lab, device, locked.hash, 2e-3)
+    assert ask(lab, old, new).policies == ((device, "default", "locked"),)
+    assert ask(lab, old, old).policies == ()
+
+
+def register(lab, environment) -> None:
+    from vkbench.wire import Announcement
+
+    said = Announcement(worker="w", facts=lab.facts(), environment=environment, bundle="")
+    with lab.database.transaction() as tx:
+        store.register_device(tx, said, lab.now)
+
+
+def run_under(lab, device: str, environment: str, seconds: float) -> int:
+    run = lab.submit(device, [CASE])
+    [job] = lab.pick(device)
+    lab.record(replace(ended(lab, job, seconds), environment=environment))
+    return run
+
+
+def test_dates_take_the_latest_result_until_then(lab) -> None:
+    device = lab.add_device()
+    day = 86400
+    lab.now -= lab.now % day
+    for seconds in (1e-3, 2e-3, 4e-3):
+        do(lab, device, {CASE: seconds})
+        lab.now += day
+    dates = ["2026-09-21", "2026-09-22", "2026-09-23", "2026-12-31"]
+    found = [ask(lab, f"date:{dates[0]}", f"date:{date}").pairs[0].new.value for date in dates]
+    assert found == [2e-3, 4e-3, 8e-3, 8e-3]  # the first is of metric cold
+    assert ask(lab, "date:2026-09-20", f"date:{dates[0]}").pairs == ()
+    moment = ask(lab, f"date:{dates[0]}", "date:2026-09-22T00:00:01+00:00")
+    assert moment.pairs[0].quotient == pytest.approx(2.0)
+
+
+def test_devices_are_compared_by_their_roofs(lab) -> None:
+    first, second = lab.add_device(), lab.add_device("SwiftShader")
+    do(lab, first, {CASE: 1e-3})
+    do(lab, second, {CASE: 8e-3})
+    assert ask(lab, "device:llvmpipe", "device:Swift").pairs == ()  # nothing calibrated
+    with lab.database.transaction() as tx:
+        tx.execute(text("UPDATE measurement SET roof_fraction = 0.8 WHERE seconds < 4e-3"))
+        tx.execute(text("UPDATE measurement SET roof_fraction = 0.4 WHERE seconds > 4e-3"))
+    found = ask(lab, f"device:{first}", "device:Swift")
+    assert [pair.quotient for pair in found.pairs] == pytest.approx([2, 2])
+    assert [pair.old.value for pair in found.pairs] == pytest.approx([1.25, 1.25])
+    assert all(pair.is_slower for pair in found.pairs)
+    assert (found.pairs[0].device, found.old.name) == ("", f"device {first}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("device:llvm", "device:LLVMPIPE", "both sides are device"),
+        ("device:llvm", "1", "a device is compared with a device"),
+        ("1", "device:llvm", "a device is compared with a device"),
+    ],
+)
+def test_a_device_is_compared_with_another(lab, old: str, new: str, said: str) -> None:
+    do(lab, lab.add_device(), {CASE: 1e-3})
+    with pytest.raises(UsageError, match=said):
+        ask(lab, old, new)

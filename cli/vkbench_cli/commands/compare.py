@@ -1,133 +1,141 @@
-"""`vkbench compare`: two runs side by side."""
+"""`vkbench compare`: two sets of results side by side, what became wrong or slower first."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from vkbench.errors import NothingToDo
-from vkbench_cli.measured import spread
+from vkbench import names
+from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, UsageError, WrongResult
+from vkbench.job import State
+from vkbench_cli import comparing
 from vkbench_cli.options import Output, Store
-from vkbench_cli.printing import Cell, Column, Kind, Table, show
+from vkbench_cli.printing import show
 
 if TYPE_CHECKING:
-    from vkbench_db.comparison import Change, Comparison, Pair
+    from vkbench_db.comparison import Comparison, Pair
 
-LEAST_SAMPLES = 6  # fewer have no interval that holds the median with 95 %
-# A run's interval knows nothing of other runs: twice the same kernels on an H200 differed by up to
-# 0.5 %, with intervals of 0.1 %.
-FLOOR = 0.01
-
-_MEANT = "its number, label, UUID or the beginning of it, or last."
-Old = Annotated[str, Argument(metavar="OLD", help=f"A run: {_MEANT}")]
-New = Annotated[str, Argument(metavar="NEW", help=f"The run to compare with it: {_MEANT}")]
-
-COLUMNS = (
-    Column(key="host", heading="host", lifted=True),
-    Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", hidden=True),
-    Column(key="case", heading="case"),
-    Column(key="mode", heading="mode", hidden=True),
-    Column(key="variant", heading="variant"),
-    Column(key="metric", heading="metric"),
-    Column(key="old_verdict", heading="was"),
-    Column(key="new_verdict", heading="is"),
-    Column(key="old_seconds", heading="old", kind=Kind.SECONDS),
-    Column(key="old_spread", heading="±", kind=Kind.PERCENT),
-    Column(key="new_seconds", heading="new", kind=Kind.SECONDS),
-    Column(key="new_spread", heading="±", kind=Kind.PERCENT),
-    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
-    Column(key="change", heading=""),
-    Column(key="reason", heading="why"),
+METRICS = ("hot", "cold")
+_FORMS = (
+    "a run (number, label, UUID, last), a baseline's name, bundle:SHA, driver:VERSION, "
+    "date:2026-11-01 or device:SELECTOR."
 )
+
+
+class FailOn(StrEnum):
+    """What ends the command with an error."""
+
+    REGRESSION = "regression"  # 1; 3 where something became wrong
+    WRONG = "wrong"  # 3
+    NEVER = "never"
+
+
+class Sort(StrEnum):
+    """What the timings are ordered by, below the verdicts."""
+
+    CHANGE = "change"  # slower, faster, the rest; the largest change first
+    CASE = "case"
+    P = "p"
 
 
 def compare(
     *,
-    old: Old,
-    new: New,
-    changed: Annotated[
-        bool, Option("--changed", help="Only what differs by more than its noise.")
+    old: Annotated[str, Argument(metavar="OLD", help=f"What to compare with: {_FORMS}")],
+    new: Annotated[str, Argument(metavar="NEW", help="What is compared with it, said alike.")],
+    all_rows: Annotated[
+        bool, Option("--all/--changed", help="Also what is the same within its noise.")
+    ] = False,
+    metric: Annotated[
+        list[str], Option(metavar="METRIC", help="Only this: hot or cold; may be repeated.")
+    ] = [],  # noqa: B006
+    sort: Annotated[Sort, Option(help="Order of the timings.", case_sensitive=False)] = Sort.CHANGE,
+    fail_on: Annotated[
+        FailOn,
+        Option(
+            "--fail-on",
+            help="End with 3 if a result became wrong, and for regression with 1 if one is slower.",
+            case_sensitive=False,
+        ),
+    ] = FailOn.NEVER,
+    mix: Annotated[
+        bool, Option("--mix", help="Compare times of unlike clock policies all the same.")
+    ] = False,
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print a summary for GitHub, chat or mail.")
     ] = False,
     store: Store,
     output: Output,
-) -> None:
-    """Compare the timings and verdicts of two runs.
+) -> int:
+    """Compare two runs, bundles, drivers, devices, days or baselines.
 
-    Verdicts that changed come first, then times, the slowdowns first. A ratio above 1 is slower;
-    `~` says that the intervals of the medians overlap: there may be no difference.
+    Verdicts that changed come first, then
+    what is slower, then what is faster. A ratio above 1 is slower; `~` is no significant change.
+    Two devices are compared by what share of their calibrated roofs they reach.
 
     \b
-    vkbench compare 3 last
+    vkbench compare 3 last --fail-on regression
+    vkbench compare bundle:4f1c last --metric hot
+    vkbench compare driver:580.82 driver:580.159 --all
+
+    Exit codes with --fail-on: 0 all as before or better, 1 slower, 3 a result became wrong.
     """
     from vkbench_cli.store import opened
     from vkbench_db.comparison import compare as ask
-    from vkbench_db.queries import find_run
+    from vkbench_db.provenance import provenances
+    from vkbench_db.references import find
 
+    if output.json + output.csv + markdown > 1:
+        raise UsageError("only one of --json, --csv and --markdown can be printed")
+    metrics = [names.pick(asked, METRICS, "metric") for asked in metric]
     with opened(store.settings()) as database, database.reading() as tx:
-        before, after = find_run(tx, old).id, find_run(tx, new).id
-        found = ask(tx, before, after)
+        found = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
+        _check(found, mix=mix)
+        chosen = found.pairs if all_rows else [pair for pair in found.pairs if pair.is_changed]
+        pairs = sorted(chosen, key=_ORDERS[sort])
+        jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
+        shown = comparing.table(found, pairs, provenances(tx, jobs))
+    if markdown:
+        print(comparing.in_markdown(found, shown), end="")
+    elif shown.rows or output.json or output.csv:
+        show(shown, output)
+    print("\n".join([comparing.summary(found), *comparing.device_lines(found)]), file=sys.stderr)
+    return _exit_code(found, fail_on)
+
+
+def _check(found: Comparison, *, mix: bool) -> None:
     if not (found.pairs or found.changes):
-        raise NothingToDo(f"runs {before} and {after} have no timed case in common{_alone(found)}")
-    rows = [_changed(change) for change in found.changes]
-    rows += [_timed(pair) for pair in found.pairs if not (changed and _may_be_equal(pair))]
-    show(Table(columns=COLUMNS, rows=rows), output)
-    print(_summary(found), file=sys.stderr)
+        raise NothingToDo(
+            f"{found.old.name} and {found.new.name} have no timed case in common"
+            f"{comparing.alone(found)}"
+        )
+    if found.policies and not mix:
+        said = "; ".join(f"{key} {old} and now {new}" for key, old, new in found.policies)
+        raise UsageError(
+            f"times under unlike clock policies say nothing of kernels ({said.strip()}): "
+            "--mix compares them all the same"
+        )
 
 
-def _changed(change: Change) -> dict[str, Cell]:
-    return {
-        "host": change.host,
-        "device_name": change.device_name,
-        "device": change.device,
-        "case": change.case_name,
-        "mode": change.mode,
-        "variant": change.variant,
-        "old_verdict": change.old,
-        "new_verdict": change.new,
-        "reason": change.reason,
-    }
+def _by_change(pair: Pair) -> tuple[int, float, str, str]:
+    rank = (pair.is_slower, pair.is_faster, not pair.is_changed).index(True)
+    size = pair.quotient if pair.is_faster else -pair.quotient
+    return rank, size, pair.case_name, pair.metric
 
 
-def _timed(pair: Pair) -> dict[str, Cell]:
-    old, new = pair.old, pair.new
-    ran = dict.fromkeys(filter(None, (old.variant_run, new.variant_run)))
-    return {
-        "host": pair.host,
-        "device_name": pair.device_name,
-        "device": pair.device,
-        "case": pair.case_name,
-        "mode": pair.mode,
-        "variant": " → ".join(ran) or pair.variant,
-        "metric": pair.metric,
-        "old_seconds": old.seconds,
-        "old_spread": spread(old),
-        "new_seconds": new.seconds,
-        "new_spread": spread(new),
-        "ratio": pair.ratio,
-        "change": "~" if _may_be_equal(pair) else "slower" if pair.ratio > 1 else "faster",
-    }
+_ORDERS: Mapping[Sort, Callable[[Pair], tuple[object, ...]]] = {
+    Sort.CHANGE: _by_change,
+    Sort.CASE: lambda pair: (pair.case_name, pair.metric, pair.device),
+    Sort.P: lambda pair: (pair.ratio.p, pair.case_name, pair.metric),
+}
 
 
-def _may_be_equal(pair: Pair) -> bool:
-    """Whether the difference is small, the intervals overlap, or the samples are too few."""
-    few = min(pair.old.count, pair.new.count) < LEAST_SAMPLES
-    overlap = pair.old.low <= pair.new.high and pair.new.low <= pair.old.high
-    return few or overlap or abs(pair.ratio - 1) < FLOOR
-
-
-def _summary(found: Comparison) -> str:
-    words = [f"{len(found.pairs)} timings in common"]
-    if found.geometric_mean is not None:
-        words.append(f"geometric mean of new/old {found.geometric_mean:.4f}")
-    if found.changes:
-        words.append(f"{len(found.changes)} verdicts changed")
-    return ", ".join(words) + _alone(found)
-
-
-def _alone(found: Comparison) -> str:
-    if not (found.only_old or found.only_new):
-        return ""
-    return f" ({found.only_old} cases only in the old one, {found.only_new} only in the new one)"
+def _exit_code(found: Comparison, fail_on: FailOn) -> int:
+    is_wrong = any(change.new is State.WRONG for change in found.changes)
+    if is_wrong and fail_on is not FailOn.NEVER:
+        return WrongResult.exit_code
+    is_slower = any(pair.is_slower for pair in found.pairs)
+    return EXIT_REGRESSION if is_slower and fail_on is FailOn.REGRESSION else EXIT_OK
