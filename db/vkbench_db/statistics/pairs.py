@@ -43,7 +43,7 @@ class Look:
 # Tuned on `selftest`, in both directions at once, which doubles the false alarms that p of 0.001 at
 # 8 and 0.005 at 12 pairs let through (0.18 per 1000 results of spiky noise for slow-downs alone).
 # The sharper p cost recall of small changes, and the fourth look, which few suspicions reach, gives
-# more than that back: with it 3 % at 2 % noise is found within 10 results in 95 of 100 streams, 80
+# more than that back: with it 3 % at 2 % noise is found within 10 results in 92 of 100 streams, 81
 # with three looks of the old p, for 20 % more jobs; and what stays ambiguous falls to a tenth.
 LOOKS = (
     Look(pairs=4, same_below=0.005),

@@ -152,7 +152,7 @@ def reference(values: tuple[float, ...]) -> tuple[float, float]:
 
     The MAD of 30 results is off by a fifth, which alone makes every second false alarm at 1 %
     noise. So it only says which results are wild, and sigma is the deviation of the others, those
-    after the reference about a median of their own: 74 extra jobs per 1000 results and not 135.
+    after the reference about a median of their own: 64 extra jobs per 1000 results and not 135.
     """
     cut = max(LEAST, len(values) - LAG)
     old, recent = values[:cut], values[cut:]
