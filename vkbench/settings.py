@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +32,9 @@ class Settings:
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
     lost_seconds: float = 6.0  # a dispatched job that nobody holds is looked for after this
+    alert_webhook: str = field(default="", repr=False)  # URL that regressions are told to
+    alert_secret: str = field(default="", repr=False)  # what the webhook's messages are signed with
+    alert_urls: str = field(default="", repr=False)  # chat or mail: URLs of apprise, by blanks
 
     def database_url(self) -> str:
         """The database to use: the one set, or a SQLite file in the data folder."""
@@ -48,21 +51,31 @@ def read(environ: Mapping[str, str]) -> Settings:
     """Settings from variables; an unknown VKBENCH_ name or a malformed value is a UsageError."""
     _check_names(environ)
     values: dict[str, object] = {"host": socket.gethostname()}
-    for field in fields(Settings):
-        text = environ.get(_variable(field.name), "")
+    for item in fields(Settings):
+        text = environ.get(_variable(item.name), "")
         if text:
-            values[field.name] = _parse(field.name, text, field.default)
+            values[item.name] = _parse(item.name, text, item.default)
     for name in ("data", "cache"):
         values[name] = Path(str(values.get(name, getattr(Settings, name)))).expanduser()
-    return Settings(**values)  # type: ignore[arg-type]
+    return _checked(Settings(**values))  # type: ignore[arg-type]
 
 
-def _variable(field: str) -> str:
-    return PREFIX + field.upper()
+def _checked(ours: Settings) -> Settings:
+    if not ours.alert_webhook:
+        return ours
+    if not ours.alert_webhook.startswith(("https://", "http://")):
+        raise UsageError("VKBENCH_ALERT_WEBHOOK is no URL of http or https")
+    if not ours.alert_secret:
+        raise UsageError("VKBENCH_ALERT_WEBHOOK needs VKBENCH_ALERT_SECRET, which signs it")
+    return ours
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
 
 
 def _check_names(environ: Mapping[str, str]) -> None:
-    known = [_variable(field.name) for field in fields(Settings)]
+    known = [_variable(item.name) for item in fields(Settings)]
     for name in environ:
         if name.startswith(PREFIX) and name not in (*known, TESTS_ONLY):
             raise UnknownName("variable", name, names.nearest(name, known))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from vkbench.errors import ServiceUnreachable
+from vkbench.errors import ServiceUnreachable, VkbenchError
 
 
 class BrokerUnreachable(ServiceUnreachable):
     """Redis cannot be reached."""
+
+
+class AlertFailed(VkbenchError):
+    """An alert was not heard."""

@@ -63,3 +63,14 @@ def test_settings_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings() is before
     settings.cache_clear()
     assert settings().device == "1"
+
+
+def test_a_webhook_is_a_url_and_signed() -> None:
+    secret = {"VKBENCH_ALERT_SECRET": "s3cret"}
+    with pytest.raises(UsageError, match="VKBENCH_ALERT_SECRET"):
+        read({"VKBENCH_ALERT_WEBHOOK": "https://h/x"})
+    with pytest.raises(UsageError, match="no URL of http"):
+        read(secret | {"VKBENCH_ALERT_WEBHOOK": "file:///etc/passwd"})
+    ours = read(secret | {"VKBENCH_ALERT_WEBHOOK": "https://h/x"})
+    assert ours.alert_webhook == "https://h/x"
+    assert "s3cret" not in repr(ours)

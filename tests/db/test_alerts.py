@@ -1,0 +1,265 @@
+"""Alerts: each state told once through each channel, to real listeners that fail first."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+from sqlalchemy import insert
+
+from vkbench.settings import Settings, read
+from vkbench_db import alerts, models
+from vkbench_db.database import Database
+from vkbench_scheduler.alerts import (
+    AT_ONCE,
+    FIRST_RETRY_SECONDS,
+    MOST_TRIES,
+    channels_of,
+    retry_seconds,
+    step,
+)
+
+# what apprise imports is its own affair
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:apprise", "ignore:'imghdr'")
+
+NOW = 1_790_000_000.0
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+PAGE = Path(__file__).parents[2] / "docs/alerts.md"
+
+
+@dataclass
+class Listener:
+    """A web server that answers as told and keeps what it hears."""
+
+    answers: list[int] = field(default_factory=list)  # then 200
+    heard: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    url: str = ""
+
+
+@contextmanager
+def listening(*answers: int) -> Iterator[Listener]:
+    listener = Listener(answers=list(answers))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            listener.heard.append(({k.lower(): v for k, v in self.headers.items()}, body))
+            self.send_response(listener.answers.pop(0) if listener.answers else 200)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        listener.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield listener
+        server.shutdown()
+        thread.join()
+
+
+def settings_for(listener: Listener, **more: str) -> Settings:
+    words = {"VKBENCH_ALERT_WEBHOOK": listener.url, "VKBENCH_ALERT_SECRET": SECRET}
+    return read(words | {f"VKBENCH_{name.upper()}": text for name, text in more.items()})
+
+
+def happens(
+    database: Database, state: str = "open", *, direction: str = "slower", at: float = NOW
+) -> int:
+    """A regression that comes into a state."""
+    with database.transaction() as tx:
+        row = {
+            "group_key": "k",
+            "direction": direction,
+            "cause": "kernel",
+            "title": "copy f32 is 10 % slower",
+            "state": state,
+            "opened_at": at,
+            "changed_at": at,
+        }
+        made = insert(models.Regression).values(**row).returning(models.Regression.id)
+        regression = int(tx.execute(made).scalar_one())
+        moves(tx, regression, state, at)
+    return regression
+
+
+def moves(tx, regression: int, state: str, at: float = NOW) -> None:
+    event = {"regression_id": regression, "at": at, "state": state, "user_name": "", "note": ""}
+    tx.execute(insert(models.RegressionEvent).values(**event))
+
+
+def deliveries(database: Database, regression: int) -> list[alerts.Delivery]:
+    with database.reading() as tx:
+        return alerts.deliveries(tx, regression)
+
+
+def verifier() -> dict[str, object]:
+    """What the documentation tells receivers to do, as it stands there."""
+    names: dict[str, object] = {}
+    exec(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0], names)
+    return names
+
+
+def test_a_state_is_told_after_two_failures_and_recorded_once(database: Database) -> None:
+    regression = happens(database)
+    with listening(500, 503) as listener:
+        ours = settings_for(listener)
+        step(database, ours, NOW)
+        (delivery,) = deliveries(database, regression)
+        assert (delivery.tries, delivery.delivered_at) == (1, None)
+        assert delivery.error == "the webhook answered 500 Internal Server Error"
+        step(database, ours, NOW + 1)  # too early
+        assert len(listener.heard) == 1
+        step(database, ours, NOW + FIRST_RETRY_SECONDS)
+        step(database, ours, NOW + 5 * FIRST_RETRY_SECONDS)
+        step(database, ours, NOW + 3600)
+        assert len(listener.heard) == 3
+    (delivery,) = deliveries(database, regression)
+    assert (delivery.tries, delivery.error) == (3, "")
+    assert delivery.delivered_at == NOW + 5 * FIRST_RETRY_SECONDS
+    assert len({headers["webhook-id"] for headers, _ in listener.heard}) == 1
+
+
+def test_the_signature_is_what_the_documentation_says(database: Database) -> None:
+    regression = happens(database)
+    with listening() as listener:
+        step(database, settings_for(listener), NOW)
+    ((headers, body),) = listener.heard
+    verify = verifier()["verified"]
+    told = verify(SECRET, headers, body, NOW + 60)
+    assert told["type"] == "regression.open"
+    assert told["id"] == headers["webhook-id"]
+    assert told["data"]["id"] == regression
+    assert "copy f32 is 10 % slower" in told["data"]["summary"]
+    for off in (
+        ("whsec_" + "A" * 32, headers, body, NOW),
+        (SECRET, headers | {"webhook-id": "msg_other"}, body, NOW),
+        (SECRET, headers | {"webhook-timestamp": str(int(NOW) + 1)}, body, NOW),
+        (SECRET, headers, body.replace(b"open", b"shut"), NOW),
+        (SECRET, headers, body, NOW + 600),
+    ):
+        with pytest.raises(ValueError, match=r"signature|old"):
+            verify(*off)
+
+
+def test_each_state_that_counts_is_told_once(database: Database) -> None:
+    regression = happens(database)
+    improvement = happens(database, direction="faster")
+    old = happens(database, at=NOW - 2 * 86_400)
+    with listening() as listener:
+        ours = settings_for(listener)
+        step(database, ours, NOW)
+        for state in ("acknowledged", "fixed", "open", "verified", "closed"):
+            with database.transaction() as tx:
+                moves(tx, regression, state)
+            step(database, ours, NOW + 1)
+            step(database, ours, NOW + 2)
+    told = [json.loads(body)["type"] for _, body in listener.heard]
+    assert told == ["regression.open", "regression.fixed", "regression.verified"]
+    assert deliveries(database, improvement) == deliveries(database, old) == []
+
+
+def test_schedulers_at_once_tell_it_once(database: Database) -> None:
+    for _ in range(5):
+        happens(database)
+    together = Barrier(4)
+    with listening() as listener:
+        ours = settings_for(listener)
+
+        def tell(_: int) -> None:
+            together.wait()
+            step(database, ours, NOW)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(tell, range(4)))
+            step(database, ours, NOW)
+    assert len(listener.heard) == len({body for _, body in listener.heard}) == 5
+
+
+def test_a_process_that_died_of_sending_is_followed_by_another_try(database: Database) -> None:
+    regression = happens(database)
+    with listening() as listener:
+        ours = settings_for(listener)
+        with database.transaction() as tx:
+            alerts.expect(tx, alerts.missing(tx, ["webhook"], NOW), NOW)
+            (due,) = alerts.due(tx, ["webhook"], NOW, most_tries=9, limit=9)
+            assert alerts.claim(tx, due, NOW + 30)
+            assert not alerts.claim(tx, due, NOW + 30)
+        step(database, ours, NOW + 29)
+        assert listener.heard == []
+        step(database, ours, NOW + 30)
+    assert len(listener.heard) == 1
+    assert deliveries(database, regression)[0].tries == 2
+
+
+def test_it_is_given_up_after_a_day(database: Database) -> None:
+    regression = happens(database)
+    with listening(*[500] * 99) as listener:
+        ours = settings_for(listener)
+        moment = NOW
+        for tries in range(1, MOST_TRIES + 3):
+            step(database, ours, moment)
+            moment += retry_seconds(tries)
+    assert len(listener.heard) == MOST_TRIES
+    assert deliveries(database, regression)[0].tries == MOST_TRIES
+    assert 12 * 3600 < sum(map(retry_seconds, range(1, MOST_TRIES))) < 86_400
+
+
+def test_a_broken_channel_costs_one_try_a_step_and_stops_no_other(database: Database) -> None:
+    for _ in range(3):
+        happens(database)
+    with listening(*[500] * 99) as broken, listening() as other:
+        urls = f"{other.url.replace('http', 'json')}"
+        step(database, settings_for(broken, alert_urls=urls), NOW)
+    assert len(broken.heard) == 1
+    assert len(other.heard) == 3 <= AT_ONCE
+    _, body = other.heard[0]
+    said = json.loads(body)
+    assert "became open" in said["title"]
+    assert "copy f32 is 10 % slower" in said["message"]
+
+
+def test_a_redirect_is_not_followed(database: Database) -> None:
+    regression = happens(database)
+    with listening(302) as listener:
+        step(database, settings_for(listener), NOW)
+    assert len(listener.heard) == 1
+    assert "302" in deliveries(database, regression)[0].error
+
+
+def test_nobody_there_and_a_bad_url_are_errors_that_give_no_secret_away(
+    database: Database,
+) -> None:
+    regression = happens(database)
+    with listening() as listener:
+        pass
+    ours = settings_for(listener, alert_urls="nonsense://user:hunter2@x")
+    step(database, ours, NOW)
+    found = {each.channel: each.error for each in deliveries(database, regression)}
+    assert "Connection refused" in found["webhook"]
+    assert any("apprise does not understand" in error for error in found.values())
+    assert "hunter2" not in repr(found) + repr(ours)
+    assert SECRET not in repr(ours)
+
+
+def test_without_channels_nothing_is_noted(database: Database) -> None:
+    regression = happens(database)
+    step(database, read({}), NOW)
+    assert deliveries(database, regression) == []
+
+
+def test_channels_have_names_of_their_own() -> None:
+    found = list(channels_of(replace(read({}), alert_urls="mailto://a:b@c  mailto://a:b@d")))
+    assert len(set(found)) == 2
+    assert all(re.fullmatch(r"mailto-[0-9a-f]{8}", name) for name in found)
