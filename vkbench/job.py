@@ -48,6 +48,8 @@ class Outcome(StrEnum):
 
 SETTLED = (Outcome.PASSED, Outcome.WRONG, Outcome.SKIPPED)  # the first of these decides the job
 
+MAIN = "main"  # the track of what a lab watches
+
 MAX_TRIES = 3  # attempts that ran and did not settle, before a job is failed
 MAX_DISPATCHES = 30  # times that a job is sent at all
 

@@ -28,9 +28,10 @@ from vkbench_cli.store import user_name
 from vkbench_db import store
 from vkbench_db.database import Database, parse_url
 from vkbench_db.devices import store_device
+from vkbench_scheduler.bundles import keep_packaged, kept
 from vkbench_scheduler.selection import Selection
 from vkbench_scheduler.submit import Submitted, submit
-from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.bundle import Bundle, BundleStore
 from vkbench_worker.protocol import Ready, lock_path
 from vkbench_worker.supervisor import Supervisor
 
@@ -83,6 +84,8 @@ def store_run(
     label: str = "",
 ) -> Submitted:
     """A run with all its jobs on these devices of this machine."""
+    if bundle is None:
+        keep_packaged(database)
     with database.transaction() as tx:
         for facts in devices:
             store_device(tx, facts)
@@ -98,6 +101,7 @@ class Executor:
         self._database = database
         self._settings = settings
         self._watch = watch
+        self._bundles = BundleStore(settings.cache / "bundles")
         self._supervisor: Supervisor | None = None
         self._interrupts = 0
 
@@ -128,6 +132,7 @@ class Executor:
             self._take_over(supervisor, facts.key)
             self._supervisor = supervisor
             while not self.stopped and (jobs := self._next(run, facts.key)):
+                self._bring_bundles(jobs)
                 for chunk in chunks(jobs):
                     self._do(supervisor, chunk)
             self._supervisor = None
@@ -155,6 +160,16 @@ class Executor:
         with self._database.transaction() as tx:
             picked = store.pick(tx, device, CHUNK_JOBS, time.time(), seconds=CHUNK_SECONDS, run=run)
         return [each.job for each in picked]
+
+    def _bring_bundles(self, jobs: Sequence[Job]) -> None:
+        """Have what the runner lacks where it looks; a job says itself that nobody has its own."""
+        wanted = {sha for job in jobs for sha in (job.bundle, job.against) if sha}
+        for sha in sorted(wanted):
+            if not self._bundles.has(sha):
+                with self._database.reading() as tx:
+                    found = kept(tx, sha)
+                if found:
+                    self._bundles.put(found)
 
     def _do(self, supervisor: Supervisor, jobs: Sequence[Job]) -> None:
         unanswered = {(job.id, job.token) for job in jobs}

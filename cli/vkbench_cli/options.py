@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -12,12 +13,13 @@ from typer import Option
 
 from vkbench.case import parse_shape
 from vkbench.errors import UsageError
-from vkbench.job import Mode
+from vkbench.job import MAIN, Mode
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
 from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection, Weights
 
 DEFAULT_SUITE = "quick"
+NO_TRACK = "none"
 READABLE = 50  # rows
 
 
@@ -103,7 +105,15 @@ Gguf = Annotated[
     Option("--gguf", metavar="FILE", help="Take the weights from a tensor of this GGUF file."),
 ]
 Tensor = Annotated[str, Option("--tensor", metavar="NAME", help="The tensor of --gguf FILE.")]
-Find = Annotated[Mode, Option(help="What is to be found out.", case_sensitive=False)]
+Find = Annotated[Mode, Option(help="What was to be found out.", case_sensitive=False)]
+
+
+class Aim(StrEnum):
+    """What can be asked for; pairs are vkbench's own to ask for."""
+
+    CORRECTNESS = Mode.CORRECTNESS.value
+    PERFORMANCE = Mode.PERFORMANCE.value
+    BOTH = Mode.BOTH.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +129,7 @@ class Selecting:
         Option(metavar="NAME", help="Exactly this case, by its whole name, as results show it."),
     ] = field(default_factory=list)
     device: Devices = field(default_factory=list)
-    mode: Find = Mode.BOTH
+    mode: Annotated[Aim, Option(help="What is to be found out.", case_sensitive=False)] = Aim.BOTH
     gguf: Gguf = None
     tensor: Tensor = ""
     variant: Annotated[
@@ -143,10 +153,11 @@ class Selecting:
             shapes=tuple(parse_shape(text) for text in self.shape),
             cases=tuple(self.case),
             devices=tuple(self.device),
-            mode=self.mode,
+            mode=Mode(self.mode),
             variant=self.variant,
             bundle=self.bundle,
             priority=effort.priority,
+            track="" if effort.track.casefold() == NO_TRACK else effort.track,
             repeat=effort.repeat,
             measure_seconds=effort.seconds,
             noise=effort.noise,
@@ -188,6 +199,13 @@ class Effort:
     repeat: Annotated[int, Option(metavar="N", min=1, help="Do every job so many times.")] = 1
     priority: Annotated[int, Option(metavar="N", help="Runs with a higher one go first.")] = 0
     label: Annotated[str, Option(metavar="TEXT", help="A few words to find the run by.")] = ""
+    track: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="Whose history the timings join; none is no one's, for trials of all kinds.",
+        ),
+    ] = MAIN
 
 
 def check_pair(gguf: Path | None, tensor: str) -> None:

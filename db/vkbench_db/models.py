@@ -36,12 +36,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from vkbench.job import State
+from vkbench.job import MAIN, State
 from vkbench_db.moment import Moment
 
 Json = dict[str, Any]
-
-MAIN = "main"  # track of what a lab watches
 
 
 class Model(DeclarativeBase):
@@ -533,7 +531,9 @@ class Bisection(Model):
     case_name: Mapped[str]
     variant: Mapped[str]
     metric: Mapped[str]
-    bundles: Mapped[Json]  # {"bundles": [{"sha", "label"}, ...]}: the good one first, the bad last
+    measure_seconds: Mapped[float]  # of each arm of a pair
+    # {"bundles": [{"sha", "label", "note"}, ...]}: the good one first, the bad one last
+    bundles: Mapped[Json]
     state: Mapped[str]  # running | found | failed
     low: Mapped[int]  # position of the last known good one
     high: Mapped[int]  # position of the first known bad one

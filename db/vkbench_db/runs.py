@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from vkbench import names
 from vkbench.case import parse
 from vkbench.errors import UnknownName
-from vkbench.job import ACTIVE, Mode, PlannedJob, State
+from vkbench.job import ACTIVE, MAIN, Mode, PlannedJob, State
 from vkbench_db import models
 from vkbench_db.batches import batches
 from vkbench_db.progress import Progress
@@ -38,7 +38,7 @@ def create_run(
     label: str = "",
     tags: Mapping[str, Any] | None = None,
     priority: int = 0,
-    track: str = models.MAIN,
+    track: str = MAIN,
     idempotency_key: str | None = None,
 ) -> NewRun:
     """A run without jobs yet; the one already made with this idempotency key, if there is one."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from vkbench import log
 from vkbench.wire import Announcement, Lease
 from vkbench_db.database import Database
-from vkbench_db.store import cancelled_since, load_bundle, mark_running, register_device
+from vkbench_db.store import cancelled_since, mark_running, register_device
+from vkbench_scheduler.bundles import kept
 from vkbench_scheduler.presence import Presence
-from vkbench_shaders.bundle import Bundle
 
 SEEN_SECONDS = 10.0  # how often the database is told that a device is still there
 CANCEL_MEMORY_SECONDS = 600.0  # how long workers are reminded of a cancelled run
@@ -73,11 +73,10 @@ class Registry:
 
     def _bring(self, sha: str) -> None:
         with self._database.reading() as tx:
-            stored = load_bundle(tx, sha)
-        if stored is None:
+            bundle = kept(tx, sha)
+        if bundle is None:
             log.warn(_log, "bundle_unknown", bundle=sha)
             self._presence.bring(sha, None)
             return
-        bundle = Bundle(text=stored.manifest, blobs=stored.blobs, name=stored.name)
         self._presence.bring(sha, bundle.archive())
         log.event(_log, "bundle_brought", bundle=sha)

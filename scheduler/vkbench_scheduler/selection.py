@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UnknownName
-from vkbench.job import Mode, Source
+from vkbench.job import MAIN, Mode, Source
 
 AUTO = "auto"  # the best code path that a device supports
 ALL = "all"  # each of a kernel's code paths
@@ -41,6 +41,7 @@ class Selection:
     variant: str = AUTO  # a code path by name, AUTO (also: whatever the suite says) or ALL
     bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
     priority: int = 0  # higher goes first
+    track: str = MAIN  # whose series its timings belong to; "" is none's
     repeat: int = 1  # each job this many times
     measure_seconds: float | None = None  # None: the suite's
     noise: float = NOISE

@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from vkbench import log
 from vkbench.errors import ServiceUnreachable
@@ -19,6 +20,7 @@ from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable
 from vkbench_scheduler.broker import Broker
+from vkbench_scheduler.bundles import keep_packaged
 from vkbench_scheduler.collect import Collector
 from vkbench_scheduler.connection import connect
 from vkbench_scheduler.dispatch import Dispatcher
@@ -31,6 +33,8 @@ TURN_SECONDS = 0.1  # between two fillings of the windows
 LOOK_SECONDS = 1.0  # between two looks at workers and at what is lost
 LONGEST_PAUSE_SECONDS = 2.0  # after errors
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
 
@@ -39,7 +43,7 @@ def serve(ours: Settings) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    database = _open(ours, stop)
+    database = _patiently(lambda: Database.open(ours.database_url()), stop)
     if database is None:
         return 0
     with database:
@@ -49,14 +53,22 @@ def serve(ours: Settings) -> int:
     return 0
 
 
-def _open(ours: Settings, stop: threading.Event) -> Database | None:
+def _patiently(ask: Callable[[], T], stop: threading.Event) -> T | None:
+    """What the database answers, once it does; None when the service is to stop before."""
     while not stop.is_set():
         try:
-            return Database.open(ours.database_url())
+            return ask()
         except DatabaseUnreachable as error:
             log.warn(_log, "database_awaited", error=error)
             stop.wait(LONGEST_PAUSE_SECONDS)
     return None
+
+
+def _keep_packaged(database: Database, stop: threading.Event) -> None:
+    try:
+        _patiently(lambda: keep_packaged(database), stop)
+    except Exception:  # work goes on; only this build cannot be measured again later
+        _log.exception("bundle_not_kept")
 
 
 def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
@@ -67,6 +79,7 @@ def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
     ]
     for thread in threads:
         thread.start()
+    _keep_packaged(database, stop)
     for thread in threads:
         thread.join()
 

@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 from vkbench import wire
 from vkbench.device import DeviceFacts
 from vkbench_db.database import Database
-from vkbench_db.store import NewRun, StoredBundle, add_jobs, create_run, store_bundle
+from vkbench_db.store import NewRun, add_jobs, create_run
+from vkbench_scheduler.bundles import keep
 from vkbench_scheduler.plan import plan
 from vkbench_scheduler.selection import Selection
 from vkbench_shaders.bundle import Bundle
@@ -72,7 +73,7 @@ def submit_in(
     jobs = plan(selection, devices)
     now = time.time()
     if bundle:
-        store_bundle(tx, stored(bundle), now)
+        keep(tx, bundle, now)
     run = create_run(
         tx,
         mode=selection.mode,
@@ -82,6 +83,7 @@ def submit_in(
         label=label,
         tags=tags,
         priority=selection.priority,
+        track=selection.track,
         idempotency_key=idempotency_key,
     )
     count = add_jobs(tx, run.id, jobs) if run.new else 0
@@ -92,8 +94,3 @@ def told(selection: Selection) -> dict[str, Any]:
     """A selection as it is stored; the tensor only where there is one."""
     words = cast(dict[str, Any], wire.to_builtins(selection))
     return words if selection.weights else {k: v for k, v in words.items() if k != "weights"}
-
-
-def stored(bundle: Bundle) -> StoredBundle:
-    """A bundle as the database keeps it."""
-    return StoredBundle(sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs)

@@ -225,6 +225,10 @@ class BundleStore:
             raise CorruptBundle(f"bundle {found[0][:12]}: its manifest was changed")
         return bundle
 
+    def has(self, sha: str) -> bool:
+        """Whether a bundle is here, by its whole hash, without a look at its blobs."""
+        return sha in ("", packaged_sha()) or (self.folder / sha / MANIFEST).exists()
+
     def put(self, bundle: Bundle) -> None:
         """Keeps a bundle; one that is there already stays."""
         target = self.folder / bundle.sha

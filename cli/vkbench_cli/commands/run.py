@@ -84,14 +84,15 @@ def run(
 def _planned(
     database: Database, selecting: Selecting, effort: Effort, ours: Settings
 ) -> tuple[RunRow, list[DeviceFacts]]:
-    from vkbench_cli.commands.bundle import kept
     from vkbench_cli.local import store_run
     from vkbench_cli.machine import chosen_devices
+    from vkbench_cli.store import bundle_named
     from vkbench_db.queries import find_run
     from vkbench_shaders.bundle import packaged
 
     selection = selecting.selection(effort)
-    bundle = kept().get(selecting.bundle) if selecting.bundle else None
+    with database.reading() as tx:
+        bundle = bundle_named(tx, selecting.bundle)
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, ours)

@@ -69,8 +69,7 @@ def add(
     \b
     vkbench schedule add nightly --cron '0 2 * * *' --suite quant-perf --device 'NVIDIA*'
     """
-    from vkbench_cli.commands.bundle import kept
-    from vkbench_cli.store import opened, user_name
+    from vkbench_cli.store import bundle_named, opened, user_name
     from vkbench_db import schedules
     from vkbench_scheduler.cron import check
     from vkbench_scheduler.submit import told
@@ -78,9 +77,9 @@ def add(
     selection = selecting.selection(effort)
     check(cron)
     _check_selection(selection)
-    bundle = kept().get(selecting.bundle) if selecting.bundle else None
     now = time.time()
     with opened(store.settings()) as database, database.transaction() as tx:
+        bundle = bundle_named(tx, selecting.bundle)
         if bundle:
             selection = _with_bundle(tx, selection, bundle, now)
         schedules.add(
@@ -170,10 +169,9 @@ def _check_selection(selection: Selection) -> None:
 
 
 def _with_bundle(tx: Connection, selection: Selection, bundle: Bundle, now: float) -> Selection:
-    from vkbench_db.store import store_bundle
-    from vkbench_scheduler.submit import stored
+    from vkbench_scheduler.bundles import keep
 
-    store_bundle(tx, stored(bundle), now)
+    keep(tx, bundle, now)
     return replace(selection, bundle=bundle.sha)
 
 

@@ -63,18 +63,18 @@ def submit(
 
 
 def _submitted(database: Database, selecting: Selecting, effort: Effort, key: str) -> Submitted:
-    from vkbench_cli.commands.bundle import kept
-    from vkbench_cli.store import user_name
+    from vkbench_cli.store import bundle_named, user_name
     from vkbench_db import queries
     from vkbench_scheduler.submit import submit as store_run
 
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
+        bundle = bundle_named(tx, selecting.bundle)
     return store_run(
         database,
         selecting.selection(effort),
         known,
-        bundle=kept().get(selecting.bundle) if selecting.bundle else None,
+        bundle=bundle,
         user=user_name(),
         label=effort.label,
         idempotency_key=key or None,
