@@ -28,6 +28,7 @@ from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import MalformedMessage
 from vkbench_shaders.bundle import Bundle, BundleStore, packaged_sha
+from vkbench_worker.canary import Canary
 from vkbench_worker.execute import execute as execute_job
 from vkbench_worker.foresight import Foresight
 from vkbench_worker.inbox import Inbox
@@ -84,7 +85,7 @@ def serve(
 ) -> int:
     """Answer each line's Job with a Result, in order; returns the exit status."""
     save_at = time.monotonic() + SAVE_SECONDS
-    foresight = Foresight(device, bundle_of)
+    foresight, canary = Foresight(device, bundle_of), Canary(device, bundle_of)
     for line in inbox:
         foresight.look([line, *inbox.arrived()])
         try:
@@ -92,7 +93,11 @@ def serve(
         except MalformedMessage as error:
             print(error, file=sys.stderr)
             return MALFORMED_STATUS
+        if job.mode is Mode.PERFORMANCE:
+            canary.look()
         result = _do(device, bundle_of, execute, job)
+        if job.mode is Mode.PERFORMANCE:
+            result = replace(result, telemetry={**result.telemetry, **canary.readings})
         _answer(answers, result)
         if result.outcome is Outcome.DEVICE_LOST:
             _leave(DEVICE_LOST_STATUS)

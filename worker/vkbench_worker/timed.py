@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vkbench.calibration import TICK
 from vkbench.job import Job
 from vkbench.result import Timing, Verdict
 from vkbench_worker import telemetry
@@ -62,6 +63,8 @@ def time_work(
         bench.restore(buffers)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
     readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
+    if device.clock == "gpu":
+        readings = {**readings, TICK: device.tick_seconds * 1e9}
     verdict = judge_again(bench, judged, rotating.sets[:used])
     return Timed(timings=(hot, cold) if verdict.passed else (), verdict=verdict, telemetry=readings)
 

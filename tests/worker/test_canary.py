@@ -1,0 +1,159 @@
+"""The canary: taken when it is due, twice where it is unlike the one before, and sent along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vkbench import calibration
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench_shaders.bundle import Bundle, UnknownBundle, packaged
+from vkbench_shaders.kernel import Problem
+from vkbench_worker import canary as canaries
+from vkbench_worker.canary import LEAST_PAUSE_SECONDS, MOST_SHARE, Canary
+from vkbench_worker.execute import execute
+from vkbench_worker.inbox import Inbox
+from vkbench_worker.protocol import line_of, read_line
+from vkbench_worker.runner import serve
+from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stopwatch:
+    """Timings of the canary, as given; a timing takes so long."""
+
+    def __init__(self, clock: Clock, *seconds: float, takes: float = 0.0) -> None:
+        self.taken = 0
+        self._clock = clock
+        self._takes = takes
+        self._seconds: Iterator[float] = iter(seconds)
+
+    def __call__(self, *_: object) -> Any:
+        self.taken += 1
+        self._clock.now += self._takes
+
+        class Found:
+            seconds = next(self._seconds)
+
+        return Found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    return packaged()
+
+
+def watched(clock: Clock, bundle: Bundle, device: NullDevice | None = None) -> Canary[Any, Any]:
+    return Canary(device or NullDevice(), lambda sha: bundle, clock)
+
+
+def test_it_is_due_at_first_and_then_no_sooner_than_its_share_allows(
+    clock: Clock, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Stopwatch(clock, *[1e-3] * 9, takes=0.3)
+    monkeypatch.setattr(canaries, "measure_hot", watch)
+    found = watched(clock, bundle)
+    found.look()
+    assert watch.taken == 2  # there was none before
+    pause = 0.6 / MOST_SHARE
+    assert pause > LEAST_PAUSE_SECONDS
+    clock.now += pause - 0.1
+    found.look()
+    assert watch.taken == 2
+    clock.now += 0.2
+    found.look()
+    assert watch.taken == 3  # like the one before
+
+
+def test_it_waits_its_least_pause(
+    clock: Clock, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Stopwatch(clock, *[1e-3] * 9)
+    monkeypatch.setattr(canaries, "measure_hot", watch)
+    found = watched(clock, bundle)
+    for pause, taken in ((0.0, 2), (LEAST_PAUSE_SECONDS - 1, 2), (1.5, 3)):
+        clock.now += pause
+        found.look()
+        assert watch.taken == taken
+
+
+@pytest.mark.parametrize(("again", "told"), [(1.001e-3, 1.001e-3), (1.2e-3, 1.05e-3)])
+def test_one_that_is_unlike_the_last_is_taken_again_and_the_faster_counts(
+    clock: Clock, bundle: Bundle, monkeypatch: pytest.MonkeyPatch, again: float, told: float
+) -> None:
+    watch = Stopwatch(clock, 1e-3, 1e-3, 1.05e-3, again)
+    monkeypatch.setattr(canaries, "measure_hot", watch)
+    found = watched(clock, bundle)
+    found.look()
+    clock.now += 60
+    found.look()
+    assert watch.taken == 4
+    assert found.readings[calibration.CANARY_SECONDS] == told
+
+
+def test_a_wrong_one_and_one_without_code_are_none(
+    clock: Clock, bundle: Bundle, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def wrong(problem: Problem, shown: Shown) -> None:
+        run_reference(problem, shown)
+        shown["y"][7:8] += np.float32(1)
+
+    found = watched(clock, bundle, NullDevice(wrong))
+    found.look()
+    assert not found.readings
+
+    def unknown(sha: str) -> Bundle:
+        raise UnknownBundle("no such bundle")
+
+    lost: Canary[Any, Any] = Canary(NullDevice(), unknown, clock)
+    lost.look()
+    assert not lost.readings
+    said = capfd.readouterr().err
+    assert "no canary: fma/f32/n65536_r64 is wrong: 1 of 65536 elements" in said
+    assert "no canary: no such bundle" in said
+
+
+def test_a_runner_sends_it_along_with_timed_jobs_alone(bundle: Bundle) -> None:
+    modes = (Mode.CORRECTNESS, Mode.PERFORMANCE, Mode.PERFORMANCE, Mode.CORRECTNESS)
+    case = "add/f32/b1_c1_h1_w5"
+    jobs = [
+        Job(id=number, token=1, case=case, mode=mode, measure_seconds=0.01)
+        for number, mode in enumerate(modes, 1)
+    ]
+    out, into = os.pipe()
+    os.write(into, b"".join(map(line_of, jobs)))
+    os.close(into)
+    answers, device = BytesIO(), NullDevice()
+    used: Any = device
+    assert serve(used, Inbox(out), answers, lambda sha: bundle, execute) == 0
+    os.close(out)
+    results = [read_line(line, Result) for line in answers.getvalue().splitlines()]
+    assert {result.outcome for result in results} == {Outcome.PASSED}
+    told = [
+        (result.telemetry.get(calibration.CANARY_AT), result.telemetry.get("canary_seconds"))
+        for result in results
+    ]
+    assert told[0] == told[3] == (None, None)
+    assert told[1] == told[2]
+    assert told[1][0]
+    assert 0 < (told[1][1] or 0) < 10

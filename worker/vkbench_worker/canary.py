@@ -1,0 +1,86 @@
+"""A pinned case, timed now and then before a timed job: whether the device is what it was.
+
+It is always the packaged bundle's, and its seconds travel with every result after it. A timing
+unlike the one before is taken twice and the faster one counts, for a blip slows only one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Final, Generic
+
+from vkbench import calibration
+from vkbench.errors import VkbenchError, WrongResult
+from vkbench_shaders import catalogue
+from vkbench_shaders.bundle import Bundle
+from vkbench_worker.bench import Bench
+from vkbench_worker.measure import Bounds, measure_hot
+from vkbench_worker.preparation import SHELF
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.timed import check
+from vkbench_worker.variants import AUTO, choose, plan
+
+LEAST_PAUSE_SECONDS: Final = 10.0
+MOST_SHARE: Final = 0.01  # of the device's time
+ALIKE: Final = 0.01  # change from the one before that is nothing to look at twice
+LIMIT_SECONDS: Final = 10.0  # for one submission
+BOUNDS: Final = Bounds(seconds=0.1, noise=0.001)
+
+
+class Canary(Generic[P, B]):
+    """One device's, in one process."""
+
+    def __init__(
+        self,
+        device: Computer[P, B],
+        bundle_of: Callable[[str], Bundle],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._device = device
+        self._bundle_of = bundle_of
+        self._clock = clock
+        self._due = clock()
+        self.readings: Mapping[str, float] = {}  # for the telemetry of results; none so far
+
+    def look(self) -> None:
+        """Time it if it is due; a device that cannot have one has none."""
+        began = self._clock()
+        if began < self._due:
+            return
+        try:
+            self.readings = self._taken()
+        except VkbenchError as error:  # a lost device is what the job itself will meet
+            self.readings = {}
+            print(f"no canary: {error}", file=sys.stderr)
+        ended = self._clock()
+        self._due = ended + max(LEAST_PAUSE_SECONDS, (ended - began) / MOST_SHARE)
+
+    def _taken(self) -> Mapping[str, float]:
+        device = self._device
+        device.patience_seconds = LIMIT_SECONDS
+        problem = catalogue.problem(calibration.canary_of(device.facts.type))
+        variant = choose(problem, AUTO, device.facts)
+        prepared = SHELF.get(problem)
+        with ExitStack() as stack:
+            planned = plan(self._bundle_of(""), problem, variant, device.facts)
+            bench = Bench(device, planned, prepared.storages, stack)
+            device.quiet()
+            verdict = check(bench, variant.path, prepared.expected).verdict
+            if not verdict.passed:
+                raise WrongResult(f"{problem.case.name} is wrong: {verdict.reason}")
+            seconds = self._timed(bench)
+        return {calibration.CANARY_SECONDS: seconds, calibration.CANARY_AT: time.time()}
+
+    def _timed(self, bench: Bench[P, B]) -> float:
+        before = self.readings.get(calibration.CANARY_SECONDS)
+        first = self._once(bench)
+        if before and abs(first - before) <= ALIKE * before:
+            return first
+        return min(first, self._once(bench))
+
+    def _once(self, bench: Bench[P, B]) -> float:
+        found = measure_hot(self._device, bench.work, bench.buffers, bench.seconds, BOUNDS)
+        return found.seconds
