@@ -337,7 +337,7 @@ class Series(Model):
     noise_kind: Mapped[str] = mapped_column(default="")
     autocorrelation: Mapped[float | None]
     smallest_effect: Mapped[float | None]  # changes below are not seen
-    profiled_at: Mapped[float | None] = mapped_column(Moment)
+    profiled_at: Mapped[float | None] = mapped_column(Moment)  # its newest result's measured_at
     # when the pass over its whole history is due; None while nothing new came since the last one
     scan_due_at: Mapped[float | None] = mapped_column(Moment)
 

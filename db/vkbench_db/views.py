@@ -113,3 +113,9 @@ BASELINE = Table(
     Column("created_at", Moment),
 )
 BUNDLE = Table("bundle", _METADATA, *_columns(Text, "sha", "name"))
+CHANGE_POINT = Table(
+    "change_point",
+    _METADATA,
+    *_columns(Integer, "id", "series_id", "before_job", "after_job"),
+    *_columns(Text, "state"),
+)

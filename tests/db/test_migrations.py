@@ -70,7 +70,7 @@ def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> Non
     [
         *(views.RESULTS, views.HOST, views.DEVICE, views.ENVIRONMENT),
         *(views.CASE, views.RUN, views.JOB, views.ATTEMPT, views.MEASUREMENT),
-        *(views.SERIES, views.BASELINE, views.BUNDLE),
+        *(views.SERIES, views.BASELINE, views.BUNDLE, views.CHANGE_POINT),
     ],
     ids=lambda table: table.name,
 )

@@ -1,0 +1,218 @@
+"""Pinned baselines: names for what others are compared with, new series among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import erfc, log, sqrt
+from statistics import median
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from vkbench import names
+from vkbench.errors import UnknownName, UsageError
+from vkbench_db.batches import batches
+from vkbench_db.evidence import UNKNOWN_SIGMA, ratio_of
+from vkbench_db.queries import find_run
+from vkbench_db.references import (
+    Kind,
+    Reference,
+    find_baseline,
+    find_of_bundle,
+    find_of_date,
+)
+from vkbench_db.statistics.ratios import Ratio
+from vkbench_db.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST
+from vkbench_db.views import ATTEMPT, BASELINE, JOB, MEASUREMENT, SERIES
+from vkbench_db.works import Side
+
+_NAME = re.compile(r"[A-Za-z][\w.+-]*")
+_TAKEN = ("last",)
+JUMP_CHANCE = erfc(JUMP_SIGMAS / sqrt(2))  # two-sided p
+BATCH = 200  # series whose rows are read at once
+
+_Found: TypeAlias = Row[*tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """A name and what it stands for."""
+
+    name: str
+    kind: str  # run | bundle | date
+    value: str  # UUID, SHA-256, or a moment in ISO 8601
+    created_at: float
+    user: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Departure:
+    """A young series whose newest result is not what a baseline has."""
+
+    series: int
+    baseline: str  # its name
+    before_job: int  # the baseline's last
+    after_job: int  # the newest
+    ratio: Ratio  # new over old
+
+
+def pin(tx: Connection, name: str, kind: Kind, asked: str, now: float, user: str) -> Baseline:
+    """Give a name to a run, a bundle or a date; a name that is taken means this from now on."""
+    if not _NAME.fullmatch(name) or name.casefold() in _TAKEN:
+        raise UsageError(
+            f"'{name}' is no name for a baseline: letters, digits, '.', '-' and '_', a letter first"
+        )
+    row = {
+        "kind": str(kind),
+        "value": _value(tx, kind, asked),
+        "created_at": now,
+        "user_name": user,
+    }
+    known = tx.execute(select(BASELINE.c.id).where(BASELINE.c.name == name)).scalar()
+    if known is None:
+        tx.execute(insert(BASELINE).values(name=name, **row))
+    else:
+        tx.execute(update(BASELINE).where(BASELINE.c.id == known).values(**row))
+    return next(baseline for baseline in baselines(tx) if baseline.name == name)
+
+
+def unpin(tx: Connection, name: str) -> None:
+    """Forget a baseline; its results stay."""
+    known = [baseline.name for baseline in baselines(tx)]
+    if name not in known:
+        raise UnknownName("baseline", name, names.nearest(name, known))
+    tx.execute(delete(BASELINE).where(BASELINE.c.name == name))
+
+
+def baselines(tx: Connection) -> list[Baseline]:
+    """All of them, the newest first."""
+    row = BASELINE.c
+    rows = tx.execute(
+        select(row.name, row.kind, row.value, row.created_at, row.user_name.label("user")).order_by(
+            row.created_at.desc(), row.id.desc()
+        )
+    )
+    return [Baseline(**found._mapping) for found in rows]
+
+
+def departures(tx: Connection, series: Iterable[int]) -> list[Departure]:
+    """Which of these series the newest result is unlike the newest baseline that knows them.
+
+    For series too young for the screen. As the screen does, it asks for 3 sigma and 1.5 %, so that
+    what it finds is a suspicion, and for nothing of results that do not count.
+    """
+    pinned = [(each.name, find_baseline(tx, each.name)) for each in baselines(tx)]
+    found = []
+    for page in batches(sorted(set(series)), BATCH) if pinned else ():
+        young = _young(tx, page)
+        sigmas = _sigmas(tx, young)
+        for number, rows in groupby(_results(tx, young), key=lambda row: int(row.series_id)):
+            results = list(rows)
+            if len(results) < LEAST:
+                found.append(_departure(number, results, pinned, sigmas[number]))
+    return [departure for departure in found if departure]
+
+
+def _value(tx: Connection, kind: Kind, asked: str) -> str:
+    """What is kept: the same in every database, whatever its numbers."""
+    match kind:
+        case Kind.RUN:
+            return find_run(tx, asked).uuid
+        case Kind.BUNDLE:
+            return find_of_bundle(tx, asked).bundle
+        case Kind.DATE:
+            find_of_date(tx, asked)
+            return asked.strip()
+    raise UsageError(f"a baseline is a run, a bundle or a date, not a {kind}")
+
+
+def _results(tx: Connection, series: Sequence[int]) -> Sequence[_Found]:
+    """What counts in these series, in order, with all that a baseline may ask about."""
+    timing, attempt = MEASUREMENT.c, ATTEMPT.c
+    return tx.execute(
+        select(
+            *(timing.series_id, timing.job_id, timing.measured_at, timing.seconds),
+            *(timing.low, timing.high, timing["count"].label("samples")),
+            *(JOB.c.run_id, attempt.bundle),
+        )
+        .join(JOB, JOB.c.id == timing.job_id)
+        .join(ATTEMPT, (attempt.job_id == JOB.c.id) & (attempt.token == JOB.c.settled_token))
+        .where(timing.series_id.in_(series), timing.flag == "", timing.seconds > 0)
+        .order_by(timing.series_id, timing.measured_at, timing.job_id)
+    ).all()
+
+
+def _departure(
+    series: int,
+    results: Sequence[_Found],
+    pinned: Sequence[tuple[str, Reference]],
+    sigma: float,
+) -> Departure | None:
+    newest = results[-1]
+    for name, reference in pinned:
+        ours = [row for row in results if _belongs(row, reference)]
+        if not ours:
+            continue
+        ratio = ratio_of(_side(ours, sigma), _side([newest], sigma))
+        is_large = abs(log(ratio.ratio)) >= JUMP_CHANGE and ratio.p <= JUMP_CHANCE
+        return (
+            Departure(
+                series=series,
+                baseline=name,
+                before_job=ours[-1].job_id,
+                after_job=newest.job_id,
+                ratio=ratio,
+            )
+            if is_large and newest not in ours
+            else None
+        )
+    return None
+
+
+def _belongs(row: _Found, reference: Reference) -> bool:
+    match reference.kind:
+        case Kind.RUN:
+            return bool(row.run_id == reference.run)
+        case Kind.BUNDLE:
+            return bool(row.bundle == reference.bundle)
+    return bool(row.measured_at < reference.until)
+
+
+def _side(rows: Sequence[_Found], sigma: float) -> Side:
+    return Side(
+        values=tuple(row.seconds for row in rows),
+        low=min(row.low for row in rows),
+        high=max(row.high for row in rows),
+        count=sum(row.samples for row in rows),
+        job=rows[-1].job_id,
+        flag="",
+        series=rows[-1].series_id,
+        sigma=sigma,
+    )
+
+
+def _young(tx: Connection, series: Sequence[int]) -> list[int]:
+    """Those with few results; with twice as many as the screen needs it surely runs."""
+    timing = MEASUREMENT.c
+    counted = select(timing.series_id).where(timing.series_id.in_(series))
+    few = counted.group_by(timing.series_id).having(func.count() < 2 * LEAST)
+    return list(tx.execute(few).scalars())
+
+
+def _sigmas(tx: Connection, series: Sequence[int]) -> dict[int, float]:
+    """The noise of each series; of one without a profile what its device's others have."""
+    own, device = SERIES.c, SERIES.alias("asked").c
+    asked = select(device.device_id).where(device.id.in_(series))
+    of_device: dict[int, list[float]] = {}
+    known = select(own.device_id, own.sigma).where(own.device_id.in_(asked), own.sigma.is_not(None))
+    for number, sigma in tx.execute(known):
+        of_device.setdefault(number, []).append(sigma)
+    rows = tx.execute(select(own.id, own.device_id, own.sigma).where(own.id.in_(series)))
+    return {
+        row.id: row.sigma
+        or (median(of_device[row.device_id]) if row.device_id in of_device else UNKNOWN_SIGMA)
+        for row in rows
+    }
