@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from vkbench_shaders.bundle import (
 )
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compiler import Compiler, Unit
-from vkbench_shaders.kernel import Kernel
+from vkbench_shaders.kernel import Kernel, Problem
 
 TREE = Path(__file__).parent / "slang"
 Progress = Callable[[int, int, str], None]  # units done, units in all, the last one's key
@@ -45,8 +45,20 @@ def build(
 
     Nothing is written unless all of it compiles.
     """
+    bundle = compiled(tree, sorted({*units_of(KERNELS), *PROBES}), out.name, progress, slang)
+    bundle.save(out)
+    return bundle
+
+
+def compiled(
+    tree: Path,
+    units: Sequence[Unit],
+    name: str,
+    progress: Progress | None = None,
+    slang: Compiler | None = None,
+) -> Bundle:
+    """A bundle of some units of a shader tree, written nowhere."""
     slang = slang or compiler.find()
-    units = sorted({*units_of(KERNELS), *PROBES})
     missing = sorted(
         {unit.module for unit in units if not (tree / f"{unit.module}.slang").is_file()}
     )
@@ -54,14 +66,22 @@ def build(
         raise UsageError(
             f"{tree} is no shader tree: it lacks {', '.join(f'{name}.slang' for name in missing)}"
         )
-    codes = _compile_all(units, tree, slang, progress or _silent)
+    codes = _compile_all(list(units), tree, slang, progress or _silent)
     entries = tuple(_entry(unit, codes[unit]) for unit in units)
     blobs = {entry.sha256: codes[unit] for unit, entry in zip(units, entries, strict=True)}
-    bundle = Bundle(
-        text=manifest_text(slang.version, tree_sha(tree), entries), blobs=blobs, name=out.name
+    text = manifest_text(slang.version, tree_sha(tree), entries)
+    return Bundle(text=text, blobs=blobs, name=name)
+
+
+def units_for(problem: Problem) -> list[Unit]:
+    """What the code paths of one case are made of."""
+    return sorted(
+        {
+            unit_of(stage, problem.types)
+            for variant in problem.kernel.variants_for(problem.types)
+            for stage in variant.stages
+        }
     )
-    bundle.save(out)
-    return bundle
 
 
 def units_of(kernels: Iterable[Kernel]) -> list[Unit]:

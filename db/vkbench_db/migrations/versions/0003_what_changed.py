@@ -166,6 +166,7 @@ def _tables() -> None:
         sa.Column("case_name", sa.Text(), nullable=False),
         sa.Column("variant", sa.Text(), nullable=False),
         sa.Column("metric", sa.Text(), nullable=False),
+        sa.Column("measure_seconds", sa.Float(), nullable=False),
         sa.Column("bundles", sa.JSON(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("low", sa.Integer(), nullable=False),
