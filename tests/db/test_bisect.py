@@ -1,0 +1,219 @@
+"""Bisections in the database: found by pairs, whoever takes the steps, whatever nobody can tell."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from vkbench.job import Job, Outcome
+from vkbench.result import NEW, OLD, Result, Timing, pack_samples, wrong_reason
+from vkbench_db import bisections, queries
+from vkbench_db.bisections import Bisection, Candidate
+from vkbench_scheduler.bisect import step, stop
+
+CASE = "copy/f32/n4096"
+NOISE = 0.004
+
+
+@dataclass
+class Fleet:
+    """Devices on which each bundle takes its time, with some noise; or is wrong, or fails."""
+
+    lab: object
+    seconds: Mapping[str, float]  # by bundle; 0: it crashes, below: it is wrong
+    devices: int = 1
+    chance: random.Random = field(default_factory=lambda: random.Random(1))
+    keys: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.keys = [self.lab.add_device(f"gpu {number}") for number in range(self.devices)]
+
+    def begin(self, skipped: Sequence[int] = ()) -> int:
+        candidates = [
+            Candidate(sha="", label=sha, note="does not compile")
+            if place in skipped
+            else Candidate(sha=sha, label=sha)
+            for place, sha in enumerate(self.seconds)
+        ]
+        with self.lab.database.transaction() as tx:
+            return bisections.create(
+                tx,
+                devices=self.keys,
+                case=CASE,
+                variant="auto",
+                metric="hot",
+                measure_seconds=0.1,
+                candidates=candidates,
+                user="ann",
+                now=self.lab.now,
+            )
+
+    def work(self) -> int:
+        """Do what waits; says how many pairs that was."""
+        done = 0
+        for key in self.keys:
+            while jobs := self.lab.pick(key):
+                self.lab.record(*map(self.answer, jobs))
+                done += len(jobs)
+        return done
+
+    def answer(self, job: Job) -> Result:
+        old, new = self.seconds[job.against], self.seconds[job.bundle]
+        if not new:
+            return self.lab.answer(job, Outcome.CRASHED)
+        wrong = {arm: "NMSE 0.5" for arm, time in ((OLD, old), (NEW, new)) if time < 0}
+        if wrong:
+            bad = self.lab.answer(job, Outcome.WRONG)
+            return replace(bad, reason=wrong_reason(wrong))
+        return replace(self.lab.answer(job), timings=self.timings(old, new))
+
+    def timings(self, old: float, new: float) -> tuple[Timing, ...]:
+        found = []
+        for name, true in ((OLD, old), (NEW, new)):
+            seconds = true * self.chance.gauss(1, NOISE)
+            found.append(
+                Timing(
+                    metric=name,
+                    seconds=seconds,
+                    mad=0.0,
+                    low=seconds,
+                    high=seconds,
+                    confidence=0.95,
+                    best=seconds,
+                    count=1,
+                    launches=1,
+                    stop="noise",
+                    clock="gpu",
+                    bytes_moved=1,
+                    flops=1,
+                    samples=pack_samples([seconds]),
+                )
+            )
+        return tuple(found)
+
+    def found(self, number: int) -> Bisection:
+        with self.lab.database.reading() as tx:
+            return bisections.find(tx, number)
+
+    def run(self, number: int) -> Bisection:
+        """To its end; the rounds that it took are counted."""
+        for _ in range(200):
+            step(self.lab.database, self.lab.now)
+            if self.found(number).state != bisections.RUNNING:
+                assert self.work() == 0  # nothing is left behind
+                return self.found(number)
+            self.work()
+        raise AssertionError("it does not end")
+
+
+def times(count: int, first_bad: int, factor: float = 1.1) -> dict[str, float]:
+    return {f"b{place}": factor if place >= first_bad else 1.0 for place in range(count)}
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+def test_the_first_bad_one_is_found_with_its_evidence(lab, devices: int) -> None:
+    fleet = Fleet(lab, times(16, 11), devices)
+    ended = fleet.run(fleet.begin())
+    assert (ended.state, ended.low, ended.high) == ("found", 10, 11)
+    assert ended.note.startswith("b11 is the first bad one: ratio 1.")
+    assert ended.finished_at == lab.now
+    by_place = {each.position: each for each in ended.steps}
+    assert by_place[11].verdict == by_place[15].verdict == "bad"
+    assert by_place[10].verdict == "good"
+    evidence = by_place[11]
+    assert evidence.low < evidence.ratio == pytest.approx(1.1, abs=0.01) < evidence.high
+    assert evidence.p <= 0.001
+    assert len(by_place) <= (5 if devices == 1 else 3 * devices)
+
+
+def test_it_goes_on_with_nothing_but_the_database(lab) -> None:
+    """A step after every few jobs, by whoever is there."""
+    fleet = Fleet(lab, times(16, 4))
+    number = fleet.begin()
+    while fleet.found(number).state == bisections.RUNNING:
+        step(lab.database, lab.now)
+        step(lab.database, lab.now)
+        for job in lab.pick(fleet.keys[0], 1):
+            lab.record(fleet.answer(job))
+    assert fleet.found(number).high == 4
+
+
+def test_schedulers_at_once_begin_no_step_twice(lab) -> None:
+    fleet = Fleet(lab, times(16, 9), 2)
+    number = fleet.begin()
+    with ThreadPoolExecutor(4) as pool:
+        while fleet.found(number).state == bisections.RUNNING:
+            list(pool.map(lambda _: step(lab.database, lab.now), range(4)))
+            fleet.work()
+    ended = fleet.found(number)
+    assert ended.high == 9
+    assert len({each.run for each in ended.steps}) == len(ended.steps)
+    with lab.database.reading() as tx:
+        assert len(queries.runs(tx, limit=None)) == len(ended.steps)
+
+
+def test_a_wrong_one_is_bad_and_named_so(lab) -> None:
+    seconds = times(8, 5, 0.5) | {f"b{place}": -1.0 for place in range(5, 8)}
+    fleet = Fleet(lab, seconds | {"b3": 1.3})  # a slow one before it is not looked for
+    ended = fleet.run(fleet.begin())
+    assert (ended.state, ended.high) == ("found", 5)
+    assert ended.note == "b5 is the first bad one: wrong: NMSE 0.5"
+    assert {each.verdict for each in ended.steps if each.position >= 5} == {"wrong"}
+
+
+def test_what_does_not_compile_or_fails_is_passed_over(lab) -> None:
+    fleet = Fleet(lab, times(16, 8) | {"b6": 0.0, "b5": 0.0})
+    ended = fleet.run(fleet.begin(skipped=[7]))
+    assert (ended.state, ended.low, ended.high) == ("found", 4, 8)
+    assert "b8 is bad: ratio 1.1" in ended.note
+    assert "the first bad one may also be b5, b6, b7, which cannot be judged" in ended.note
+    failed = [each for each in ended.steps if each.verdict == "ambiguous"]
+    assert [each.position for each in failed] == [5, 6]
+    assert {each.note for each in failed} == {"because crashed"}
+
+
+def test_a_small_step_before_the_large_one_is_not_it(lab) -> None:
+    fleet = Fleet(
+        lab, {f"b{place}": 1.0 + 0.03 * (place > 2) + 0.2 * (place > 9) for place in range(16)}
+    )
+    assert fleet.run(fleet.begin()).high == 10
+
+
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [
+        ({"b0": 1.0, "b1": 1.0, "b2": 1.0}, "b2 is no slower than the good one: ratio"),
+        ({"b0": 1.0, "b1": 1.0, "b2": 0.5}, "b2 is no slower than the good one: ratio 0.5"),
+        ({"b0": 1.0, "b1": 1.0, "b2": 0.0}, "nobody can tell whether b2 is worse"),
+        ({"b0": -1.0, "b1": 1.0, "b2": 1.1}, "the good one is wrong itself: NMSE 0.5"),
+    ],
+)
+def test_where_there_is_nothing_to_find_it_says_so(
+    lab, seconds: dict[str, float], why: str
+) -> None:
+    fleet = Fleet(lab, seconds)
+    ended = fleet.run(fleet.begin())
+    assert ended.state == "failed"
+    assert ended.note.startswith(why)
+
+
+def test_small_changes_take_more_pairs(lab) -> None:
+    fleet = Fleet(lab, times(3, 2, 1.018), chance=random.Random(5))
+    fleet.seconds["b1"] = 1.009
+    ended = fleet.run(fleet.begin())
+    assert max(each.pairs for each in ended.steps) > 8
+    assert max(each.pairs for each in ended.steps) <= 48
+
+
+def test_a_stopped_one_leaves_no_jobs(lab) -> None:
+    fleet = Fleet(lab, times(16, 4))
+    number = fleet.begin()
+    step(lab.database, lab.now)
+    stop(lab.database, number, "ann", lab.now)
+    stop(lab.database, number, "bob", lab.now)
+    assert (fleet.found(number).state, fleet.found(number).note) == ("failed", "stopped by ann")
+    assert fleet.work() == 0
