@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from glob import glob
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from vkbench.settings import Settings, read
 from vkbench_shaders.bundle import PACKAGED, Bundle, packaged
 from vkbench_worker.runtime.device import Device
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
 
 Need = Callable[[str, str], NoReturn]
 

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
-from hashlib import sha256
-from pathlib import Path
-
 import pytest
+from planted_add import planted_add
 
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
-from vkbench_shaders import compiler
-from vkbench_shaders.build import TREE, tree_sha
-from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, unit_of
-from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.bundle import Bundle
 from vkbench_worker.execute import execute
 from vkbench_worker.runtime.device import Device
 
 MILLION = "add/f32/b1_c1_h1000_w1000"
 SMALL = "add/f32/b1_c1_h17_w129"
-TYPES = {"a": "f32", "b": "f32", "y": "f32"}
-STORE = "store<Y>(push, share, y, wide_y, results);"
 
 # What is done to four sums before they are stored, `first` being the first one's place.
 WRONG = {
@@ -35,34 +26,8 @@ WRONG = {
 
 
 @pytest.fixture
-def planted(request: pytest.FixtureRequest, tmp_path: Path, bundle: Bundle) -> Bundle:
-    tree = tmp_path / "slang"
-    shutil.copytree(TREE, tree)
-    source = (tree / "binary.slang").read_text()
-    assert STORE in source
-    edit = f"float4 planted(uint first, float4 sum)\n{{\n{WRONG[request.param]}\nreturn sum;\n}}\n"
-    place = "(share.first + k * share.step) * 4"
-    changed = f"results.fours[k] = asuint(planted({place}, asfloat(results.fours[k])));"
-    source = source.replace(STORE, f"[unroll] for (int k = 0; k < 4; k++) {changed}\n{STORE}")
-    source = source.replace('[shader("compute")]', f'{edit}\n[shader("compute")]')
-    (tree / "binary.slang").write_text(source)
-    return with_add_of(tree, bundle)
-
-
-def with_add_of(tree: Path, bundle: Bundle) -> Bundle:
-    """The packaged kernels, but `add` compiled from another tree."""
-    slang = compiler.find()
-    add = kernel_named("add").variant("portable")
-    code = slang.compile(unit_of(add, TYPES), tree)
-    sha = sha256(code).hexdigest()
-    entries = {
-        **bundle.entries,
-        entry_key(add, TYPES): replace(
-            bundle.entry(entry_key(add, TYPES)), sha256=sha, bytes=len(code)
-        ),
-    }
-    text = manifest_text(slang.version, tree_sha(tree), tuple(entries.values()))
-    return Bundle(text=text, blobs={**bundle.blobs, sha: code}).check()
+def planted(request: pytest.FixtureRequest) -> Bundle:
+    return planted_add(WRONG[request.param])
 
 
 def run(device: Device, bundle: Bundle, case: str, mode: Mode = Mode.CORRECTNESS) -> Result:

@@ -1,0 +1,99 @@
+"""The whole way of a pair: two bundles from the database, a worker, a process each, the ratio."""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import NoReturn
+
+import pytest
+from cluster import Lab, until
+from planted_add import SLOW, planted_add
+from sqlalchemy import select
+
+from vkbench.job import Outcome
+from vkbench_db import models, store
+from vkbench_db.pairs import PairResults, pair_results
+from vkbench_scheduler.bundles import keep
+from vkbench_scheduler.pairs import more_pairs, submit_pairs
+from vkbench_shaders.bundle import packaged_sha
+
+LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
+
+
+@pytest.fixture
+def lab(
+    make_lab: Callable[..., Lab],
+    need: Callable[[str, str], NoReturn],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Lab:
+    if not LAVAPIPE.exists():
+        need("gpu", f"there is no {LAVAPIPE}")
+    monkeypatch.setenv("VK_DRIVER_FILES", str(LAVAPIPE))
+    return make_lab(runner="vkbench_worker.runner")
+
+
+def device_of(lab: Lab) -> str:
+    def keys() -> list[str]:
+        with lab.database.reading() as tx:
+            return list(tx.execute(select(models.Device.key)).scalars())
+
+    until(keys, "no device announces itself", 60)
+    return keys()[0]
+
+
+def pairs(lab: Lab, device: str, old: str, new: str, count: int = 1) -> int:
+    with lab.database.transaction() as tx:
+        return submit_pairs(
+            tx, devices=[device], case="add/f32/b1_c1_h300_w400", variant="portable",
+            metric="hot", old=old, new=new, count=count, label="", tags={}, now=1.0,
+            measure_seconds=0.1,
+        )  # fmt: skip
+
+
+def found(lab: Lab, run: int) -> PairResults:
+    with lab.database.reading() as tx:
+        return pair_results(tx, run)
+
+
+def ratio(results: PairResults) -> float:
+    return median(results.new) / median(results.old)
+
+
+@pytest.mark.timeout(180)
+def test_what_is_slower_and_what_is_wrong_is_found(lab: Lab) -> None:
+    slow, wrong = planted_add(SLOW), planted_add("sum = 0;")
+    lab.start_scheduler()
+    lab.start("-m", "vkbench_worker.service", "llvmpipe", log="worker")
+    with lab.database.transaction() as tx:
+        for bundle in (slow, wrong):
+            keep(tx, bundle, 1.0)
+    device, packaged = device_of(lab), packaged_sha()
+    slower = pairs(lab, device, packaged, slow.sha, 2)
+    faster = pairs(lab, device, slow.sha, packaged)
+    lazy = pairs(lab, device, slow.sha, wrong.sha)
+    mended = pairs(lab, device, wrong.sha, packaged)
+    with lab.database.transaction() as tx:
+        more_pairs(tx, slower, 1)
+    lab.await_end(slower, faster, lazy, mended, seconds=120)
+    lab.check(slower, faster, lazy, mended)
+    assert ratio(found(lab, slower)) > 1.05
+    assert len(found(lab, slower).old) == 3
+    assert ratio(found(lab, faster)) < 1 / 1.05
+    assert found(lab, lazy).new_wrong
+    assert not found(lab, lazy).old_wrong
+    assert found(lab, mended).old_wrong
+    assert not found(lab, mended).new_wrong
+    ran = (slower, faster, lazy, mended)
+    assert not any(found(lab, run).failed or found(lab, run).pending for run in ran)
+    log = (lab.folder / "worker.log").read_text()
+    assert log.count("bundle_fetched") == 2  # what is packaged is there
+    assert log.count("runner_ready") >= 6  # a process a pair
+    with lab.database.reading() as tx:
+        assert store.has_bundle(tx, packaged)  # the scheduler's own
+        attempts = tx.execute(
+            select(models.Attempt.bundle, models.Attempt.outcome, models.Attempt.seconds)
+            .join(models.Job, models.Job.id == models.Attempt.job_id)
+            .order_by(models.Job.run_id)
+        ).all()
+    assert [row.bundle for row in attempts] == [*[slow.sha] * 3, packaged, wrong.sha, packaged]
+    assert [row.outcome for row in attempts].count(Outcome.PASSED) == 4

@@ -1,0 +1,58 @@
+"""Pairs on a real driver: equal code is equal, slower code slower, on whichever side it stands."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+from planted_add import SLOW, planted_add
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, wrong_arms
+from vkbench_shaders.bundle import Bundle
+from vkbench_worker.paired import execute_pair
+from vkbench_worker.runtime.device import Device
+
+CASE = "add/f32/b1_c1_h300_w400"
+
+
+def pair(device: Device, old: Bundle, new: Bundle, metric: str = "hot") -> Result:
+    job = Job(
+        id=1, token=1, case=CASE, mode=Mode.PAIRED, metric=metric, measure_seconds=0.1, noise=0.0
+    )
+    return execute_pair(device, old, new, job)
+
+
+def ratio(device: Device, old: Bundle, new: Bundle, metric: str = "hot") -> float:
+    result = pair(device, old, new, metric)
+    assert result.outcome is Outcome.PASSED, result.reason
+    first, second = result.timings
+    assert first.launches == second.launches
+    return second.seconds / first.seconds
+
+
+@pytest.mark.parametrize("metric", ["hot", "cold"])
+def test_equal_code_takes_equal_time(lavapipe: Device, metric: str) -> None:
+    same, again = planted_add(""), planted_add("// the same, of another hash\n")
+    ratios = [
+        ratio(lavapipe, *order, metric)
+        for order in ((same, again), (again, same))
+        for _ in range(3)
+    ]
+    assert 0.7 < median(ratios) < 1.4
+
+
+@pytest.mark.parametrize("metric", ["hot", "cold"])
+def test_the_slower_code_is_slower_on_either_side(lavapipe: Device, metric: str) -> None:
+    plain, slow = planted_add(""), planted_add(SLOW)
+    assert ratio(lavapipe, plain, slow, metric) > 1.5
+    assert ratio(lavapipe, slow, plain, metric) < 1 / 1.5
+
+
+def test_fast_and_wrong_is_not_faster(lavapipe: Device) -> None:
+    slow, lazy = planted_add(SLOW), planted_add("sum = 0;")
+    for old, new, arm in ((slow, lazy, "new"), (lazy, slow, "old")):
+        result = pair(lavapipe, old, new)
+        assert result.outcome is Outcome.WRONG
+        assert list(wrong_arms(result.reason)) == [arm]
+        assert result.timings == ()
