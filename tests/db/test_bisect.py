@@ -125,7 +125,8 @@ def test_the_first_bad_one_is_found_with_its_evidence(lab, devices: int) -> None
     assert by_place[11].verdict == by_place[15].verdict == "bad"
     assert by_place[10].verdict == "good"
     evidence = by_place[11]
-    assert evidence.low < evidence.ratio == pytest.approx(1.1, abs=0.01) < evidence.high
+    assert evidence.low < evidence.ratio < evidence.high
+    assert evidence.ratio == pytest.approx(1.1, abs=0.01)
     assert evidence.p <= 0.001
     assert len(by_place) <= (5 if devices == 1 else 3 * devices)
 
