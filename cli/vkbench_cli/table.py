@@ -27,6 +27,8 @@ COMMANDS = (
     Row(name="devices", help="List devices, known to the database or found here."),
     Row(name="results", help="Show results, the latest of each case by default."),
     Row(name="compare", help="Compare two runs, bundles, drivers, devices, days or baselines."),
+    Row(name="baseline", help="Pin what others are compared with.", function="app"),
+    Row(name="noise", help="Show how each series scatters, and which changes it hides."),
     Row(name="query", help="Ask the database a question in SQL; nothing can be changed."),
     Row(name="submit", help="Send work to the devices of the fleet."),
     Row(name="schedule", help="Do work again at times of a cron expression.", function="app"),

@@ -1,0 +1,105 @@
+"""`vkbench noise`: how each series scatters, and which changes nobody can see in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from vkbench.errors import NothingToDo
+from vkbench_cli.options import Devices, Limit, Output, Store
+from vkbench_cli.printing import Column, Kind, Table, show
+
+if TYPE_CHECKING:
+    from vkbench_db.profiles import NoiseRow
+
+
+class Sort(StrEnum):
+    """What series are ordered by."""
+
+    SIGMA = "sigma"  # the noisiest first
+    CASE = "case"
+    DEVICE = "device"
+
+
+COLUMNS = (
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case"),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+    Column(key="environment_class", heading="clocks", lifted=True),
+    Column(key="track", heading="track", lifted=True),
+    Column(key="sigma", heading="sigma", kind=Kind.PERCENT),
+    Column(key="noise_kind", heading="kind"),
+    Column(key="autocorrelation", heading="resembles the last", kind=Kind.NUMBER, hidden=True),
+    Column(key="smallest_effect", heading="cannot see below", kind=Kind.PERCENT),
+    Column(key="profiled_at", heading="until", kind=Kind.TIME, hidden=True),
+    Column(key="series", heading="series", hidden=True),
+)
+
+
+def noise(
+    *,
+    device: Devices = [],  # noqa: B006
+    kernel: Annotated[str, Option("--kernel", "-k", metavar="GLOB", help="Only its series.")] = "",
+    case: Annotated[str, Option(metavar="GLOB", help="Only series of such cases.")] = "",
+    sort: Annotated[Sort, Option(help="Order of the series.", case_sensitive=False)] = Sort.SIGMA,
+    refresh: Annotated[
+        bool, Option("--refresh", help="First look at results that came since the last night.")
+    ] = False,
+    limit: Limit = None,
+    store: Store,
+    output: Output,
+) -> None:
+    """Show how each series scatters, and which changes it hides.
+
+    The kind is normal, skewed (outliers to one side), modal (two levels) or drifting (a result
+    resembles the one before). The smallest effect is what a confirmation by 12 pairs can see.
+
+    \b
+    vkbench noise --device H200 --kernel 'mul_mat*' --sort sigma
+    """
+    from vkbench_cli.store import opened
+    from vkbench_db import profiles
+
+    ask = partial(profiles.noise, devices=device, kernel=kernel, case=case)
+    with opened(store.settings()) as database:
+        if refresh:
+            with database.transaction() as tx:
+                profiles.refresh(tx, [row.series for row in ask(tx)])
+        with database.reading() as tx:
+            found = ask(tx)
+    known = sorted((row for row in found if row.sigma is not None), key=_ORDERS[sort])
+    if not known:
+        raise NothingToDo(f"none of {len(found)} series has enough results for a profile{_HINT}")
+    shown = known[: output.most(limit)]
+    show(Table(columns=COLUMNS, rows=[vars(row) for row in shown]), output)
+    print(_summary(known, shown, len(found)), file=sys.stderr)
+
+
+_HINT = "; --refresh looks at the newest"
+_ORDERS: Mapping[Sort, Callable[[NoiseRow], tuple[object, ...]]] = {
+    Sort.SIGMA: lambda row: (-(row.sigma or 0), row.series),
+    Sort.CASE: lambda row: (row.case_name, row.metric, row.variant, row.device),
+    Sort.DEVICE: lambda row: (row.host, row.device, row.case_name, row.metric),
+}
+
+
+def _summary(known: Sequence[NoiseRow], shown: Sequence[NoiseRow], series: int) -> str:
+    sigma = median(row.sigma or 0 for row in known)
+    effect = median(row.smallest_effect or 0 for row in known)
+    words = [
+        f"{len(known)} of {series} series have a profile",
+        f"half of them a sigma over {sigma:.2%}",
+        f"half cannot see changes below {effect:.1%}",
+    ]
+    if len(shown) < len(known):
+        words.append(f"{len(shown)} shown (--limit 0 shows all)")
+    return ", ".join(words)

@@ -1,0 +1,75 @@
+"""`vkbench noise` says what cannot be seen, once there are results enough."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from vkbench_cli import main as cli
+from vkbench_db import placing
+
+Captured = pytest.CaptureFixture[str]
+
+
+def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
+    """What a command prints on stdout and stderr."""
+    found = cli.main(["noise", *words])
+    out, err = capsys.readouterr()
+    assert found == code, err
+    return out, err
+
+
+@pytest.fixture
+def scattered(past):
+    """Ten more runs, of which the second case scatters by 4 %, placed in their series."""
+    for night in range(10):
+        away = 1 + 0.02 * (night % 5)
+        past.run(f"night {night}", *map(past.done, (1e-3, 2e-6 * away, 3e-6)))
+    with past.database.transaction() as tx:
+        placing.place(tx, time.time())
+    return past
+
+
+def rows(capsys: Captured, *words: str) -> Sequence[dict[str, Any]]:
+    return json.loads(said(capsys, *words, "--json")[0])["rows"]
+
+
+@pytest.mark.usefixtures("scattered")
+def test_the_noisiest_comes_first(capsys: Captured) -> None:
+    err = said(capsys, code=7)[1]
+    assert "none of 6 series" in err
+    assert "--refresh" in err
+    found = rows(capsys, "--refresh")
+    assert len(found) == 6
+    assert found[0]["case_name"] == "mul_mat_vec/q4_0/m64_n1_k256"
+    assert found[0]["sigma"] > 0.02 > found[-1]["sigma"]
+    assert found[0]["smallest_effect"] > 0.05
+    assert found[-1]["smallest_effect"] == pytest.approx(0.015)
+    out, err = said(capsys, "--sort", "case", "--kernel", "copy")
+    assert "cannot see below" in out
+    assert "1.5%" in out
+    assert "2 of 2 series have a profile" in err
+    assert rows(capsys, "--sort", "CASE")[0]["case_name"] == "copy/f32/n4096"
+    assert len(rows(capsys, "--limit", "1", "--device", "planted", "--case", "copy/*")) == 1
+    assert said(capsys, "--csv")[0].startswith("host,")
+
+
+@pytest.mark.usefixtures("scattered")
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--device", "nothing"], "unknown device 'nothing'"),
+        (["--kernel", "copi"], "did you mean 'copy'"),
+        (["--case", "copy"], "unknown case 'copy'"),
+        (["--sort", "colour"], "colour"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_words_are_told(words: list[str], hint: str, capsys: Captured) -> None:
+    out, err = said(capsys, *words, code=2)
+    assert out == ""
+    assert hint in err
