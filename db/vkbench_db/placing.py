@@ -6,14 +6,14 @@ with a track get their series, and a wrong one, or one that is right again, is t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, select, update
 
 from vkbench.job import Mode, State
-from vkbench_db import models
+from vkbench_db import canaries, models, roofs
 from vkbench_db.database import watch_alone
 from vkbench_db.series import Identity, series_ids
 from vkbench_db.wrongs import judge
@@ -36,13 +36,19 @@ class Placed:
     changes: tuple[int, ...] = ()  # change points: results that became wrong
 
 
+def is_fresh(tx: Connection) -> bool:
+    """Whether there is anything to place."""
+    return tx.execute(select(models.Fresh.job_id).limit(1)).first() is not None
+
+
 def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     """Place the first of the fresh jobs; no jobs placed means that none is left."""
     watch_alone(tx)
     known, rows = _fresh(tx, now, limit)
+    off = canaries.note(tx, filter(None, map(_canary, rows)))
     tracked = [row for row in rows if row.track]
     timed = [row for row in tracked if (row.mode, row.state) == (Mode.PERFORMANCE, State.PASSED)]
-    touched = _place(tx, timed, known)
+    touched = _place(tx, timed, known, off)
     changes = judge(tx, [row.id for row in tracked], now)
     done = [row.id for row in rows]
     tx.execute(delete(models.Fresh).where(models.Fresh.job_id.in_(done)))
@@ -83,15 +89,27 @@ def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
     return {row.hash: row.facts.get("clock_policy") or "default" for row in rows}
 
 
-def _place(tx: Connection, jobs: Sequence[AnyRow], known: dict[str, str]) -> set[int]:
+def _canary(job: AnyRow) -> canaries.Canary | None:
+    if not job.telemetry:
+        return None
+    return canaries.told(job.device_id, job.environment, job.telemetry)
+
+
+def _place(
+    tx: Connection, jobs: Sequence[AnyRow], known: dict[str, str], off: set[canaries.Moment]
+) -> set[int]:
     """Give the timings of jobs their series; says which those are."""
     by_id = {row.id: row for row in jobs}
-    measurement = models.Measurement
+    measurement, verdict = models.Measurement, models.Verdict
     timings = tx.execute(
         select(
-            measurement.job_id, measurement.metric, measurement.seconds, measurement.warnings
-        ).where(measurement.job_id.in_(by_id))
+            *(measurement.job_id, measurement.metric, measurement.seconds, measurement.warnings),
+            *(measurement.bytes_moved, measurement.flops, verdict.path),
+        )
+        .outerjoin(verdict, verdict.job_id == measurement.job_id)
+        .where(measurement.job_id.in_(by_id))
     ).all()
+    reached = roofs.newest(tx, {(row.device_id, row.environment) for row in jobs})
     identities = [_identity(by_id[row.job_id], row.metric, known) for row in timings]
     ids = series_ids(tx, identities)
     rows = [
@@ -100,7 +118,8 @@ def _place(tx: Connection, jobs: Sequence[AnyRow], known: dict[str, str]) -> set
             "of": timing.metric,
             "series": ids[identity],
             "moment": by_id[timing.job_id].finished_at,
-            "why": _flag(timing, by_id[timing.job_id]),
+            "why": _flag(timing, by_id[timing.job_id], off),
+            "share": _share(timing, by_id[timing.job_id], reached),
         }
         for timing, identity in zip(timings, identities, strict=True)
     ]
@@ -119,12 +138,26 @@ def _identity(job: AnyRow, metric: str, known: dict[str, str]) -> Identity:
     )
 
 
-def _flag(timing: AnyRow, job: AnyRow) -> str:
+def _share(timing: AnyRow, job: AnyRow, reached: Mapping[roofs.Place, roofs.Roofs]) -> float | None:
+    return roofs.roof_fraction(
+        bytes_moved=timing.bytes_moved,
+        flops=timing.flops,
+        seconds=timing.seconds,
+        path=timing.path or "",
+        variant=job.variant,
+        calibration=reached.get((job.device_id, job.environment)),
+    )
+
+
+def _flag(timing: AnyRow, job: AnyRow, off: set[canaries.Moment]) -> str:
     if timing.seconds <= 0:
         return NO_TIME
     if any(warning.startswith(THROTTLED) for warning in timing.warnings):
         return THROTTLED
-    return THROTTLED if job.telemetry.get(THROTTLED) else ""
+    if job.telemetry.get(THROTTLED):
+        return THROTTLED
+    canary = _canary(job)
+    return canaries.DEVICE_OFF if canary and canary.key in off else ""
 
 
 def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -135,7 +168,10 @@ def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
         update(table)  # type: ignore[arg-type]
         .where(table.c.job_id == bindparam("job"), table.c.metric == bindparam("of"))
         .values(
-            series_id=bindparam("series"), measured_at=bindparam("moment"), flag=bindparam("why")
+            series_id=bindparam("series"),
+            measured_at=bindparam("moment"),
+            flag=bindparam("why"),
+            roof_fraction=bindparam("share"),
         ),
         rows,
     )

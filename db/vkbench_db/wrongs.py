@@ -47,6 +47,25 @@ def judge(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
     return made
 
 
+def wrong_pairs(tx: Connection, change: AnyRow, run: int, now: float) -> list[int]:
+    """The confirmed change point of a run of pairs whose new outputs were wrong."""
+    job, series = models.Job, models.Series
+    first = tx.execute(
+        select(job.id, job.reason)
+        .where(job.run_id == run, job.state == State.WRONG)
+        .order_by(job.id)
+        .limit(1)
+    ).one()
+    timed = tx.execute(select(series.__table__).where(series.id == change.series_id)).one()
+    identity = _identity(timed)
+    verdicts = series_ids(tx, [identity])[identity]
+    if _is_known(tx, verdicts, change.before_job):
+        return []
+    made = suspect(tx, [_suspicion(verdicts, change.before_job, first)], now)
+    _confirm(tx, made, now)
+    return made
+
+
 def chain(row: AnyRow, *, before: bool) -> Select[int, str, float | None]:
     """Right and wrong jobs before one, or after it, of the same chain; the nearest first."""
     job, run = models.Job, models.Run

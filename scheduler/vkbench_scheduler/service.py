@@ -1,4 +1,4 @@
-"""`vkbench scheduler`: dispatcher with reconciler, and collector, two threads in one process.
+"""`vkbench scheduler`: dispatcher with reconciler, collector, and watch: threads of one process.
 
 Outages of Redis and of the database are waited out. Several may run: who dispatches is settled in
 each transaction by a lock, and collectors share one group.
@@ -28,9 +28,11 @@ from vkbench_scheduler.presence import Presence
 from vkbench_scheduler.reconcile import Reconciler
 from vkbench_scheduler.registry import Registry
 from vkbench_scheduler.stream import ResultStream
+from vkbench_scheduler.watch import Watch, steps
 
 TURN_SECONDS = 0.1  # between two fillings of the windows
 LOOK_SECONDS = 1.0  # between two looks at workers and at what is lost
+WATCH_SECONDS = 0.25  # between two looks at what results mean
 LONGEST_PAUSE_SECONDS = 2.0  # after errors
 
 T = TypeVar("T")
@@ -72,7 +74,11 @@ def _keep_packaged(database: Database, stop: threading.Event) -> None:
 
 
 def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
-    loops = (_dispatching(database, ours, stop), _collecting(database, ours))
+    loops = (
+        _dispatching(database, ours, stop),
+        _collecting(database, ours),
+        _watching(database, ours, stop),
+    )
     threads = [
         threading.Thread(target=_loop, args=(turn, stop), name=turn.__name__, daemon=True)
         for turn in loops
@@ -113,6 +119,16 @@ def _collecting(database: Database, ours: Settings) -> Callable[[], None]:
         collector.turn()
 
     return collect
+
+
+def _watching(database: Database, ours: Settings, stop: threading.Event) -> Callable[[], None]:
+    watching = Watch(database, steps(ours))
+
+    def watch() -> None:
+        watching.turn()
+        stop.wait(WATCH_SECONDS)
+
+    return watch
 
 
 def _loop(turn: Callable[[], None], stop: threading.Event) -> None:

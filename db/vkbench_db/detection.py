@@ -1,0 +1,93 @@
+"""From new results to regressions, in transactions of bounded size: what every host does alike.
+
+`vkbench run` and `vkbench import` call `detect` at their end, the scheduler at each turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count, islice
+
+from vkbench_db import history, recoveries, regressions
+from vkbench_db.batches import batches
+from vkbench_db.database import Database, watch_alone
+from vkbench_db.placing import is_fresh, place
+from vkbench_db.screening import screen
+
+SCREENED = 200  # series of a transaction
+SCANNED = 50
+MOST_BATCHES = 50  # of jobs placed in a turn, before what came so far is screened
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """What new results brought."""
+
+    jobs: int = 0
+    series: frozenset[int] = frozenset()  # with new results
+    suspected: tuple[int, ...] = ()  # change points of times
+    wrong: tuple[int, ...] = ()  # and of verdicts
+    opened: tuple[int, ...] = ()  # regressions, improvements too
+
+
+def detect(database: Database, now: float, *, all_at_once: bool = False) -> Detected:
+    """Place and screen what came in, and group what is certain.
+
+    With `all_at_once` the histories of the touched series are cut as well, as after an import.
+    """
+    with database.reading() as tx:
+        if not is_fresh(tx):
+            return Detected()
+    jobs, touched, wrong = _place(database, now, None if all_at_once else MOST_BATCHES)
+    suspected = _screen(database, touched, now)
+    if all_at_once:
+        scan(database, touched, now)
+    opened = conclude(database, now)
+    return Detected(
+        jobs=jobs,
+        series=frozenset(touched),
+        suspected=tuple(suspected),
+        wrong=tuple(wrong),
+        opened=opened,
+    )
+
+
+def scan(database: Database, series: Iterable[int], now: float) -> list[int]:
+    """Cut the histories of series; says which change points are new, or decided now."""
+    touched: list[int] = []
+    for batch in batches(sorted(set(series)), SCANNED):
+        with database.transaction() as tx:
+            touched += history.scan(tx, batch, now)
+    return touched
+
+
+def conclude(database: Database, now: float) -> tuple[int, ...]:
+    """Group confirmed changes and settle what is over; says which regressions are new."""
+    with database.transaction() as tx:
+        grouped = regressions.group(tx, now)
+    with database.transaction() as tx:
+        recoveries.settle(tx, now)
+    return grouped.opened
+
+
+def _place(database: Database, now: float, most: int | None) -> tuple[int, set[int], list[int]]:
+    jobs, touched, wrong = 0, set[int](), list[int]()
+    for _ in islice(count(), most):
+        with database.transaction() as tx:
+            placed = place(tx, now)
+        if not placed.jobs:
+            break
+        jobs += placed.jobs
+        touched |= placed.series
+        wrong += placed.changes
+    return jobs, touched, wrong
+
+
+def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
+    suspected: list[int] = []
+    for batch in batches(sorted(series), SCREENED):
+        with database.transaction() as tx:
+            watch_alone(tx)
+            suspected += screen(tx, batch, now)
+    return suspected

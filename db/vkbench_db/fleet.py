@@ -1,0 +1,32 @@
+"""Which devices can measure something again: those that a worker serves."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from vkbench_db import models
+
+SERVED_SECONDS = 60.0  # since its worker was heard of
+WATCHED_SECONDS = 86_400.0  # a device that is away for longer is not waited for
+
+
+def served(tx: Connection, now: float) -> set[int]:
+    """Devices that do what is submitted now."""
+    device = models.Device
+    rows = tx.execute(
+        select(device.id).where(
+            device.worker != "",
+            device.paused.is_(False),
+            device.last_seen >= now - SERVED_SECONDS,
+        )
+    )
+    return set(rows.scalars())
+
+
+def watched(tx: Connection, now: float) -> set[int]:
+    """Devices on which a suspicion waits to be measured again."""
+    device = models.Device
+    rows = tx.execute(
+        select(device.id).where(device.worker != "", device.last_seen >= now - WATCHED_SECONDS)
+    )
+    return set(rows.scalars())

@@ -1,0 +1,148 @@
+"""Histories with planted changes: all of them are found, with their causes, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from vkbench_db.database import Database
+from vkbench_db.detection import detect, scan
+from vkbench_db.exchange import import_lines
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
+
+from planted_history import BEGAN, NIGHT, Plan, Step, case_name, file_lines
+
+LATER = BEGAN + 400 * NIGHT
+
+
+def take(database: Database, lines: Iterator[str]) -> None:
+    with database.transaction() as tx:
+        import_lines(tx, lines, LATER)
+    detect(database, LATER, all_at_once=True)
+
+
+def rows(database: Database, question: str) -> list[tuple[object, ...]]:
+    with database.reading() as tx:
+        return [tuple(row) for row in tx.execute(text(question))]
+
+
+def verdicts(database: Database) -> set[tuple[object, ...]]:
+    """Case, device, metric, direction, cause, label of the first bad run."""
+    question = """
+        SELECT kernel_case.name, host.name, series.metric, change_point.direction,
+               change_point.cause, run.label
+        FROM change_point JOIN series ON series.id = change_point.series_id
+        JOIN kernel_case ON kernel_case.id = series.case_id
+        JOIN device ON device.id = series.device_id JOIN host ON host.id = device.host_id
+        JOIN job ON job.id = change_point.after_job JOIN run ON run.id = job.run_id
+        WHERE change_point.state = 'confirmed'
+    """
+    return set(rows(database, question))
+
+
+def expected(steps: Sequence[Step], metrics: Sequence[str]) -> set[tuple[object, ...]]:
+    return {
+        (
+            case_name(step.case),
+            f"lab{step.device}",
+            metric,
+            "slower" if step.factor > 1 else "faster",
+            step.cause,
+            f"night {step.run}",
+        )
+        for step in steps
+        for metric in metrics
+    }
+
+
+STEPS = (
+    Step(case=0, run=30, factor=1.06, cause="kernel"),
+    Step(case=1, run=35, factor=0.94, cause="kernel"),
+    Step(case=2, run=40, factor=1.1, cause="environment"),
+    Step(case=3, run=40, factor=1.08, cause="environment"),
+    Step(case=4, run=25, factor=1.12, cause="host", device=1),
+    Step(case=5, run=45, factor=1.1, cause="unknown", device=1),
+)
+PLAN = Plan(cases=8, runs=60, devices=2, steps=STEPS, harmless={7: 20}, metrics=("hot",))
+
+
+def test_planted_changes_are_found(database: Database) -> None:
+    take(database, file_lines(PLAN))
+    found = verdicts(database)
+    host = {change for change in found if change[4] == "host"}
+    assert found - host == expected([s for s in STEPS if s.cause != "host"], ["hot"])
+    # nothing that moved says where it began: within two results
+    [(case, device, _, direction, _, night)] = host
+    assert (case, device, direction) == (case_name(4), "lab1", "slower")
+    assert abs(int(str(night).split()[1]) - 25) <= 2
+    question = "SELECT direction, cause, count(*) FROM regression GROUP BY 1, 2 ORDER BY 1, 2"
+    assert rows(database, question) == [
+        ("faster", "kernel", 1),
+        ("slower", "environment", 2),  # of two families
+        ("slower", "host", 1),
+        ("slower", "kernel", 1),
+        ("slower", "unknown", 1),
+    ]
+
+
+def test_twice_is_once(database: Database) -> None:
+    take(database, file_lines(PLAN))
+    tables = ("change_point", "change_point_event", "regression", "regression_event", "series")
+    before = {table: rows(database, f"SELECT count(*) FROM {table}") for table in tables}
+    take(database, file_lines(PLAN))
+    everything = [int(str(row[0])) for row in rows(database, "SELECT id FROM series")]
+    scan(database, everything, LATER)
+    assert {table: rows(database, f"SELECT count(*) FROM {table}") for table in tables} == before
+
+
+def test_what_comes_late_doubles_nothing(database: Database) -> None:
+    """The second half of the nights first, then every other one, then the rest."""
+    nights = range(PLAN.runs)
+    for part in (nights[30:], nights[1:30:2], nights[0:30:2]):
+        take(database, file_lines(PLAN, part))
+    found = verdicts(database)
+    hits = {change[:4] for change in found}
+    assert hits == {change[:4] for change in expected(STEPS, ["hot"])}
+    assert len(found) == len(STEPS)
+
+
+def test_a_change_that_goes_is_fixed_and_verified(database: Database) -> None:
+    step = Step(case=0, run=30, factor=1.1, cause="kernel", until=50)
+    plan = Plan(cases=2, runs=70, steps=[step], metrics=("hot",))
+    take(database, file_lines(plan, range(45)))
+    assert rows(database, "SELECT state FROM regression WHERE direction = 'slower'") == [("open",)]
+    take(database, file_lines(plan, range(45, 60)))
+    take(database, file_lines(plan, range(60, 70)))
+    question = """
+        SELECT regression_event.state FROM regression_event
+        JOIN regression ON regression.id = regression_event.regression_id
+        WHERE direction = 'slower' ORDER BY regression_event.id
+    """
+    assert rows(database, question) == [("open",), ("fixed",), ("verified",)]
+    faster = "SELECT direction, state FROM regression ORDER BY direction"
+    assert rows(database, faster) == [("faster", "open"), ("slower", "verified")]
+
+
+def test_wrong_is_wrong_however_fast(database: Database) -> None:
+    """It is open at once, no improvement, fixed with the next right result, and then verified."""
+    step = Step(case=1, run=25, factor=0.0, cause="kernel", until=28)
+    plan = Plan(cases=2, runs=40, steps=[step], metrics=("hot",))
+    take(database, file_lines(plan, range(27)))
+    question = "SELECT direction, cause, state FROM regression"
+    assert rows(database, question) == [("wrong", "kernel", "open")]
+    take(database, file_lines(plan, range(27, 30)))
+    assert rows(database, question) == [("wrong", "kernel", "fixed")]
+    take(database, file_lines(plan, range(30, 40)))
+    assert rows(database, question) == [("wrong", "kernel", "verified")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_alone_is_nothing(database: Database, seed: int) -> None:
+    take(database, file_lines(Plan(cases=4, runs=60, sigma=0.02, seed=seed)))
+    assert verdicts(database) == set()
+    assert rows(database, "SELECT count(*) FROM regression") == [(0,)]
