@@ -1,7 +1,7 @@
-"""What queries read: the public view, and the columns of tables that they need beside them.
+"""What queries read: the public views, and the columns of tables that they need beside them.
 
 Light forms, so that a command that only reads is spared the import of SQLAlchemy's ORM (0.1 s);
-a test holds them to the schema. The migrations make the view.
+a test holds them to the schema. The migrations make the views.
 """
 
 from __future__ import annotations
@@ -45,6 +45,36 @@ RESULTS = Table(
     Column("flag", Text),
     Column("series", Integer),
     Column("finished_at", Moment),
+)
+
+ALL_SERIES = Table(
+    "v_series",
+    _METADATA,
+    Column("series", Integer),
+    *_columns(Text, "host", "device", "device_name", "case_name", "kernel", "format"),
+    *_columns(Text, "variant", "metric", "environment_class", "track"),
+    Column("results", Integer),
+    Column("newest_at", Moment),
+    Column("sigma", Float),
+    Column("noise_kind", Text),
+    *_columns(Float, "autocorrelation", "smallest_effect"),
+)
+REGRESSIONS = Table(
+    "v_regressions",
+    _METADATA,
+    Column("regression", Integer),
+    *_columns(Text, "state", "direction", "cause", "title", "owner"),
+    *(Column(name, Moment) for name in ("opened_at", "changed_at")),
+    *_columns(Integer, "change", "series"),
+    *_columns(Text, "host", "device", "device_name", "case_name", "kernel", "format"),
+    *_columns(Text, "variant", "metric"),
+    *_columns(Float, "ratio", "low", "high", "p"),
+    Column("method", Text),
+    *_columns(Integer, "before_job", "after_job"),
+    *_columns(Text, "before_kernel", "after_kernel", "before_bundle", "after_bundle"),
+    *_columns(Text, "before_driver", "after_driver"),
+    *_columns(Text, "before_driver_version", "after_driver_version"),
+    Column("found_at", Moment),
 )
 
 HOST = Table("host", _METADATA, *_columns(Integer, "id"), *_columns(Text, "name"))
@@ -118,4 +148,18 @@ CHANGE_POINT = Table(
     _METADATA,
     *_columns(Integer, "id", "series_id", "before_job", "after_job"),
     *_columns(Text, "state"),
+)
+REGRESSION_EVENT = Table(
+    "regression_event",
+    _METADATA,
+    *_columns(Integer, "id", "regression_id"),
+    Column("at", Moment),
+    *_columns(Text, "state", "user_name", "note"),
+)
+CHANGE_POINT_EVENT = Table(
+    "change_point_event",
+    _METADATA,
+    *_columns(Integer, "id", "change_point_id"),
+    Column("at", Moment),
+    *_columns(Text, "state", "note"),
 )

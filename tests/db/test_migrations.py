@@ -43,7 +43,9 @@ def test_upgrade_runs_from_anywhere_and_twice(
     upgrade(empty_url)
     assert os.listdir(folder) == []
     with Database.open(empty_url) as database, database.reading() as tx:
-        assert set(inspect(tx).get_view_names()) == {"v_results", "v_latest"}
+        assert set(inspect(tx).get_view_names()) == {
+            *("v_results", "v_latest", "v_series", "v_regressions"),
+        }
 
 
 def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> None:
@@ -69,6 +71,7 @@ def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> Non
     "table",
     [
         *(views.RESULTS, views.HOST, views.DEVICE, views.ENVIRONMENT),
+        *(views.REGRESSION_EVENT, views.CHANGE_POINT_EVENT),
         *(views.CASE, views.RUN, views.JOB, views.ATTEMPT, views.MEASUREMENT),
         *(views.SERIES, views.BASELINE, views.BUNDLE, views.CHANGE_POINT),
     ],
@@ -81,6 +84,8 @@ def test_what_queries_read_is_there(database: Database, table: views.Table) -> N
 def test_the_views_have_the_same_columns_and_no_other(database: Database) -> None:
     assert columns(database, "v_results") == set(views.RESULTS.c.keys())
     assert columns(database, "v_latest") == set(views.RESULTS.c.keys())
+    assert columns(database, "v_series") == set(views.ALL_SERIES.c.keys())
+    assert columns(database, "v_regressions") == set(views.REGRESSIONS.c.keys())
 
 
 def columns(database: Database, table: str) -> set[str]:
@@ -97,8 +102,18 @@ def test_partial_indexes_are_partial(database: Database) -> None:
         assert "finished_at IS NOT NULL" in str(next(iter(options.values()))).replace('"', "")
 
 
-def test_every_public_column_is_documented() -> None:
+@pytest.mark.parametrize(
+    ("heading", "view"),
+    [
+        ("", views.RESULTS),
+        ("## v_series", views.ALL_SERIES),
+        ("## v_regressions", views.REGRESSIONS),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_every_public_column_is_documented(heading: str, view: views.Table) -> None:
     page = (Path(__file__).parents[2] / "docs" / "views.md").read_text()
-    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    section = page.partition(heading or "# ")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     documented = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(documented) == sorted(views.RESULTS.c.keys())
+    assert sorted(documented) == sorted(view.c.keys())

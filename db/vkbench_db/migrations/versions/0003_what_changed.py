@@ -7,6 +7,8 @@ import zlib
 import sqlalchemy as sa
 from alembic import op
 
+from vkbench_db.migrations.views_0003 import REGRESSIONS, SERIES
+
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
@@ -90,6 +92,8 @@ def upgrade() -> None:
         op.execute(f"DROP VIEW {view}")
     op.execute(f"CREATE VIEW v_results AS {_RESULTS}")
     op.execute(f"CREATE VIEW v_latest AS {_RESULTS} {_NEWEST}")
+    op.execute(f"CREATE VIEW v_series AS {SERIES}")
+    op.execute(f"CREATE VIEW v_regressions AS {REGRESSIONS}")
     # What was measured before is placed in its series as if it had just come in.
     op.execute(
         "INSERT INTO fresh (job_id) SELECT id FROM job WHERE settled_token IS NOT NULL"
