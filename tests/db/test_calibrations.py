@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from tests.db.conftest import NOW, Lab, timing
 from vkbench.calibration import CPU_CANARY, SUITE, TICK
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
@@ -30,20 +29,20 @@ REACHED = {
 NOISY = [1.0, 1.01, 0.99, 1.0, 1.0, 1.02, 0.98, 1.0]
 
 
-def answer(lab: Lab, job: Job, number: int) -> Result:
+def answer(lab, job: Job, number: int) -> Result:
     done = lab.answer(job)
     if job.case == CPU_CANARY:
         path, moved, flops, hot, cold = "portable", 1, 6 * GIGA, NOISY[number], 2.0
     else:
         path, moved, flops, hot, cold = REACHED[job.case]
     timings = tuple(
-        replace(timing(metric, seconds), bytes_moved=moved, flops=flops)
-        for metric, seconds in (("hot", hot), ("cold", cold))
+        replace(timing, seconds=seconds, bytes_moved=moved, flops=flops)
+        for timing, seconds in zip(done.timings, (hot, cold), strict=True)
     )
     return replace(done, variant=path, timings=timings, telemetry={TICK: 32.0})
 
 
-def begin(lab: Lab, device: str, suite: str = SUITE) -> int:
+def begin(lab, device: str, suite: str = SUITE) -> int:
     """A run with all that a calibration has."""
     with lab.database.transaction() as tx:
         run = store.create_run(tx, mode=Mode.BOTH, selection={"suite": suite}, now=lab.now).id
@@ -52,32 +51,32 @@ def begin(lab: Lab, device: str, suite: str = SUITE) -> int:
     return run
 
 
-def finish(lab: Lab, device: str, leave: int = 0) -> None:
+def finish(lab, device: str, leave: int = 0) -> None:
     jobs = lab.pick(device)
     canaries = [job.id for job in jobs if job.case == CPU_CANARY]
     for job in jobs[: len(jobs) - leave]:
         lab.record(answer(lab, job, canaries.index(job.id) if job.id in canaries else 0))
 
 
-def settle(lab: Lab) -> int:
+def settle(lab) -> int:
     with lab.database.transaction() as tx:
         return calibrations.settle(tx, lab.now)
 
 
-def stored(lab: Lab) -> Sequence[models.Calibration]:
+def stored(lab) -> Sequence[models.Calibration]:
     with lab.database.reading() as tx:
         rows = tx.execute(select(models.Calibration.__table__).order_by(models.Calibration.id))
         return rows.all()  # type: ignore[return-value]
 
 
-def test_a_finished_run_becomes_what_its_device_reaches(lab: Lab) -> None:
+def test_a_finished_run_becomes_what_its_device_reaches(lab) -> None:
     device = lab.add_device()
     run = begin(lab, device)
     finish(lab, device)
     assert settle(lab) == 1
     [row] = stored(lab)
     assert row.run_id == run
-    assert row.measured_at == NOW
+    assert row.measured_at == lab.now
     assert row.read_bytes == pytest.approx(5.12 * GIGA)  # cold, and the best of its cases
     assert row.copy_bytes == pytest.approx(4 * GIGA)
     assert row.fma_f32 == pytest.approx(60 * GIGA)
@@ -89,7 +88,7 @@ def test_a_finished_run_becomes_what_its_device_reaches(lab: Lab) -> None:
     assert row.noise == pytest.approx(1.4826 * 0.005, rel=0.05)
 
 
-def test_doing_it_again_makes_none(lab: Lab) -> None:
+def test_doing_it_again_makes_none(lab) -> None:
     device = lab.add_device()
     begin(lab, device)
     finish(lab, device)
@@ -97,7 +96,7 @@ def test_doing_it_again_makes_none(lab: Lab) -> None:
     assert len(stored(lab)) == 1
 
 
-def test_a_run_is_waited_for_and_other_suites_are_none(lab: Lab) -> None:
+def test_a_run_is_waited_for_and_other_suites_are_none(lab) -> None:
     device = lab.add_device()
     begin(lab, device)
     finish(lab, device, leave=1)
@@ -108,7 +107,7 @@ def test_a_run_is_waited_for_and_other_suites_are_none(lab: Lab) -> None:
     assert settle(lab) == 0
 
 
-def test_what_was_skipped_is_unknown(lab: Lab) -> None:
+def test_what_was_skipped_is_unknown(lab) -> None:
     device = lab.add_device()
     begin(lab, device)
     for job in lab.pick(device):
@@ -122,7 +121,7 @@ def test_what_was_skipped_is_unknown(lab: Lab) -> None:
     assert (row.read_bytes, row.fma_f32, row.noise, row.matrices) == (None, None, None, {})
 
 
-def test_each_device_has_its_own(lab: Lab) -> None:
+def test_each_device_has_its_own(lab) -> None:
     devices = [lab.add_device(name) for name in ("one", "two")]
     with lab.database.transaction() as tx:
         run = store.create_run(tx, mode=Mode.BOTH, selection={"suite": SUITE}, now=lab.now).id
@@ -135,7 +134,7 @@ def test_each_device_has_its_own(lab: Lab) -> None:
     assert len({row.device_id for row in stored(lab)}) == 2
 
 
-def shares(lab: Lab) -> list[float | None]:
+def shares(lab) -> list[float | None]:
     measurement = models.Measurement
     with lab.database.reading() as tx:
         rows = tx.execute(
@@ -148,12 +147,12 @@ def shares(lab: Lab) -> list[float | None]:
         return list(rows.scalars())
 
 
-def place(lab: Lab) -> None:
+def place(lab) -> None:
     with lab.database.transaction() as tx:
         placing.place(tx, lab.now)
 
 
-def test_timings_have_a_share_of_the_roof_once_there_is_one_and_keep_it(lab: Lab) -> None:
+def test_timings_have_a_share_of_the_roof_once_there_is_one_and_keep_it(lab) -> None:
     device = lab.add_device()
     lab.submit(device, 1)
     lab.settle(device)
@@ -176,7 +175,7 @@ def test_timings_have_a_share_of_the_roof_once_there_is_one_and_keep_it(lab: Lab
     assert shares(lab) == [*wanted, pytest.approx(1e6 / better / 1e-3)]
 
 
-def recalibrate(lab: Lab) -> float:
+def recalibrate(lab) -> float:
     """A later calibration that reads faster; bytes a second."""
     table, better = models.Calibration.__table__, 8e9
     with lab.database.transaction() as tx:

@@ -72,18 +72,19 @@ def run(
         if resume:
             found, devices = _resumed(database, resume)
         else:
-            found, devices = _planned(database, selecting, effort, ours)
-        if not _work(database, ours, found, devices):
-            print(_how_to_go_on(found.id, store), file=sys.stderr)
+            found, devices = planned(database, selecting, effort, ours)
+        if not work(database, ours, found, devices):
+            print(how_to_go_on(found.id, store), file=sys.stderr)
             return EXIT_INTERRUPTED
         if export:
             export_run(database, found.id, export)
         return conclude(database, found.id, output, all_rows=all_rows)
 
 
-def _planned(
+def planned(
     database: Database, selecting: Selecting, effort: Effort, ours: Settings
 ) -> tuple[RunRow, list[DeviceFacts]]:
+    """A new run with all its jobs, and the devices of this machine that are to do them."""
     from vkbench_cli.local import store_run
     from vkbench_cli.machine import chosen_devices
     from vkbench_cli.store import bundle_named
@@ -118,7 +119,7 @@ def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]
     return found, devices
 
 
-def _work(database: Database, ours: Settings, found: RunRow, devices: list[DeviceFacts]) -> bool:
+def work(database: Database, ours: Settings, found: RunRow, devices: list[DeviceFacts]) -> bool:
     """Do the run's jobs; whether it came to its end."""
     from vkbench_cli.local import Executor, stoppable
     from vkbench_cli.progress import Progress
@@ -146,6 +147,7 @@ def _refuse_paused(database: Database, devices: list[DeviceFacts]) -> None:
             raise NothingToDo(f"{facts.name} is paused: `vkbench resume {facts.key}`")
 
 
-def _how_to_go_on(run: int, store: Store) -> str:
+def how_to_go_on(run: int, store: Store) -> str:
+    """What to type after a run was stopped."""
     where = f" --database {store.database}" if store.database else ""
     return f"stopped; `vkbench run --resume {run}{where}` goes on"
