@@ -1,4 +1,4 @@
-"""Results as a table: a row a job, its hot and cold timings beside each other."""
+"""Results as a table: a row a job, its timings beside each other."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from vkbench.result import NEW, OLD
 from vkbench_cli.printing import Cell, Column, Kind, Table
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ COLUMNS = (
     Column(key="cold_low_seconds", heading="cold low", hidden=True),
     Column(key="cold_high_seconds", heading="cold high", hidden=True),
     Column(key="cold_samples", heading="cold samples", hidden=True),
+    Column(key="old_seconds", heading="old", kind=Kind.SECONDS),
+    Column(key="new_seconds", heading="new", kind=Kind.SECONDS),
     Column(key="bytes_per_second", heading="", kind=Kind.BYTE_RATE),
     Column(key="flops_per_second", heading="", kind=Kind.FLOP_RATE),
     Column(key="remark", heading="remark"),
@@ -97,6 +100,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         "max_abs": first.max_abs,
         **_metric("hot", timed),
         **_metric("cold", timed),
+        **{f"{arm}_seconds": timed[arm].seconds if arm in timed else None for arm in (OLD, NEW)},
         "bytes_per_second": _scaled(rated.gb_per_second if rated else None),
         "flops_per_second": _scaled(rated.gflop_per_second if rated else None),
         "remark": _remark(first, warnings),

@@ -15,7 +15,16 @@ from vkbench.errors import UnknownName, UsageError
 from vkbench.job import ACTIVE, State
 from vkbench_db.batches import batches
 from vkbench_db.progress import Progress
-from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB, RESULTS, RUN
+from vkbench_db.views import (
+    CASE,
+    DEVICE,
+    ENVIRONMENT,
+    HOST,
+    JOB,
+    MEASUREMENT,
+    RESULTS,
+    RUN,
+)
 
 PREFIX = 4  # digits of a key or UUID that are enough to name it
 
@@ -135,12 +144,16 @@ def results(
     devices: Sequence[str] = (),
     kernel: str = "",
     format: str = "",
-    mode: str = "",
+    modes: Sequence[str] = (),
     states: Sequence[str] = (),
+    series: int | None = None,
     latest: bool = False,
     limit: int | None = 50,
 ) -> list[ResultRow]:
-    """Results, newest first; `latest` leaves the newest of each device, case, mode and variant."""
+    """Results, newest first; `latest` leaves the newest of each device, case, mode and variant.
+
+    Those of a series are of its metric alone.
+    """
     job = JOB.c
     where: list[ColumnElement[bool]] = [job.finished_at.is_not(None)]
     if run is not None:
@@ -150,17 +163,21 @@ def results(
         where.append(job.device_id.in_(tx.execute(select(DEVICE.c.id).where(keys)).scalars()))
     if kernel or format:
         where.append(job.case_id.in_(_cases(tx, kernel, format)))
-    if mode:
-        where.append(job.mode == mode)
+    if modes:
+        where.append(job.mode.in_(modes))
     if states:
         where.append(job.state.in_(states))
+    if series is not None:
+        of_series = MEASUREMENT.c.series_id == series
+        where.append(job.id.in_(select(MEASUREMENT.c.job_id).where(of_series)))
     if latest:
         where.append(is_newest())
     # The jobs first, the rest of their rows afterwards: left to itself, SQLite joins everything
     # before it sorts as soon as it has statistics.
     newest = (job.finished_at.desc(), job.id.desc())
     ids = tx.execute(select(job.id).where(*where).order_by(*newest).limit(limit)).scalars().all()
-    return _rows_of(tx, ids)[:limit]
+    rows = _rows_of(tx, ids)
+    return [row for row in rows if series in (None, row.series)][:limit]
 
 
 def jobs(

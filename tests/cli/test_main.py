@@ -89,6 +89,7 @@ def test_no_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> 
         (["--nonsense"], "--nonsense"),
         (["kernels", "--nonsense"], "`vkbench kernels --help`"),
         (["run", "--mode", "fast"], "correctness"),
+        (["submit", "--mode", "paired"], "'performance', 'both'"),
         (["run", "--repeat", "many"], "--repeat"),
     ],
 )

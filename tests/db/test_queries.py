@@ -65,7 +65,7 @@ def test_newest_first_and_limited(filled) -> None:
         ({"kernel": "*"}, 6),
         ({"format": "q8_0"}, 1),
         ({"kernel": "add", "format": "q8_0"}, 0),
-        ({"mode": Mode.CORRECTNESS}, 1),
+        ({"modes": [Mode.CORRECTNESS]}, 1),
         ({"states": [State.WRONG, State.FAILED]}, 2),
         ({"devices": ["*"]}, 6),
         ({"devices": ["h200"]}, 2),
@@ -199,6 +199,7 @@ def test_a_hundred_thousand_results_are_listed_quickly(
     _settle_by_sql(lab, with_statistics)
     asked = (
         *({}, {"latest": True}, {"run": run}, {"kernel": "mul*", "latest": True}),
+        {"latest": True, "modes": [Mode.CORRECTNESS, Mode.PERFORMANCE]},
         *({"devices": ["llvm"]}, {"states": ["wrong", "passed"], "format": "q4*"}),
     )
     for filters in asked:

@@ -110,3 +110,11 @@ def test_a_hundred_thousand_jobs_are_stored_in_seconds(database: Database) -> No
 
 def _other(key: str) -> DeviceFacts:
     return DeviceFacts(**(vars(FACTS) | {"key": key}))
+
+
+@pytest.mark.parametrize("track", ["main", "lab", ""])
+def test_a_run_is_on_the_track_that_it_asks_for(database: Database, track: str) -> None:
+    made = submit(database, Selection(kernels=("copy",), track=track), [FACTS])
+    with database.reading() as tx:
+        asked = select(models.Run.track).where(models.Run.id == made.run.id)
+        assert tx.execute(asked).scalar_one() == track

@@ -46,6 +46,10 @@ def results(
     run: Annotated[
         str, Option(metavar="RUN", help="Those of one run: number, label, UUID or last.")
     ] = "",
+    series: Annotated[
+        int | None,
+        Option(metavar="N", min=1, help="The history of one series, by its number."),
+    ] = None,
     history: Annotated[
         bool, Option("--history", help="All results of a case and not only the latest.")
     ] = False,
@@ -60,6 +64,7 @@ def results(
     \b
     vkbench results --device '*' --kernel mul_mat_vec
     vkbench results --run last --state wrong
+    vkbench results --series 12 --json
     """
     from vkbench_cli.store import opened
     from vkbench_db.queries import find_run
@@ -73,9 +78,10 @@ def results(
             format,
             run=find_run(tx, run).id if run else None,
             devices=device,
-            mode="" if mode is Mode.BOTH else mode,
+            modes=_modes(mode, run),
             states=[names.pick(asked, list(FINISHED), "state") for asked in state],
-            latest=not (history or run),
+            latest=not (history or run or series),
+            series=series,
             limit=most * METRICS + 1 if most and not (sizes or suite) else None,
         )
         works = _works_of(tx, suite, mode) if suite else None
@@ -85,6 +91,13 @@ def results(
         if _has_shape(row, sizes) and (works is None or (row.case_name, row.mode) in works)
     )
     show_newest(table(rows), output, most)
+
+
+def _modes(asked: Mode, run: str) -> list[Mode]:
+    """What a run was for is shown; else pairs, which answer another question, when asked for."""
+    if asked is Mode.BOTH:
+        return [] if run else [Mode.CORRECTNESS, Mode.PERFORMANCE]
+    return [asked]
 
 
 def _asked(

@@ -1,0 +1,98 @@
+"""Pairs and tracks as commands meet them."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from vkbench.job import Outcome
+from vkbench.result import Result, wrong_reason
+from vkbench.settings import Settings
+from vkbench_cli import main as cli
+from vkbench_cli.local import Executor
+from vkbench_cli.options import Effort, Selecting
+from vkbench_cli.store import bundle_named
+from vkbench_db import store
+from vkbench_db.database import Database
+from vkbench_scheduler.bundles import keep
+from vkbench_scheduler.pairs import submit_pairs
+from vkbench_shaders.bundle import Bundle, BundleStore, UnknownBundle, manifest_text, packaged
+
+Captured = pytest.CaptureFixture[str]
+
+
+def pairs(past, case: str, old: str, count: int = 1) -> int:
+    with past.database.transaction() as tx:
+        return submit_pairs(
+            tx, devices=[past.device.key], case=case, variant="auto", metric="hot", old=old,
+            new=packaged().sha, count=count, label="pairs", tags={}, now=time.time(),
+        )  # fmt: skip
+
+
+def build(tree: str) -> Bundle:
+    """One of the packaged kernels, as if of another tree."""
+    [entry, *_] = packaged().manifest.entries
+    blobs = {entry.sha256: packaged().blobs[entry.sha256]}
+    return Bundle(text=manifest_text("1", tree, (entry,)), blobs=blobs, name="old")
+
+
+def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
+    assert cli.main([*words, "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
+    return found
+
+
+def test_pairs_are_shown_when_asked_for(past, capsys: Captured) -> None:
+    run = pairs(past, "copy/f32/n4096", "0a" * 32, 2)
+    with past.database.transaction() as tx:
+        first, second = (each.job for each in store.pick(tx, past.device.key, 9, 1.0, run=run))
+        hot, cold = past.done(2e-3).timings
+        arms = (replace(hot, metric="old"), replace(cold, metric="new", seconds=3e-3))
+        timed = replace(past.done(1.0), job=first.id, token=first.token, timings=arms)
+        wrong = past.wrong(wrong_reason({"new": "NaN"}))
+        store.record(tx, [timed, replace(wrong, job=second.id, token=second.token)], time.time())
+    assert {row["mode"] for row in rows(capsys, "results")} == {"performance"}
+    for words in (["--run", "pairs"], ["--mode", "paired", "--history"]):
+        found = rows(capsys, "results", *words)
+        assert [row["mode"] for row in found] == ["paired"] * 2
+        [passed] = [row for row in found if row["verdict"] == Outcome.PASSED]
+        assert (passed["old_seconds"], passed["new_seconds"]) == (2e-3, 3e-3)
+        assert passed["hot_seconds"] is None
+        assert {row["reason"] for row in found} == {"", "new: NaN"}
+
+
+def test_a_run_brings_the_bundles_that_its_runner_lacks(past, planted: Settings) -> None:
+    old = build("brought")
+    with past.database.transaction() as tx:
+        keep(tx, old, 1.0)
+    run = pairs(past, "sleep/f32/n1", old.sha)
+    seen: list[Result] = []
+    Executor(past.database, planted, seen.append).work(run, [past.device])
+    assert [result.outcome for result in seen] == [Outcome.PASSED]
+    assert BundleStore(planted.cache / "bundles").get(old.sha).blobs == old.blobs
+
+
+def test_bundles_of_the_database_are_asked_for_like_those_of_the_machine(
+    database: Database,
+) -> None:
+    old = build("asked for")
+    with database.transaction() as tx:
+        with pytest.raises(UnknownBundle):
+            bundle_named(tx, old.sha[:12])
+        keep(tx, old, 1.0)
+        found = bundle_named(tx, old.sha[:12])
+        assert found
+        assert found.sha == old.sha
+        assert bundle_named(tx, "") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "track"), [("main", "main"), ("none", ""), ("None", ""), ("", ""), ("lab", "lab")]
+)
+def test_a_run_says_whose_history_it_joins(asked: str, track: str) -> None:
+    assert Selecting().selection(Effort(track=asked)).track == track
+    assert Selecting().selection(Effort()).track == "main"
