@@ -32,6 +32,7 @@ COMMANDS = (
     Row(name="query", help="Ask the database a question in SQL; nothing can be changed."),
     Row(name="submit", help="Send work to the devices of the fleet."),
     Row(name="schedule", help="Do work again at times of a cron expression.", function="app"),
+    Row(name="calibrate", help="Measure what devices do at most: the roofs of timings."),
     Row(name="jobs", help="List runs, or the jobs of one run."),
     Row(name="cancel", help="Cancel what a run has not finished.", module="steer"),
     Row(name="pause", help="Send no more jobs to a device.", module="steer"),

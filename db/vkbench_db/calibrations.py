@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from math import log
 from typing import Any
 
@@ -18,6 +19,56 @@ LAUNCH = "launch/u32/n1"  # timed in every calibration, and hardly anywhere else
 LEAST_REPEATED = 5  # canaries whose scatter says something
 
 AnyRow = Row[*tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """What a device reached in an environment; None where it has no such thing."""
+
+    device: str  # key
+    device_name: str
+    host: str
+    environment: str
+    driver: str | None  # None before the environment was announced
+    driver_version: str | None
+    measured_at: float
+    run: int
+    read_bytes: float | None  # a second, as are all rates
+    copy_bytes: float | None
+    fma_f32: float | None
+    fma_f16: float | None
+    dot_i8: float | None
+    matrices: Mapping[str, float]
+    launch_seconds: float | None
+    tick_seconds: float | None
+    noise: float | None  # relative
+
+
+_MEASURED = [field.name for field in fields(Reached)][8:]  # columns of the table
+
+
+def latest(tx: Connection, *, run: int | None = None, devices: Sequence[str] = ()) -> list[Reached]:
+    """The last calibration of each device and environment, or those of one run."""
+    table, device, environment = models.Calibration, models.Device, models.Environment
+    where = [] if run is None else [table.run_id == run]
+    if devices:
+        where.append(device.key.in_(devices))
+    own = [getattr(table, name) for name in _MEASURED]
+    rows = tx.execute(
+        select(
+            *(device.key.label("device"), device.name.label("device_name")),
+            *(models.Host.name.label("host"), table.environment),
+            *(environment.driver, environment.driver_version),
+            *(table.measured_at, table.run_id.label("run"), *own),
+        )
+        .join(device, device.id == table.device_id)
+        .join(models.Host, models.Host.id == device.host_id)
+        .outerjoin(environment, environment.hash == table.environment)
+        .where(*where)
+        .order_by(models.Host.name, device.name, device.key, table.measured_at, table.id)
+    )
+    newest = {(row.device, row.environment): Reached(**row._mapping) for row in rows}
+    return list(newest.values())
 
 
 def settle(tx: Connection, now: float) -> int:

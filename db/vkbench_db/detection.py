@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 
-from vkbench_db import history, recoveries, regressions
+from sqlalchemy import Connection
+
+from vkbench_db import calibrations, history, profiles, recoveries, regressions
+from vkbench_db.baselines import departures
 from vkbench_db.batches import batches
+from vkbench_db.change_points import Method, Suspicion, suspect, undecided
 from vkbench_db.database import Database, watch_alone
 from vkbench_db.placing import is_fresh, place
 from vkbench_db.screening import screen
+from vkbench_db.statistics.screen import Direction
 
 SCREENED = 200  # series of a transaction
 SCANNED = 50
@@ -39,6 +44,8 @@ def detect(database: Database, now: float, *, all_at_once: bool = False) -> Dete
     with database.reading() as tx:
         if not is_fresh(tx):
             return Detected()
+    with database.transaction() as tx:
+        calibrations.settle(tx, now)  # first: what is placed is held against them
     jobs, touched, wrong = _place(database, now, None if all_at_once else MOST_BATCHES)
     suspected = _screen(database, touched, now)
     if all_at_once:
@@ -59,6 +66,7 @@ def scan(database: Database, series: Iterable[int], now: float) -> list[int]:
     for batch in batches(sorted(set(series)), SCANNED):
         with database.transaction() as tx:
             touched += history.scan(tx, batch, now)
+            profiles.refresh(tx, batch)
     return touched
 
 
@@ -90,4 +98,25 @@ def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
         with database.transaction() as tx:
             watch_alone(tx)
             suspected += screen(tx, batch, now)
+            suspected += _depart(tx, batch, now)
     return suspected
+
+
+def _depart(tx: Connection, series: Sequence[int], now: float) -> list[int]:
+    """Suspect series that are too young for the screen, and not what a baseline has."""
+    found = departures(tx, series)
+    known = undecided(tx, {each.series for each in found})
+    wanted = [
+        Suspicion(
+            series=each.series,
+            method=Method.BASELINE,
+            direction=Direction.SLOWER if each.ratio.ratio > 1 else Direction.FASTER,
+            before_job=each.before_job,
+            after_job=each.after_job,
+            ratio=each.ratio.ratio,
+            note=f"{each.ratio.ratio:.4f} of baseline {each.baseline}",
+        )
+        for each in found
+    ]
+    new = [each for each in wanted if (each.series, str(each.direction)) not in known]
+    return suspect(tx, new, now)

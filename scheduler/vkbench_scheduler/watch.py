@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from vkbench import log
 from vkbench.errors import ServiceUnreachable
 from vkbench.settings import Settings
-from vkbench_db import history
+from vkbench_db import calibrations, history
 from vkbench_db.database import Database
 from vkbench_db.detection import conclude, detect, scan
 from vkbench_scheduler import alerts, confirm, schedules
@@ -67,6 +67,14 @@ def place(database: Database, now: float) -> None:
         log.event(_log, "changes_found", suspected=len(found.suspected), wrong=len(found.wrong))
 
 
+def calibrate(database: Database, now: float) -> None:
+    """Finished runs of the calibration suite into what their devices reach."""
+    with database.transaction() as tx:
+        found = calibrations.settle(tx, now)
+    if found:
+        log.event(_log, "calibrated", devices=found)
+
+
 def look_back(database: Database, now: float) -> None:
     """Whole series, some at a time, each a day after its first new result."""
     with database.reading() as tx:
@@ -78,6 +86,7 @@ def look_back(database: Database, now: float) -> None:
 def steps(ours: Settings) -> tuple[Step, ...]:
     """Everything that is watched."""
     return (
+        Step(name="calibrate", seconds=5.0, act=calibrate),
         Step(name="place", seconds=0.5, act=place),
         Step(name="confirm", seconds=1.0, act=confirm.step),
         Step(name="schedule", seconds=1.0, act=schedules.step),

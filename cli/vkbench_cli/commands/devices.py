@@ -13,6 +13,7 @@ from vkbench_cli.printing import Cell, Column, Kind, Table, show
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
     from vkbench_db.queries import DeviceRow
+    from vkbench_db.steadiness import Steadiness
 
 ONLINE_SECONDS = 60.0  # since a device was last heard of
 
@@ -25,6 +26,9 @@ COLUMNS = (
     Column(key="driver", heading="driver"),
     Column(key="driver_version", heading="version"),
     Column(key="state", heading="state"),
+    Column(key="canary", heading="canary"),
+    Column(key="canary_sigmas", heading="canary's sigmas", kind=Kind.NUMBER, hidden=True),
+    Column(key="canary_at", heading="canary at", kind=Kind.TIME, hidden=True),
     Column(key="queued", heading="queued", kind=Kind.COUNT),
     Column(key="in_flight", heading="in flight", kind=Kind.COUNT),
     Column(key="memory_bytes", heading="memory", kind=Kind.BYTES),
@@ -48,7 +52,8 @@ def devices(
 ) -> None:
     """List devices, known to the database or found here.
 
-    A device is online if its worker was heard of within the last minute.
+    A device is online if its worker was heard of within the last minute. Its canary, a kernel that
+    is timed now and then, is steady or off: more than 3 sigmas from its own history.
     """
     if local:
         from vkbench_cli.machine import all_devices
@@ -57,9 +62,11 @@ def devices(
     else:
         from vkbench_cli.store import opened
         from vkbench_db import queries
+        from vkbench_db.steadiness import steadiness
 
         with opened(store.settings()) as database, database.reading() as tx:
-            rows = [_row(row) for row in queries.devices(tx)]
+            steady = steadiness(tx)
+            rows = [_row(row, steady.get(row.key)) for row in queries.devices(tx)]
     show(Table(columns=COLUMNS, rows=rows), output)
 
 
@@ -78,12 +85,15 @@ def _facts(facts: DeviceFacts) -> dict[str, Cell]:
     }
 
 
-def _row(row: DeviceRow) -> dict[str, Cell]:
+def _row(row: DeviceRow, canary: Steadiness | None) -> dict[str, Cell]:
     return {
         **_facts(row.facts),
         "driver": row.driver,
         "driver_version": row.driver_version,
         "state": _state(row),
+        "canary": canary.word if canary else "",
+        "canary_sigmas": canary and canary.deviation,
+        "canary_at": canary and canary.at,
         "queued": row.queued,
         "in_flight": row.in_flight,
         "last_seen": row.last_seen,
