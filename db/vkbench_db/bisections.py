@@ -164,6 +164,48 @@ def change(tx: Connection, bisection: int, **values: Any) -> None:
     tx.execute(update(models.Bisection).where(models.Bisection.id == bisection).values(**values))
 
 
+def kinds(tx: Connection, devices: Sequence[str]) -> set[tuple[str, ...]]:
+    """What devices are: those of one kind are one in what a bisection asks of them."""
+    device, environment = models.Device, models.Environment
+    rows = tx.execute(
+        select(device.name, environment.driver, environment.driver_version, environment.facts)
+        .outerjoin(environment, environment.hash == device.environment)
+        .where(device.key.in_(devices))
+    )
+    return {
+        (
+            row.name,
+            row.driver or "",
+            row.driver_version or "",
+            (row.facts or {}).get("clock_policy", ""),
+        )
+        for row in rows
+    }
+
+
+def bundles_between(tx: Connection, first: str, last: str) -> list[str]:
+    """The bundles that came into the database after one and up to another, in that order."""
+    bundle, link = models.Bundle, models.BundleBlob
+    came = {
+        row.sha: row.created_at
+        for row in tx.execute(
+            select(bundle.sha, bundle.created_at).where(bundle.sha.in_((first, last)))
+        )
+    }
+    if len(came) < 2:
+        return [first, last]
+    rows = tx.execute(
+        select(bundle.sha)
+        .where(
+            bundle.created_at > came[first],
+            bundle.created_at < came[last],
+            bundle.sha.in_(select(link.bundle)),  # an import brings manifests alone
+        )
+        .order_by(bundle.created_at, bundle.sha)
+    )
+    return [first, *rows.scalars(), last]
+
+
 def _steps(tx: Connection, bisections: Sequence[int]) -> dict[int, list[Step]]:
     step = models.BisectionStep
     rows = tx.execute(

@@ -1,0 +1,224 @@
+"""`vkbench bisect`: the first bundle or revision that made a case slower, or wrong."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Context, Option, Typer
+
+from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
+from vkbench_cli.options import Devices, Limit, Output, Store, spread
+from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
+from vkbench_cli.sought import Sought
+
+if TYPE_CHECKING:
+    from vkbench_db.bisections import Bisection
+
+COLUMNS = (
+    Column(key="id", heading="bisection"),
+    Column(key="state", heading="state"),
+    Column(key="case", heading="case"),
+    Column(key="metric", heading="metric", lifted=True),
+    Column(key="bundles", heading="bundles", kind=Kind.COUNT),
+    Column(key="steps", heading="steps", kind=Kind.COUNT),
+    Column(key="first_bad", heading="first bad"),
+    Column(key="created_at", heading="begun", kind=Kind.TIME),
+    Column(key="finished_at", heading="ended", kind=Kind.TIME, hidden=True),
+    Column(key="note", heading="note"),
+    Column(key="variant", heading="variant", hidden=True),
+    Column(key="devices", heading="devices", hidden=True),
+    Column(key="user", heading="by", hidden=True),
+    Column(key="regression", heading="regression", hidden=True),
+)
+STEPS = (
+    Column(key="position", heading="", kind=Kind.COUNT),
+    Column(key="label", heading="bundle"),
+    Column(key="verdict", heading="verdict"),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
+    Column(key="low", heading="low", kind=Kind.NUMBER),
+    Column(key="high", heading="high", kind=Kind.NUMBER),
+    Column(key="p", heading="p", kind=Kind.NUMBER),
+    Column(key="pairs", heading="pairs", kind=Kind.COUNT),
+    Column(key="run", heading="run"),
+    Column(key="note", heading="note"),
+    Column(key="sha", heading="SHA-256", hidden=True),
+    Column(key="is_first_bad", heading="first bad", hidden=True),
+)
+
+Number = Annotated[int, Argument(metavar="ID", help="Number of a bisection.")]
+
+app = Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
+@spread
+def bisect(
+    *,
+    context: Context,
+    sought: Sought,
+    device: Devices = [],  # noqa: B006 - Typer's own copy
+    submit: Annotated[
+        bool, Option("--submit", help="Leave it to the fleet: prints the bisection's number.")
+    ] = False,
+    resume: Annotated[
+        int, Option(metavar="ID", help="Go on with one that was stopped on this machine.")
+    ] = 0,
+    store: Store,
+    output: Output,
+) -> int:
+    """Find the bundle that made a case slower, or wrong.
+
+    Bundles in order, or the revisions of a shader tree, compiled as they are needed: of each the
+    case's code alone. Each is held against the good one in pairs (old, new, new, old), 8 to 48 of
+    them. What nobody can judge is passed over. With --submit identical devices share the work.
+
+    \b
+    vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
+    vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --device 'NVIDIA*' --submit
+    vkbench bisect --regression 7 --submit
+    """
+    if context.invoked_subcommand:
+        return 0
+    if resume and sought != Sought():
+        raise UsageError("--resume goes on with a bisection as it is: leave the rest out")
+    if submit:
+        return _submit(sought, device, store)
+    return _search_here(sought, device, resume, store, output)
+
+
+@app.command("ls")
+@spread
+def list_(*, limit: Limit = None, store: Store, output: Output) -> None:
+    """List bisections, newest first."""
+    from vkbench_cli.store import opened
+    from vkbench_db import bisections
+
+    most = output.most(limit)
+    with opened(store.settings()) as database, database.reading() as tx:
+        found = bisections.listed(tx, most + 1 if most else None)
+    show_newest(Table(columns=COLUMNS, rows=[_row(each) for each in found]), output, most)
+
+
+@app.command("show")
+@spread
+def show_(*, number: Number, store: Store, output: Output) -> int:
+    """Show what a bisection found of each bundle."""
+    from vkbench_cli.store import opened
+    from vkbench_db import bisections
+
+    with opened(store.settings()) as database, database.reading() as tx:
+        return _shown(bisections.find(tx, number), output)
+
+
+@app.command()
+@spread
+def stop(*, number: Number, store: Store) -> None:
+    """End a bisection; its jobs are cancelled."""
+    from vkbench_cli.store import opened, user_name
+    from vkbench_db import bisections
+    from vkbench_scheduler.bisect import stop as end
+
+    with opened(store.settings()) as database:
+        with database.reading() as tx:
+            bisections.find(tx, number)
+        end(database, number, user_name(), time.time())
+
+
+def _submit(sought: Sought, device: list[str], store: Store) -> int:
+    from vkbench_cli.sought import begun
+    from vkbench_cli.store import opened
+    from vkbench_db import queries
+    from vkbench_scheduler.selection import choose
+
+    with opened(store.settings()) as database:
+        with database.reading() as tx:
+            known = [row.facts for row in queries.devices(tx)]
+            wanted = device or sought.devices(tx)
+        number = begun(database, sought, [facts.key for facts in choose(wanted, known)])
+    print(number)
+    print(f"bisection {number}: `vkbench bisect show {number}`", file=sys.stderr)
+    return 0
+
+
+def _search_here(
+    sought: Sought, device: list[str], resume: int, store: Store, output: Output
+) -> int:
+    from vkbench_cli.bisecting import begin_here, devices_of, search
+    from vkbench_cli.local import sole_executor
+    from vkbench_db import bisections
+    from vkbench_db.database import Database
+
+    ours = store.settings()
+    with (
+        sole_executor(ours.database_url()),
+        Database.open(ours.database_url(), create=True) as database,
+    ):
+        number = resume or begin_here(database, sought, device, ours)
+        if not search(database, ours, number, devices_of(database, number)):
+            where = f" --database {store.database}" if store.database else ""
+            print(f"stopped; `vkbench bisect --resume {number}{where}` goes on", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        with database.reading() as tx:
+            return _shown(bisections.find(tx, number), output)
+
+
+def _shown(found: Bisection, output: Output) -> int:
+    from vkbench_db.bisections import FAILED
+
+    show(Table(columns=STEPS, rows=_steps(found)), output)
+    print(f"bisection {found.id} {found.state}: {found.note or 'goes on'}", file=sys.stderr)
+    return VkbenchError.exit_code if found.state == FAILED else 0
+
+
+def _row(found: Bisection) -> dict[str, Cell]:
+    from vkbench_db.bisections import FOUND
+
+    return {
+        "id": found.id,
+        "state": found.state,
+        "case": found.case,
+        "metric": found.metric,
+        "bundles": len(found.candidates),
+        "steps": len(found.steps),
+        "first_bad": found.candidates[found.high].label if found.state == FOUND else None,
+        "created_at": found.created_at,
+        "finished_at": found.finished_at,
+        "note": found.note,
+        "variant": found.variant,
+        "devices": found.devices,
+        "user": found.user,
+        "regression": found.regression,
+    }
+
+
+def _steps(found: Bisection) -> list[dict[str, Cell]]:
+    """A row for every bundle: in their order, what was looked at and what was not."""
+    from vkbench_db.bisections import FOUND
+
+    steps = {each.position: each for each in found.steps}
+    rows: list[dict[str, Cell]] = []
+    for place, candidate in enumerate(found.candidates):
+        row: dict[str, Cell] = {
+            "position": place,
+            "label": candidate.label,
+            "sha": candidate.sha,
+            "note": candidate.note,
+            "verdict": "" if place else "taken as good",
+            "is_first_bad": found.state == FOUND and place == found.high,
+        }
+        if place in steps:
+            step = steps[place]
+            row |= {
+                "verdict": step.verdict or "running",
+                "ratio": step.ratio,
+                "low": step.low,
+                "high": step.high,
+                "p": step.p,
+                "pairs": step.pairs,
+                "run": step.run,
+                "note": step.note,
+            }
+        rows.append(row)
+    return rows
