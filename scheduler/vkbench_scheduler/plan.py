@@ -32,6 +32,11 @@ class Task:
     mode: Mode
     variant: str = AUTO
     times: int = 1  # so many jobs
+    only: str = ""  # kind of devices, as in a suite's row
+
+    def is_for(self, device: DeviceFacts) -> bool:
+        """Whether a device is of its kind."""
+        return not self.only or (device.type == "cpu") == (self.only == "cpu")
 
 
 def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
@@ -48,14 +53,21 @@ def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
     """How many jobs `plan` makes."""
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     chosen = choose(selection.devices, devices)
-    return len(chosen) * sum(task.times for task in tasks(suite, selection)) * selection.repeat
+    wanted = tasks(suite, selection)
+    each = sum(task.times for facts in chosen for task in wanted if task.is_for(facts))
+    return each * selection.repeat
 
 
 def _jobs(
     devices: Sequence[DeviceFacts], wanted: Sequence[Task], selection: Selection, suite: Suite
 ) -> Iterator[PlannedJob]:
     for facts in devices:
-        first = [_job(facts, task, selection, suite) for task in wanted for _ in range(task.times)]
+        first = [
+            _job(facts, task, selection, suite)
+            for task in wanted
+            if task.is_for(facts)
+            for _ in range(task.times)
+        ]
         for _ in range(selection.repeat):
             yield from first
 
@@ -136,7 +148,7 @@ def _row_tasks(row: Row, selection: Selection, complaints: list[VkbenchError]) -
         each = asked == ALL or (asked == AUTO and row.every_variant)
         for case in cases:
             paths = _paths(case) if each else [AUTO]
-            yield from (Task(case, mode, path, row.times) for path in paths)
+            yield from (Task(case, mode, path, row.times, row.only) for path in paths)
 
 
 def _cases(

@@ -30,6 +30,7 @@ class Row:
     most_bytes: float = inf  # of all its buffers
     cases: tuple[str, ...] = ()  # these by their whole names, listed or not, of their kernels
     times: int = 1  # each so often: how far results of one thing are apart
+    only: str = ""  # "cpu": on CPU drivers; "gpu": on all else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +153,16 @@ CALIBRATION = Suite(
         Row(mode=Mode.CORRECTNESS, every_variant=True, kernels=CALIBRATED),
         Row(mode=Mode.PERFORMANCE, kernels=CALIBRATED),
         Row(mode=Mode.PERFORMANCE, kernels=("copy",), cases=COPIED),
-        Row(mode=Mode.PERFORMANCE, kernels=("fma",), cases=calibration.CANARIES, times=NOISE_TIMES),
+        *(
+            Row(
+                mode=Mode.PERFORMANCE,
+                kernels=("fma",),
+                cases=(calibration.canary_of(kind),),
+                times=NOISE_TIMES,
+                only=kind,
+            )
+            for kind in ("cpu", "gpu")
+        ),
     ),
     measure_seconds=0.3,
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vkbench.calibration import CANARIES
+from vkbench.calibration import CANARIES, canary_of
 from vkbench.device import DeviceFacts, device_key
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode, PlannedJob
@@ -68,9 +68,20 @@ def test_a_suite_has_its_kernels_and_only_real_cases(suite: Suite) -> None:
         assert {job.case.split("/")[0] for job in jobs if job.mode is mode} == wanted
     assert all(problem(job.case).case.name == job.case for job in jobs)
     again = sum(job.case in CANARIES and job.mode is Mode.PERFORMANCE for job in jobs)
-    assert again == (2 * (1 + NOISE_TIMES) if suite.name == "calibration" else 0)
+    assert again == (len(CANARIES) + NOISE_TIMES if suite.name == "calibration" else 0)
     once = len({(job.case, job.mode, job.variant) for job in jobs})
-    assert once == len(jobs) - max(0, again - 2)
+    assert once == len(jobs) - max(0, again - len(CANARIES))
+
+
+@pytest.mark.parametrize("kind", ["cpu", "discrete"])
+def test_a_calibration_repeats_the_device_s_own_canary(kind: str) -> None:
+    device = replace(CPU, type=kind)
+    jobs = list(plan(Selection(suite="calibration"), [device]))
+    timed = [job.case for job in jobs if job.mode is Mode.PERFORMANCE]
+    often = {case for case in timed if timed.count(case) > 1}
+    assert often == {canary_of(kind)}
+    assert timed.count(canary_of(kind)) == 1 + NOISE_TIMES
+    assert len(jobs) == count(Selection(suite="calibration"), [device])
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)

@@ -43,7 +43,7 @@ LAST_COLUMNS = (
 
 def calibrate(
     *,
-    device: Devices,
+    device: Devices = [],  # noqa: B006
     submit: Annotated[
         bool, Option("--submit", help="Have the fleet's workers do it; --show tells afterwards.")
     ] = False,
@@ -81,6 +81,7 @@ def _measure(selecting: Selecting, store: Store, output: Output) -> int:
     from vkbench_db import queries
     from vkbench_db.calibrations import latest, settle
     from vkbench_db.database import Database
+    from vkbench_db.detection import detect
 
     ours = store.settings()
     log.set_up(logging.WARNING)
@@ -92,8 +93,9 @@ def _measure(selecting: Selecting, store: Store, output: Output) -> int:
         if not work(database, ours, found, devices):
             print(how_to_go_on(found.id, store), file=sys.stderr)
             return EXIT_INTERRUPTED
-        with database.transaction() as tx:
+        with database.transaction() as tx:  # before its results are held against it
             settle(tx, time.time())
+        detect(database, time.time())
         with database.reading() as tx:
             reached = latest(tx, run=found.id)
             counts = queries.find_run(tx, str(found.id)).progress.counts
