@@ -304,7 +304,8 @@ class Measurement(Model):
 
     __table_args__ = (
         ForeignKeyConstraint(["job_id", "token"], ["attempt.job_id", "attempt.token"]),
-        Index(None, "series_id", "measured_at", "job_id"),  # the history of a series
+        # the history of a series, read from here alone: its rows lie all over the table
+        Index("ix_measurement_history", *("series_id", "measured_at", "job_id", "seconds", "flag")),
     )
 
 

@@ -431,9 +431,9 @@ def _columns() -> None:
     op.add_column("measurement", sa.Column("roof_fraction", sa.Float(), nullable=True))
     op.add_column("measurement", sa.Column("flag", sa.Text(), server_default="", nullable=False))
     op.create_index(
-        "ix_measurement_series_id_measured_at_job_id",
+        "ix_measurement_history",
         "measurement",
-        ["series_id", "measured_at", "job_id"],
+        ["series_id", "measured_at", "job_id", "seconds", "flag"],
     )
     op.add_column("run", sa.Column("track", sa.Text(), server_default="main", nullable=False))
 
