@@ -29,6 +29,11 @@ COMMANDS = (
     Row(name="compare", help="Compare two runs, bundles, drivers, devices, days or baselines."),
     Row(name="baseline", help="Pin what others are compared with.", function="app"),
     Row(name="noise", help="Show how each series scatters, and which changes it hides."),
+    Row(
+        name="regressions",
+        help="Show what became slower, wrong or faster, and say what is done about it.",
+        function="app",
+    ),
     Row(name="bisect", help="Find the bundle that made a case slower, or wrong.", function="app"),
     Row(name="query", help="Ask the database a question in SQL; nothing can be changed."),
     Row(name="submit", help="Send work to the devices of the fleet."),

@@ -50,6 +50,7 @@ class Method(StrEnum):
 
     SCREEN = "screen"
     HISTORY = "history"
+    BASELINE = "baseline"  # of a series too young for the screen
     VERDICT = "verdict"
 
 

@@ -29,7 +29,7 @@ from vkbench_db.change_points import (
 from vkbench_db.database import watch_alone
 from vkbench_db.fleet import watched
 from vkbench_db.screening import dismiss, restart
-from vkbench_db.series import Point, origins, points
+from vkbench_db.series import VERDICT, Point, origins, points
 from vkbench_db.statistics.ratios import Ratio, of_values
 from vkbench_db.statistics.screen import Direction
 from vkbench_db.statistics.segments import LAST, SHORTEST, Change, find
@@ -72,6 +72,18 @@ def due(tx: Connection, now: float, limit: int) -> list[int]:
         select(series.id).where(series.scan_due_at <= now).order_by(series.scan_due_at).limit(limit)
     )
     return list(rows.scalars())
+
+
+def changed(tx: Connection) -> list[int]:
+    """Series with results that came in since their history was last looked at."""
+    series = models.Series
+    return list(tx.execute(select(series.id).where(series.scan_due_at.is_not(None))).scalars())
+
+
+def every(tx: Connection) -> list[int]:
+    """All series of times."""
+    series = models.Series
+    return list(tx.execute(select(series.id).where(series.metric != VERDICT)).scalars())
 
 
 def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:

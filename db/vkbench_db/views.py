@@ -147,7 +147,9 @@ CHANGE_POINT = Table(
     "change_point",
     _METADATA,
     *_columns(Integer, "id", "series_id", "before_job", "after_job"),
-    *_columns(Text, "state"),
+    *_columns(Text, "state", "direction", "method"),
+    Column("ratio", Float),
+    Column("found_at", Moment),
 )
 REGRESSION_EVENT = Table(
     "regression_event",

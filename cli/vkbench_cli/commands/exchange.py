@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -36,15 +37,20 @@ def import_(
 ) -> None:
     """Read results that another host exported.
 
-    Reading a file again changes nothing. The database is made if there is none.
+    Reading a file again changes nothing. The database is made if there is none. New results are
+    held against what was there, and against each other: `vkbench regressions ls` has the outcome.
     """
     from vkbench_cli.exporting import import_file
     from vkbench_db.database import Database
+    from vkbench_db.detection import detect
 
     with Database.open(store.settings().database_url(), create=True) as database:
         found = import_file(database, file)
+        detected = detect(database, time.time(), all_at_once=True)
     runs = ", ".join(map(str, found.runs))
     print(
         f"run {runs}: {found.new} jobs new, {found.updated} went on, {found.known} known; "
         f"{found.attempts} attempts new"
     )
+    if detected.opened:
+        print(f"{len(detected.opened)} regressions or improvements: `vkbench regressions ls`")

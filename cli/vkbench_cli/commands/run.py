@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,6 +59,7 @@ def run(
     from vkbench_cli.local import sole_executor
     from vkbench_cli.report import conclude
     from vkbench_db.database import Database
+    from vkbench_db.detection import detect
 
     if resume and selecting != Selecting():
         raise UsageError("--resume goes on with a run as it is: leave the selection out")
@@ -78,7 +80,15 @@ def run(
             return EXIT_INTERRUPTED
         if export:
             export_run(database, found.id, export)
-        return conclude(database, found.id, output, all_rows=all_rows)
+        detected = detect(database, time.time())
+        code = conclude(database, found.id, output, all_rows=all_rows)
+    if detected.suspected:
+        suspected = len(detected.suspected)
+        print(f"{suspected} changes suspected: `vkbench regressions suspected`", file=sys.stderr)
+    if detected.opened:
+        opened = len(detected.opened)
+        print(f"{opened} regressions opened: `vkbench regressions ls`", file=sys.stderr)
+    return code
 
 
 def planned(

@@ -1,0 +1,310 @@
+"""`vkbench regressions`: what became slower, wrong or faster, and how far people are with it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, Typer
+
+from vkbench import names
+from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
+from vkbench_cli.options import Devices, Limit, Output, Store, spread
+from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
+
+if TYPE_CHECKING:
+    from vkbench_db.inbox import MemberRow, RegressionRow, RegressionStory
+
+app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+STATES = ("open", "acknowledged", "fixed", "verified", "closed")
+SHOWN = STATES[:3]  # what somebody has to look at
+DIRECTIONS = ("slower", "faster", "wrong")
+BAD = ("slower", "wrong")
+SHA_SHOWN = 12
+
+ROWS = (
+    Column(key="id", heading="id", kind=Kind.COUNT),
+    Column(key="state", heading="state"),
+    Column(key="direction", heading="direction"),
+    Column(key="cause", heading="cause"),
+    Column(key="title", heading="what"),
+    Column(key="changes", heading="series", kind=Kind.COUNT),
+    Column(key="cases", heading="cases", kind=Kind.COUNT, hidden=True),
+    Column(key="devices", heading="devices", kind=Kind.COUNT),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
+    Column(key="smallest", heading="from", kind=Kind.NUMBER),
+    Column(key="largest", heading="to", kind=Kind.NUMBER),
+    Column(key="owner", heading="owner"),
+    Column(key="opened_at", heading="opened", kind=Kind.TIME),
+    Column(key="changed_at", heading="changed", kind=Kind.TIME, hidden=True),
+)
+MEMBERS = (
+    Column(key="change", heading="change", kind=Kind.COUNT),
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case"),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
+    Column(key="low", heading="from", kind=Kind.NUMBER),
+    Column(key="high", heading="to", kind=Kind.NUMBER),
+    Column(key="p", heading="p", kind=Kind.NUMBER),
+    Column(key="method", heading="found by"),
+    Column(key="before_job", heading="last good job", kind=Kind.COUNT),
+    Column(key="after_job", heading="first bad job", kind=Kind.COUNT),
+    *(
+        Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
+        for part in ("kernel", "bundle", "driver")
+        for side, heading in (("before", "old"), ("after", "new"))
+    ),
+    Column(key="found_at", heading="found", kind=Kind.TIME, hidden=True),
+    Column(key="series", heading="series", hidden=True),
+    Column(key="evidence", heading="evidence", lifted=True),
+)
+EVENTS = (
+    Column(key="at", heading="when", kind=Kind.TIME),
+    Column(key="state", heading="state"),
+    Column(key="user", heading="by"),
+    Column(key="note", heading="note"),
+)
+STORY = (*ROWS, Column(key="members", heading=""), Column(key="events", heading=""))
+SUSPECTED = (
+    Column(key="change", heading="change", kind=Kind.COUNT),
+    Column(key="state", heading="state"),
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case"),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+    Column(key="direction", heading="direction"),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
+    Column(key="method", heading="found by"),
+    Column(key="found_at", heading="found", kind=Kind.TIME),
+)
+
+Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
+Numbers = Annotated[list[int], Argument(metavar="ID...", help="Regressions, by their numbers.")]
+Note = Annotated[str, Option(metavar="TEXT", help="A few words that stay with it.")]
+
+
+class FailOn(StrEnum):
+    """What makes `ls` fail."""
+
+    OPEN = "open"
+    NEVER = "never"
+
+
+@app.callback()
+def group() -> None:
+    """Show what became slower, wrong or faster, and say what is done about it."""
+
+
+@app.command("ls")
+@spread
+def list_(
+    *,
+    state: Annotated[
+        list[str], Option(metavar="STATE", help="Only these: open, acknowledged, fixed, ...")
+    ] = [],  # noqa: B006
+    direction: Annotated[
+        list[str], Option(metavar="D", help="Only these: slower, faster, wrong.")
+    ] = [],  # noqa: B006
+    device: Devices = [],  # noqa: B006
+    all_states: Annotated[bool, Option("--all", help="Verified and closed ones as well.")] = False,
+    fail_on: Annotated[
+        FailOn, Option(help="Exit with 1 if an open one, slower or wrong, is among them.")
+    ] = FailOn.NEVER,
+    limit: Limit = None,
+    store: Store,
+    output: Output,
+) -> int:
+    """List regressions, and improvements, the newest first.
+
+    \b
+    vkbench regressions ls
+    vkbench regressions ls --direction slower --direction wrong --fail-on open
+    """
+    from vkbench_cli.store import opened
+    from vkbench_db import inbox
+
+    states = [names.pick(asked, STATES, "state") for asked in state]
+    directions = [names.pick(asked, DIRECTIONS, "direction") for asked in direction]
+    with opened(store.settings()) as database, database.reading() as tx:
+        rows = inbox.regressions(
+            tx,
+            states=states or (() if all_states else SHOWN),
+            directions=directions,
+            devices=device,
+        )
+        waiting = inbox.undecided(tx)
+    table = Table(columns=ROWS, rows=[asdict(row) for row in rows])
+    show_newest(table, output, output.most(limit))
+    if waiting:
+        print(f"{waiting} changes suspected: `vkbench regressions suspected`", file=sys.stderr)
+    bad = any(row.state == "open" and row.direction in BAD for row in rows)
+    return EXIT_REGRESSION if bad and fail_on is FailOn.OPEN else EXIT_OK
+
+
+@app.command("show")
+@spread
+def show_(*, regression: Number, store: Store, output: Output) -> None:
+    """Show a regression: each series with its change, the evidence, and what was done."""
+    from vkbench_cli.store import opened
+    from vkbench_db import inbox
+
+    with opened(store.settings()) as database, database.reading() as tx:
+        story = inbox.story(tx, regression)
+    if output.json:
+        show(Table(columns=STORY, rows=[_story(story)]), output)
+        return
+    members = Table(columns=MEMBERS, rows=[_shortened(each) for each in story.members])
+    if output.csv:
+        show(Table(columns=MEMBERS, rows=[_member(each) for each in story.members]), output)
+        return
+    print(_headline(story.row))
+    print()
+    show(members, output)
+    print()
+    show(Table(columns=EVENTS, rows=[asdict(each) for each in story.events]), output)
+
+
+@app.command()
+@spread
+def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  # noqa: B006
+    """List changes that are suspected and not certain yet."""
+    from vkbench_cli.store import opened
+    from vkbench_db import inbox
+
+    with opened(store.settings()) as database, database.reading() as tx:
+        rows = [asdict(row) for row in inbox.suspected(tx, devices=device)]
+    show(Table(columns=SUSPECTED, rows=rows), output)
+
+
+@app.command()
+@spread
+def ack(*, regressions: Numbers, note: Note = "", store: Store) -> None:
+    """Say that you deal with regressions: they are yours and not news any more."""
+    _move(regressions, "acknowledged", note, store)
+
+
+@app.command()
+@spread
+def close(*, regressions: Numbers, note: Note = "", store: Store) -> None:
+    """Close regressions that nothing is to be done about."""
+    _move(regressions, "closed", note, store)
+
+
+@app.command()
+@spread
+def reopen(*, regressions: Numbers, note: Note = "", store: Store) -> None:
+    """Open regressions again, however far they were."""
+    _move(regressions, "open", note, store)
+
+
+@app.command()
+@spread
+def scan(
+    *,
+    everything: Annotated[
+        bool, Option("--all", help="Every series, not only those with new results.")
+    ] = False,
+    store: Store,
+) -> None:
+    """Look for changes in the whole history of series.
+
+    The scheduler does so once a day for series with new results, `vkbench import` at its end.
+    """
+    from vkbench_cli.store import opened
+    from vkbench_db import history
+    from vkbench_db.detection import conclude, detect
+    from vkbench_db.detection import scan as cut
+
+    now = time.time()
+    with opened(store.settings()) as database:
+        detect(database, now)
+        with database.reading() as tx:
+            wanted = history.every(tx) if everything else history.changed(tx)
+        touched = cut(database, wanted, now)
+        conclude(database, now)
+    print(f"{len(wanted)} series: {len(touched)} changes are new, or certain now")
+
+
+@app.command()
+@spread
+def confirm(
+    *,
+    change: Annotated[
+        int | None,
+        Argument(metavar="CHANGE", help="Only this change, by its number in `suspected`."),
+    ] = None,
+    device: Devices = [],  # noqa: B006
+    store: Store,
+) -> int:
+    """Measure again, on this machine and with no server, what is suspected of its devices.
+
+    Old and new bundle run in turns where both are kept; it takes some seconds a pair, and 4 to 24
+    pairs a change. With a scheduler nobody need do this.
+    """
+    from vkbench_cli.confirming import confirm_here
+    from vkbench_cli.local import sole_executor
+    from vkbench_cli.machine import all_devices, chosen_devices
+    from vkbench_cli.store import opened
+    from vkbench_db import inbox
+
+    ours = store.settings()
+    with sole_executor(ours.database_url()), opened(ours) as database:
+        devices = chosen_devices(device, ours) if device else all_devices()
+        keys = {facts.key for facts in devices}
+        with database.reading() as tx:
+            rows = [row for row in inbox.suspected(tx) if row.device in keys]
+        if not [row for row in rows if change in (None, row.change)]:
+            raise NothingToDo("nothing is suspected of the devices of this machine")
+        done = confirm_here(database, ours, devices, change)
+    return EXIT_OK if done else EXIT_INTERRUPTED
+
+
+def _move(regressions: list[int], stage: str, note: str, store: Store) -> None:
+    from vkbench_cli.store import opened, user_name
+    from vkbench_db.regressions import Stage, move
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        for regression in regressions:
+            move(tx, regression, Stage(stage), time.time(), user=user_name(), note=note)
+
+
+def _headline(row: RegressionRow) -> str:
+    owner = f", {row.owner}" if row.owner else ""
+    return f"regression {row.id} ({row.state}{owner}; cause: {row.cause})\n{row.title}"
+
+
+def _story(story: RegressionStory) -> dict[str, Cell]:
+    return {
+        **asdict(story.row),
+        "members": [_member(each) for each in story.members],
+        "events": [asdict(each) for each in story.events],
+    }
+
+
+def _member(member: MemberRow) -> dict[str, Cell]:
+    return asdict(member) | {
+        f"{side}_driver": _driver(member, side) for side in ("before", "after")
+    }
+
+
+def _shortened(member: MemberRow) -> dict[str, Cell]:
+    """For people, who see what is the same at a glance."""
+    row = _member(member)
+    for name in ("before_kernel", "after_kernel", "before_bundle", "after_bundle"):
+        row[name] = str(row[name])[:SHA_SHOWN]
+    return row
+
+
+def _driver(member: MemberRow, side: str) -> str:
+    words = (getattr(member, f"{side}_driver"), getattr(member, f"{side}_driver_version"))
+    return " ".join(filter(None, words))

@@ -1,0 +1,232 @@
+"""Questions that people ask of regressions; spared SQLAlchemy's ORM, as all that only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import ColumnElement, Connection, distinct, func, select
+
+from vkbench import names
+from vkbench.errors import UnknownName
+from vkbench_db.queries import device_keys
+from vkbench_db.views import (
+    CASE,
+    CHANGE_POINT,
+    CHANGE_POINT_EVENT,
+    DEVICE,
+    HOST,
+    REGRESSION_EVENT,
+    REGRESSIONS,
+    SERIES,
+)
+
+UNDECIDED = ("suspected", "confirming")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionRow:
+    """A regression, with its members counted."""
+
+    id: int
+    title: str
+    state: str
+    direction: str
+    cause: str
+    owner: str
+    opened_at: float
+    changed_at: float
+    changes: int
+    devices: int
+    cases: int
+    ratio: float | None  # the mean of its members'; None of wrong results
+    smallest: float | None
+    largest: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberRow:
+    """A change of a regression: a row of `v_regressions` without the regression's own columns."""
+
+    change: int
+    series: int
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    variant: str
+    metric: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    method: str
+    before_job: int
+    after_job: int
+    before_kernel: str
+    after_kernel: str
+    before_bundle: str
+    after_bundle: str
+    before_driver: str | None
+    after_driver: str | None
+    before_driver_version: str | None
+    after_driver_version: str | None
+    found_at: float
+    evidence: str = ""  # the last word on it
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuspectRow:
+    """A change that is not decided."""
+
+    change: int
+    state: str
+    direction: str
+    ratio: float | None
+    method: str
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    variant: str
+    metric: str
+    found_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRow:
+    """One step of a regression's life."""
+
+    at: float
+    state: str
+    user: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionStory:
+    """All there is to know of a regression."""
+
+    row: RegressionRow
+    members: Sequence[MemberRow]
+    events: Sequence[EventRow] = field(default_factory=tuple)
+
+
+def regressions(
+    tx: Connection,
+    *,
+    states: Sequence[str] = (),
+    directions: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[RegressionRow]:
+    """Regressions, the newest first; of a device those that have a change on it."""
+    view = REGRESSIONS.c
+    where: list[ColumnElement[bool]] = []
+    if states:
+        where.append(view.state.in_(states))
+    if directions:
+        where.append(view.direction.in_(directions))
+    if devices:
+        keys = device_keys(tx, devices)
+        where.append(view.regression.in_(select(view.regression).where(view.device.in_(keys))))
+    return _rows(tx, where, limit)
+
+
+def story(tx: Connection, regression: int) -> RegressionStory:
+    """A regression with members and history; UnknownName if there is none of this number."""
+    view = REGRESSIONS.c
+    found = _rows(tx, [view.regression == regression], None)
+    if not found:
+        known = [str(row.id) for row in _rows(tx, [], 100)]
+        raise UnknownName("regression", str(regression), names.nearest(str(regression), known))
+    rows = tx.execute(
+        select(*(view[name] for name in _MEMBER))
+        .where(view.regression == regression)
+        .order_by(view.case_name, view.variant, view.metric, view.host, view.change)
+    ).all()
+    evidence = _evidence(tx, regression)
+    members = [MemberRow(**row._mapping, evidence=evidence.get(row.change, "")) for row in rows]
+    return RegressionStory(row=found[0], members=members, events=_events(tx, regression))
+
+
+def suspected(tx: Connection, *, devices: Sequence[str] = ()) -> list[SuspectRow]:
+    """Changes that are not decided, the newest first."""
+    change, series, device = CHANGE_POINT.c, SERIES.c, DEVICE.c
+    asked = (
+        select(
+            *(change.id.label("change"), change.state, change.direction, change.ratio),
+            *(change.method, change.found_at, series.variant, series.metric),
+            *(HOST.c.name.label("host"), device.key.label("device")),
+            *(device.name.label("device_name"), CASE.c.name.label("case_name")),
+        )
+        .join(SERIES, series.id == change.series_id)
+        .join(DEVICE, device.id == series.device_id)
+        .join(HOST, HOST.c.id == device.host_id)
+        .join(CASE, CASE.c.id == series.case_id)
+        .where(change.state.in_(UNDECIDED))
+        .order_by(change.found_at.desc(), change.id.desc())
+    )
+    if devices:
+        asked = asked.where(device.key.in_(device_keys(tx, devices)))
+    return [SuspectRow(**row._mapping) for row in tx.execute(asked)]
+
+
+def undecided(tx: Connection) -> int:
+    """How many changes are suspected and not decided."""
+    change = CHANGE_POINT.c
+    asked = select(func.count()).where(change.state.in_(UNDECIDED))
+    return tx.execute(asked).scalar_one()
+
+
+_MEMBER = tuple(
+    column.name
+    for column in REGRESSIONS.c
+    if column.name in MemberRow.__dataclass_fields__ and column.name != "evidence"
+)
+_OWN = ("title", "state", "direction", "cause", "owner", "opened_at", "changed_at")
+
+
+def _rows(
+    tx: Connection, where: Sequence[ColumnElement[bool]], limit: int | None
+) -> list[RegressionRow]:
+    view = REGRESSIONS.c
+    own = [view[name] for name in _OWN]
+    rows = tx.execute(
+        select(
+            view.regression.label("id"),
+            *own,
+            func.count().label("changes"),
+            func.count(distinct(view.device)).label("devices"),
+            func.count(distinct(view.case_name)).label("cases"),
+            func.avg(view.ratio).label("ratio"),
+            func.min(view.ratio).label("smallest"),
+            func.max(view.ratio).label("largest"),
+        )
+        .where(*where)
+        .group_by(view.regression, *own)
+        .order_by(view.opened_at.desc(), view.regression.desc())
+        .limit(limit)
+    )
+    return [RegressionRow(**row._mapping) for row in rows]
+
+
+def _evidence(tx: Connection, regression: int) -> Mapping[int, str]:
+    event, view = CHANGE_POINT_EVENT.c, REGRESSIONS.c
+    members = select(view.change).where(view.regression == regression)
+    rows = tx.execute(
+        select(event.change_point_id, event.note)
+        .where(event.change_point_id.in_(members))
+        .order_by(event.id)
+    )
+    return {row.change_point_id: row.note for row in rows}
+
+
+def _events(tx: Connection, regression: int) -> list[EventRow]:
+    event = REGRESSION_EVENT.c
+    rows = tx.execute(
+        select(event.at, event.state, event.user_name.label("user"), event.note)
+        .where(event.regression_id == regression)
+        .order_by(event.id)
+    )
+    return [EventRow(**row._mapping) for row in rows]

@@ -1,0 +1,151 @@
+"""`vkbench import` of a lab's history, and what `vkbench regressions` says of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from vkbench.settings import Settings
+from vkbench_cli.main import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
+
+from planted_history import Plan, Step, case_name, device, file_lines
+from planted_history import planted as planted_plan
+
+STEPS = (
+    Step(case=0, run=25, factor=1.1, cause="kernel"),
+    Step(case=1, run=30, factor=0.9, cause="environment"),
+    Step(case=2, run=38, factor=0.0, cause="kernel"),
+)
+PLAN = Plan(cases=4, runs=40, steps=STEPS)
+
+
+@pytest.fixture
+def history(planted: Settings, tmp_path: Path) -> Path:
+    """A database with a lab's history in it."""
+    file = tmp_path / "history.jsonl"
+    file.write_text("".join(file_lines(PLAN)))
+    assert main(["import", str(file)]) == 0
+    return file
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    capsys.readouterr()
+    main(["regressions", *words, "--json"])
+    return list(json.loads(capsys.readouterr().out)["rows"])
+
+
+def test_import_says_that_there_is_something(
+    planted: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "history.jsonl"
+    file.write_text("".join(file_lines(PLAN)))
+    assert main(["import", str(file)]) == 0
+    assert "3 regressions or improvements" in capsys.readouterr().out
+    assert main(["import", str(file)]) == 0
+    assert "regressions" not in capsys.readouterr().out
+
+
+def test_the_list(history: Path, capsys) -> None:
+    rows = asked(capsys, "ls")
+    assert {(row["direction"], row["cause"], row["changes"]) for row in rows} == {
+        ("slower", "kernel", 2),  # hot and cold
+        ("faster", "environment", 2),
+        ("wrong", "kernel", 1),
+    }
+    assert {row["state"] for row in rows} == {"open"}
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--direction", "slower", "--direction", "wrong"], 2),
+        (["--state", "closed"], 0),
+        (["--all"], 3),
+        (["--device", "lab0"], 3),
+    ],
+)
+def test_filters(history: Path, capsys, words: list[str], count: int) -> None:
+    assert len(asked(capsys, "ls", *words)) == count
+
+
+def test_one_of_them(history: Path, capsys) -> None:
+    [row] = asked(capsys, "ls", "--direction", "slower")
+    [story] = asked(capsys, "show", str(row["id"]))
+    member = story["members"][0]
+    assert (member["case_name"], member["metric"]) == (case_name(0), "cold")
+    assert 1.05 < member["low"] < member["ratio"] < member["high"] < 1.15
+    assert member["p"] < 1e-4
+    assert member["before_kernel"] != member["after_kernel"]
+    assert member["before_driver"] == member["after_driver"] == "planted 550.0"
+    assert member["evidence"] == "by history, not measured again"
+    assert [event["state"] for event in story["events"]] == ["open"]
+    main(["regressions", "show", str(row["id"])])
+    text = capsys.readouterr().out
+    assert "cause: kernel" in text
+    assert f"device: {device(0).name}" in text
+
+
+def test_people_move_them(history: Path, capsys) -> None:
+    [row] = asked(capsys, "ls", "--direction", "slower")
+    number = str(row["id"])
+    assert main(["regressions", "ack", number, "--note", "looking"]) == 0
+    assert main(["regressions", "ack", number]) == 2  # it is acknowledged
+    assert main(["regressions", "close", number]) == 0
+    assert main(["regressions", "reopen", number]) == 0
+    [story] = asked(capsys, "show", number)
+    states = [event["state"] for event in story["events"]]
+    assert states == ["open", "acknowledged", "closed", "open"]
+    assert story["events"][1]["note"] == "looking"
+    assert main(["regressions", "show", "999"]) == 2
+
+
+def test_exit_codes(history: Path, capsys) -> None:
+    assert main(["regressions", "ls"]) == 0
+    assert main(["regressions", "ls", "--fail-on", "open"]) == 1
+    assert main(["regressions", "ls", "--fail-on", "open", "--direction", "faster"]) == 0
+    for row in asked(capsys, "ls", "--direction", "slower", "--direction", "wrong"):
+        assert main(["regressions", "ack", str(row["id"])]) == 0
+    assert main(["regressions", "ls", "--fail-on", "open"]) == 0
+
+
+def test_twice_is_once(history: Path, capsys) -> None:
+    before = asked(capsys, "ls")
+    assert main(["import", str(history)]) == 0
+    assert main(["regressions", "scan", "--all"]) == 0
+    assert "0 changes are new" in capsys.readouterr().out
+    assert asked(capsys, "ls") == before
+
+
+def test_a_lab_of_two_hundred_series_takes_seconds(
+    planted: Settings, tmp_path: Path, capsys
+) -> None:
+    """Each of the planted changes and no other, from a file to verdicts."""
+    plan = planted_lab()
+    file = tmp_path / "lab.jsonl"
+    file.write_text("".join(file_lines(plan)))
+    began = time.monotonic()
+    assert main(["import", str(file)]) == 0
+    rows = asked(capsys, "ls")
+    assert time.monotonic() - began < 60
+    members = [
+        member for row in rows for member in asked(capsys, "show", str(row["id"]))[0]["members"]
+    ]
+    found = {
+        (m["case_name"], m["metric"], "slower" if m["ratio"] > 1 else "faster") for m in members
+    }
+    assert found == {
+        (case_name(step.case), metric, "slower" if step.factor > 1 else "faster")
+        for step in plan.steps
+        for metric in plan.metrics
+    }
+    assert len(members) == len(found)
+
+
+def planted_lab() -> Plan:
+    return planted_plan(100, 120)
