@@ -14,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, insert, inspect
 
-from vkbench_db import migrations, views
+from vkbench_db import migrations, steadiness, views
 from vkbench_db.bundles import load_bundle
 from vkbench_db.database import SCHEMA, Database, parse_url, upgrade
 from vkbench_db.models import Model
@@ -74,6 +74,7 @@ def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> Non
         *(views.REGRESSION_EVENT, views.CHANGE_POINT_EVENT),
         *(views.CASE, views.RUN, views.JOB, views.ATTEMPT, views.MEASUREMENT),
         *(views.SERIES, views.BASELINE, views.BUNDLE, views.CHANGE_POINT),
+        steadiness.CANARY,
     ],
     ids=lambda table: table.name,
 )

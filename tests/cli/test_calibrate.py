@@ -1,0 +1,125 @@
+"""`vkbench calibrate --show` and --submit, the canary among the devices, and shares of the roof."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from vkbench_cli import main as cli
+from vkbench_db import models
+from vkbench_db.canaries import Canary, note
+from vkbench_db.database import Database
+from vkbench_db.placing import place
+
+Captured = pytest.CaptureFixture[str]
+GIGA = 10**9
+
+
+def said(capsys: Captured, *words: str, code: int = 0) -> str:
+    found = cli.main(list(words))
+    out, err = capsys.readouterr()
+    assert found == code, err
+    return out
+
+
+def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
+    return list(json.loads(said(capsys, *words, "--json"))["rows"])
+
+
+@pytest.fixture
+def calibrated(filled: Database) -> Database:
+    """The database, its device calibrated before its results are placed."""
+    with filled.transaction() as tx:
+        device, environment = tx.execute(select(models.Device.id, models.Device.environment)).one()
+        values = {
+            "device_id": device,
+            "environment": environment,
+            "measured_at": time.time(),
+            "run_id": tx.execute(select(models.Run.id)).scalars().first(),
+            "read_bytes": 4.5e12,
+            "copy_bytes": 100e6,
+            "fma_f32": 60e12,
+            "matrices": {"f16_f16": 600e12, "bf16_f32": 590e12},
+            "launch_seconds": 1.7e-6,
+            "tick_seconds": 32e-9,
+            "noise": 0.0012,
+        }
+        tx.execute(models.Calibration.__table__.insert().values(**values))  # type: ignore[attr-defined]
+        place(tx, time.time())
+    return filled
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_what_devices_reached_is_shown(capsys: Captured) -> None:
+    text = said(capsys, "calibrate", "--show")
+    heading, row = [line for line in text.splitlines() if line][-2:]
+    assert "read TB/s" in heading
+    assert "bf16>f32 TFLOP/s" in heading
+    assert "fma f16" not in heading  # nobody has any
+    assert {"4.500", "60.00", "590.0", "600.0", "1.700", "32.00", "0.1%"} <= set(row.split())
+    [found] = rows(capsys, "calibrate", "--show", "-d", "planted*")
+    assert found["read_bytes_per_second"] == 4.5e12
+    assert found["matrix_f16_f16_per_second"] == 600e12
+    assert found["fma_f16_per_second"] is None
+    assert found["launch_seconds"] == 1.7e-6
+    assert found["noise"] == 0.0012
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_results_say_how_near_the_roof_they_come(capsys: Captured) -> None:
+    found = {row["case"]: row for row in rows(capsys, "results")}
+    copied = found["copy/f32/n4096"]
+    assert copied["roof_fraction"] == pytest.approx(10_000 / 4.5e12 / copied["hot_seconds"])
+    assert found["mul_mat_vec/q8_0/m64_n1_k256"]["roof_fraction"] is None  # wrong
+    assert "of roof" in said(capsys, "results")
+
+
+@pytest.mark.usefixtures("filled")
+def test_without_a_calibration_none_is_shown(capsys: Captured) -> None:
+    assert cli.main(["calibrate", "--show"]) == 7
+    assert "no device was calibrated" in capsys.readouterr().err
+    assert "of roof" not in said(capsys, "results")
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_fleet_is_asked(capsys: Captured) -> None:
+    run = said(capsys, "calibrate", "--submit").strip()
+    [found] = [row for row in rows(capsys, "jobs") if str(row["id"]) == run]
+    assert found["label"] == "calibration"
+    cases = {row["case"] for row in rows(capsys, "jobs", run, "--limit", "0")}
+    assert {"launch/u32/n1", "fma/f32/n1048576_r256", "copy/f32/n67108864"} <= cases
+
+
+def test_measuring_and_showing_exclude_each_other(capsys: Captured, filled: Database) -> None:
+    assert cli.main(["calibrate", "--show", "--submit"]) == 2
+    assert "give one of them" in capsys.readouterr().err
+
+
+def test_devices_say_whether_their_canary_is_steady(capsys: Captured, filled: Database) -> None:
+    def canary() -> dict[str, Any]:
+        [found] = rows(capsys, "devices")
+        return found
+
+    def tell(*seconds: float, begin: float) -> None:
+        with filled.transaction() as tx:
+            device = tx.execute(select(models.Device.id)).scalar_one()
+            told = [
+                Canary(at=begin + n, device_id=device, environment="e", seconds=value)
+                for n, value in enumerate(seconds)
+            ]
+            note(tx, told)
+
+    assert (canary()["canary"], canary()["canary_at"]) == ("", None)
+    tell(*[1e-3] * 10, begin=1_790_000_000.0)
+    assert canary()["canary"] == "new"
+    tell(1.001e-3, begin=1_790_000_100.0)
+    assert canary()["canary"] == "steady"
+    tell(1.1e-3, begin=1_790_000_200.0)
+    found = canary()
+    assert found["canary"] == "off"
+    assert found["canary_sigmas"] == pytest.approx(31.77, rel=1e-3)
+    assert "off" in said(capsys, "devices").split()
