@@ -94,7 +94,7 @@ def begun(database: Database, sought: Sought, devices: Sequence[str]) -> int:
 
     with database.reading() as tx:
         asked = sought.filled(tx)
-        _check(asked)
+        check(asked)
         posed = problem(asked.case)
         built = None if asked.bundles == "" else _of_bundles(tx, posed, asked)
         if len(bisections.kinds(tx, devices)) != 1:
@@ -116,7 +116,8 @@ def begun(database: Database, sought: Sought, devices: Sequence[str]) -> int:
         )
 
 
-def _check(asked: Sought) -> None:
+def check(asked: Sought) -> None:
+    """UsageError unless it says what to search, and where."""
     if not asked.case:
         raise UsageError("give the case, by its whole name: --case NAME")
     if asked.metric not in ("hot", "cold"):

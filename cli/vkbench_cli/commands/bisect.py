@@ -11,7 +11,7 @@ from typer import Argument, Context, Option, Typer
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench_cli.options import Devices, Limit, Output, Store, spread
 from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
-from vkbench_cli.sought import Sought
+from vkbench_cli.sought import Sought, check
 
 if TYPE_CHECKING:
     from vkbench_db.bisections import Bisection
@@ -83,6 +83,8 @@ def bisect(
         return 0
     if resume and sought != Sought():
         raise UsageError("--resume goes on with a bisection as it is: leave the rest out")
+    if not (resume or sought.regression):
+        check(sought)
     if submit:
         return _submit(sought, device, store)
     return _search_here(sought, device, resume, store, output)

@@ -1,0 +1,285 @@
+"""`vkbench bisect --submit`: what is stored for the scheduler, how it is shown, what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+
+from vkbench.device import DeviceFacts, Environment, device_key
+from vkbench.job import Mode, PlannedJob
+from vkbench.wire import Announcement
+from vkbench_cli import main as cli
+from vkbench_db import bisections, models, queries, store
+from vkbench_db.database import Database
+from vkbench_db.runs import case_ids
+from vkbench_scheduler.bisect import step
+from vkbench_scheduler.bundles import keep
+from vkbench_shaders.build import units_for
+from vkbench_shaders.bundle import Bundle, Entry, manifest_text
+from vkbench_shaders.catalogue import problem
+
+CASE = "copy/f32/n4096"
+ENVIRONMENT = Environment(
+    driver="planted",
+    driver_version="1.2",
+    driver_info="",
+    api_version="1.3",
+    loader="",
+    os="",
+    os_kernel="",
+    cpu="",
+    vkbench="0",
+)
+
+Captured = pytest.CaptureFixture[str]
+Say = Callable[..., str]
+
+
+@pytest.fixture
+def say(capsys: Captured) -> Say:
+    """What `vkbench bisect` says."""
+
+    def said(*words: str, code: int = 0) -> str:
+        found = cli.main(["bisect", *words])
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        return out or err
+
+    return said
+
+
+def rows(say: Say, *words: str) -> list[dict[str, Any]]:
+    return list(json.loads(say(*words, "--json"))["rows"])
+
+
+def bundle(word: str) -> Bundle:
+    """A bundle whose code for the case is made of a word."""
+    code = word.encode()
+    sha = hashlib.sha256(code).hexdigest()
+    entries = tuple(
+        Entry(
+            key=unit.key,
+            module=unit.module,
+            entry=unit.entry,
+            arguments=unit.arguments,
+            sha256=sha,
+            bytes=len(code),
+            local_size=None,
+            capabilities=(),
+            push_bytes=0,
+        )
+        for unit in units_for(problem(CASE))
+    )
+    return Bundle(text=manifest_text("1", word, entries), blobs={sha: code}, name=f"build {word}")
+
+
+@pytest.fixture
+def kept(database: Database) -> list[str]:
+    """Bundles in the database, in the order of their coming."""
+    found = [bundle(word) for word in "abcde"]
+    with database.transaction() as tx:
+        for place, each in enumerate(found):
+            keep(tx, each, 1_000_000.0 + place)
+    return [each.sha for each in found]
+
+
+def add_device(database: Database, name: str, *, host: str = "here", version: str = "1.2") -> str:
+    facts = DeviceFacts(
+        key=device_key(host, name + version),
+        host=host,
+        index=0,
+        name=name,
+        uuid="0" * 32,
+        vendor_id=0,
+        device_id=0,
+        type="discrete",
+        memory_bytes=1 << 30,
+        subgroup_size=32,
+        features=(),
+        limits={},
+    )
+    word = Announcement(
+        worker="w",
+        facts=facts,
+        environment=replace(ENVIRONMENT, driver_version=version),
+        bundle="",
+    )
+    with database.transaction() as tx:
+        store.register_device(tx, word, time.time())
+    return facts.key
+
+
+def test_a_submitted_one_is_begun_by_the_scheduler_on_devices_alike(
+    say: Say, database: Database, kept: list[str]
+) -> None:
+    keys = [add_device(database, "RTX", host=host) for host in ("a", "b")]
+    order = ",".join(sha[:8] for sha in kept)
+    number = int(say("--case", CASE, "--bundles", order, "--submit").split()[0])
+    step(database, time.time())
+    with database.reading() as tx:
+        found = bisections.find(tx, number)
+        runs = queries.runs(tx)
+        jobs = queries.jobs(tx, states=("queued",), limit=None)
+    assert sorted(found.devices) == sorted(keys)
+    assert [each.sha for each in found.candidates] == kept
+    assert {each.position for each in found.steps} == {2, 4}
+    assert len(runs) == 2
+    assert {job.device for job in jobs} == set(keys)
+
+    (row,) = rows(say, "ls")
+    assert (row["id"], row["state"], row["bundles"], row["steps"]) == (number, "running", 5, 2)
+    shown = rows(say, "show", str(number))
+    assert [each["verdict"] for each in shown] == ["taken as good", "", "running", "", "running"]
+    assert [each["label"] for each in shown] == [f"build {word}" for word in "abcde"]
+    say("stop", str(number))
+    assert rows(say, "ls")[0]["state"] == "failed"
+    say("show", str(number), code=4)
+
+
+def test_good_and_bad_say_which_part_of_the_order(
+    say: Say, database: Database, kept: list[str]
+) -> None:
+    add_device(database, "RTX")
+    words = ("--bundles", ",".join(kept), "--good", kept[1][:8], "--bad", kept[3][:8])
+    say("--case", CASE, *words, "--submit", "--metric", "cold", "--seconds", "0.5")
+    with database.reading() as tx:
+        (found,) = bisections.listed(tx)
+    assert [each.sha for each in found.candidates] == kept[1:4]
+    assert (found.metric, found.measure_seconds) == ("cold", 0.5)
+
+
+def test_a_regression_says_all_of_it(say: Say, database: Database, kept: list[str]) -> None:
+    key = add_device(database, "RTX")
+    add_device(database, "another")
+    regression = planted_regression(database, key, kept[1], kept[4])
+    say("--regression", str(regression), "--submit")
+    with database.reading() as tx:
+        (found,) = bisections.listed(tx)
+    assert (found.case, found.variant, found.metric) == (CASE, "portable", "hot")
+    assert (found.devices, found.regression) == ((key,), regression)
+    assert [each.sha for each in found.candidates] == kept[1:]
+
+    same = planted_regression(database, key, kept[1], kept[1])
+    assert "same kernels before and after" in say("--regression", str(same), "--submit", code=7)
+    assert "unknown regression '99'" in say("--regression", "99", "--submit", code=2)
+
+
+def planted_regression(database: Database, device: str, before: str, after: str) -> int:
+    with database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=1.0).id
+        planned = PlannedJob(device=device, case=CASE, mode=Mode.PERFORMANCE)
+        store.add_jobs(tx, run, [planned] * 2)
+        first, second = (row.id for row in queries.jobs(tx, run=run))
+        identity = {
+            "device_id": tx.execute(
+                select(models.Device.id).where(models.Device.key == device)
+            ).scalar_one(),
+            "case_id": case_ids(tx, [CASE])[CASE],
+            "variant": "portable",
+            "metric": "hot",
+            "environment_class": "default",
+            "track": f"main {before[:4]} {after[:4]}",
+            "noise_kind": "",
+        }
+        series = made(tx, models.Series, **identity)
+        change = made(
+            tx,
+            models.ChangePoint,
+            series_id=series,
+            method="screen",
+            direction="slower",
+            before_job=first,
+            after_job=second,
+            before_kernel="",
+            after_kernel="",
+            before_bundle=before,
+            after_bundle=after,
+            before_environment="",
+            after_environment="",
+            found_at=1.0,
+            ratio=1.1,
+            state="confirmed",
+            cause="kernel",
+        )
+        regression = made(
+            tx,
+            models.Regression,
+            group_key="k",
+            direction="slower",
+            cause="kernel",
+            title="copy",
+            state="open",
+            opened_at=1.0,
+            changed_at=1.0,
+            owner="",
+        )
+        tx.execute(
+            insert(models.RegressionMember).values(change_point_id=change, regression_id=regression)
+        )
+    return regression
+
+
+def made(tx: Any, model: Any, **values: object) -> int:
+    return int(tx.execute(insert(model).values(**values).returning(model.id)).scalar_one())
+
+
+def test_unlike_devices_do_not_share_one(say: Say, database: Database, kept: list[str]) -> None:
+    add_device(database, "RTX")
+    add_device(database, "RTX", version="1.3")
+    words = ("--case", CASE, "--bundles", ",".join(kept), "--submit")
+    assert "devices are not alike" in say(*words, code=2)
+    say(*words, "--device", device_key("here", "RTX1.3"))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--case", CASE), "give the order"),
+        (("--case", CASE, "--good", "a"), "give the order"),
+        (("--bundles", "a,b"), "give the case"),
+        (("--case", CASE, "--bundles", "a,b", "--revisions", "a..b"), "give one of them"),
+        (("--case", "copi/f32/n1", "--bundles", "a,b"), "did you mean 'copy'"),
+        (("--case", CASE, "--bundles", "a", "--metric", "warm"), "is hot or cold"),
+        (("--case", CASE, "--revisions", "a"), "is GOOD..BAD"),
+        (("--resume", "1", "--case", CASE), "leave the rest out"),
+    ],
+)
+def test_what_cannot_be_searched_says_so(
+    say: Say, database: Database, words: tuple[str, ...], why: str
+) -> None:
+    add_device(database, "RTX")
+    assert why in say(*words, "--submit", code=2)
+
+
+def test_what_bundles_cannot_be_searched(say: Say, database: Database, kept: list[str]) -> None:
+    add_device(database, "RTX")
+    for order, why in (
+        (kept[0], "there is nothing between"),
+        (f"{kept[0]},{kept[0]}", "not the kernel that changed"),
+        (f"{kept[0]},beef", "unknown bundle 'beef'"),
+    ):
+        assert why in say("--case", CASE, "--bundles", order, "--submit", code=2)
+    words = ("--bundles", ",".join(kept), "--good", "beef")
+    assert "'beef' is not one of --bundles" in say("--case", CASE, *words, "--submit", code=2)
+
+
+def test_revisions_come_from_a_repository(say: Say, database: Database, tmp_path: Path) -> None:
+    add_device(database, "RTX")
+    words = ("--case", CASE, "--revisions", "a..b", "--repository", str(tmp_path), "--submit")
+    assert "git in" in say(*words, code=2)
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    assert "git in" in say(*words, code=2)
+
+
+def test_an_unknown_one(say: Say, database: Database) -> None:
+    assert "unknown bisection '7'" in say("show", "7", code=2)
+    assert "unknown bisection '7'" in say("stop", "7", code=2)
