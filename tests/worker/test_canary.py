@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,16 +65,25 @@ def bundle() -> Bundle:
     return packaged()
 
 
-def watched(clock: Clock, bundle: Bundle, device: NullDevice | None = None) -> Canary[Any, Any]:
-    return Canary(device or NullDevice(), lambda sha: bundle, clock)
+Watched = Callable[..., Canary[Any, Any]]
+
+
+@pytest.fixture
+def watched(clock: Clock, bundle: Bundle, tmp_path: Path) -> Watched:
+    """A canary of a device, by the clock that is told the time."""
+
+    def made(device: NullDevice | None = None) -> Canary[Any, Any]:
+        return Canary(device or NullDevice(), lambda sha: bundle, tmp_path / "some", clock)
+
+    return made
 
 
 def test_it_is_due_at_first_and_then_no_sooner_than_its_share_allows(
-    clock: Clock, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Stopwatch(clock, *[1e-3] * 9, takes=0.3)
     monkeypatch.setattr(canaries, "measure_hot", watch)
-    found = watched(clock, bundle)
+    found = watched()
     found.look()
     assert watch.taken == 2  # there was none before
     pause = 0.6 / MOST_SHARE
@@ -86,11 +97,11 @@ def test_it_is_due_at_first_and_then_no_sooner_than_its_share_allows(
 
 
 def test_it_waits_its_least_pause(
-    clock: Clock, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Stopwatch(clock, *[1e-3] * 9)
     monkeypatch.setattr(canaries, "measure_hot", watch)
-    found = watched(clock, bundle)
+    found = watched()
     for pause, taken in ((0.0, 2), (LEAST_PAUSE_SECONDS - 1, 2), (1.5, 3)):
         clock.now += pause
         found.look()
@@ -99,11 +110,11 @@ def test_it_waits_its_least_pause(
 
 @pytest.mark.parametrize(("again", "told"), [(1.001e-3, 1.001e-3), (1.2e-3, 1.05e-3)])
 def test_one_that_is_unlike_the_last_is_taken_again_and_the_faster_counts(
-    clock: Clock, bundle: Bundle, monkeypatch: pytest.MonkeyPatch, again: float, told: float
+    clock: Clock, watched: Watched, monkeypatch: pytest.MonkeyPatch, again: float, told: float
 ) -> None:
     watch = Stopwatch(clock, 1e-3, 1e-3, 1.05e-3, again)
     monkeypatch.setattr(canaries, "measure_hot", watch)
-    found = watched(clock, bundle)
+    found = watched()
     found.look()
     clock.now += 60
     found.look()
@@ -111,21 +122,47 @@ def test_one_that_is_unlike_the_last_is_taken_again_and_the_faster_counts(
     assert found.readings[calibration.CANARY_SECONDS] == told
 
 
+def test_the_next_process_knows_of_it_unless_the_environment_is_another(
+    clock: Clock, watched: Watched, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    watch = Stopwatch(clock, *[1e-3] * 9)
+    monkeypatch.setattr(canaries, "measure_hot", watch)
+    first = watched()
+    first.look()
+    clock.now += LEAST_PAUSE_SECONDS - 1
+    second = watched()
+    assert second.readings == first.readings
+    second.look()
+    assert watch.taken == 2
+    clock.now += 2
+    second.look()
+    assert watch.taken == 3  # and like the one before
+    changed = NullDevice()
+    changed.environment = replace(changed.environment, driver_version="1")
+    other = watched(changed)
+    assert not other.readings
+    other.look()
+    assert watch.taken == 5
+    [file] = (tmp_path / "some").iterdir()
+    file.write_text("{")
+    assert not watched().readings
+
+
 def test_a_wrong_one_and_one_without_code_are_none(
-    clock: Clock, bundle: Bundle, capfd: pytest.CaptureFixture[str]
+    clock: Clock, watched: Watched, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def wrong(problem: Problem, shown: Shown) -> None:
         run_reference(problem, shown)
         shown["y"][7:8] += np.float32(1)
 
-    found = watched(clock, bundle, NullDevice(wrong))
+    found = watched(NullDevice(wrong))
     found.look()
     assert not found.readings
 
     def unknown(sha: str) -> Bundle:
         raise UnknownBundle("no such bundle")
 
-    lost: Canary[Any, Any] = Canary(NullDevice(), unknown, clock)
+    lost: Canary[Any, Any] = Canary(NullDevice(), unknown, tmp_path / "other", clock)
     lost.look()
     assert not lost.readings
     said = capfd.readouterr().err
@@ -133,7 +170,7 @@ def test_a_wrong_one_and_one_without_code_are_none(
     assert "no canary: no such bundle" in said
 
 
-def test_a_runner_sends_it_along_with_timed_jobs_alone(bundle: Bundle) -> None:
+def test_a_runner_sends_it_along_with_timed_jobs_alone(bundle: Bundle, watched: Watched) -> None:
     modes = (Mode.CORRECTNESS, Mode.PERFORMANCE, Mode.PERFORMANCE, Mode.CORRECTNESS)
     case = "add/f32/b1_c1_h1_w5"
     jobs = [
@@ -145,7 +182,7 @@ def test_a_runner_sends_it_along_with_timed_jobs_alone(bundle: Bundle) -> None:
     os.close(into)
     answers, device = BytesIO(), NullDevice()
     used: Any = device
-    assert serve(used, Inbox(out), answers, lambda sha: bundle, execute) == 0
+    assert serve(used, Inbox(out), answers, lambda sha: bundle, execute, watched(device)) == 0
     os.close(out)
     results = [read_line(line, Result) for line in answers.getvalue().splitlines()]
     assert {result.outcome for result in results} == {Outcome.PASSED}

@@ -1,7 +1,8 @@
 """A pinned case, timed now and then before a timed job: whether the device is what it was.
 
 It is always the packaged bundle's, and its seconds travel with every result after it. A timing
-unlike the one before is taken twice and the faster one counts, for a blip slows only one.
+unlike the one before is taken twice and the faster one counts, for a blip slows only one. A file
+tells the next process of the last one, for a runner may not live as long as a pause.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Generic
 
-from vkbench import calibration
+from vkbench import calibration, wire
 from vkbench.errors import VkbenchError, WrongResult
 from vkbench_shaders import catalogue
-from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.bundle import Bundle, replace_file
 from vkbench_worker.bench import Bench
 from vkbench_worker.measure import Bounds, measure_hot
 from vkbench_worker.preparation import SHELF
@@ -30,33 +33,62 @@ LIMIT_SECONDS: Final = 10.0  # for one submission
 BOUNDS: Final = Bounds(seconds=0.1, noise=0.001)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What one process leaves for the next."""
+
+    environment: str = ""  # hash
+    due: float = 0.0  # Unix time
+    readings: Mapping[str, float] = field(default_factory=dict)
+
+
 class Canary(Generic[P, B]):
-    """One device's, in one process."""
+    """One device's."""
 
     def __init__(
         self,
         device: Computer[P, B],
         bundle_of: Callable[[str], Bundle],
-        clock: Callable[[], float] = time.monotonic,
+        folder: Path,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._device = device
         self._bundle_of = bundle_of
         self._clock = clock
-        self._due = clock()
-        self.readings: Mapping[str, float] = {}  # for the telemetry of results; none so far
+        self._file = folder / f"{device.facts.key}.canary"
+        self._memory = self._remembered()
+
+    @property
+    def readings(self) -> Mapping[str, float]:
+        """For the telemetry of results; nothing where there was none."""
+        return self._memory.readings
 
     def look(self) -> None:
         """Time it if it is due; a device that cannot have one has none."""
         began = self._clock()
-        if began < self._due:
+        if began < self._memory.due:
             return
+        readings: Mapping[str, float] = {}
         try:
-            self.readings = self._taken()
+            readings = self._taken()
         except VkbenchError as error:  # a lost device is what the job itself will meet
-            self.readings = {}
             print(f"no canary: {error}", file=sys.stderr)
         ended = self._clock()
-        self._due = ended + max(LEAST_PAUSE_SECONDS, (ended - began) / MOST_SHARE)
+        self._memory = Memory(
+            environment=self._device.environment.hash,
+            due=ended + max(LEAST_PAUSE_SECONDS, (ended - began) / MOST_SHARE),
+            readings=readings,
+        )
+        with suppress(OSError):  # the next process takes its own then
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self._file, wire.encode(self._memory))
+
+    def _remembered(self) -> Memory:
+        try:
+            found = wire.decode(self._file.read_bytes(), Memory)
+        except (OSError, wire.MalformedMessage):
+            return Memory()
+        return found if found.environment == self._device.environment.hash else Memory()
 
     def _taken(self) -> Mapping[str, float]:
         device = self._device
@@ -72,7 +104,7 @@ class Canary(Generic[P, B]):
             if not verdict.passed:
                 raise WrongResult(f"{problem.case.name} is wrong: {verdict.reason}")
             seconds = self._timed(bench)
-        return {calibration.CANARY_SECONDS: seconds, calibration.CANARY_AT: time.time()}
+        return {calibration.CANARY_SECONDS: seconds, calibration.CANARY_AT: self._clock()}
 
     def _timed(self, bench: Bench[P, B]) -> float:
         before = self.readings.get(calibration.CANARY_SECONDS)

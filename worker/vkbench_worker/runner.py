@@ -43,7 +43,9 @@ from vkbench_worker.protocol import (
     lock_path,
     read_line,
 )
+from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.pipeline import Pipeline
 
 SAVE_SECONDS: Final = (
     2.0  # least time between two saves of the pipeline cache: a runner may be killed any time
@@ -73,7 +75,9 @@ def main(execute: Execute = execute_job, arguments: Sequence[str] | None = None)
             print(error, file=sys.stderr)
             return FAILED_STATUS
         _answer(answers, Ready(facts=device.facts, environment=device.environment))
-        return serve(device, Inbox(sys.stdin.fileno()), answers, _bundles(ours), execute)
+        bundle_of = _bundles(ours)
+        canary = Canary(device, bundle_of, ours.data / "canaries")
+        return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
 
 
 def serve(
@@ -82,10 +86,11 @@ def serve(
     answers: BinaryIO,
     bundle_of: Callable[[str], Bundle],
     execute: Execute,
+    canary: Canary[Pipeline, Buffer] | None = None,
 ) -> int:
     """Answer each line's Job with a Result, in order; returns the exit status."""
     save_at = time.monotonic() + SAVE_SECONDS
-    foresight, canary = Foresight(device, bundle_of), Canary(device, bundle_of)
+    foresight = Foresight(device, bundle_of)
     for line in inbox:
         foresight.look([line, *inbox.arrived()])
         try:
@@ -93,10 +98,10 @@ def serve(
         except MalformedMessage as error:
             print(error, file=sys.stderr)
             return MALFORMED_STATUS
-        if job.mode is Mode.PERFORMANCE:
+        if canary and job.mode is Mode.PERFORMANCE:
             canary.look()
         result = _do(device, bundle_of, execute, job)
-        if job.mode is Mode.PERFORMANCE:
+        if canary and job.mode is Mode.PERFORMANCE:
             result = replace(result, telemetry={**result.telemetry, **canary.readings})
         _answer(answers, result)
         if result.outcome is Outcome.DEVICE_LOST:
