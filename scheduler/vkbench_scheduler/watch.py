@@ -18,7 +18,7 @@ from vkbench.settings import Settings
 from vkbench_db import calibrations, history
 from vkbench_db.database import Database
 from vkbench_db.detection import conclude, detect, scan
-from vkbench_scheduler import alerts, confirm, schedules
+from vkbench_scheduler import alerts, bisect, confirm, schedules
 
 SCANNED = 50  # series of a turn
 
@@ -89,6 +89,7 @@ def steps(ours: Settings) -> tuple[Step, ...]:
         Step(name="calibrate", seconds=5.0, act=calibrate),
         Step(name="place", seconds=0.5, act=place),
         Step(name="confirm", seconds=1.0, act=confirm.step),
+        Step(name="bisect", seconds=1.0, act=bisect.step),
         Step(name="schedule", seconds=1.0, act=schedules.step),
         Step(name="history", seconds=1.0, act=look_back),
         Step(name="alert", seconds=1.0, act=lambda database, now: alerts.step(database, ours, now)),

@@ -72,7 +72,17 @@ EVENTS = (
     Column(key="user", heading="by"),
     Column(key="note", heading="note"),
 )
-STORY = (*ROWS, Column(key="members", heading=""), Column(key="events", heading=""))
+ALERTS = (
+    Column(key="state", heading="alert of"),
+    Column(key="channel", heading="through"),
+    Column(key="delivered_at", heading="delivered", kind=Kind.TIME),
+    Column(key="tries", heading="tries", kind=Kind.COUNT),
+    Column(key="error", heading="trouble"),
+)
+STORY = (
+    *ROWS,
+    *(Column(key=key, heading="") for key in ("members", "events", "alerts")),
+)
 SUSPECTED = (
     Column(key="change", heading="change", kind=Kind.COUNT),
     Column(key="state", heading="state"),
@@ -153,15 +163,31 @@ def list_(
 
 @app.command("show")
 @spread
-def show_(*, regression: Number, store: Store, output: Output) -> None:
+def show_(
+    *,
+    regression: Number,
+    markdown: Annotated[
+        bool, Option("--markdown", help="A summary as GitHub, chats and mail show it.")
+    ] = False,
+    store: Store,
+    output: Output,
+) -> None:
     """Show a regression: each series with its change, the evidence, and what was done."""
     from vkbench_cli.store import opened
-    from vkbench_db import inbox
+    from vkbench_db import alerts, inbox, news
 
     with opened(store.settings()) as database, database.reading() as tx:
         story = inbox.story(tx, regression)
+        told = alerts.deliveries(tx, regression)
+        summed = news.of_regression(tx, regression) if markdown else None
+    if summed:
+        from vkbench_scheduler import summaries
+
+        print(summaries.of_regression(summed), end="")
+        return
     if output.json:
-        show(Table(columns=STORY, rows=[_story(story)]), output)
+        row = _story(story) | {"alerts": [asdict(each) for each in told]}
+        show(Table(columns=STORY, rows=[row]), output)
         return
     members = Table(columns=MEMBERS, rows=[_shortened(each) for each in story.members])
     if output.csv:
@@ -172,6 +198,9 @@ def show_(*, regression: Number, store: Store, output: Output) -> None:
     show(members, output)
     print()
     show(Table(columns=EVENTS, rows=[asdict(each) for each in story.events]), output)
+    if told:
+        print()
+        show(Table(columns=ALERTS, rows=[asdict(each) for each in told]), output)
 
 
 @app.command()
