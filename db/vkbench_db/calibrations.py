@@ -89,6 +89,7 @@ def _ended(tx: Connection) -> list[tuple[int, int, str]]:
         .outerjoin(done, (done.run_id == job.run_id) & (done.device_id == job.device_id))
         .where(
             case.name == LAUNCH,
+            job.finished_at.is_not(None),  # as an index has it
             job.mode == Mode.PERFORMANCE,
             job.state == State.PASSED,
             done.id.is_(None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -12,6 +13,9 @@ from vkbench.calibration import CPU_CANARY, SUITE, TICK
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_db import calibrations, models, placing, store
+from vkbench_db.database import Database, upgrade
+from vkbench_db.detection import detect
+from vkbench_db.exchange import export_run, import_lines
 from vkbench_db.roofs import Roofs, newest, roof_fraction
 
 GIGA = 10**9
@@ -132,6 +136,26 @@ def test_each_device_has_its_own(lab) -> None:
     finish(lab, devices[1])
     assert settle(lab) == 1
     assert len({row.device_id for row in stored(lab)}) == 2
+
+
+def test_a_run_that_was_exported_calibrates_elsewhere(lab, tmp_path: Path) -> None:
+    device = lab.add_device()
+    run = begin(lab, device)
+    finish(lab, device)
+    settle(lab)
+    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    upgrade(url)
+    with Database.open(url) as elsewhere:
+        with lab.database.reading() as tx:
+            lines = list(export_run(tx, run))
+        for _ in range(2):
+            with elsewhere.transaction() as tx:
+                import_lines(tx, lines, lab.now + 100)
+            detect(elsewhere, lab.now + 100, all_at_once=True)
+        with elsewhere.reading() as tx, lab.database.reading() as here:
+            found, ours = calibrations.latest(tx), calibrations.latest(here)
+    assert found == ours
+    assert len(found) == 1
 
 
 def shares(lab) -> list[float | None]:
