@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, insert, select
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Timing, Verdict, pack_samples
 from vkbench.settings import Settings, settings
 from vkbench.wire import Announcement
-from vkbench_db import store
+from vkbench_db import models, queries, store
 from vkbench_db.database import Database
+from vkbench_db.runs import case_ids
 
 HERE = Path(__file__).parent
 
@@ -182,3 +184,72 @@ WRONG = Result(
 
 def _of(job: Job, end: Result) -> Result:
     return replace(end, job=job.id, token=job.token, case=job.case)
+
+
+@pytest.fixture
+def planted_regression(database: Database) -> Callable[..., int]:
+    """Makes a regression of one case on a device, between two bundles."""
+
+    def plant(device: str, case: str, before: str, after: str) -> int:
+        with database.transaction() as tx:
+            return _regression(tx, device, case, before, after)
+
+    return plant
+
+
+def _regression(tx: Connection, device: str, case: str, before: str, after: str) -> int:
+    run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=1.0).id
+    store.add_jobs(tx, run, [PlannedJob(device=device, case=case, mode=Mode.PERFORMANCE)] * 2)
+    first, second = (row.id for row in queries.jobs(tx, run=run))
+    key = models.Device.key == device
+    series = _made(
+        tx,
+        models.Series,
+        device_id=tx.execute(select(models.Device.id).where(key)).scalar_one(),
+        case_id=case_ids(tx, [case])[case],
+        variant="portable",
+        metric="hot",
+        environment_class="default",
+        track=f"main {run}",
+    )
+    change = _made(
+        tx,
+        models.ChangePoint,
+        series_id=series,
+        method="screen",
+        direction="slower",
+        before_job=first,
+        after_job=second,
+        before_kernel="",
+        after_kernel="",
+        before_bundle=before,
+        after_bundle=after,
+        before_environment="",
+        after_environment="",
+        found_at=1.0,
+        ratio=1.1,
+        low=1.05,
+        high=1.15,
+        p=0.0001,
+        state="confirmed",
+        cause="kernel",
+    )
+    regression = _made(
+        tx,
+        models.Regression,
+        group_key="k",
+        direction="slower",
+        cause="kernel",
+        title="copy is slower",
+        state="open",
+        opened_at=1.0,
+        changed_at=1.0,
+    )
+    row = {"change_point_id": change, "regression_id": regression}
+    tx.execute(insert(models.RegressionMember).values(**row))
+    return regression
+
+
+def _made(tx: Connection, model: type[models.Model], **values: object) -> int:
+    table = model.__table__
+    return int(tx.execute(insert(model).values(**values).returning(table.c.id)).scalar_one())

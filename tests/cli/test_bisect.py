@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
 
 from vkbench.device import DeviceFacts, Environment, device_key
-from vkbench.job import Mode, PlannedJob
 from vkbench.wire import Announcement
 from vkbench_cli import main as cli
-from vkbench_db import bisections, models, queries, store
+from vkbench_db import bisections, queries, store
 from vkbench_db.database import Database
-from vkbench_db.runs import case_ids
 from vkbench_scheduler.bisect import step
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.build import units_for
@@ -157,10 +154,12 @@ def test_good_and_bad_say_which_part_of_the_order(
     assert (found.metric, found.measure_seconds) == ("cold", 0.5)
 
 
-def test_a_regression_says_all_of_it(say: Say, database: Database, kept: list[str]) -> None:
+def test_a_regression_says_all_of_it(
+    say: Say, database: Database, kept: list[str], planted_regression: Callable[..., int]
+) -> None:
     key = add_device(database, "RTX")
     add_device(database, "another")
-    regression = planted_regression(database, key, kept[1], kept[4])
+    regression = planted_regression(key, CASE, kept[1], kept[4])
     say("--regression", str(regression), "--submit")
     with database.reading() as tx:
         (found,) = bisections.listed(tx)
@@ -168,68 +167,9 @@ def test_a_regression_says_all_of_it(say: Say, database: Database, kept: list[st
     assert (found.devices, found.regression) == ((key,), regression)
     assert [each.sha for each in found.candidates] == kept[1:]
 
-    same = planted_regression(database, key, kept[1], kept[1])
+    same = planted_regression(key, CASE, kept[1], kept[1])
     assert "same kernels before and after" in say("--regression", str(same), "--submit", code=7)
     assert "unknown regression '99'" in say("--regression", "99", "--submit", code=2)
-
-
-def planted_regression(database: Database, device: str, before: str, after: str) -> int:
-    with database.transaction() as tx:
-        run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=1.0).id
-        planned = PlannedJob(device=device, case=CASE, mode=Mode.PERFORMANCE)
-        store.add_jobs(tx, run, [planned] * 2)
-        first, second = (row.id for row in queries.jobs(tx, run=run))
-        identity = {
-            "device_id": tx.execute(
-                select(models.Device.id).where(models.Device.key == device)
-            ).scalar_one(),
-            "case_id": case_ids(tx, [CASE])[CASE],
-            "variant": "portable",
-            "metric": "hot",
-            "environment_class": "default",
-            "track": f"main {before[:4]} {after[:4]}",
-            "noise_kind": "",
-        }
-        series = made(tx, models.Series, **identity)
-        change = made(
-            tx,
-            models.ChangePoint,
-            series_id=series,
-            method="screen",
-            direction="slower",
-            before_job=first,
-            after_job=second,
-            before_kernel="",
-            after_kernel="",
-            before_bundle=before,
-            after_bundle=after,
-            before_environment="",
-            after_environment="",
-            found_at=1.0,
-            ratio=1.1,
-            state="confirmed",
-            cause="kernel",
-        )
-        regression = made(
-            tx,
-            models.Regression,
-            group_key="k",
-            direction="slower",
-            cause="kernel",
-            title="copy",
-            state="open",
-            opened_at=1.0,
-            changed_at=1.0,
-            owner="",
-        )
-        tx.execute(
-            insert(models.RegressionMember).values(change_point_id=change, regression_id=regression)
-        )
-    return regression
-
-
-def made(tx: Any, model: Any, **values: object) -> int:
-    return int(tx.execute(insert(model).values(**values).returning(model.id)).scalar_one())
 
 
 def test_unlike_devices_do_not_share_one(say: Say, database: Database, kept: list[str]) -> None:
