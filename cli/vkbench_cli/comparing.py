@@ -60,8 +60,8 @@ COLUMNS = (
 def table(found: Comparison, pairs: Sequence[Pair], made: Made) -> Table:
     """Verdicts that changed, then these pairs."""
     rows = [*map(_changed, found.changes), *(_timed(pair, made) for pair in pairs)]
-    named = {(pair.host, pair.device_name) for pair in pairs}
-    is_told_apart = len({pair.device for pair in pairs}) <= len(named)
+    named = {(pair.work.host, pair.work.device_name) for pair in pairs}
+    is_told_apart = len({pair.work.device for pair in pairs}) <= len(named)
     columns = [
         column if is_told_apart or column.key != "device" else replace(column, hidden=False)
         for column in COLUMNS
@@ -139,12 +139,12 @@ def _short(shown: Table, rows: Rows) -> Table:
 
 def _changed(change: Change) -> dict[str, Cell]:
     return {
-        "host": change.host,
-        "device_name": change.device_name,
-        "device": change.device,
-        "case": change.case_name,
-        "mode": change.mode,
-        "variant": change.variant,
+        "host": change.work.host,
+        "device_name": change.work.device_name,
+        "device": change.work.device,
+        "case": change.work.case_name,
+        "mode": change.work.mode,
+        "variant": change.work.variant,
         "old_verdict": change.old,
         "new_verdict": change.new,
         "reason": change.reason,
@@ -157,21 +157,21 @@ def _timed(pair: Pair, made: Made) -> dict[str, Cell]:
     ran = dict.fromkeys(one.variant for one in (old, new) if one and one.variant)
     ratio = pair.ratio
     return {
-        "host": pair.host,
-        "device_name": pair.device_name,
-        "device": pair.device,
-        "case": pair.case_name,
-        "mode": pair.mode,
-        "variant": " → ".join(ran) or pair.variant,
+        "host": pair.work.host,
+        "device_name": pair.work.device_name,
+        "device": pair.work.device,
+        "case": pair.work.case_name,
+        "mode": pair.work.mode,
+        "variant": " → ".join(ran) or pair.work.variant,
         "metric": pair.metric,
-        **_side("old", pair.old, old, is_roof=not pair.device),
-        **_side("new", pair.new, new, is_roof=not pair.device),
+        **_side("old", pair.old, old, is_roof=not pair.work.device),
+        **_side("new", pair.new, new, is_roof=not pair.work.device),
         "ratio": ratio.ratio,
         "ratio_low": ratio.low if ratio.low > 0 else None,
         "ratio_high": ratio.high if isfinite(ratio.high) else None,
         "p": ratio.p,
         "change": "slower" if pair.is_slower else "faster" if pair.is_faster else "~",
-        "moved": _moved(old, new) if pair.is_changed and pair.device else "",
+        "moved": _moved(old, new) if pair.is_changed and pair.work.device else "",
         "reason": _doubts(pair),
     }
 
@@ -180,7 +180,7 @@ def _side(name: str, side: Side, made: Provenance | None, *, is_roof: bool) -> d
     return {
         f"{name}_seconds": None if is_roof else side.value,
         f"{name}_roof_fraction": 1 / side.value if is_roof else None,
-        f"{name}_spread": (side.high - side.low) / 2 / side.value if side.count > 1 else None,
+        f"{name}_spread": (side.high - side.low) / 2 / side.value if side.samples > 1 else None,
         f"{name}_results": len(side.values),
         f"{name}_series": side.series,
         f"{name}_job": side.job,

@@ -186,7 +186,7 @@ def _side(rows: Sequence[_Found], sigma: float) -> Side:
         values=tuple(row.seconds for row in rows),
         low=min(row.low for row in rows),
         high=max(row.high for row in rows),
-        count=sum(row.samples for row in rows),
+        samples=sum(row.samples for row in rows),
         job=rows[-1].job_id,
         flag="",
         series=rows[-1].series_id,

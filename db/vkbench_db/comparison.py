@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
 from vkbench.errors import UsageError
 from vkbench.job import State
 from vkbench_db.batches import batches
-from vkbench_db.evidence import is_large, ratio_of
+from vkbench_db.evidence import ratio_of
 from vkbench_db.references import Kind, Reference
 from vkbench_db.statistics import ratios
 from vkbench_db.statistics.discoveries import believed
-from vkbench_db.statistics.ratios import Mean, Ratio
-from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB
+from vkbench_db.statistics.ratios import FLOOR, Mean, Ratio
+from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB, SERIES
 from vkbench_db.works import SEVERITY, Key, Side, Work, works
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """The same work timed on both sides."""
+class Named(NamedTuple):
+    """Which work it is."""
 
     device: str  # key; "" where two devices are compared
     device_name: str
@@ -30,20 +30,22 @@ class Pair:
     case_name: str
     mode: str
     variant: str  # asked for
+
+
+class Pair(NamedTuple):
+    """The same work timed on both sides."""
+
+    work: Named
     metric: str
     old: Side
     new: Side
-    is_changed: bool  # chance is unlikely, among so many pairs, and it is worth a word
-
-    @cached_property
-    def ratio(self) -> Ratio:
-        """New over old: above 1 is slower."""
-        return ratio_of(self.old, self.new)
+    quotient: float  # of the medians, new over old: above 1 is slower
+    is_changed: bool = False  # chance is unlikely, among so many, and it is worth a word
 
     @property
-    def quotient(self) -> float:
-        """Of the medians."""
-        return self.new.value / self.old.value
+    def ratio(self) -> Ratio:
+        """The quotient with its interval; of many results by their order."""
+        return ratio_of(self.old, self.new)
 
     @property
     def is_slower(self) -> bool:
@@ -60,12 +62,7 @@ class Pair:
 class Change:
     """The same work, ended differently."""
 
-    device: str  # key; "" where two devices are compared
-    device_name: str
-    host: str
-    case_name: str
-    mode: str
-    variant: str
+    work: Named
     old: State
     new: State
     job: int  # that shows it
@@ -95,7 +92,8 @@ class Comparison:
         """The same of each device, by its key and name; empty where there is one alone."""
         grouped: dict[tuple[str, str], list[float]] = {}
         for pair in self.pairs:
-            grouped.setdefault((pair.device, pair.device_name), []).append(pair.quotient)
+            device = pair.work.device, pair.work.device_name
+            grouped.setdefault(device, []).append(pair.quotient)
         if len(grouped) < 2:
             return {}
         means = {device: ratios.geometric_mean(found) for device, found in grouped.items()}
@@ -119,11 +117,28 @@ def compare(
         old=old,
         new=new,
         changes=tuple(sorted(_changes(tx, named, both), key=_gravity)),
-        pairs=tuple(sorted(_pairs(named, both, metrics), key=_slowness)),
+        pairs=tuple(_pairs(tx, named, both, metrics)),
         only_old=len(before) - len(both),
         only_new=len(after) - len(both),
         policies=tuple(_policies(tx, named, both)),
     )
+
+
+def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+    """The same pairs, whose sides know the noise of their series."""
+    series = {side.series for pair in pairs for side in (pair.old, pair.new)}
+    sigmas: dict[int | None, float | None] = {}
+    for page in batches(sorted(number for number in series if number is not None)):
+        sigmas |= dict(
+            tx.execute(select(SERIES.c.id, SERIES.c.sigma).where(SERIES.c.id.in_(page))).all()
+        )
+    return [
+        pair._replace(
+            old=pair.old._replace(sigma=sigmas.get(pair.old.series)),
+            new=pair.new._replace(sigma=sigmas.get(pair.new.series)),
+        )
+        for pair in pairs
+    ]
 
 
 def _is_by_roof(old: Reference, new: Reference) -> bool:
@@ -157,45 +172,60 @@ class _Names:
             cases |= dict(tx.execute(select(case.id, case.name).where(case.id.in_(page))).all())
         return cls(devices={row[0]: (row[1], row[2], row[3]) for row in rows}, cases=cases)
 
-    def of(self, key: Key) -> dict[str, str]:
-        """The fields that say which work it is."""
+    def of(self, key: Key) -> Named:
+        """Which work that is."""
         device, case, mode, variant = key
         shown, name, host = self.devices.get(device, ("", "", ""))
-        return {
-            "device": shown,
-            "device_name": name,
-            "host": host,
-            "case_name": self.cases[case],
-            "mode": mode,
-            "variant": variant,
-        }
+        return Named(shown, name, host, self.cases[case], mode, variant)
 
 
 def _pairs(
-    named: _Names, works: Mapping[Key, tuple[Work, Work]], metrics: Sequence[str]
+    tx: Connection,
+    named: _Names,
+    works: Mapping[Key, tuple[Work, Work]],
+    metrics: Sequence[str],
 ) -> list[Pair]:
-    sides = [
-        (key, metric, old.sides[metric], new.sides[metric])
-        for key, (old, new) in works.items()
-        for metric in old.sides
-        if metric in new.sides and (not metrics or metric in metrics)
-    ]
-    # Of thousands some look changed by chance. One too small to matter is not one that does.
-    found = [ratio_of(old, new).p if is_large(old, new) else 1.0 for *_, old, new in sides]
+    pairs: list[Pair] = []
+    for key, (before, after) in works.items():
+        work = named.of(key)
+        for metric, old in before.sides.items():
+            new = after.sides.get(metric)
+            if new and (not metrics or metric in metrics):
+                pairs.append(Pair(work, metric, old, new, new.value / old.value))
+    return _judged(tx, sorted(pairs, key=_slowness))
+
+
+def _judged(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+    """Of thousands some look changed by chance. One too small to matter is not one that does."""
+    places = [place for place, pair in enumerate(pairs) if _is_large(pair)]
+    large = dict(zip(places, with_noise(tx, [pairs[place] for place in places]), strict=True))
+    found = [large[place].ratio.p if place in large else 1.0 for place in range(len(pairs))]
+    answers = believed(found) if large else [False] * len(pairs)
     return [
-        Pair(**named.of(key), metric=metric, old=old, new=new, is_changed=is_changed)
-        for (key, metric, old, new), is_changed in zip(sides, believed(found), strict=True)
+        large.get(place, pair)._replace(is_changed=True) if is_changed else large.get(place, pair)
+        for place, (pair, is_changed) in enumerate(zip(pairs, answers, strict=True))
     ]
+
+
+def _is_large(pair: Pair) -> bool:
+    is_flagged = pair.old.flag or pair.new.flag
+    return not is_flagged and not 1 / (1 + FLOOR) < pair.quotient < 1 + FLOOR
 
 
 def _changes(tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work]]) -> list[Change]:
-    changed = {key: pair for key, pair in works.items() if pair[0].state is not pair[1].state}
+    changed = {key: pair for key, pair in works.items() if pair[0].state != pair[1].state}
     reasons: dict[int, str] = {}
     for page in batches(sorted(new.job for _, new in changed.values())):
         asked = select(JOB.c.id, JOB.c.reason).where(JOB.c.id.in_(page))
         reasons |= dict(tx.execute(asked).all())
     return [
-        Change(**named.of(key), old=old.state, new=new.state, job=new.job, reason=reasons[new.job])
+        Change(
+            work=named.of(key),
+            old=State(old.state),
+            new=State(new.state),
+            job=new.job,
+            reason=reasons[new.job],
+        )
         for key, (old, new) in changed.items()
     ]
 
@@ -209,7 +239,7 @@ def _policies(
         for key, (old, new) in works.items()
         if old.sides and new.sides
     }
-    hashes = {name for _, old, new in timed for name in old | new}
+    hashes = {name for _, *sides in timed for side in sides for name in side}
     rows = tx.execute(
         select(ENVIRONMENT.c.hash, ENVIRONMENT.c.facts).where(ENVIRONMENT.c.hash.in_(hashes))
     )
@@ -223,8 +253,8 @@ def _policies(
 
 
 def _slowness(pair: Pair) -> tuple[float, str, str]:
-    return -pair.quotient, pair.case_name, pair.metric
+    return -pair.quotient, pair.work.case_name, pair.metric
 
 
 def _gravity(change: Change) -> tuple[int, int, str]:
-    return SEVERITY.index(change.new), -SEVERITY.index(change.old), change.case_name
+    return SEVERITY.index(change.new), -SEVERITY.index(change.old), change.work.case_name

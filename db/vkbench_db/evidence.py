@@ -11,7 +11,7 @@ from math import exp, hypot, inf, log, sqrt
 from statistics import NormalDist
 
 from vkbench_db.statistics import ratios
-from vkbench_db.statistics.ratios import CONFIDENCE, FLOOR, Estimate, Ratio
+from vkbench_db.statistics.ratios import CONFIDENCE, Estimate, Ratio
 from vkbench_db.works import Side
 
 LEAST_SAMPLES = 6  # fewer have no interval that holds the median with 95 %
@@ -29,13 +29,8 @@ def ratio_of(old: Side, new: Side) -> Ratio:
     return ratios.of_estimates(_estimate(old), _estimate(new))
 
 
-def is_large(old: Side, new: Side) -> bool:
-    """Whether the difference is worth a word, if it is one, and both sides count."""
-    return abs(log(new.value / old.value)) >= log(1 + FLOOR) and not (old.flag or new.flag)
-
-
 def _is_vague(side: Side) -> bool:
-    return side.count < LEAST_SAMPLES and side.sigma is None
+    return side.samples < LEAST_SAMPLES and side.sigma is None
 
 
 def _estimate(side: Side) -> Estimate:

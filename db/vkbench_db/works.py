@@ -7,27 +7,27 @@ thousands of cases needs three. Medians alone are read, never samples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from vkbench.job import Mode, State
 from vkbench_db.queries import is_newest
 from vkbench_db.references import Kind, Reference
-from vkbench_db.views import ATTEMPT, DEVICE, JOB, MEASUREMENT, SERIES
+from vkbench_db.views import ATTEMPT, DEVICE, JOB, MEASUREMENT
 
-MOST_RESULTS = 30  # of one piece of work, the newest: enough for any test, and not months of them
+MOST_RESULTS = 12  # of one piece of work, the newest: enough for any test, and not months of them
 
 Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked for
-_Found: TypeAlias = Row[*tuple[Any, ...]]
+# metric, job, state, environment, value, low, high, samples, flag, series
+_Found: TypeAlias = tuple[str, int, str, str | None, float, float, float, int, str, int | None]
+_PASSED = str(State.PASSED)
 SEVERITY = (State.WRONG, State.FAILED, State.SKIPPED, State.PASSED)
-_STATE, _ENVIRONMENT, _METRIC, _VALUE, _LOW, _HIGH, _COUNT, _FLAG, _SERIES, _SIGMA = range(5, 15)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Side:
+# Tuples and no dataclasses, here and in `comparison`: tens of thousands are made for one answer.
+class Side(NamedTuple):
     """One metric of one piece of work on one side of a comparison."""
 
     # medians of its results in seconds, the oldest first; where devices are compared how many
@@ -35,11 +35,11 @@ class Side:
     values: tuple[float, ...]
     low: float  # the lowest and the highest bound of their own intervals
     high: float
-    count: int  # samples, of all results
+    samples: int  # of all results
     job: int  # of the newest
     flag: str  # why they should not count: only where none is without a flag
     series: int | None  # where the newest is placed
-    sigma: float | None  # of one result in that series, relative; None where it is not known
+    sigma: float | None = None  # of one result in that series, relative, once it was looked up
 
     @property
     def value(self) -> float:
@@ -47,76 +47,85 @@ class Side:
         return self.values[0] if len(self.values) == 1 else median(self.values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
+class Work(NamedTuple):
     """A piece of work as one side knows it."""
 
-    state: State  # the gravest of its results'
+    state: str  # the gravest of its results'
     job: int  # the newest in that state
-    environments: frozenset[str]  # hashes; empty where nothing ran
+    environments: tuple[str, ...]  # hashes, sorted; empty where nothing ran
     sides: Mapping[str, Side]  # by metric
 
 
 def works(tx: Connection, reference: Reference, *, by_roof: bool = False) -> dict[Key, Work]:
     """All finished work; `by_roof` forgets devices and takes times by what their roofs allow."""
     grouped: dict[Key, list[_Found]] = {}
-    for row in tx.execute(_details(_chosen(reference), by_roof=by_roof)):
-        key = (0 if by_roof else row[1], row[2], row[3], row[4])
-        grouped.setdefault(key, []).append(row)
+    # straight from the driver: a Row more for each of thousands is a tenth of the time
+    found = tx.execute(_details(_chosen(reference), by_roof=by_roof))
+    for row in found.cursor.fetchall():
+        key = (0 if by_roof else row[0], row[1], row[2], row[3])
+        if key in grouped:
+            grouped[key].append(row[4:])
+        else:
+            grouped[key] = [row[4:]]
     return {key: _work(rows) for key, rows in grouped.items()}
 
 
 def _work(rows: list[_Found]) -> Work:
-    states = [State(row[_STATE]) for row in rows]
-    state = states[0] if len(rows) == 1 else min(states, key=SEVERITY.index)
-    return Work(
-        state=state,
-        job=max(row[0] for row, of_row in zip(rows, states, strict=True) if of_row is state),
-        environments=frozenset(row[_ENVIRONMENT] for row in rows if row[_ENVIRONMENT]),
-        sides=_sides(rows),
-    )
-
-
-def _sides(rows: list[_Found]) -> dict[str, Side]:
-    """By metric; a time counts only with a right output, and a ratio only over a time."""
-    timed: dict[str, list[_Found]] = {}
+    by_metric: dict[str, list[_Found]] = {}
     for row in rows:
-        if row[_METRIC] and row[_VALUE] and row[_STATE] == State.PASSED:
-            timed.setdefault(row[_METRIC], []).append(row)
-    return {metric: _side(found) for metric, found in timed.items()}
+        if row[0] in by_metric:
+            by_metric[row[0]].append(row)
+        elif row[0]:
+            by_metric[row[0]] = [row]
+    sides = {metric: side for metric, found in by_metric.items() if (side := _side(found))}
+    _, job, state, environment, *_ = rows[0]
+    if all(row[1] == job for row in rows):
+        return Work(state, job, (environment,) if environment else (), sides)
+    state = min({row[2] for row in rows}, key=_severity)
+    job = max(row[1] for row in rows if row[2] == state)
+    return Work(state, job, tuple(sorted({row[3] for row in rows if row[3]})), sides)
 
 
-def _side(rows: list[_Found]) -> Side:
-    rows = [row for row in rows if not row[_FLAG]] or rows
-    last = rows[-1]
+def _side(found: list[_Found]) -> Side | None:
+    """A time counts only with a right output, and a ratio only over a time."""
+    rows = [row for row in found if row[4] and row[2] == _PASSED]
+    if not rows:
+        return None
+    if len(rows) == 1:
+        _, job, _, _, value, low, high, samples, flag, series = rows[0]
+        return Side((value,), low, high, samples, job, flag, series)
+    rows = [row for row in rows if not row[8]] or rows
+    *_, flag, series = rows[-1]
     return Side(
-        values=tuple(row[_VALUE] for row in rows),
-        low=min(row[_LOW] for row in rows),
-        high=max(row[_HIGH] for row in rows),
-        count=sum(row[_COUNT] for row in rows),
-        job=last[0],
-        flag=last[_FLAG],
-        series=last[_SERIES],
-        sigma=last[_SIGMA],
+        values=tuple(row[4] for row in rows),
+        low=min(row[5] for row in rows),
+        high=max(row[6] for row in rows),
+        samples=sum(row[7] for row in rows),
+        job=rows[-1][1],
+        flag=flag,
+        series=series,
     )
+
+
+def _severity(state: str) -> int:
+    return SEVERITY.index(State(state))
 
 
 def _details(chosen: Sequence[ColumnElement[bool]], *, by_roof: bool) -> Select[Any]:
-    """Rows of the chosen jobs, a metric each; in the order of `_STATE` and so on."""
+    """Rows of the chosen jobs, a metric each: their key, the metric, what `_Found` has."""
     job, attempt, timing = JOB.c, ATTEMPT.c, MEASUREMENT.c
     times: list[ColumnElement[Any]] = [timing.seconds, timing.low, timing.high]
     if by_roof:  # over the time that the roof allows
         times = [time / func.nullif(timing.roof_fraction * timing.seconds, 0) for time in times]
     return (
         select(
-            *(job.id, job.device_id, job.case_id, job.mode, job.variant, job.state),
-            *(attempt.environment, timing.metric, *times, timing["count"]),
-            *(timing.flag, timing.series_id, SERIES.c.sigma),
+            *(job.device_id, job.case_id, job.mode, job.variant, timing.metric),
+            *(job.id, job.state, attempt.environment, *times, timing["count"]),
+            *(timing.flag, timing.series_id),
         )
         .select_from(JOB)
         .outerjoin(ATTEMPT, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
         .outerjoin(MEASUREMENT, timing.job_id == job.id)
-        .outerjoin(SERIES, SERIES.c.id == timing.series_id)
         .where(job.mode != Mode.PAIRED, job.finished_at.is_not(None), *chosen)
         .order_by(job.finished_at, job.id)
     )

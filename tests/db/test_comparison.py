@@ -54,7 +54,7 @@ def test_ratios_are_paired_and_averaged(lab) -> None:
     old = do(lab, device, {"add/f32/h1_w1": 1e-3, "add/f32/h1_w2": 4e-3, "add/f32/h1_w3": 1.0})
     new = do(lab, device, {"add/f32/h1_w2": 8e-3, "add/f32/h1_w1": 5e-4, "add/f32/h1_w9": 1.0})
     found = ask(lab, old, new)
-    assert [(p.case_name, p.metric) for p in found.pairs] == [
+    assert [(p.work.case_name, p.metric) for p in found.pairs] == [
         ("add/f32/h1_w2", "cold"), ("add/f32/h1_w2", "hot"),
         ("add/f32/h1_w1", "cold"), ("add/f32/h1_w1", "hot"),
     ]  # fmt: skip
@@ -69,13 +69,13 @@ def test_ratios_are_paired_and_averaged(lab) -> None:
     assert (found.device_means, found.fleet_mean) == ({}, None)
     assert (found.only_old, found.only_new, found.changes) == (1, 1, ())
     slow = found.pairs[1]
-    assert (slow.old.value, slow.new.value, slow.new.count) == (4e-3, 8e-3, 30)
-    assert (slow.host, slow.device_name, slow.mode, slow.variant) == (
+    assert (slow.old.value, slow.new.value, slow.new.samples) == (4e-3, 8e-3, 30)
+    assert (slow.work.host, slow.work.device_name, slow.work.mode, slow.work.variant) == (
         "alpha", "llvmpipe", "performance", "auto",
     )  # fmt: skip
     backwards = ask(lab, new, old)
     assert backwards.pairs[0].quotient == pytest.approx(2)
-    assert backwards.pairs[0].case_name == "add/f32/h1_w1"
+    assert backwards.pairs[0].work.case_name == "add/f32/h1_w1"
     assert {pair.metric for pair in ask(lab, old, new, metrics=["hot"]).pairs} == {"hot"}
     with lab.database.reading() as tx:
         [made] = provenances(tx, [slow.new.job]).values()
@@ -108,14 +108,14 @@ def test_what_became_wrong_comes_first_and_is_not_timed(lab) -> None:
     old = do(lab, device, dict.fromkeys(names, 1e-3) | {names[3]: Outcome.WRONG})
     new = do(lab, device, dict(zip(names, ends, strict=True)))
     found = ask(lab, old, new)
-    assert [(c.case_name, c.old, c.new) for c in found.changes] == [
+    assert [(c.work.case_name, c.old, c.new) for c in found.changes] == [
         (names[0], State.PASSED, State.WRONG),
         (names[2], State.PASSED, State.FAILED),
         (names[1], State.PASSED, State.SKIPPED),
         (names[3], State.WRONG, State.PASSED),
     ]
     assert found.changes[0].reason == "because wrong"
-    assert {pair.case_name for pair in found.pairs} == {names[4]}
+    assert {pair.work.case_name for pair in found.pairs} == {names[4]}
 
 
 def test_repetitions_are_one_piece_of_work(lab) -> None:
@@ -123,7 +123,7 @@ def test_repetitions_are_one_piece_of_work(lab) -> None:
     old = repeat(lab, device, (1e-3, 9e-3, 2e-3))
     new = do(lab, device, {CASE: 4e-3})
     [cold, hot] = sorted(ask(lab, old, new).pairs, key=lambda pair: pair.metric)
-    assert (hot.old.value, hot.old.count) == (2e-3, 90)
+    assert (hot.old.value, hot.old.samples) == (2e-3, 90)
     assert (hot.old.low, hot.old.high) == pytest.approx((0.99e-3, 9.09e-3))
     assert hot.ratio.ratio == pytest.approx(2.0)
     assert cold.quotient == pytest.approx(2.0)
@@ -305,7 +305,7 @@ def test_devices_are_compared_by_their_roofs(lab) -> None:
     assert [pair.quotient for pair in found.pairs] == pytest.approx([2, 2])
     assert [pair.old.value for pair in found.pairs] == pytest.approx([1.25, 1.25])
     assert all(pair.is_slower for pair in found.pairs)
-    assert (found.pairs[0].device, found.old.name) == ("", f"device {first}")
+    assert (found.pairs[0].work.device, found.old.name) == ("", f"device {first}")
 
 
 @pytest.mark.parametrize(

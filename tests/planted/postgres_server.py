@@ -35,6 +35,11 @@ class PostgresServer:
         """The URL of a database."""
         return f"postgresql://vk@127.0.0.1:{self._port}/{name}"
 
+    @property
+    def folder(self) -> Path:
+        """Where all it keeps lies."""
+        return self._folder
+
     def start(self) -> None:
         """Start it and wait until it answers."""
         flags = ["-p", str(self._port), "-F", "-c", "listen_addresses=127.0.0.1"]

@@ -85,6 +85,7 @@ def compare(
     """
     from vkbench_cli.store import opened
     from vkbench_db.comparison import compare as ask
+    from vkbench_db.comparison import with_noise
     from vkbench_db.provenance import provenances
     from vkbench_db.references import find
 
@@ -95,7 +96,7 @@ def compare(
         found = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
         _check(found, mix=mix)
         chosen = found.pairs if all_rows else [pair for pair in found.pairs if pair.is_changed]
-        pairs = sorted(chosen, key=_ORDERS[sort])
+        pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         shown = comparing.table(found, pairs, provenances(tx, jobs))
     if markdown:
@@ -123,13 +124,13 @@ def _check(found: Comparison, *, mix: bool) -> None:
 def _by_change(pair: Pair) -> tuple[int, float, str, str]:
     rank = (pair.is_slower, pair.is_faster, not pair.is_changed).index(True)
     size = pair.quotient if pair.is_faster else -pair.quotient
-    return rank, size, pair.case_name, pair.metric
+    return rank, size, pair.work.case_name, pair.metric
 
 
 _ORDERS: Mapping[Sort, Callable[[Pair], tuple[object, ...]]] = {
     Sort.CHANGE: _by_change,
-    Sort.CASE: lambda pair: (pair.case_name, pair.metric, pair.device),
-    Sort.P: lambda pair: (pair.ratio.p, pair.case_name, pair.metric),
+    Sort.CASE: lambda pair: (pair.work.case_name, pair.metric, pair.work.device),
+    Sort.P: lambda pair: (pair.ratio.p, pair.work.case_name, pair.metric),
 }
 
 
