@@ -1,0 +1,50 @@
+"""`vkbench regressions confirm`: what is suspected is measured again here, with no server."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vkbench_db.database import Database
+from vkbench_db.detection import detect
+from vkbench_db.devices import store_device
+from vkbench_scheduler.bundles import keep, keep_packaged
+from vkbench_shaders.bundle import packaged_sha
+from vkbench_worker.probe import local_devices
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
+
+from planted_add import SLOW, planted_add
+from planted_night import LEVEL, quiet_nights, settle
+
+
+@pytest.mark.timeout(300)
+def test_a_slower_kernel_is_confirmed_here(vkbench: Callable, database: Path) -> None:
+    slow = planted_add(SLOW)
+    facts = local_devices()[0]
+    now = time.time()
+    with Database.open(f"sqlite:///{database}", create=True) as opened:
+        keep_packaged(opened)
+        with opened.transaction() as tx:
+            keep(tx, slow, now)
+            store_device(tx, facts)
+        quiet_nights(opened, facts.key, packaged_sha(), now)
+        settle(opened, facts.key, slow.sha, 1.5 * LEVEL, now)
+        detect(opened, now)
+    (suspected,) = vkbench("regressions", "suspected", "--json").rows
+    assert (suspected["direction"], suspected["state"]) == ("slower", "suspected")
+    ended = vkbench("regressions", "confirm", str(suspected["change"]))
+    assert ended.code == 0, ended.err
+    assert "confirmed (kernel)" in ended.err
+    assert "pairs of both bundles differ" in ended.err
+    (found,) = vkbench("regressions", "ls", "--json").rows
+    assert (found["direction"], found["cause"], found["state"]) == ("slower", "kernel", "open")
+    assert found["ratio"] > 1.05
+    assert vkbench("regressions", "ls", "--fail-on", "open").code == 1
+    nothing = vkbench("regressions", "confirm")
+    assert nothing.code == 7
+    assert "nothing is suspected" in nothing.err

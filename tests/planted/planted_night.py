@@ -1,0 +1,56 @@
+"""Results of one case as if a worker had brought them, night by night: a history to depart from."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from sqlalchemy import select
+
+from vkbench.job import Job, Mode, Outcome, PlannedJob
+from vkbench.result import Result, Timing, Verdict, pack_samples
+from vkbench_db import models, store
+from vkbench_db.database import Database
+
+CASE = "add/f32/b1_c1_h300_w400"
+NIGHT = 86_400.0
+LEVEL = 1e-4  # seconds
+
+VERDICT = Verdict(
+    passed=True, reason="", path="f32", nmse=0.0, nmse_limit=1e-10, max_abs=0.0,
+    max_abs_limit=1e-3, compared=1, total=1,
+)  # fmt: skip
+TIMING = Timing(
+    metric="hot", seconds=0.0, mad=0.0, low=0.0, high=1.0, confidence=0.95, best=0.0, count=20,
+    launches=1, stop="noise", clock="gpu", bytes_moved=1, flops=1, samples=pack_samples([1.0]),
+)  # fmt: skip
+
+
+def quiet_nights(database: Database, device: str, bundle: str, now: float, count: int = 25) -> None:
+    """So many nights up to now in which nothing happened."""
+    rng = random.Random(1)
+    for night in range(count, 0, -1):
+        settle(database, device, bundle, LEVEL * rng.gauss(1, 0.005), now - night * NIGHT)
+
+
+def settle(database: Database, device: str, bundle: str, seconds: float, now: float) -> None:
+    """One result, in one transaction, so that no dispatcher sends its job."""
+    planned = PlannedJob(
+        device=device, case=CASE, mode=Mode.PERFORMANCE, variant="portable", bundle=bundle
+    )
+    with database.transaction() as tx:
+        asked = select(models.Device.environment).where(models.Device.key == device)
+        environment = tx.execute(asked).scalar_one()
+        run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=now, priority=9).id
+        store.add_jobs(tx, run, [planned])
+        [picked] = store.pick(tx, device, 1, now, run=run)
+        found = _result(picked.job, bundle, seconds)
+        store.record(tx, [replace(found, environment=environment)], now)
+
+
+def _result(job: Job, bundle: str, seconds: float) -> Result:
+    return Result(
+        job=job.id, token=job.token, outcome=Outcome.PASSED, case=job.case, variant="portable",
+        kernel_sha=bundle, bundle=bundle, worker="w", started=1.0, seconds=0.1, verdict=VERDICT,
+        timings=(replace(TIMING, seconds=seconds),),
+    )  # fmt: skip
