@@ -171,7 +171,7 @@ REDUCE = (
         "Adds up numbers along some dimensions, without loss to rounding on the way.",
         _SUM,
         _sum,
-        portable("total", "f32"),
+        portable("total", "f32_once"),
         whole=True,
     ),
     _kernel(
@@ -179,7 +179,7 @@ REDUCE = (
         "Means along some dimensions: their sum by their number.",
         _MEAN,
         _mean,
-        portable("total", "f32", mean=True),
+        portable("total", "f32_once", mean=True),
         whole=False,
     ),
     _kernel(

@@ -62,8 +62,10 @@ class Cut:
 
     @property
     def constants(self) -> dict[int, int]:
-        """Sizes that a program is made for: those of whole rows, unless there is little to do."""
-        if not self.whole or self.rows * self.columns < LITTLE:
+        """Sizes that a program is made for, unless there is little to do."""
+        if not self.whole:
+            return {10: self.lanes, 11: EACH // 4}
+        if self.rows * self.columns < LITTLE:
             return {}
         numbers = self.columns if self.aligned else self.columns + self.each - 1
         apart = self.lanes * (4 * self.each if self.aligned else 4)  # from step to step of a lane

@@ -7,6 +7,7 @@ What an operation does is one function of float64 arrays. Where a formula has no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -30,7 +31,8 @@ _MOVED = (4, 16, 512, 512)
 
 def launch(operation: Operation, problem: Problem, device: DeviceFacts) -> Launch:
     values = [float(problem.params[name]) for name in operation.params]
-    return strided.launch(problem, operation.pushed(*values))
+    found = strided.launch(problem, operation.pushed(*values))
+    return replace(found, constants={**found.constants, **operation.constants(*values)})
 
 
 def inputs(operation: Operation, problem: Problem) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from vkbench_shaders.kernels import activations
 Spans = Mapping[str, tuple[float, float]]
 
 _WIDE: Spans = {"": (-150.0, 150.0)}
+_MULTIPLIED = range(1, 9)  # exponents of which products are made
 _POSITIVE: Spans = {"": (2.0**-10, 150.0)}
 
 
@@ -29,6 +30,7 @@ class Operation:
     spans: Spans = field(default_factory=lambda: _WIDE)  # format ("": others) -> where inputs lie
     params: Mapping[str, Param] = field(default_factory=dict)
     pushed: Callable[..., Sequence[float]] = lambda *values: values  # what a shader gets of these
+    constants: Callable[..., Mapping[int, int]] = lambda *values: {}  # what it is specialised by
     others: tuple[Mapping[str, Value], ...] = ()  # parameters that cases have beside the defaults
 
     def struct(self, fmt: str) -> str:
@@ -108,7 +110,8 @@ OPERATIONS = (
         function=np.power,
         spans={"f16": (-30.0, 30.0), "": (-150.0, 150.0)},
         params={"exponent": _param(3.0, "what x is raised to")},
-        others=({"exponent": 2.5}, {"exponent": -1.5}, {"exponent": 0.0}),
+        constants=lambda exponent: {5: int(exponent)} if exponent in _MULTIPLIED else {},
+        others=tuple({"exponent": y} for y in (2.5, -1.5, 0.0, 1.0, 2.0, 7.0)),
     ),
     Operation(
         name="leaky_relu",
