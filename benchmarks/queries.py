@@ -12,9 +12,8 @@ which vkbench never makes there; PostgreSQL makes them by itself.
 from __future__ import annotations
 
 import argparse
-import json
+import gc
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -27,42 +26,35 @@ from random import Random
 from statistics import median
 
 HERE = Path(__file__).resolve().parent
-sys.path[0] = str(HERE.parent / "tests" / "planted")  # for this folder's queue.py is no queue
+# This folder comes last: its queue.py is not the standard library's.
+sys.path[0] = str(HERE.parent / "tests" / "planted")
+sys.path.append(str(HERE))
 
+from many_results import (  # noqa: E402
+    BEGAN,
+    DAY,
+    DEVICES,
+    METRICS,
+    REGRESSIONS,
+    Size,
+    bundle_sha,
+    fill,
+)
 from postgres_server import PostgresServer  # noqa: E402
-from sqlalchemy import Connection, create_engine, text  # noqa: E402
+from sqlalchemy import Connection  # noqa: E402
 
-from vkbench_db import models  # noqa: E402
+from vkbench_cli.main import GC_OBJECTS  # noqa: E402
 from vkbench_db.comparison import compare  # noqa: E402
-from vkbench_db.database import Database, parse_url, upgrade  # noqa: E402
+from vkbench_db.database import Database, upgrade  # noqa: E402
+from vkbench_db.inbox import regressions  # noqa: E402
+from vkbench_db.profiles import noise  # noqa: E402
 from vkbench_db.queries import results  # noqa: E402
 from vkbench_db.references import find  # noqa: E402
 from vkbench_db.series import origins, points  # noqa: E402
 from vkbench_db.works import works  # noqa: E402
 
-DEVICES = 4
-METRICS = ("hot", "cold")
 HISTORY = 200  # results that a page shows
-REGRESSIONS = 400  # a tenth of them open
-CHANGES = 1600
-BEGAN = 1_780_000_000
-DAY = 86_400
-
-
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    """How much there is."""
-
-    cases: int  # on each device
-    nights: int
-
-    @property
-    def runs(self) -> int:
-        return self.nights * DEVICES
-
-    @property
-    def jobs(self) -> int:
-        return self.runs * self.cases
+COLD = 3  # times that each is asked of a database that lies on the disk alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,58 +62,99 @@ class Question:
     """Something asked, and how long it may take."""
 
     name: str
-    limit_seconds: float  # 0: none was promised
     ask: Callable[[Connection, Random], object]
+    limit_seconds: float = 0.0  # 0: none was promised
     times: int = 50
 
 
 def main() -> None:
     """Fill, ask, print, remove."""
     asked = _arguments()
+    gc.set_threshold(GC_OBJECTS)  # as the command line does
     size = Size(
         cases=asked.series // DEVICES // len(METRICS),
         nights=max(2, asked.results // asked.series),
     )
     for engine in ["given"] if asked.url else asked.engine:
-        with _databases(engine, asked.url, asked.folder) as (url, forget):
-            measure(url, size, forget)
+        with _place(engine, asked.url, asked.folder) as place:
+            measure(place, size)
 
 
-def measure(url: str, size: Size, forget: Callable[[], None]) -> list[tuple[str, float]]:
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A database, and how it comes to lie in memory or not."""
+
+    url: str
+    forget: Callable[[], None]  # nothing of it is in memory
+    read: Callable[[], None]  # all of it is, as far as there is room
+
+
+def measure(place: Place, size: Size) -> list[tuple[str, float]]:
     """Fill an empty database, and print what each question takes; says the median seconds."""
     began = time.monotonic()
-    upgrade(url)
-    fill(url, size)
+    upgrade(place.url)
+    fill(place.url, size)
     print(
-        f"{url.partition(':')[0]}: {2 * size.jobs:,} results in {2 * DEVICES * size.cases:,} "
-        f"series, made in {time.monotonic() - began:.0f} s\n{_HEAD}",
+        f"{place.url.partition(':')[0]}: {2 * size.jobs:,} results in "
+        f"{2 * DEVICES * size.cases:,} series, made in {time.monotonic() - began:.0f} s\n{_HEAD}",
         flush=True,
     )
-    found = []
-    for question in questions(size):
-        forget()
-        with Database.open(url) as database:
-            found.append((question.name, _asked(database, question)))
-    return found
+    asked = questions(size)
+    with Database.open(place.url) as database:
+        for question in asked:
+            _ask(database, question, Random(0))  # imports what it needs
+    cold = [_cold(place, question) for question in asked]
+    place.read()
+    with Database.open(place.url) as database:
+        warm = [_warm(database, question) for question in asked]
+    for question, first, taken in zip(asked, cold, warm, strict=True):
+        print(_line(question, first, taken), flush=True)
+    return [(question.name, taken.median) for question, taken in zip(asked, warm, strict=True)]
 
 
-_HEAD = f"{'':44} {'limit':>8} {'median':>8} {'worst':>8} {'first, cold':>12}   ms"
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """Seconds that a question took, over and over."""
+
+    median: float
+    worst: float
+    busy: float  # of this process, which on SQLite does it all
 
 
-def _asked(database: Database, question: Question) -> float:
-    """The first answer reads from the disk and imports what it needs; the rest is warm."""
-    random = Random(1)
+def _cold(place: Place, question: Question) -> float:
+    """The median of a few, nothing of the database being in memory before each."""
     taken = []
-    for _ in range(question.times + 1):
-        began = time.perf_counter()
-        with database.reading() as tx:
-            question.ask(tx, random)
-        taken.append(time.perf_counter() - began)
-    first, *warm = taken
+    for number in range(COLD):
+        place.forget()
+        with Database.open(place.url) as database:
+            taken.append(_ask(database, question, Random(number))[0])
+    return median(taken)
+
+
+def _warm(database: Database, question: Question) -> Taken:
+    random = Random(1)
+    taken = [_ask(database, question, random) for _ in range(question.times)]
+    return Taken(
+        median=median(wall for wall, _ in taken),
+        worst=max(wall for wall, _ in taken),
+        busy=median(busy for _, busy in taken),
+    )
+
+
+def _ask(database: Database, question: Question, random: Random) -> tuple[float, float]:
+    began, busy = time.perf_counter(), time.process_time()
+    with database.reading() as tx:
+        question.ask(tx, random)
+    return time.perf_counter() - began, time.process_time() - busy
+
+
+_HEAD = f"{'':46} {'limit':>7} {'median':>8} {'worst':>8} {'CPU here':>9} {'cold':>8}   ms"
+
+
+def _line(question: Question, cold: float, taken: Taken) -> str:
     limit = f"{1000 * question.limit_seconds:.0f}" if question.limit_seconds else ""
-    cells = [f"{1000 * seconds:8.1f}" for seconds in (median(warm), max(warm))]
-    print(f"{question.name:44} {limit:>8} {' '.join(cells)} {1000 * first:12.1f}", flush=True)
-    return median(warm)
+    wall = f"{1000 * taken.median:8.1f} {1000 * taken.worst:8.1f} {1000 * taken.busy:9.1f}"
+    return f"{question.name:46} {limit:>7} {wall} {1000 * cold:8.1f}"
 
 
 def questions(size: Size) -> Sequence[Question]:
@@ -142,6 +175,9 @@ def questions(size: Size) -> Sequence[Question]:
         assert len(found.pairs) == 2 * size.cases
 
     def history(tx: Connection, random: Random) -> None:
+        points(tx, random.randint(1, series), HISTORY)
+
+    def made(tx: Connection, random: Random) -> None:
         found = points(tx, random.randint(1, series), HISTORY)
         origins(tx, [point.job for point in found])
 
@@ -151,12 +187,23 @@ def questions(size: Size) -> Sequence[Question]:
     cases = f"{size.cases:,} cases hot and cold"
     return (
         Question(name="history of a series", limit_seconds=0.02, ask=history, times=200),
-        Question(name="the same by `vkbench results --series`", limit_seconds=0, ask=shown_history),
-        Question(name=f"two runs read, {cases}", limit_seconds=0.1, ask=read_two, times=30),
-        Question(name="the same compared, with statistics", limit_seconds=0, ask=compare_two),
-        Question(name="two days compared", limit_seconds=0, ask=_two_days, times=2),
-        Question(name="two bundles compared", limit_seconds=0, ask=_two_bundles, times=2),
+        Question(name="the same, with what made each result", limit_seconds=0.02, ask=made),
+        Question(name="the same by `vkbench results --series`", ask=shown_history),
+        Question(name=f"two runs read, {cases}", limit_seconds=0.1, ask=read_two),
+        Question(name="the same compared, with statistics", limit_seconds=0.1, ask=compare_two),
+        Question(name="inbox of regressions", limit_seconds=0.1, ask=_inbox),
+        Question(name="all noise", ask=_noise, times=5),
+        Question(name="two days compared, all devices", ask=_two_days, times=2),
+        Question(name="two bundles compared, all devices", ask=_two_bundles, times=2),
     )
+
+
+def _inbox(tx: Connection, random: Random) -> None:
+    assert len(regressions(tx, states=("open", "acknowledged", "fixed"))) == REGRESSIONS // 10
+
+
+def _noise(tx: Connection, random: Random) -> None:
+    noise(tx)
 
 
 def _two_days(tx: Connection, random: Random) -> None:
@@ -165,200 +212,34 @@ def _two_days(tx: Connection, random: Random) -> None:
 
 
 def _two_bundles(tx: Connection, random: Random) -> None:
-    compare(tx, find(tx, f"bundle:{_sha('0')}"), find(tx, f"bundle:{_sha('1')}"))
-
-
-def fill(url: str, size: Size) -> None:
-    """All rows, by the database itself."""
-    engine = create_engine(parse_url(url), isolation_level="AUTOCOMMIT")
-    dialect = engine.dialect.name
-    tables = [model.__table__ for model in (models.Job, models.Attempt, models.Measurement)]
-    with engine.connect() as connection:
-        for statement in _FASTER[dialect]:
-            connection.exec_driver_sql(statement)
-        for table in tables:
-            for index in table.indexes:  # type: ignore[attr-defined]
-                index.drop(connection)
-        for statement in statements(dialect, size):
-            connection.execute(text(statement))
-        for table in tables:
-            for index in table.indexes:  # type: ignore[attr-defined]
-                index.create(connection)
-        for statement in _AFTERWARDS[dialect]:
-            connection.exec_driver_sql(statement)
-    engine.dispose()
-
-
-# No foreign keys are looked at, and nothing is kept that would undo a statement.
-_FASTER = {
-    "sqlite": (
-        *("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA foreign_keys = OFF"),
-        "PRAGMA cache_size = -500000",
-    ),
-    "postgresql": ("SET session_replication_role = replica", "SET maintenance_work_mem = '512MB'"),
-}
-_AFTERWARDS = {
-    "sqlite": ("PRAGMA journal_mode = WAL",),
-    "postgresql": ("VACUUM ANALYZE", "CHECKPOINT"),
-}
-
-
-def statements(dialect: str, size: Size) -> Iterator[str]:
-    """What fills the tables, a statement each."""
-    words = _WORDS[dialect]
-
-    def moment(seconds: str) -> str:
-        return words["moment"].format(f"{BEGAN} + {seconds}")
-
-    def numbers(count: int) -> str:
-        return words["numbers"].format(count) + " AS m"
-
-    series = 2 * DEVICES * size.cases
-    yield "INSERT INTO host (id, name) VALUES (1, 'lab')"
-    yield (
-        "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle, environment,"
-        " last_run) SELECT i + 1, 'device' || i, 1, 'Card ' || i, '{}', false, '', '', '', 0"
-        f" FROM {numbers(DEVICES)}"
-    )
-    for environment in range(2):
-        yield (
-            "INSERT INTO environment (hash, driver, driver_version, facts) VALUES"
-            f" ('{_sha(str(environment))}', 'driver', '{environment}', '{{}}')"
-        )
-    yield (
-        "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params) SELECT i + 1,"
-        " 'mul_mat/q4_0/m' || i || '_n1_k4096', 'mul_mat', 'q4_0', '', 'm' || i || '_n1_k4096', ''"
-        f" FROM {numbers(size.cases)}"
-    )
-    yield (
-        "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
-        f" track) SELECT i + 1, 'run' || i, {moment(f'i / {DEVICES} * {DAY}')}, 'ann', '', '{{}}',"
-        f" '{{}}', 'performance', 0, 'main' FROM {numbers(size.runs)}"
-    )
-    run = f"(i / {size.cases})"
-    ended = moment(f"{run} / {DEVICES} * {DAY} + {run} % {DEVICES} * 10000 + i % {size.cases}")
-    yield (
-        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
-        " limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries, dispatches,"
-        f" dispatched_at, finished_at, settled_token, cause, reason) SELECT i + 1, {run} + 1,"
-        f" i % {size.cases}, {run} % {DEVICES} + 1, i % {size.cases} + 1, 'performance', 'auto',"
-        f" '', 60, 1, 0.005, 1, 'passed', 1, 0, 1, {ended}, {ended}, 1, '', ''"
-        f" FROM {numbers(size.jobs)}"
-    )
-    night = f"((job.run_id - 1) / {DEVICES})"
-    half = size.nights // 2
-    yield (
-        "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha, bundle,"
-        " environment, worker, started_at, seconds, telemetry, recorded_at) SELECT id, 1, 'passed',"
-        f" '', 'subgroup', '{_sha('2')}',"
-        f" CASE WHEN {night} < {half} THEN '{_sha('0')}' ELSE '{_sha('1')}' END,"
-        f" CASE WHEN {night} < {half} THEN '{_sha('0')}' ELSE '{_sha('1')}' END,"
-        " 'lab', finished_at, 1.5, '{\"clock_mhz\": 1500.0, \"temperature\": 55.0}', finished_at"
-        " FROM job"
-    )
-    yield (
-        "INSERT INTO verdict (job_id, token, passed, reason, path, nmse, nmse_limit, max_abs,"
-        " max_abs_limit, compared, total, nonfinite, unwritten, guard_bytes, unrepeated, first_bad)"
-        " SELECT id, 1, true, '', 'f32', 1e-14, 1e-10, 1e-6, 1e-3, 4096, 4096, 0, 0, 0, 0, ''"
-        " FROM job"
-    )
-    yield (
-        "INSERT INTO series (id, device_id, case_id, variant, metric, environment_class, track,"
-        " noise_kind, sigma, autocorrelation, smallest_effect, screen, screened_at, screened_job)"
-        f" SELECT i + 1, i % {2 * DEVICES} / 2 + 1, i / {2 * DEVICES} + 1, 'subgroup',"
-        " CASE i % 2 WHEN 0 THEN 'hot' ELSE 'cold' END, 'default', 'main', 'normal', 0.005, 0.1,"
-        f" 0.015, '{_screen()}', {moment('0')}, 1 FROM {numbers(series)}"
-    )
-    of_series = f"(job.case_id - 1) * {2 * DEVICES} + (job.device_id - 1) * 2 + m.i + 1"
-    level = "(1 + job.case_id % 97) * 1e-5"
-    noise = "0.01 * ((CAST(job.id AS bigint) * 7919 + m.i * 104729) % 10007) / 10007"
-    yield (
-        "INSERT INTO measurement (job_id, metric, token, seconds, mad, low, high, confidence, best,"
-        " count, launches, stop, clock, bytes_moved, flops, warnings, samples, series_id,"
-        " measured_at, roof_fraction, flag) SELECT id, CASE i WHEN 0 THEN 'hot' ELSE 'cold' END, 1,"
-        " s, s / 500, s * 0.999, s * 1.001, 0.95, s * 0.99, 20, 100, 'noise', 'gpu', 1000000,"
-        f" 2000000, '[]', {words['samples']}, series, finished_at, 0.7, '' FROM"
-        f" (SELECT job.id, job.finished_at, m.i, {of_series} AS series,"
-        f" {level} * (1 + {noise}) AS s FROM job CROSS JOIN {numbers(2)}) AS made"
-    )
-    yield from _regressions(numbers(CHANGES), numbers(REGRESSIONS), moment(f"i * {DAY}"), size)
-
-
-def _regressions(changes: str, regressions: str, at: str, size: Size) -> Iterator[str]:
-    """Changes of many series, and what they belong to: a tenth is still open."""
-    series = 2 * DEVICES * size.cases
-    sides = ("before", "after")
-    shas = ", ".join(f"'{_sha(n)}'" for n in "020101")
-    names = [f"{side}_{what}" for what in ("kernel", "bundle", "environment") for side in sides]
-    yield (
-        "INSERT INTO change_point (id, series_id, method, direction, before_job, after_job,"
-        f" {', '.join(names)}, found_at, ratio, low, high, p, state, cause) SELECT i + 1,"
-        f" i * 7 % {series} + 1, 'screen', 'slower', i + 1, i + 1 + {size.cases * DEVICES},"
-        f" {shas}, {at}, 1.05, 1.04, 1.06, 0.0001, 'confirmed', 'kernel' FROM {changes}"
-    )
-    yield (
-        "INSERT INTO regression (id, group_key, direction, cause, title, state, opened_at,"
-        " changed_at, owner) SELECT i + 1, 'key' || i, 'slower', 'kernel', 'mul_mat slower',"
-        f" CASE i % 10 WHEN 0 THEN 'open' ELSE 'verified' END, {at}, {at}, '' FROM {regressions}"
-    )
-    yield (
-        "INSERT INTO regression_member (change_point_id, regression_id)"
-        f" SELECT id, (id - 1) % {REGRESSIONS} + 1 FROM change_point"
-    )
-    yield (
-        "INSERT INTO regression_event (regression_id, at, state, user_name, note)"
-        " SELECT id, opened_at, 'open', '', '' FROM regression"
-    )
-
-
-_WORDS = {
-    "sqlite": {
-        "moment": "strftime('%Y-%m-%d %H:%M:%f', {}, 'unixepoch') || '000'",
-        "numbers": (
-            "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n LIMIT {})"
-            " SELECT i FROM n)"
-        ),
-        "samples": "randomblob(80)",
-    },
-    "postgresql": {
-        "moment": "to_timestamp({})",
-        "numbers": "(SELECT generate_series(0, {} - 1) AS i)",
-        "samples": "decode(repeat(md5(id::text), 5), 'hex')",
-    },
-}
-
-
-def _sha(digit: str) -> str:
-    return digit * 64
-
-
-def _screen() -> str:
-    """As long as what the screen keeps of a series."""
-    state = {"values": [-11.123456789012345] * 50, "indices": [199] * 50}
-    return json.dumps({"state": state, "jobs": [2_000_000] * 150})
+    compare(tx, find(tx, f"bundle:{bundle_sha('0')}"), find(tx, f"bundle:{bundle_sha('1')}"))
 
 
 @contextmanager
-def _databases(engine: str, url: str, folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A new database, and how to make the system forget what of it is in memory."""
+def _place(engine: str, url: str, folder: Path | None) -> Iterator[Place]:
+    """A new database, which is gone afterwards; of one given nothing is made cold."""
     if url:
-        yield url, lambda: None
-        return
-    place = Path(tempfile.mkdtemp(prefix="vkbench-queries-", dir=folder))
-    if engine == "sqlite":
+        yield Place(url=url, forget=lambda: None, read=lambda: None)
+    elif engine == "sqlite":
+        with tempfile.TemporaryDirectory(prefix="vkbench-queries-", dir=folder) as name:
+            files = Path(name)
+            yield Place(
+                url=f"sqlite:///{files / 'vkbench.db'}",
+                forget=lambda: _forget(files),
+                read=lambda: _read(files),
+            )
+    else:
+        server = PostgresServer()
         try:
-            yield f"sqlite:///{place / 'vkbench.db'}", lambda: _forget(place)
+            server.start()
+            server.execute("CREATE DATABASE queries")
+            yield Place(
+                url=server.url("queries"),
+                forget=lambda: _restart(server),
+                read=lambda: _read(server.folder),
+            )
         finally:
-            shutil.rmtree(place)
-        return
-    server = PostgresServer()
-    try:
-        server.start()
-        server.execute("CREATE DATABASE queries")
-        yield server.url("queries"), lambda: _restart(server)
-    finally:
-        server.close()
-        place.rmdir()
+            server.close()
 
 
 def _restart(server: PostgresServer) -> None:
@@ -369,11 +250,21 @@ def _restart(server: PostgresServer) -> None:
 
 def _forget(folder: Path) -> None:
     """What the files of a folder have in the system's memory."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    for path in _files(folder):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _read(folder: Path) -> None:
+    for path in _files(folder):
+        with path.open("rb", buffering=0) as file:
+            while file.read(2**24):
+                pass
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def _arguments() -> argparse.Namespace:
