@@ -1,0 +1,229 @@
+"""Regressions: which changes are one, which are chance, and how people move them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import insert, select, text, update
+
+from vkbench.errors import UnknownName, UsageError
+from vkbench.wire import Announcement
+from vkbench_db import models, recoveries, store
+from vkbench_db.change_points import Cause, Finding, Standing, Suspicion, settle, suspect
+from vkbench_db.placing import place
+from vkbench_db.regressions import Stage, group, move
+
+NIGHT = 86_400.0
+CASES = ("softmax/f32/rows1_width64", "softmax/f32/rows2_width64", "copy/f32/n8")
+
+
+@pytest.fixture
+def full(lab):
+    """Two devices with two results of each case, in series."""
+    for name in ("one", "other"):
+        device = lab.add_device(name)
+        for _ in range(2):
+            lab.now += NIGHT
+            lab.submit(device, CASES)
+            lab.settle(device)
+    with lab.database.transaction() as tx:
+        place(tx, lab.now)
+    return lab
+
+
+def change(
+    lab,
+    case: str,
+    *,
+    device: int = 1,
+    direction: str = "slower",
+    cause: Cause = Cause.KERNEL,
+    p: float = 1e-5,
+    bundle: str = "b2",
+    ratio: float = 1.1,
+) -> int:
+    """A confirmed change of the hot series of a case."""
+    with lab.database.transaction() as tx:
+        series, job = models.Series, models.Job
+        found = tx.execute(
+            select(series.id, series.case_id)
+            .join(models.KernelCase, models.KernelCase.id == series.case_id)
+            .where(
+                models.KernelCase.name == case, series.device_id == device, series.metric == "hot"
+            )
+        ).one()
+        before, after = tx.execute(
+            select(job.id)
+            .where(job.case_id == found.case_id, job.device_id == device)
+            .order_by(job.id)
+        ).scalars()
+        suspicion = Suspicion(
+            series=found.id, method="history", direction=direction, before_job=before,
+            after_job=after,
+        )  # fmt: skip
+        [made] = suspect(tx, [suspicion], lab.now)
+        table = models.ChangePoint
+        moved = {"after_kernel": "k2", "after_bundle": bundle} if cause == Cause.KERNEL else {}
+        if moved:
+            tx.execute(update(table).where(table.id == made).values(**moved))
+        figures = {"ratio": ratio, "low": ratio, "high": ratio, "p": p}
+        finding = Finding(state=Standing.CONFIRMED, note="", cause=cause, figures=figures)
+        settle(tx, made, finding, lab.now)
+    return made
+
+
+def grouped(lab):
+    with lab.database.transaction() as tx:
+        return group(tx, lab.now)
+
+
+def rows(lab, question: str):
+    with lab.database.reading() as tx:
+        return [tuple(row) for row in tx.execute(text(question))]
+
+
+MEMBERS = """
+    SELECT regression_id, count(*) FROM regression_member GROUP BY regression_id ORDER BY 1
+"""
+EVENTS = "SELECT state, note FROM regression_event ORDER BY id"
+
+
+def test_one_family_of_one_bundle_is_one_on_all_devices(full) -> None:
+    for device in (1, 2):
+        change(full, CASES[0], device=device)
+    change(full, CASES[1])
+    change(full, CASES[2])
+    assert len(grouped(full).opened) == 2  # softmax, copy
+    assert sorted(count for _, count in rows(full, MEMBERS)) == [1, 3]
+    assert ("open", "3 series on 2 devices") in rows(full, EVENTS)
+    titles = "SELECT title FROM regression ORDER BY title"
+    assert rows(full, titles) == [
+        ("copy slower since bundle b2",),
+        ("softmax slower since bundle b2",),
+    ]
+    assert grouped(full).opened == ()
+
+
+def test_directions_and_bundles_part(full) -> None:
+    change(full, CASES[0])
+    change(full, CASES[0], device=2, direction="faster", ratio=0.9)
+    change(full, CASES[1], bundle="b3")
+    assert len(grouped(full).opened) == 3
+
+
+def test_a_host_is_one_for_all_families(full) -> None:
+    for case in CASES:
+        change(full, case, cause=Cause.HOST)
+    change(full, CASES[0], device=2, cause=Cause.HOST)
+    grouped(full)
+    assert rows(full, MEMBERS) == [(1, 3), (2, 1)]
+
+
+def test_hosts_updated_alike_have_one_regression(full, environment) -> None:
+    """Their environments differ in more than the driver, and moved by it alone."""
+    hashes = []
+    for cpu in ("one", "other"):
+        before = replace(environment, cpu=cpu)
+        after = replace(before, driver_version="23.1")
+        for each in (before, after):
+            announcement = Announcement(worker="w", facts=full.facts(), environment=each, bundle="")
+            with full.database.transaction() as tx:
+                store.register_device(tx, announcement, full.now)
+        hashes.append({"before_environment": before.hash, "after_environment": after.hash})
+    for device, moved in zip((1, 2), hashes, strict=True):
+        made = change(full, CASES[0], device=device, cause=Cause.ENVIRONMENT)
+        with full.database.transaction() as tx:
+            table = models.ChangePoint
+            tx.execute(update(table).where(table.id == made).values(**moved))
+    assert len(grouped(full).opened) == 1
+    [(title,)] = rows(full, "SELECT title FROM regression")
+    assert title == "softmax slower since driver_version 23.1"
+
+
+def test_later_members_join(full) -> None:
+    change(full, CASES[0])
+    [opened] = grouped(full).opened
+    change(full, CASES[1])
+    assert grouped(full).joined == (opened,)
+    assert [state for state, _ in rows(full, EVENTS)] == ["open", "open"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "state", "count"),
+    [
+        (Stage.ACKNOWLEDGED, "acknowledged", 1),
+        (Stage.FIXED, "open", 1),
+        (Stage.CLOSED, "closed", 2),
+    ],
+)
+def test_what_a_later_member_does(full, stage: Stage, state: str, count: int) -> None:
+    change(full, CASES[0])
+    [opened] = grouped(full).opened
+    with full.database.transaction() as tx:
+        move(tx, opened, stage, full.now)
+    change(full, CASES[1])
+    grouped(full)
+    states = rows(full, "SELECT state FROM regression ORDER BY id")
+    assert (states[0][0], len(states)) == (state, count)
+
+
+def test_what_many_tests_bring_by_chance_is_doubted(full) -> None:
+    change(full, CASES[0], p=1e-6)
+    chance = change(full, CASES[2], p=0.04)
+    for case, p in ((CASES[0], 0.5), (CASES[1], 0.7)):
+        other = change(full, case, device=2, p=p)
+        with full.database.transaction() as tx:
+            finding = Finding(state=Standing.DISMISSED, note="", figures={"p": p})
+            settle(tx, other, finding, full.now)
+    found = grouped(full)
+    assert (len(found.opened), found.doubted) == (1, 1)
+    [(state,)] = rows(full, f"SELECT state FROM change_point WHERE id = {chance}")
+    assert state == "ambiguous"
+
+
+def test_steps_that_make_no_sense_are_refused(full) -> None:
+    change(full, CASES[0])
+    [opened] = grouped(full).opened
+    for stage in (Stage.OPEN, Stage.VERIFIED):
+        with pytest.raises(UsageError), full.database.transaction() as tx:
+            move(tx, opened, stage, full.now)
+    with pytest.raises(UnknownName), full.database.transaction() as tx:
+        move(tx, 99, Stage.CLOSED, full.now)
+
+
+def test_nothing_is_ever_taken_back(full) -> None:
+    change(full, CASES[0])
+    [opened] = grouped(full).opened
+    with full.database.transaction() as tx:
+        move(tx, opened, Stage.ACKNOWLEDGED, full.now, user="ann", note="mine")
+        move(tx, opened, Stage.CLOSED, full.now, user="ann")
+        move(tx, opened, Stage.OPEN, full.now, user="bob")
+    story = "SELECT state, user_name FROM regression_event ORDER BY id"
+    assert rows(full, story) == [
+        *(("open", ""), ("acknowledged", "ann"), ("closed", "ann"), ("open", "bob")),
+    ]
+    [(owner,)] = rows(full, "SELECT owner FROM regression")
+    assert owner == "ann"
+
+
+def test_one_member_that_is_not_back_keeps_it_open(full) -> None:
+    first = change(full, CASES[0])
+    change(full, CASES[1])
+    grouped(full)
+    full.now += NIGHT
+    lab_device = rows(full, "SELECT key FROM device ORDER BY id")[0][0]
+    full.submit(lab_device, CASES)
+    full.settle(lab_device)
+    with full.database.transaction() as tx:
+        place(tx, full.now)
+        point, job = models.ChangePoint, models.Job
+        row = tx.execute(select(point.__table__).where(point.id == first)).mappings().one()
+        last = tx.execute(select(job.id).order_by(job.id.desc()).limit(3)).scalars().all()[-1]
+        back = dict(row) | {"id": None, "direction": "faster", "ratio": 1 / 1.1, "after_job": last}
+        tx.execute(insert(point), [{name: each for name, each in back.items() if name != "id"}])
+        assert recoveries.settle(tx, full.now) == []
+        member = models.RegressionMember.__table__
+        tx.execute(member.delete().where(member.c.change_point_id != first))
+        assert recoveries.settle(tx, full.now) == [1]
+    assert rows(full, "SELECT state FROM regression") == [("fixed",)]
