@@ -275,3 +275,41 @@ def test_paused_devices_measure_nothing(nights: Nights) -> None:
         tx.execute(update(models.Device).values(paused=True))
     confirm.step(nights.lab.database, nights.lab.now)
     assert rows(nights, CHANGES) == [("slower", "suspected", "")]
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_what_the_history_finds(lab, environment, is_served: bool) -> None:
+    """A change in a series too young for the screen: measured again where somebody can."""
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, FIRST, lab.now)
+    young = Nights(lab, lab.add_device(), environment=environment)
+    young.pass_by(9)
+    young.pass_by(9, 1.1)
+    assert rows(young, "SELECT count(*) FROM change_point") == [(0,)]
+    with lab.database.reading() as tx:
+        series = tx.execute(select(models.Series.id)).scalars().all()
+    lab.now += 1 if is_served else WATCHED_SECONDS + 1
+    for _ in range(2):
+        scan(lab.database, series, lab.now)
+    method = "SELECT method, before_job, after_job FROM change_point"
+    assert rows(young, method) == [("history", 9, 10)]
+    if not is_served:
+        assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
+        return
+    assert rows(young, CHANGES) == [("slower", "suspected", "")]
+    young.confirm(lambda sha: 1.1)
+    assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
+    scan(lab.database, series, lab.now)
+    assert len(rows(young, method)) == 1
+
+
+def test_histories_wait_a_day_for_more_results(nights: Nights) -> None:
+    from vkbench_db.history import due
+
+    with nights.lab.database.reading() as tx:
+        series = tx.execute(select(models.Series.id)).scalars().all()
+    scan(nights.lab.database, series, nights.lab.now)
+    nights.pass_by(1)
+    with nights.lab.database.reading() as tx:
+        assert due(tx, nights.lab.now + 3600, 10) == []
+        assert due(tx, nights.lab.now + NIGHT + 1, 10) == series

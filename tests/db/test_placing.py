@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 from sqlalchemy import func, select, text
@@ -181,3 +183,32 @@ def test_batches_are_bounded(lab) -> None:
     with lab.database.transaction() as tx:
         assert place(tx, lab.now, limit=3).jobs == 3
         assert tx.execute(select(func.count()).select_from(models.Fresh)).scalar() == 2
+
+
+def test_two_at_once_place_each_job_once(lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 40)
+    lab.settle(device)
+    start = Barrier(3)
+
+    def worker(_: int) -> int:
+        start.wait()
+        jobs = 0
+        while True:
+            with lab.database.transaction() as tx:
+                done = place(tx, lab.now, limit=3)
+                screen(tx, done.series, lab.now)
+            if not done.jobs:
+                return jobs
+            jobs += done.jobs
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sum(pool.map(worker, range(3))) == 40
+    assert rows(lab, "SELECT count(*), count(DISTINCT case_id) FROM series") == [(80, 40)]
+    seen = {row[0]["state"]["count"] for row in screens(lab)}
+    assert seen == {1}
+
+
+def screens(lab):
+    with lab.database.reading() as tx:
+        return [tuple(row) for row in tx.execute(select(models.Series.screen))]
