@@ -81,7 +81,7 @@ def judge(found: PairResults) -> Judgement | int:
     """What pairs say, or how many more they need; 0: wait for those that are under way."""
     if found.new_wrong:
         return Judgement(verdict=WRONG, note=found.new_wrong)
-    if found.pending:
+    if found.pending and not found.failed:
         return 0
     decision = decide(found.old, found.new, direction=Direction.SLOWER, looks=LONG_LOOKS)
     measured = decision if decision.pairs else None
@@ -102,7 +102,7 @@ def _advance(tx: Connection, bisection: Bisection, now: float) -> None:
         if found.old_wrong:
             _end(tx, bisection, FAILED, f"the good one is wrong itself: {found.old_wrong}", now)
             return
-        _look_at(tx, bisection, each, judge(found), now)
+        _look_at(tx, bisection, each, found, now)
     bisection = bisections.find(tx, bisection.id)
     if _open(bisection):
         return
@@ -118,9 +118,10 @@ def _open(bisection: Bisection) -> list[Step]:
 
 
 def _look_at(
-    tx: Connection, bisection: Bisection, asked: Step, said: Judgement | int, now: float
+    tx: Connection, bisection: Bisection, asked: Step, found: PairResults, now: float
 ) -> None:
     """Settle a step, or ask for the pairs that it needs."""
+    said = judge(found)
     if isinstance(said, int):
         if said:
             more_pairs(tx, asked.run, said)
@@ -135,7 +136,7 @@ def _look_at(
         finished_at=now,
         **(_measured(said.decision) if said.decision else {}),
     )
-    if said.verdict == WRONG:  # pairs that are still to come change nothing
+    if found.pending:  # what is still to come changes nothing
         cancel(tx, asked.run, now)
     label = bisection.candidates[asked.position].label
     event(_log, "bisection_step", bisection=bisection.id, bundle=label, verdict=said.verdict)

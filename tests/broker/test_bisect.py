@@ -1,0 +1,64 @@
+"""A bisection in a fleet: the scheduler begins its steps, and ends it by what comes back."""
+
+import time
+from hashlib import sha256
+
+import pytest
+from cluster import Lab, until
+
+from vkbench.job import State
+from vkbench_db import bisections
+from vkbench_db.bisections import Bisection, Candidate
+from vkbench_scheduler.bundles import keep
+from vkbench_shaders.bundle import Bundle, Entry, manifest_text
+
+
+def found(lab: Lab, number: int) -> Bisection:
+    with lab.database.reading() as tx:
+        return bisections.find(tx, number)
+
+
+def planted(name: str) -> Bundle:
+    sha = sha256(name.encode()).hexdigest()
+    entry = Entry(
+        key=name,
+        module=name,
+        entry=name,
+        arguments=(),
+        sha256=sha,
+        bytes=len(name),
+        local_size=None,
+        capabilities=(),
+        push_bytes=0,
+    )
+    return Bundle(text=manifest_text("1", name, (entry,)), blobs={sha: name.encode()}, name=name)
+
+
+@pytest.mark.timeout(120)
+def test_the_scheduler_takes_it_to_its_end(lab: Lab) -> None:
+    """The planted runner knows no pairs: they fail, and it says that nobody can tell."""
+    for _ in range(2):
+        lab.start_scheduler()
+    lab.start_worker("a")
+    bundles = [planted(letter) for letter in "abc"]
+    with lab.database.transaction() as tx:
+        for bundle in bundles:
+            keep(tx, bundle, 1.0)
+        number = bisections.create(
+            tx,
+            devices=[lab.key("a")],
+            case="copy/f32/n64",
+            variant="auto",
+            metric="hot",
+            measure_seconds=0.1,
+            candidates=[Candidate(sha=each.sha, label=each.name) for each in bundles],
+            user="",
+            now=time.time(),
+        )
+    until(lambda: found(lab, number).state != bisections.RUNNING, "it does not end", 60)
+    ended = found(lab, number)
+    (step,) = ended.steps
+    assert (ended.state, step.position, step.verdict) == ("failed", 2, "ambiguous")
+    assert ended.note == f"nobody can tell whether c is worse than the good one: {step.note}"
+    assert step.note
+    assert set(lab.counts(step.run)) == {State.FAILED, State.CANCELLED}  # the rest is not tried
