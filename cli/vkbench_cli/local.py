@@ -31,7 +31,7 @@ from vkbench_db.devices import store_device
 from vkbench_scheduler.bundles import keep_packaged, kept
 from vkbench_scheduler.selection import Selection
 from vkbench_scheduler.submit import Submitted, submit
-from vkbench_shaders.bundle import Bundle, BundleStore
+from vkbench_shaders.bundle import Bundle, BundleStore, packaged_sha
 from vkbench_worker.protocol import Ready, lock_path
 from vkbench_worker.supervisor import Supervisor
 
@@ -140,7 +140,10 @@ class Executor:
     def _announce(self, ready: Ready) -> None:
         worker = f"{self._settings.host}:{os.getpid()}"
         announcement = Announcement(
-            worker=worker, facts=ready.facts, environment=ready.environment, bundle=""
+            worker=worker,
+            facts=ready.facts,
+            environment=ready.environment,
+            bundle=packaged_sha(),
         )
         with self._database.transaction() as tx:
             store.register_device(tx, announcement, time.time())

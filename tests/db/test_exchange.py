@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,22 @@ def test_a_round_trip_is_equal(lived, elsewhere: Database) -> None:
             assert [_anonymous(row) for row in theirs] == [_anonymous(row) for row in ours]
         assert queries.find_run(there, "last").imported
         assert queries.find_run(there, "tuning ü").tags == {"pr": "7"}
+
+
+def test_a_pair_travels_with_its_bundles(lab, elsewhere: Database) -> None:
+    device = lab.add_device()
+    changes = {"mode": Mode.PAIRED, "bundle": "0b" * 32, "against": "0a" * 32, "metric": "cold"}
+    with lab.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.PAIRED, selection={}, now=lab.now, track="").id
+        store.add_jobs(tx, run, [lab.planned(device, 1, **changes)])
+    [job] = lab.pick(device)
+    lab.record(replace(lab.answer(job), bundle="0b" * 32))
+    take(elsewhere, export(lab.database, run))
+    with elsewhere.reading() as tx:
+        assert tx.execute(select(models.Attempt.bundle)).scalar_one() == "0b" * 32
+        assert tx.execute(select(models.Run.track)).scalar_one() == ""
+        row = tx.execute(select(models.Job.__table__)).one()
+        assert {name: row._mapping[name] for name in changes} == changes
 
 
 def _anonymous(row: queries.ResultRow) -> dict[str, object]:
