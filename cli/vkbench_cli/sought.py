@@ -168,6 +168,8 @@ def _change(tx: Connection, regression: int) -> Change:
     from vkbench_db import news
 
     told = news.of_regression(tx, regression)
+    if told.direction == "faster":
+        raise NothingToDo(f"regression {regression} is an improvement: none of its bundles is bad")
     moved = [each for each in told.changes if each.before_bundle != each.after_bundle]
     if not moved:
         raise NothingToDo(

@@ -36,7 +36,6 @@ COMMANDS = (
     ),
     Row(name="bisect", help="Find the bundle that made a case slower, or wrong.", function="app"),
     Row(name="report", help="Say what was found, for people who were not there.", function="app"),
-    Row(name="report", help="Say what the results add up to.", function="app"),
     Row(name="query", help="Ask the database a question in SQL; nothing can be changed."),
     Row(name="submit", help="Send work to the devices of the fleet."),
     Row(name="schedule", help="Do work again at times of a cron expression.", function="app"),
