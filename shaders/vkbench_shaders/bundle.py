@@ -29,6 +29,7 @@ from vkbench_shaders.kernel import Stage, Variant
 MANIFEST = "manifest.json"
 PACKAGED = Path(__file__).parent / "spirv"
 PROBES = (Unit(module="packing", entry="packing", arguments=()),)  # what a runtime tries out
+_PACKING = (zipfile.ZIP_DEFLATED, 1)  # a tenth larger than by level 6, in a quarter of the time
 _DATE = (1980, 1, 1, 0, 0, 0)  # archives of one bundle are the same bytes
 
 
@@ -115,11 +116,10 @@ class Bundle:
         """The whole bundle as one zip file, the same bytes every time."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), self.text, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), self.text, *_PACKING)
             for sha in sorted(self.blobs):
-                archive.writestr(
-                    zipfile.ZipInfo(f"{sha}.spv", _DATE), self.blobs[sha], zipfile.ZIP_DEFLATED
-                )
+                name = zipfile.ZipInfo(f"{sha}.spv", _DATE)
+                archive.writestr(name, self.blobs[sha], *_PACKING)
         return buffer.getvalue()
 
     def save(self, folder: Path) -> None:

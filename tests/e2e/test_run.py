@@ -67,6 +67,8 @@ def test_a_run_ends_with_every_case_right_and_timed(vkbench: Vkbench, database: 
     assert f"run 1: {len(ended.rows)} passed" in ended.err
     found = vkbench("results", "--suite", "quick", "--json").rows
     assert {row["job"] for row in found} == {row["job"] for row in ended.rows}
+    ran = "SELECT count(*) FROM attempt JOIN bundle_blob ON bundle_blob.bundle = attempt.bundle"
+    assert number(database, f"{ran} WHERE blob = kernel_sha") == len(ended.rows)  # it is kept
 
 
 def test_results_travel_to_another_database(
