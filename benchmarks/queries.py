@@ -51,7 +51,6 @@ from vkbench_db.profiles import noise  # noqa: E402
 from vkbench_db.queries import results  # noqa: E402
 from vkbench_db.references import find  # noqa: E402
 from vkbench_db.series import origins, points  # noqa: E402
-from vkbench_db.works import works  # noqa: E402
 
 HISTORY = 200  # results that a page shows
 COLD = 3  # times that each is asked of a database that lies on the disk alone
@@ -165,14 +164,13 @@ def questions(size: Size) -> Sequence[Question]:
         device, old, new = random.randrange(DEVICES), *random.sample(range(size.nights), 2)
         return str(1 + old * DEVICES + device), str(1 + new * DEVICES + device)
 
-    def read_two(tx: Connection, random: Random) -> None:
-        for run in two_runs(random):
-            works(tx, find(tx, run))
-
-    def compare_two(tx: Connection, random: Random) -> None:
+    def compare_two(tx: Connection, random: Random, metrics: Sequence[str] = ("hot",)) -> None:
         old, new = two_runs(random)
-        found = compare(tx, find(tx, old), find(tx, new))
-        assert len(found.pairs) == 2 * size.cases
+        found = compare(tx, find(tx, old), find(tx, new), metrics=metrics)
+        assert len(found.pairs) == len(metrics) * size.cases
+
+    def compare_all(tx: Connection, random: Random) -> None:
+        compare_two(tx, random, METRICS)
 
     def history(tx: Connection, random: Random) -> None:
         points(tx, random.randint(1, series), HISTORY)
@@ -184,13 +182,12 @@ def questions(size: Size) -> Sequence[Question]:
     def shown_history(tx: Connection, random: Random) -> None:
         results(tx, series=random.randint(1, series), limit=HISTORY)
 
-    cases = f"{size.cases:,} cases hot and cold"
     return (
         Question(name="history of a series", limit_seconds=0.02, ask=history, times=200),
         Question(name="the same, with what made each result", limit_seconds=0.02, ask=made),
         Question(name="the same by `vkbench results --series`", ask=shown_history),
-        Question(name=f"two runs read, {cases}", limit_seconds=0.1, ask=read_two),
-        Question(name="the same compared, with statistics", limit_seconds=0.1, ask=compare_two),
+        Question(name=f"two runs compared, {size.cases:,} hot", limit_seconds=0.1, ask=compare_two),
+        Question(name="the same, hot and cold", ask=compare_all),
         Question(name="inbox of regressions", limit_seconds=0.1, ask=_inbox),
         Question(name="all noise", ask=_noise, times=5),
         Question(name="two days compared, all devices", ask=_two_days, times=2),

@@ -110,14 +110,14 @@ def compare(
 ) -> Comparison:
     """Pair the results of two references by device, case, mode, variant and metric."""
     by_roof = _is_by_roof(old, new)
-    before, after = works(tx, old, by_roof=by_roof), works(tx, new, by_roof=by_roof)
+    before, after = (works(tx, each, metrics=metrics, by_roof=by_roof) for each in (old, new))
     both = {key: (before[key], after[key]) for key in before if key in after}
     named = _Names.load(tx, list(both))
     return Comparison(
         old=old,
         new=new,
         changes=tuple(sorted(_changes(tx, named, both), key=_gravity)),
-        pairs=tuple(_pairs(tx, named, both, metrics)),
+        pairs=tuple(_pairs(tx, named, both)),
         only_old=len(before) - len(both),
         only_new=len(after) - len(both),
         policies=tuple(_policies(tx, named, both)),
@@ -179,18 +179,13 @@ class _Names:
         return Named(shown, name, host, self.cases[case], mode, variant)
 
 
-def _pairs(
-    tx: Connection,
-    named: _Names,
-    works: Mapping[Key, tuple[Work, Work]],
-    metrics: Sequence[str],
-) -> list[Pair]:
+def _pairs(tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work]]) -> list[Pair]:
     pairs: list[Pair] = []
     for key, (before, after) in works.items():
         work = named.of(key)
         for metric, old in before.sides.items():
             new = after.sides.get(metric)
-            if new and (not metrics or metric in metrics):
+            if new:
                 pairs.append(Pair(work, metric, old, new, new.value / old.value))
     return _judged(tx, sorted(pairs, key=_slowness))
 

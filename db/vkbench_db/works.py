@@ -56,45 +56,60 @@ class Work(NamedTuple):
     sides: Mapping[str, Side]  # by metric
 
 
-def works(tx: Connection, reference: Reference, *, by_roof: bool = False) -> dict[Key, Work]:
-    """All finished work; `by_roof` forgets devices and takes times by what their roofs allow."""
+def works(
+    tx: Connection, reference: Reference, *, metrics: Sequence[str] = (), by_roof: bool = False
+) -> dict[Key, Work]:
+    """All finished work, timed by these metrics or by all.
+
+    `by_roof` forgets devices and takes times by what their roofs allow.
+    """
     grouped: dict[Key, list[_Found]] = {}
     # straight from the driver: a Row more for each of thousands is a tenth of the time
-    found = tx.execute(_details(_chosen(reference), by_roof=by_roof))
+    found = tx.execute(_details(_chosen(reference), metrics, by_roof=by_roof))
     for row in found.cursor.fetchall():
         key = (0 if by_roof else row[0], row[1], row[2], row[3])
         if key in grouped:
             grouped[key].append(row[4:])
         else:
             grouped[key] = [row[4:]]
-    return {key: _work(rows) for key, rows in grouped.items()}
+    return {
+        key: _of_job(rows) if rows[0][1] == rows[-1][1] else _of_jobs(rows)
+        for key, rows in grouped.items()
+    }
 
 
-def _work(rows: list[_Found]) -> Work:
+def _of_job(rows: list[_Found]) -> Work:
+    """The work of one job: each metric once. Most are so, and there are thousands."""
+    _, job, state, environment, *_ = rows[0]
+    sides = {
+        row[0]: Side((row[4],), row[5], row[6], row[7], job, row[8], row[9])
+        for row in rows
+        if _is_timed(row)
+    }
+    return Work(state, job, (environment,) if environment else (), sides)
+
+
+def _of_jobs(rows: list[_Found]) -> Work:
     by_metric: dict[str, list[_Found]] = {}
     for row in rows:
-        if row[0] in by_metric:
-            by_metric[row[0]].append(row)
-        elif row[0]:
-            by_metric[row[0]] = [row]
-    sides = {metric: side for metric, found in by_metric.items() if (side := _side(found))}
-    _, job, state, environment, *_ = rows[0]
-    if all(row[1] == job for row in rows):
-        return Work(state, job, (environment,) if environment else (), sides)
+        if _is_timed(row):
+            by_metric.setdefault(row[0], []).append(row)
     state = min({row[2] for row in rows}, key=_severity)
-    job = max(row[1] for row in rows if row[2] == state)
-    return Work(state, job, tuple(sorted({row[3] for row in rows if row[3]})), sides)
+    return Work(
+        state,
+        max(row[1] for row in rows if row[2] == state),
+        tuple(sorted({row[3] for row in rows if row[3]})),
+        {metric: _side(found) for metric, found in by_metric.items()},
+    )
 
 
-def _side(found: list[_Found]) -> Side | None:
+def _is_timed(row: _Found) -> bool:
     """A time counts only with a right output, and a ratio only over a time."""
-    rows = [row for row in found if row[4] and row[2] == _PASSED]
-    if not rows:
-        return None
-    if len(rows) == 1:
-        _, job, _, _, value, low, high, samples, flag, series = rows[0]
-        return Side((value,), low, high, samples, job, flag, series)
-    rows = [row for row in rows if not row[8]] or rows
+    return bool(row[4]) and row[2] == _PASSED
+
+
+def _side(found: list[_Found]) -> Side:
+    rows = [row for row in found if not row[8]] or found
     *_, flag, series = rows[-1]
     return Side(
         values=tuple(row[4] for row in rows),
@@ -111,9 +126,12 @@ def _severity(state: str) -> int:
     return SEVERITY.index(State(state))
 
 
-def _details(chosen: Sequence[ColumnElement[bool]], *, by_roof: bool) -> Select[Any]:
+def _details(
+    chosen: Sequence[ColumnElement[bool]], metrics: Sequence[str], *, by_roof: bool
+) -> Select[Any]:
     """Rows of the chosen jobs, a metric each: their key, the metric, what `_Found` has."""
     job, attempt, timing = JOB.c, ATTEMPT.c, MEASUREMENT.c
+    asked = (timing.metric.in_(metrics),) if metrics else ()
     times: list[ColumnElement[Any]] = [timing.seconds, timing.low, timing.high]
     if by_roof:  # over the time that the roof allows
         times = [time / func.nullif(timing.roof_fraction * timing.seconds, 0) for time in times]
@@ -125,7 +143,7 @@ def _details(chosen: Sequence[ColumnElement[bool]], *, by_roof: bool) -> Select[
         )
         .select_from(JOB)
         .outerjoin(ATTEMPT, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
-        .outerjoin(MEASUREMENT, timing.job_id == job.id)
+        .outerjoin(MEASUREMENT, and_(timing.job_id == job.id, *asked))
         .where(job.mode != Mode.PAIRED, job.finished_at.is_not(None), *chosen)
         .order_by(job.finished_at, job.id)
     )
