@@ -55,7 +55,7 @@ class Watch:
         except ServiceUnreachable:
             raise  # for all of them: the caller waits
         except Exception:
-            _log.exception("step_failed", extra={"step": step.name})
+            _log.exception(f"step_{step.name}_failed")
 
 
 def place(database: Database, now: float) -> None:

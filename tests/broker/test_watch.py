@@ -54,7 +54,7 @@ def test_a_slower_kernel_is_confirmed_and_a_wrong_one_is_wrong(lab: Lab) -> None
     assert found.ratio > 1.05
     assert found.p < 0.001
     log = (lab.folder / "scheduler.log").read_text()
-    assert "step_failed" not in log
+    assert "_failed" not in log
     assert "Traceback" not in log
 
 
