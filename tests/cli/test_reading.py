@@ -77,6 +77,7 @@ def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
         (["--mode", "correctness"], 0),
         (["--suite", "QUICK"], 0),  # has other shapes
         (["--history", "--limit", "2"], 2),
+        (["--series", "1"], 0),  # nothing is placed yet
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -9,7 +9,7 @@ from sqlalchemy import insert, text
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Mode, Outcome, State
-from vkbench_db import models, queries, store
+from vkbench_db import models, placing, queries, store
 
 
 @pytest.fixture
@@ -79,6 +79,22 @@ def test_newest_first_and_limited(filled) -> None:
 def test_filters(filled, filters, count: int) -> None:
     assert len(ask(filled, **filters)) == count
     assert len(ask(filled, latest=True, **filters)) == count
+
+
+def test_a_series_has_its_own_metric_alone_newest_first(lab) -> None:
+    device = lab.add_device()
+    for seconds in (1.0, 2.0, 3.0):
+        lab.submit(device, ["add/f32/h2_w3", "add/f32/h2_w4"])
+        lab.settle(device, seconds=seconds)
+        lab.now += 60
+    with lab.database.transaction() as tx:
+        placing.place(tx, lab.now)
+    hot = next(row for row in ask(lab) if row.metric == "hot")
+    history = ask(lab, series=hot.series)
+    assert [row.seconds for row in history] == [3.0, 2.0, 1.0]
+    assert {(row.case_name, row.metric) for row in history} == {(hot.case_name, "hot")}
+    assert ask(lab, series=hot.series, limit=2) == history[:2]
+    assert ask(lab, series=99) == []
 
 
 def test_a_device_is_found_by_its_key_or_the_beginning_of_it(filled) -> None:
@@ -223,7 +239,8 @@ def _settle_by_sql(lab, with_statistics: bool) -> None:
             "UPDATE job SET state = 'passed', token = 1, settled_token = 1,"
             f" finished_at = {moment}",
             "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha,"
-            " environment, worker, started_at, seconds, telemetry, recorded_at) SELECT id, 1, 'passed', '', 'subgroup', 'sha', 'env', 'w', NULL,"
+            " environment, worker, started_at, seconds, telemetry, recorded_at)"
+            " SELECT id, 1, 'passed', '', 'subgroup', 'sha', 'env', 'w', NULL,"
             " 0.02, '{}', finished_at FROM job",
             "INSERT INTO measurement (job_id, metric, token, seconds, mad, low, high, confidence,"
             " best, count, launches, stop, clock, bytes_moved, flops, warnings, samples)"
