@@ -33,6 +33,13 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     return strided.launch(problem, numbers(problem))
 
 
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Numbers that have products: zeros and denormals among them only if asked for."""
+    if problem.params["values"] == "special":
+        return {"x": data.values(problem, "x")}
+    return {"x": data.uniform(problem, "x", -4, 4)}
+
+
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """In singles, product and sum each rounded: compared bit for bit."""
     x = quants.dequantise(problem.types["x"], inputs["x"]).astype(np.float32)
@@ -82,7 +89,7 @@ def _kernel(
                 path="exact",
             ),
         ),
-        inputs=lambda problem: {"x": data.values(problem, "x")},
+        inputs=inputs,
         reference=reference,
         flops=lambda problem: 2 * prod(problem.full_shape("y")),
         cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt, changed)),
