@@ -13,6 +13,7 @@ from vkbench_cli.printing import Cell, Column, Kind, Table, markdown_table
 
 if TYPE_CHECKING:
     from vkbench_db.comparison import Change, Comparison, Pair
+    from vkbench_db.drift import Drift
     from vkbench_db.provenance import Provenance
     from vkbench_db.statistics.ratios import Mean
     from vkbench_db.works import Side
@@ -57,7 +58,7 @@ COLUMNS = (
 )
 
 
-def table(found: Comparison, pairs: Sequence[Pair], made: Made) -> Table:
+def table(found: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence[Drift]) -> Table:
     """Verdicts that changed, then these pairs."""
     rows = [*map(_changed, found.changes), *(_timed(pair, made) for pair in pairs)]
     named = {(pair.work.host, pair.work.device_name) for pair in pairs}
@@ -66,7 +67,7 @@ def table(found: Comparison, pairs: Sequence[Pair], made: Made) -> Table:
         column if is_told_apart or column.key != "device" else replace(column, hidden=False)
         for column in COLUMNS
     ]
-    return Table(columns=columns, rows=rows, summary=_figures(found))
+    return Table(columns=columns, rows=rows, summary=_figures(found, drifts))
 
 
 def summary(found: Comparison) -> str:
@@ -90,6 +91,14 @@ def device_lines(found: Comparison) -> list[str]:
     return [*lines, f"  all devices alike: {_mean(found.fleet_mean)}"] if found.fleet_mean else []
 
 
+def drift_lines(drifts: Sequence[Drift]) -> list[str]:
+    """What each device's canary says: what it changed by, no kernel did."""
+    return [
+        f"  canary of {each.name} ({each.device}): {each.ratio:.4f} of what it was"
+        for each in drifts
+    ]
+
+
 def alone(found: Comparison) -> str:
     """What only one side has, and why devices have no timing in common."""
     said = ""
@@ -102,14 +111,15 @@ def alone(found: Comparison) -> str:
     return said
 
 
-def in_markdown(found: Comparison, shown: Table) -> str:
+def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
     """A summary for a review: the gravest first, as long as GitHub takes it."""
     words = markdown.escaped(summary(found)).replace("\\~", "within noise")
-    parts = [words, *(f"-{line}" for line in map(markdown.escaped, device_lines(found)))]
+    lines = [*device_lines(found), *drift_lines(drifts)]
+    parts = [words, "\n".join(f"- {markdown.escaped(line)}" for line in lines)]
     for title, rows in _chapters(shown.rows):
         if rows:
             parts.append(f"**{title}: {len(rows)}**\n\n{markdown_table(_short(shown, rows))}")
-    return markdown.summary(_headline(found), parts)
+    return markdown.summary(_headline(found), [part for part in parts if part])
 
 
 def _headline(found: Comparison) -> str:
@@ -227,7 +237,7 @@ def _mean(mean: Mean) -> str:
     return f"{mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f})"
 
 
-def _figures(found: Comparison) -> dict[str, Cell]:
+def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
     slower, faster = _count(found)
     wrong, fixed = _verdicts(found)
     mean = found.mean
@@ -248,4 +258,5 @@ def _figures(found: Comparison) -> dict[str, Cell]:
             key: {"name": name, "geometric_mean": one.value, "low": one.low, "high": one.high}
             for (key, name), one in found.device_means.items()
         },
+        "canaries": {each.device: {"ratio": each.ratio, "count": each.count} for each in drifts},
     }

@@ -165,3 +165,10 @@ CHANGE_POINT_EVENT = Table(
     Column("at", Moment),
     *_columns(Text, "state", "note"),
 )
+CANARY = Table(
+    "canary",
+    _METADATA,
+    *_columns(Integer, "id", "device_id"),
+    *_columns(Float, "seconds"),
+    Column("measured_at", Moment),
+)

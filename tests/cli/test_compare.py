@@ -97,6 +97,22 @@ def test_markdown_is_whole_and_capped(past, capsys: Captured) -> None:
     assert "\\| \\</table\\> \\`rm\\` @\u200ball #\u200b heading" in out
 
 
+def test_the_canary_of_the_device_stands_beside_it(past, capsys: Captured) -> None:
+    assert "canary" not in said(capsys, "1", "2")[1]
+    add = (
+        "INSERT INTO canary (device_id, environment, measured_at, seconds, is_off) SELECT 1, 'e',"
+        " finished_at, {}, false FROM job WHERE run_id = {} AND position = 0"
+    )
+    with past.database.transaction() as tx:
+        tx.execute(text("UPDATE job SET finished_at = '2026-01-01 00:00:00.0' WHERE run_id = 1"))
+        tx.execute(text(add.format(0.001, 1)))
+        tx.execute(text(add.format(0.0015, 2)))
+    out, err = said(capsys, "1", "2", "--json")
+    assert "canary of Planted 9000 (0123456789ab): 1.5000 of what it was" in err
+    assert json.loads(out)["summary"]["canaries"] == {"0123456789ab": {"ratio": 1.5, "count": 1}}
+    assert "- canary of Planted 9000" in said(capsys, "1", "2", "--markdown")[0]
+
+
 @pytest.mark.usefixtures("filled")
 def test_orders(capsys: Captured) -> None:
     def cases(*words: str) -> list[str]:

@@ -86,6 +86,7 @@ def compare(
     from vkbench_cli.store import opened
     from vkbench_db.comparison import compare as ask
     from vkbench_db.comparison import with_noise
+    from vkbench_db.drift import drifts
     from vkbench_db.provenance import provenances
     from vkbench_db.references import find
 
@@ -98,12 +99,14 @@ def compare(
         chosen = found.pairs if all_rows else [pair for pair in found.pairs if pair.is_changed]
         pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
-        shown = comparing.table(found, pairs, provenances(tx, jobs))
+        canaries = [] if found.old.device else drifts(tx, found.pairs)
+        shown = comparing.table(found, pairs, provenances(tx, jobs), canaries)
     if markdown:
-        print(comparing.in_markdown(found, shown), end="")
+        print(comparing.in_markdown(found, shown, canaries), end="")
     elif shown.rows or output.json or output.csv:
         show(shown, output)
-    print("\n".join([comparing.summary(found), *comparing.device_lines(found)]), file=sys.stderr)
+    lines = [*comparing.device_lines(found), *comparing.drift_lines(canaries)]
+    print("\n".join([comparing.summary(found), *lines]), file=sys.stderr)
     return _exit_code(found, fail_on)
 
 
