@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import erfc, log, sqrt
-from statistics import median
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
@@ -15,7 +14,8 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
 from vkbench_db.batches import batches
-from vkbench_db.evidence import UNKNOWN_SIGMA, ratio_of
+from vkbench_db.evidence import ratio_of
+from vkbench_db.profiles import device_sigmas
 from vkbench_db.queries import find_run
 from vkbench_db.references import (
     Kind,
@@ -26,7 +26,7 @@ from vkbench_db.references import (
 )
 from vkbench_db.statistics.ratios import Ratio
 from vkbench_db.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST
-from vkbench_db.views import ATTEMPT, BASELINE, JOB, MEASUREMENT, SERIES
+from vkbench_db.views import ATTEMPT, BASELINE, DEVICE, JOB, MEASUREMENT, SERIES
 from vkbench_db.works import Side
 
 _NAME = re.compile(r"[A-Za-z][\w.+-]*")
@@ -204,15 +204,10 @@ def _young(tx: Connection, series: Sequence[int]) -> list[int]:
 
 def _sigmas(tx: Connection, series: Sequence[int]) -> dict[int, float]:
     """The noise of each series; of one without a profile what its device's others have."""
-    own, device = SERIES.c, SERIES.alias("asked").c
-    asked = select(device.device_id).where(device.id.in_(series))
-    of_device: dict[int, list[float]] = {}
-    known = select(own.device_id, own.sigma).where(own.device_id.in_(asked), own.sigma.is_not(None))
-    for number, sigma in tx.execute(known):
-        of_device.setdefault(number, []).append(sigma)
-    rows = tx.execute(select(own.id, own.device_id, own.sigma).where(own.id.in_(series)))
-    return {
-        row.id: row.sigma
-        or (median(of_device[row.device_id]) if row.device_id in of_device else UNKNOWN_SIGMA)
-        for row in rows
-    }
+    usual = device_sigmas(tx)
+    rows = tx.execute(
+        select(SERIES.c.id, SERIES.c.sigma, DEVICE.c.key)
+        .join(DEVICE, DEVICE.c.id == SERIES.c.device_id)
+        .where(SERIES.c.id.in_(series))
+    )
+    return {row.id: row.sigma or usual[row.key] for row in rows}

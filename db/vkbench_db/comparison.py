@@ -13,6 +13,7 @@ from vkbench.errors import UsageError
 from vkbench.job import State
 from vkbench_db.batches import batches
 from vkbench_db.evidence import ratio_of
+from vkbench_db.profiles import device_sigmas
 from vkbench_db.references import Kind, Reference
 from vkbench_db.statistics import ratios
 from vkbench_db.statistics.discoveries import believed
@@ -132,11 +133,14 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
         sigmas |= dict(
             tx.execute(select(SERIES.c.id, SERIES.c.sigma).where(SERIES.c.id.in_(page))).all()
         )
+    is_known = all(sigmas.get(number) for number in series)
+    usual = {} if is_known else device_sigmas(tx)
+
+    def known(side: Side, device: str) -> Side:
+        return side._replace(sigma=sigmas.get(side.series), device_sigma=usual.get(device))
+
     return [
-        pair._replace(
-            old=pair.old._replace(sigma=sigmas.get(pair.old.series)),
-            new=pair.new._replace(sigma=sigmas.get(pair.new.series)),
-        )
+        pair._replace(old=known(pair.old, pair.work.device), new=known(pair.new, pair.work.device))
         for pair in pairs
     ]
 

@@ -2,7 +2,7 @@
 
 Samples of one result know nothing of other runs: twice the same kernels on an H200 differ by up to
 0.5 %, with intervals of 0.1 %. So where a side has few results, its intervals are widened by what
-results of its series differ by.
+results of its series differ by; before a series has a profile, by what its device's others do.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from math import exp, hypot, inf, log, sqrt
 from statistics import NormalDist
 
+from vkbench_db.profiles import GPU_SIGMA
 from vkbench_db.statistics import ratios
 from vkbench_db.statistics.ratios import CONFIDENCE, Estimate, Ratio
 from vkbench_db.works import Side
 
 LEAST_SAMPLES = 6  # fewer have no interval that holds the median with 95 %
 RANKED = 8  # results a side from which their order alone decides
-UNKNOWN_SIGMA = 0.005  # of results, relative, where a series has no profile yet
 _WIDTH = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # of an interval, in sigmas
 
 
@@ -35,7 +35,7 @@ def _is_vague(side: Side) -> bool:
 
 def _estimate(side: Side) -> Estimate:
     """The median, and an interval for what another run would find."""
-    sigma = UNKNOWN_SIGMA if side.sigma is None else side.sigma
+    sigma = next(each for each in (side.sigma, side.device_sigma, GPU_SIGMA) if each is not None)
     noise = _WIDTH * sigma / sqrt(len(side.values))
     below = hypot(log(side.value / side.low), noise)
     above = hypot(log(side.high / side.value), noise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
@@ -16,6 +17,8 @@ from vkbench_db.views import CASE, CHANGE_POINT, DEVICE, HOST, MEASUREMENT, SERI
 VERDICT = "verdict"  # metric of series without times: vkbench_db.series.VERDICT
 MOST = 200  # results that a profile is taken from, the newest
 RENEWED_AFTER = 10  # results after which a profile is taken anew
+# Of results of devices that nothing is known of yet: an H200's, and two busy cores'.
+GPU_SIGMA, CPU_SIGMA = 0.005, 0.03
 BATCH = 200  # series whose rows are read at once
 
 
@@ -89,6 +92,22 @@ def noise(
             fitting = set(names.matching(pattern, known, name.removesuffix("_name")))
             found = [row for row in found if getattr(row, name) in fitting]
     return found
+
+
+def device_sigmas(tx: Connection) -> dict[str, float]:
+    """What results usually scatter by on each device, by its key: for series without a profile."""
+    known: dict[int, list[float]] = {}
+    asked = select(SERIES.c.device_id, SERIES.c.sigma).where(SERIES.c.sigma.is_not(None))
+    for device, sigma in tx.execute(asked):
+        known.setdefault(device, []).append(sigma)
+    rows = tx.execute(select(DEVICE.c.id, DEVICE.c.key, DEVICE.c.facts))
+    return {
+        row.key: median(known[row.id]) if row.id in known else _presumed(row.facts) for row in rows
+    }
+
+
+def _presumed(facts: Mapping[str, Any]) -> float:
+    return CPU_SIGMA if facts.get("type") == "cpu" else GPU_SIGMA
 
 
 def _starts(tx: Connection, series: Sequence[int]) -> Mapping[int, float]:

@@ -40,6 +40,7 @@ class Side(NamedTuple):
     flag: str  # why they should not count: only where none is without a flag
     series: int | None  # where the newest is placed
     sigma: float | None = None  # of one result in that series, relative, once it was looked up
+    device_sigma: float | None = None  # what its device's results usually have
 
     @property
     def value(self) -> float:

@@ -34,6 +34,7 @@ def history(lab, values: Sequence[float], *, bundle: str = "", samples: int = 30
 
 def place(lab) -> None:
     with lab.database.transaction() as tx:
+        tx.execute(text('UPDATE device SET facts = \'{"type": "discrete"}\''))
         if not tx.execute(text("SELECT id FROM series")).first():
             tx.execute(
                 text(

@@ -160,6 +160,19 @@ def test_noise_of_the_series_decides_what_a_single_result_says(lab, sigma, seen)
     assert [pair.is_slower for pair in ask(lab, old, new).pairs] == [seen] * 2
 
 
+def test_without_a_profile_what_the_device_usually_has_counts(lab) -> None:
+    device = lab.add_device()  # a CPU
+    old, new = repeat(lab, device, [1.0e-3]), repeat(lab, device, [1.08e-3])
+    assert not any(pair.is_changed for pair in ask(lab, old, new).pairs)
+    with lab.database.transaction() as tx:
+        tx.execute(text('UPDATE device SET facts = \'{"type": "discrete"}\''))
+    assert all(pair.is_slower for pair in ask(lab, old, new).pairs)
+    put_in_series(lab, sigma=0.05)
+    with lab.database.transaction() as tx:
+        tx.execute(text("UPDATE measurement SET series_id = NULL"))
+    assert not any(pair.is_changed for pair in ask(lab, old, new).pairs)
+
+
 def put_in_series(lab, sigma: float) -> None:
     """All timings there are belong to a series of so much noise."""
     with lab.database.transaction() as tx:
@@ -177,6 +190,8 @@ def put_in_series(lab, sigma: float) -> None:
 def test_twice_the_same_is_no_change_however_many_are_looked_at(lab) -> None:
     """Of sixty cases three seem 2 % slower, as chance alone would have it."""
     device = lab.add_device()
+    with lab.database.transaction() as tx:
+        tx.execute(text('UPDATE device SET facts = \'{"type": "discrete"}\''))
     cases = [f"add/f32/h1_w{n}" for n in range(1, 61)]
     old = do(lab, device, dict.fromkeys(cases, 1e-3))
     apart = dict.fromkeys(cases, 1e-3) | dict.fromkeys(cases[:3], 1.021e-3)
