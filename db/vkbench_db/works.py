@@ -7,6 +7,7 @@ thousands of cases needs three. Medians alone are read, never samples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,7 +31,7 @@ SEVERITY = (State.WRONG, State.FAILED, State.SKIPPED, State.PASSED)
 class Side(NamedTuple):
     """One metric of one piece of work on one side of a comparison."""
 
-    # medians of its results in seconds, the oldest first; where devices are compared how many
+    # medians of its results in seconds, in the order of jobs; where devices are compared how many
     # times longer than the roof allows
     values: tuple[float, ...]
     low: float  # the lowest and the highest bound of their own intervals
@@ -67,7 +68,8 @@ def works(
     grouped: dict[Key, list[_Found]] = {}
     # straight from the driver: a Row more for each of thousands is a tenth of the time
     found = tx.execute(_details(_chosen(reference), metrics, by_roof=by_roof))
-    for row in found.cursor.fetchall():
+    # and in their order from here: PostgreSQL starts a worker to sort them
+    for row in sorted(found.cursor.fetchall(), key=_job_of):
         key = (0 if by_roof else row[0], row[1], row[2], row[3])
         if key in grouped:
             grouped[key].append(row[4:])
@@ -77,6 +79,9 @@ def works(
         key: _of_job(rows) if rows[0][1] == rows[-1][1] else _of_jobs(rows)
         for key, rows in grouped.items()
     }
+
+
+_job_of = itemgetter(5)
 
 
 def _of_job(rows: list[_Found]) -> Work:
@@ -146,7 +151,6 @@ def _details(
         .outerjoin(ATTEMPT, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
         .outerjoin(MEASUREMENT, and_(timing.job_id == job.id, *asked))
         .where(job.mode != Mode.PAIRED, job.finished_at.is_not(None), *chosen)
-        .order_by(job.finished_at, job.id)
     )
 
 
