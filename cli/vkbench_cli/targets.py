@@ -21,7 +21,7 @@ from vkbench.case import parse
 from vkbench.job import Mode, State
 from vkbench_cli import cpu
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.quants import dequantise, quantise
+from vkbench_shaders.quants import dequantise, gguf_block, quantise
 
 if TYPE_CHECKING:
     from vkbench_db.queries import ResultRow
@@ -141,11 +141,8 @@ def _compression(_: Results, *, format: str, least: float) -> Found:
 
 
 def _layout(results: Results) -> Found:
-    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-
     ours = format_named("q4_0")
-    theirs = GGML_QUANT_SIZES[GGMLQuantizationType.Q4_0]
-    is_same = (ours.elements, ours.bytes) == theirs == (32, 18)
+    is_same = (ours.elements, ours.bytes) == gguf_block("q4_0") == (32, 18)
     encoded = [row for row in results if row.kernel == "quantize" and row.format == "q4_0"]
     return Found(
         standing=_met(is_same and all(row.state == State.PASSED for row in encoded)),
