@@ -1,4 +1,4 @@
-"""Everything that writes, under one name: the store alone moves states."""
+"""Everything that writes runs, jobs and results, under one name: the store alone moves states."""
 
 from __future__ import annotations
 
