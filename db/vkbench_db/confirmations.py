@@ -42,14 +42,10 @@ class Waiting:
     variant: str
     metric: str
     direction: str
-    environment: str  # hash, after the change
+    environments: tuple[str, str]  # hashes, before and after the change
+    is_new_kernel: bool  # whether another kernel came with the change
     old: str  # SHA-256 of a bundle
     new: str
-
-    @property
-    def is_of_kernels(self) -> bool:
-        """Whether two bundles are held against each other."""
-        return self.old != self.new
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +120,7 @@ def look(tx: Connection, confirmation: Running, found: PairResults, now: float) 
     seconds = [point.seconds for point in before]
     judgement = judged(change, found, seconds, is_same=_is_same(tx, confirmation.run))
     table = models.Confirmation
-    if judgement.more:
+    if judgement.more and not _is_cancelled(tx, confirmation.run):
         more = min(judgement.more, MOST_PAIRS - confirmation.pairs)
         if more > 0:
             asked = confirmation.pairs + more
@@ -196,6 +192,11 @@ def _is_same(tx: Connection, run: int) -> bool:
     return bool(row.bundle == row.against)
 
 
+def _is_cancelled(tx: Connection, run: int) -> bool:
+    asked = select(models.Run.cancelled_at).where(models.Run.id == run)
+    return tx.execute(asked).scalar() is not None
+
+
 def _waiting(row: AnyRow, old: str, new: str) -> Waiting:
     return Waiting(
         change=row.id,
@@ -206,7 +207,8 @@ def _waiting(row: AnyRow, old: str, new: str) -> Waiting:
         variant=row.variant,
         metric=row.metric,
         direction=row.direction,
-        environment=row.after_environment,
+        environments=(row.before_environment, row.after_environment),
+        is_new_kernel=row.before_kernel != row.after_kernel,
         old=old,
         new=new,
     )

@@ -68,7 +68,7 @@ def _returns(tx: Connection, regression: AnyRow) -> list[Return]:
     members = tx.execute(
         select(
             *(change.id, change.series_id, change.direction, change.ratio),
-            *(change.after_job, job.finished_at),
+            *(change.before_job, change.after_job, job.finished_at),
         )
         .join(member, member.change_point_id == change.id)
         .join(job, job.id == change.after_job)
@@ -84,9 +84,12 @@ def _returns(tx: Connection, regression: AnyRow) -> list[Return]:
 
 
 def _verdict(tx: Connection, member: AnyRow) -> Return:
-    """Right results since the last wrong one."""
-    [link] = links(tx, [member.after_job])
-    later = tx.execute(chain(link, before=False)).all()
+    """Right results since the last wrong one.
+
+    They are of the chain of the job before: the wrong one may be a pair, which has none.
+    """
+    [link] = links(tx, [member.before_job])
+    later = tx.execute(chain(link, before=False, beside=member)).all()
     right = 0
     for row in reversed(later):
         if row.state != State.PASSED:

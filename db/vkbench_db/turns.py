@@ -22,14 +22,14 @@ SAMPLE = 8  # of them that are measured again
 AGREEING = 0.75  # of a sample that speaks for all
 EVENT_SECONDS = 86_400.0  # suspicions of so long are one event
 
-Key = tuple[int, str, str]  # device, direction, environment
+Key = tuple[int, str, tuple[str, str]]  # device, direction, environments before and after
 
 
 def choose(
     tx: Connection, waiting: Sequence[Waiting], busy: Counter[int], now: float
 ) -> list[Waiting]:
     """The next to be measured; `busy` is how many confirmations run on each device."""
-    chosen = [each for each in waiting if each.is_of_kernels]
+    chosen = [each for each in waiting if each.is_new_kernel]
     for key, group in _events(waiting).items():
         left = _settled_by_sample(tx, key, group, now)
         chosen += left if len(group) < EVENT else _sample(left)
@@ -39,8 +39,8 @@ def choose(
 def _events(waiting: Iterable[Waiting]) -> dict[Key, list[Waiting]]:
     events: dict[Key, list[Waiting]] = defaultdict(list)
     for each in waiting:
-        if not each.is_of_kernels:
-            events[each.device_id, each.direction, each.environment].append(each)
+        if not each.is_new_kernel:
+            events[each.device_id, each.direction, each.environments].append(each)
     return events
 
 
@@ -63,18 +63,17 @@ def _settled_by_sample(tx: Connection, key: Key, group: list[Waiting], now: floa
 
 def _measured(tx: Connection, key: Key, now: float) -> Counter[tuple[str, str]]:
     """What became of suspicions of an event that were measured again, by state and cause."""
-    device, direction, environment = key
-    change, series, job = models.ChangePoint, models.Series, models.Job
-    done = models.Confirmation
+    device, direction, (before, after) = key
+    change, series, done = models.ChangePoint, models.Series, models.Confirmation
     rows = tx.execute(
         select(change.id, change.state, change.cause)
         .join(series, series.id == change.series_id)
         .join(done, done.change_point_id == change.id)
-        .join(job, (job.run_id == done.run_id) & (job.position == 0))
         .where(
             *(series.device_id == device, change.direction == direction),
-            *(change.after_environment == environment, change.state.in_(DECIDED)),
-            *(done.finished_at >= now - EVENT_SECONDS, job.bundle == job.against),
+            *(change.before_environment == before, change.after_environment == after),
+            *(change.before_kernel == change.after_kernel, change.state.in_(DECIDED)),
+            done.finished_at >= now - EVENT_SECONDS,
         )
     )
     return Counter((row.state, row.cause) for row in rows)

@@ -66,15 +66,18 @@ def wrong_pairs(tx: Connection, change: AnyRow, run: int, now: float) -> list[in
     return made
 
 
-def chain(row: AnyRow, *, before: bool) -> Select[int, str, float | None]:
-    """Right and wrong jobs before one, or after it, of the same chain; the nearest first."""
+def chain(
+    row: AnyRow, *, before: bool, beside: AnyRow | None = None
+) -> Select[int, str, float | None]:
+    """Right and wrong jobs of the chain of one, before it or after it; the nearest first.
+
+    With `beside` before or after that change's first bad job, which may be of another chain.
+    """
     job, run = models.Job, models.Run
+    moment, number = (beside.finished_at, beside.after_job) if beside else (row.finished_at, row.id)
     place = or_(
-        job.finished_at < row.finished_at if before else job.finished_at > row.finished_at,
-        and_(
-            job.finished_at == row.finished_at,
-            job.id < row.id if before else job.id > row.id,
-        ),
+        job.finished_at < moment if before else job.finished_at > moment,
+        and_(job.finished_at == moment, job.id < number if before else job.id > number),
     )
     order = (job.finished_at, job.id)
     return (

@@ -15,11 +15,11 @@ from vkbench.result import NEW, OLD, wrong_reason
 from vkbench.wire import Announcement
 from vkbench_db import models, store
 from vkbench_db.confirmations import PATIENCE_SECONDS
-from vkbench_db.detection import detect, scan
+from vkbench_db.detection import conclude, detect, scan
 from vkbench_db.fleet import WATCHED_SECONDS
 from vkbench_db.regressions import Stage
 from vkbench_db.turns import EVENT, MOST_RUNNING, SAMPLE
-from vkbench_scheduler import confirm
+from vkbench_scheduler import confirm, pairs
 
 NIGHT = 86_400.0
 LEVEL = 1e-3
@@ -47,6 +47,7 @@ class Nights:
     bundle: str = FIRST.sha
     rng: random.Random = field(default_factory=lambda: random.Random(3))
     environment: object = None
+    untouched: int = 0  # cases, the first ones, whose kernel is the same in all bundles
 
     def pass_by(self, count: int, factor: float = 1.0) -> None:
         """So many nights with everything so much slower."""
@@ -75,9 +76,15 @@ class Nights:
             answer,
             timings=tuple(t for t in answer.timings if t.metric == "hot"),
             bundle=self.bundle,
-            kernel_sha=hashlib.sha256(self.bundle.encode()).hexdigest(),
+            kernel_sha=self.kernel(job),
             environment=self.environment.hash,
         )
+
+    def kernel(self, job: Job) -> str:
+        """Each bundle has new ones, save for some cases."""
+        case = int(job.case.partition("/m")[2].partition("_")[0])
+        text = "old" if case <= self.untouched else self.bundle
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def confirm(self, speed: Speed, turns: int = 30) -> None:
         """What the scheduler and the worker do until nothing is left."""
@@ -313,3 +320,59 @@ def test_histories_wait_a_day_for_more_results(nights: Nights) -> None:
     with nights.lab.database.reading() as tx:
         assert due(tx, nights.lab.now + 3600, 10) == []
         assert due(tx, nights.lab.now + NIGHT + 1, 10) == series
+
+
+def test_cancelled_pairs_are_not_asked_for_again(nights: Nights) -> None:
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.2)
+    confirm.step(nights.lab.database, nights.lab.now)
+    first, *_ = nights.lab.pick(nights.device)
+    nights.lab.record(nights.pair(first, lambda sha: 1.2 if sha == SECOND.sha else 1.0))
+    with nights.lab.database.transaction() as tx:
+        store.cancel(tx, first.run, nights.lab.now)
+    for _ in range(2):
+        confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, "SELECT count(*) FROM job WHERE state = 'queued'") == [(0,)]
+    assert rows(nights, CHANGES) == [("slower", "ambiguous", "")]
+
+
+def test_pairs_of_others_do_not_mend_what_a_pair_found_wrong(nights: Nights) -> None:
+    """A wrong pair stands in no chain of its own: what the series' own runs say counts."""
+    test_wrong_and_fast_is_wrong(nights)
+    [(variant,)] = rows(nights, "SELECT DISTINCT variant FROM job WHERE mode = 'paired'")
+    nights.lab.now += 1
+    with nights.lab.database.transaction() as tx:
+        pairs.submit_pairs(
+            tx, devices=[nights.device], case="mul_mat_vec/q4_0/m1_n1_k256", variant=variant,
+            metric="hot", old=FIRST.sha, new=FIRST.sha, count=8, label="", tags={},
+            now=nights.lab.now,
+        )  # fmt: skip
+    jobs = nights.lab.pick(nights.device)
+    nights.lab.record(*(nights.pair(job, lambda sha: 1.0) for job in jobs))
+    for _ in range(2):
+        detect(nights.lab.database, nights.lab.now)
+        conclude(nights.lab.database, nights.lab.now)
+    assert rows(nights, REGRESSIONS) == [("wrong", "kernel", "open")]
+    nights.bundle = FIRST.sha
+    nights.pass_by(1)
+    assert rows(nights, REGRESSIONS) == [("wrong", "kernel", "fixed")]
+
+
+def test_new_kernels_do_not_speak_for_old_ones(nights: Nights) -> None:
+    """A busy host, and a bundle with three new kernels of four, whose old ones are not kept."""
+    nights.cases, nights.untouched = 40, 10
+    nights.pass_by(30)
+    nights.confirm(lambda sha: 1.0)
+    with nights.lab.database.transaction() as tx:
+        link = models.BundleBlob
+        tx.execute(link.__table__.delete().where(link.bundle == FIRST.sha))
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.3)
+    nights.confirm(lambda sha: 1.3, turns=200)
+    blamed = (
+        "SELECT count(*) FROM change_point"
+        " WHERE cause = 'kernel' AND before_kernel = after_kernel AND state = 'confirmed'"
+    )
+    assert rows(nights, blamed) == [(0,)]
+    certain = "SELECT DISTINCT cause FROM change_point WHERE state = 'confirmed' ORDER BY cause"
+    assert rows(nights, certain) == [("host",), ("kernel",)]
