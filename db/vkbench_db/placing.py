@@ -18,7 +18,7 @@ from vkbench_db.database import watch_alone
 from vkbench_db.series import Identity, series_ids
 from vkbench_db.wrongs import judge
 
-BATCH = 2000  # jobs of a transaction
+BATCH = 500  # jobs of a transaction: the collector waits for it on SQLite, up to half a second
 SCAN_SECONDS = 86_400.0  # after a new result its series' history waits so long for others
 PATIENCE_SECONDS = 60.0  # for the announcement of the environment that a result names
 NO_TIME = "no time"  # flag of a timing of zero seconds

@@ -67,6 +67,19 @@ def screen(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     return made
 
 
+def behind(tx: Connection) -> list[int]:
+    """Series with results that nobody screened: whoever placed them did not come to it."""
+    measurement, table = models.Measurement, models.Series
+    newer = select(measurement.job_id).where(
+        measurement.series_id == table.id,
+        measurement.flag == "",
+        measurement.measured_at > func.coalesce(table.screened_at, literal(0.0, Moment)),
+    )
+    # whatever was placed is to be looked back at as well: an index has the few that are
+    asked = select(table.id).where(table.scan_due_at.is_not(None), newer.exists())
+    return list(tx.execute(asked).scalars())
+
+
 def restart(tx: Connection, series: int, job: int) -> None:
     """Begin a segment with the result of a job, from what is stored: a change was confirmed."""
     found = points_from(tx, series, job, stage.KEPT)

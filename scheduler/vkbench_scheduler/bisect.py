@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from vkbench.errors import ServiceUnreachable
 from vkbench.log import event
 from vkbench_db import bisections
 from vkbench_db.bisections import FAILED, FOUND, Bisection, Step
@@ -48,7 +49,12 @@ def step(database: Database, now: float) -> None:
     with database.reading() as tx:
         waiting = bisections.running(tx)
     for number in waiting:
-        step_one(database, number, now)
+        try:
+            step_one(database, number, now)
+        except ServiceUnreachable:
+            raise  # the database is away, for all of them
+        except Exception:
+            _log.exception("bisection_failed")
 
 
 def step_one(database: Database, number: int, now: float) -> None:

@@ -1,4 +1,4 @@
-"""`vkbench scheduler`: dispatcher with reconciler, collector, and watch: threads of one process.
+"""`vkbench scheduler`: dispatcher with reconciler, collector, watch, alerts: four threads.
 
 Outages of Redis and of the database are waited out. Several may run: who dispatches is settled in
 each transaction by a lock, and collectors share one group.
@@ -28,7 +28,7 @@ from vkbench_scheduler.presence import Presence
 from vkbench_scheduler.reconcile import Reconciler
 from vkbench_scheduler.registry import Registry
 from vkbench_scheduler.stream import ResultStream
-from vkbench_scheduler.watch import Watch, steps
+from vkbench_scheduler.watch import Watch, steps, telling
 
 TURN_SECONDS = 0.1  # between two fillings of the windows
 LOOK_SECONDS = 1.0  # between two looks at workers and at what is lost
@@ -77,7 +77,8 @@ def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
     loops = (
         _dispatching(database, ours, stop),
         _collecting(database, ours),
-        _watching(database, ours, stop),
+        _watching(database, stop),
+        _alerting(database, ours, stop),
     )
     threads = [
         threading.Thread(target=_loop, args=(turn, stop), name=turn.__name__, daemon=True)
@@ -121,14 +122,24 @@ def _collecting(database: Database, ours: Settings) -> Callable[[], None]:
     return collect
 
 
-def _watching(database: Database, ours: Settings, stop: threading.Event) -> Callable[[], None]:
-    watching = Watch(database, steps(ours))
+def _watching(database: Database, stop: threading.Event) -> Callable[[], None]:
+    watching = Watch(database, steps())
 
     def watch() -> None:
         watching.turn()
         stop.wait(WATCH_SECONDS)
 
     return watch
+
+
+def _alerting(database: Database, ours: Settings, stop: threading.Event) -> Callable[[], None]:
+    telling_all = Watch(database, telling(ours))
+
+    def alert() -> None:
+        telling_all.turn()
+        stop.wait(LOOK_SECONDS)
+
+    return alert
 
 
 def _loop(turn: Callable[[], None], stop: threading.Event) -> None:

@@ -1,4 +1,5 @@
-"""The watch: what results mean, and what follows from that. The scheduler's third thread.
+"""The watch: what results mean, and what follows from that. The scheduler's third thread, and
+alerts its fourth: a receiver that takes its time keeps no result waiting.
 
 Each step is a row of `steps`: how often it is taken, and what it does. Steps keep nothing between
 two turns and have transactions of their own, so that several schedulers may take them; one that
@@ -17,10 +18,10 @@ from vkbench.errors import ServiceUnreachable
 from vkbench.settings import Settings
 from vkbench_db import calibrations, history
 from vkbench_db.database import Database
-from vkbench_db.detection import conclude, detect, scan
+from vkbench_db.detection import catch_up, conclude, detect, scan
 from vkbench_scheduler import alerts, bisect, confirm, schedules
 
-SCANNED = 50  # series of a turn
+SCANNED = 10  # series of a turn, after which others may write
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +68,13 @@ def place(database: Database, now: float) -> None:
         log.event(_log, "changes_found", suspected=len(found.suspected), wrong=len(found.wrong))
 
 
+def finish(database: Database, now: float) -> None:
+    """What somebody began and did not end."""
+    found = catch_up(database, now)
+    if found:
+        log.event(_log, "changes_found", suspected=len(found), wrong=0)
+
+
 def calibrate(database: Database, now: float) -> None:
     """Finished runs of the calibration suite into what their devices reach."""
     with database.transaction() as tx:
@@ -83,14 +91,21 @@ def look_back(database: Database, now: float) -> None:
         conclude(database, now)
 
 
-def steps(ours: Settings) -> tuple[Step, ...]:
+def steps() -> tuple[Step, ...]:
     """Everything that is watched."""
     return (
+        Step(name="finish", seconds=60.0, act=finish),
         Step(name="calibrate", seconds=5.0, act=calibrate),
         Step(name="place", seconds=0.5, act=place),
         Step(name="confirm", seconds=1.0, act=confirm.step),
         Step(name="bisect", seconds=1.0, act=bisect.step),
         Step(name="schedule", seconds=1.0, act=schedules.step),
-        Step(name="history", seconds=1.0, act=look_back),
+        Step(name="history", seconds=0.25, act=look_back),
+    )
+
+
+def telling(ours: Settings) -> tuple[Step, ...]:
+    """What waits for others to answer."""
+    return (
         Step(name="alert", seconds=1.0, act=lambda database, now: alerts.step(database, ours, now)),
     )

@@ -218,3 +218,13 @@ def test_a_stopped_one_leaves_no_jobs(lab) -> None:
     stop(lab.database, number, "bob", lab.now)
     assert (fleet.found(number).state, fleet.found(number).note) == ("failed", "stopped by ann")
     assert fleet.work() == 0
+
+
+def test_one_that_cannot_go_on_stops_no_other(lab, caplog) -> None:
+    fleet = Fleet(lab, times(4, 2), 1)
+    broken, other = fleet.begin(), fleet.begin()
+    with lab.database.transaction() as tx:
+        bisections.change(tx, broken, devices={"keys": ["gone"]})
+    step(lab.database, lab.now)
+    assert [record.message for record in caplog.records] == ["bisection_failed"]
+    assert len(fleet.found(other).steps) == 1

@@ -13,6 +13,7 @@ from sqlalchemy import func, select, text
 from vkbench.job import Mode, Outcome
 from vkbench.wire import Announcement
 from vkbench_db import models, store
+from vkbench_db.detection import catch_up
 from vkbench_db.placing import PATIENCE_SECONDS, place
 from vkbench_db.screening import screen
 from vkbench_db.statistics.screen import LEAST
@@ -212,3 +213,18 @@ def test_two_at_once_place_each_job_once(lab) -> None:
 def screens(lab):
     with lab.database.reading() as tx:
         return [tuple(row) for row in tx.execute(select(models.Series.screen))]
+
+
+def test_what_was_placed_by_one_who_died_is_screened(lab) -> None:
+    device = lab.add_device()
+    for _ in range(LEAST):
+        night(lab, device, 1e-3)
+        screened(lab)
+    night(lab, device, 2e-3)
+    night(lab, device, 2e-3, Outcome.WRONG)
+    placed(lab)  # and no more
+    assert {row[:2] for row in rows(lab, CHANGES)} == {("wrong", "verdict")}
+    assert len(catch_up(lab.database, lab.now)) == 2
+    assert {row[:2] for row in rows(lab, CHANGES)} == {("wrong", "verdict"), ("slower", "screen")}
+    assert rows(lab, "SELECT direction FROM regression") == [("wrong",)]
+    assert catch_up(lab.database, lab.now) == []

@@ -10,7 +10,7 @@ import pytest
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable
-from vkbench_scheduler.watch import Step, Watch, steps
+from vkbench_scheduler.watch import Step, Watch, steps, telling
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_steps_wait_for_their_time(database: Database) -> None:
 
 
 def test_nothing_happens_in_an_empty_lab(database: Database, tmp_path: Path, caplog) -> None:
-    rows = steps(Settings(data=tmp_path, cache=tmp_path))
+    rows = (*steps(), *telling(Settings(data=tmp_path, cache=tmp_path)))
     assert len({row.name for row in rows}) == len(rows)
     for _ in range(2):
         Watch(database, rows).turn()
