@@ -36,6 +36,17 @@ def test_little_is_found_where_results_only_remember_each_other(name: str) -> No
     assert sum(bool(segments.find(stream)) for stream in values) >= 85
 
 
+def test_a_step_stands_out_of_a_creep_far_below_it() -> None:
+    """As a GPU's results are: alike to a few ten-thousandths, and each much like the one before."""
+    creep = np.cumsum(np.random.default_rng(1).normal(0, 1e-4, 62))
+    values = 2.75e-4 * np.exp(creep)
+    assert segments.find(values) == []
+    values[50:] *= 1.1
+    (change,) = segments.find(values)
+    assert change.index == 50
+    assert change.ratio.ratio == pytest.approx(1.1, rel=0.002)
+
+
 @pytest.mark.parametrize("factor", [1.05, 1 / 1.05])
 @pytest.mark.parametrize("name", WHITE)
 def test_a_change_is_found_where_it_is(name: str, factor: float) -> None:
