@@ -85,6 +85,8 @@ def move(
         known = tx.execute(select(table.id).order_by(table.id.desc()).limit(100)).scalars()
         near = names.nearest(str(regression), [str(number) for number in known])
         raise UnknownName("regression", str(regression), near)
+    if row.state == stage:
+        raise UsageError(f"regression {regression} is {stage} already")
     if row.state not in _FROM[stage]:
         raise UsageError(f"regression {regression} is {row.state}: it cannot become {stage}")
     values = {"state": stage, "changed_at": now}

@@ -46,7 +46,9 @@ class Schedule:
 def add(
     tx: Connection, *, name: str, cron: str, selection: Mapping[str, Any], user: str, now: float
 ) -> None:
-    """A new schedule; UsageError when there is one of that name."""
+    """A new schedule; UsageError when there is one of that name, or it is none."""
+    if not name.strip() or name != name.strip():
+        raise UsageError(f"'{name}' is no name for a schedule: give it a word")
     taken = select(models.Schedule.id).where(models.Schedule.name == name)
     if tx.execute(taken).first():
         raise UsageError(f"there is a schedule '{name}': `vkbench schedule rm {name}` removes it")

@@ -95,7 +95,9 @@ def test_people_move_them(history: Path, capsys) -> None:
     [row] = asked(capsys, "ls", "--direction", "slower")
     number = str(row["id"])
     assert main(["regressions", "ack", number, "--note", "looking"]) == 0
-    assert main(["regressions", "ack", number]) == 2  # it is acknowledged
+    capsys.readouterr()
+    assert main(["regressions", "ack", number]) == 2
+    assert f"regression {number} is acknowledged already" in capsys.readouterr().err
     assert main(["regressions", "close", number]) == 0
     assert main(["regressions", "reopen", number]) == 0
     [story] = asked(capsys, "show", number)

@@ -30,7 +30,7 @@ def listed(capsys: Captured) -> list[dict[str, Any]]:
 
 def test_a_schedule_s_life(capsys: Captured, database: Database) -> None:
     copies = ("-k", "copy", "-f", "f32", "--mode", "correctness", "--priority", "2")
-    said(capsys, "add", "nightly", "--cron", "0 2 * * *", *copies)
+    assert " 02:00 UTC" in said(capsys, "add", "nightly", "--cron", "0 2 * * *", *copies)
     (row,) = listed(capsys)
     assert (row["name"], row["state"], row["last_run"]) == ("nightly", "waiting", None)
     due = datetime.fromisoformat(row["next_due"])
@@ -67,6 +67,11 @@ def test_what_would_fail_every_night_is_refused_now(
 ) -> None:
     assert why in said(capsys, "add", "nightly", *words, code=2)
     assert listed(capsys) == []
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_one_without_a_name_is_refused(capsys: Captured, name: str) -> None:
+    assert "is no name" in said(capsys, "add", name, "--cron", "@daily", code=2)
 
 
 def test_an_unknown_name_is_refused(capsys: Captured) -> None:

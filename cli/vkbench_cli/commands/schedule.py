@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
@@ -71,7 +72,7 @@ def add(
     """
     from vkbench_cli.store import bundle_named, opened, user_name
     from vkbench_db import schedules
-    from vkbench_scheduler.cron import check
+    from vkbench_scheduler.cron import check, next_slot
     from vkbench_scheduler.submit import told
 
     selection = selecting.selection(effort)
@@ -85,6 +86,8 @@ def add(
         schedules.add(
             tx, name=name, cron=cron, selection=told(selection), user=user_name(), now=now
         )
+    due = datetime.fromtimestamp(next_slot(cron, now) or now, UTC)
+    print(f"{name} is due at {due:%Y-%m-%d %H:%M} UTC", file=sys.stderr)
 
 
 @app.command("ls")
