@@ -24,6 +24,13 @@ class PairResults:
     pending: int  # jobs that have not ended
 
 
+def is_pending(tx: Connection, run: int) -> bool:
+    """Whether a run has jobs that have not ended: asked each second, where the rest is not."""
+    job = models.Job
+    waiting = select(job.id).where(job.run_id == run, job.state.in_(ACTIVE)).limit(1)
+    return tx.execute(waiting).first() is not None
+
+
 def pair_results(tx: Connection, run: int) -> PairResults:
     """What the paired jobs of a run found so far."""
     job, old, new = models.Job, _timing(OLD), _timing(NEW)

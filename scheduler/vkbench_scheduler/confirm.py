@@ -15,7 +15,7 @@ from vkbench_db.confirmations import FIRST_PAIRS, PATIENCE_SECONDS, Running, Wai
 from vkbench_db.database import Database, watch_alone
 from vkbench_db.detection import conclude
 from vkbench_db.fleet import served
-from vkbench_db.pairs import pair_results
+from vkbench_db.pairs import is_pending, pair_results
 from vkbench_db.runs import cancel
 from vkbench_scheduler.pairs import more_pairs, submit_pairs
 
@@ -62,7 +62,7 @@ def begin(
 
 def _is_ready(tx: Connection, confirmation: Running, now: float) -> bool:
     is_old = now - confirmation.created_at > PATIENCE_SECONDS
-    return is_old or not pair_results(tx, confirmation.run).pending
+    return is_old or not is_pending(tx, confirmation.run)
 
 
 def _look(database: Database, confirmation: Running, now: float) -> bool:

@@ -25,8 +25,8 @@ def post(url: str, secret: str, message: str, body: bytes, timestamp: int) -> No
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signature(secret, message, timestamp, body),
     }
-    request = Request(url, data=body, headers=headers, method="POST")
     try:
+        request = Request(url, data=body, headers=headers, method="POST")
         with build_opener(_NoRedirect).open(request, timeout=TIMEOUT_SECONDS):
             pass
     except HTTPError as error:

@@ -18,6 +18,7 @@ from sqlalchemy import insert
 from vkbench.settings import Settings, read
 from vkbench_db import alerts, models
 from vkbench_db.database import Database
+from vkbench_scheduler import webhook
 from vkbench_scheduler.alerts import (
     AT_ONCE,
     FIRST_RETRY_SECONDS,
@@ -26,6 +27,7 @@ from vkbench_scheduler.alerts import (
     retry_seconds,
     step,
 )
+from vkbench_scheduler.errors import AlertFailed
 
 # what apprise imports is its own affair
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:apprise", "ignore:'imghdr'")
@@ -251,6 +253,12 @@ def test_nobody_there_and_a_bad_url_are_errors_that_give_no_secret_away(
     assert any("apprise does not understand" in error for error in found.values())
     assert "hunter2" not in repr(found) + repr(ours)
     assert SECRET not in repr(ours)
+
+
+@pytest.mark.parametrize("url", ["http://[bad", "http://a b/", "http://host:port/", "http://"])
+def test_a_url_that_is_none_fails_as_a_receiver_does(url: str) -> None:
+    with pytest.raises(AlertFailed, match="cannot be reached"):
+        webhook.post(url, SECRET, "msg_1", b"{}", 1)
 
 
 def test_without_channels_nothing_is_noted(database: Database) -> None:
