@@ -28,6 +28,11 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """1 change, 2 changes."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _column(
     values: Sequence[float | None], scales: Sequence[tuple[float, str]], unit: str
 ) -> tuple[str, list[str]]:

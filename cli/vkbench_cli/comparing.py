@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vkbench import markdown
 from vkbench.job import State
+from vkbench.units import counted
 from vkbench_cli.printing import Cell, Column, Kind, Table, markdown_table
 
 if TYPE_CHECKING:
@@ -103,9 +104,8 @@ def alone(found: Comparison) -> str:
     """What only one side has, and why devices have no timing in common."""
     said = ""
     if found.only_old or found.only_new:
-        said = (
-            f" ({found.only_old} cases only in the old one, {found.only_new} only in the new one)"
-        )
+        old = counted(found.only_old, "case")
+        said = f" ({old} only in the old one, {found.only_new} only in the new one)"
     if found.old.device and not found.pairs:
         said += "; shares of the roof need `vkbench calibrate` on both devices"
     return said

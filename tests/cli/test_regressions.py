@@ -46,7 +46,7 @@ def test_import_says_that_there_is_something(
     file = tmp_path / "history.jsonl"
     file.write_text("".join(file_lines(PLAN)))
     assert main(["import", str(file)]) == 0
-    assert "3 regressions or improvements" in capsys.readouterr().out
+    assert "new in `vkbench regressions ls`: 3" in capsys.readouterr().out
     assert main(["import", str(file)]) == 0
     assert "regressions" not in capsys.readouterr().out
 

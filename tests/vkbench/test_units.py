@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.units import rate_column, seconds_column, significant
+from vkbench.units import counted, rate_column, seconds_column, significant
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,11 @@ from vkbench.units import rate_column, seconds_column, significant
 )
 def test_significant(value: float, text: str) -> None:
     assert significant(value) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 changes"), (1, "1 change"), (2, "2 changes")])
+def test_counted(count: int, text: str) -> None:
+    assert counted(count, "change") == text
 
 
 def test_a_column_has_the_scale_of_its_median() -> None:

@@ -53,4 +53,4 @@ def import_(
         f"{found.attempts} attempts new"
     )
     if detected.opened:
-        print(f"{len(detected.opened)} regressions or improvements: `vkbench regressions ls`")
+        print(f"new in `vkbench regressions ls`: {len(detected.opened)}")

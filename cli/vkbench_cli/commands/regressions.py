@@ -12,6 +12,7 @@ from typer import Argument, Option, Typer
 
 from vkbench import names
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
+from vkbench.units import counted
 from vkbench_cli.options import Devices, Limit, Output, Store, spread
 from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
 
@@ -156,7 +157,8 @@ def list_(
     table = Table(columns=ROWS, rows=[asdict(row) for row in rows])
     show_newest(table, output, output.most(limit))
     if waiting:
-        print(f"{waiting} changes suspected: `vkbench regressions suspected`", file=sys.stderr)
+        suspected = f"{counted(waiting, 'change')} suspected"
+        print(f"{suspected}: `vkbench regressions suspected`", file=sys.stderr)
     bad = any(row.state == "open" and row.direction in BAD for row in rows)
     return EXIT_REGRESSION if bad and fail_on is FailOn.OPEN else EXIT_OK
 

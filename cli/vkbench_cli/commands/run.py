@@ -14,6 +14,7 @@ from typer import Option
 from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.job import ACTIVE
+from vkbench.units import counted
 from vkbench_cli.options import Effort, Output, Selecting, Store
 
 if TYPE_CHECKING:
@@ -83,11 +84,11 @@ def run(
         detected = detect(database, time.time())
         code = conclude(database, found.id, output, all_rows=all_rows)
     if detected.suspected:
-        suspected = len(detected.suspected)
-        print(f"{suspected} changes suspected: `vkbench regressions suspected`", file=sys.stderr)
+        suspected = f"{counted(len(detected.suspected), 'change')} suspected"
+        print(f"{suspected}: `vkbench regressions suspected`", file=sys.stderr)
     if detected.opened:
-        opened = len(detected.opened)
-        print(f"{opened} regressions opened: `vkbench regressions ls`", file=sys.stderr)
+        opened = f"{counted(len(detected.opened), 'regression')} opened"
+        print(f"{opened}: `vkbench regressions ls`", file=sys.stderr)
     return code
 
 
