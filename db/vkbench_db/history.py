@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, Select, select, update
 
 from vkbench_db import models
 from vkbench_db.change_points import (
@@ -27,7 +27,7 @@ from vkbench_db.change_points import (
     suspect,
 )
 from vkbench_db.database import watch_alone
-from vkbench_db.fleet import watched
+from vkbench_db.fleet import WATCHED_SECONDS, watched
 from vkbench_db.screening import dismiss, restart
 from vkbench_db.series import VERDICT, Point, origins, points
 from vkbench_db.statistics.ratios import Ratio, of_values
@@ -96,7 +96,17 @@ def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:
         touched += _scan(tx, history, history.device in served, now)
     table = models.Series
     tx.execute(update(table).where(table.id.in_(wanted)).values(scan_due_at=None))
+    # what waits for pairs is looked at once more when nobody serves the device any longer
+    waiting = table.id.in_(_waiting(wanted)) & table.device_id.in_(served)
+    tx.execute(update(table).where(waiting).values(scan_due_at=now + WATCHED_SECONDS))
     return touched
+
+
+def _waiting(series: Sequence[int]) -> Select[int]:
+    change = models.ChangePoint
+    return select(change.series_id).where(
+        change.series_id.in_(series), change.state == Standing.SUSPECTED
+    )
 
 
 def _histories(tx: Connection, series: Sequence[int]) -> Iterable[_History]:

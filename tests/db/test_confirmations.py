@@ -322,6 +322,29 @@ def test_histories_wait_a_day_for_more_results(nights: Nights) -> None:
         assert due(tx, nights.lab.now + NIGHT + 1, 10) == series
 
 
+def test_a_device_that_is_gone_is_not_waited_for(lab, environment) -> None:
+    """Its last results came and were looked at while somebody served it; none come any more."""
+    from vkbench_db.history import due
+
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, FIRST, lab.now)
+    young = Nights(lab, lab.add_device(), environment=environment)
+    young.pass_by(9)
+    young.pass_by(9, 1.1)
+    with lab.database.reading() as tx:
+        series = tx.execute(select(models.Series.id)).scalars().all()
+    scan(lab.database, series, lab.now + 1)
+    assert rows(young, CHANGES) == [("slower", "suspected", "")]
+    later = lab.now + WATCHED_SECONDS + 2
+    with lab.database.reading() as tx:
+        assert due(tx, lab.now + 3600, 10) == []
+        assert due(tx, later, 10) == series
+    scan(lab.database, series, later)
+    assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
+    with lab.database.reading() as tx:
+        assert due(tx, later + 2 * WATCHED_SECONDS, 10) == []
+
+
 def test_cancelled_pairs_are_not_asked_for_again(nights: Nights) -> None:
     nights.bundle = SECOND.sha
     nights.pass_by(1, 1.2)
