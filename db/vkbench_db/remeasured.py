@@ -1,8 +1,8 @@
 """What pairs say of a suspicion, beside the results that its series had before it.
 
 Pairs that differ speak for themselves. Values against a series do not: a pair is another protocol,
-and the device has its days. So a shift stays if at least half of it is there, and if nothing was
-changed that could explain it, it must be plain beside what the series scatters by.
+and the device has its days. So a shift stays if at least half of it is there, and unless another
+environment explains it, it must be plain beside what the series scatters by.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _beside_series(case: _Case) -> Remeasured:
         text = f"measured again {len(fresh)} times, the change is gone"
         return _ended(Standing.DISMISSED, text, "gone", figures)
     cause = _cause(case)
-    if not is_there or (cause is Cause.HOST and not _is_plain(decision, before)):
+    if not is_there or (cause is not Cause.ENVIRONMENT and not _is_plain(decision, before)):
         text = "there is a shift, within what the series scatters by from day to day"
         return _ended(Standing.AMBIGUOUS, text, "ambiguous", figures)
     text = f"measured again {len(fresh)} times, the change stays; {_WHY[cause]}"
