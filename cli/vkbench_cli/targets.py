@@ -235,7 +235,6 @@ _BLOCKS = (
 _ELEMENTS = tuple(f"{name}/f32/b1_c1_h4096_w4096" for name in ("add", "mul", "silu"))
 _ROWS = tuple(f"{name}/f32/b1_c1_h8192_w8192" for name in ("sum", "mean", "max", "argmax"))
 _LOSS = "a model's loss is meant, which no kernel has alone"
-_CPU = _against_cpu
 
 TARGETS = (
     Target(plan="000", name="Q4_0 error", wanted="below 0.5", find=_error_of_blocks),
@@ -262,34 +261,34 @@ TARGETS = (
         plan="002",
         name="F32 product 4096²",
         wanted="50 to 100 times the CPU",
-        find=partial(_CPU, cases=_SQUARES[:1], least=50),
+        find=partial(_against_cpu, cases=_SQUARES[:1], least=50),
     ),
     Target(
         plan="002",
         name="F32 products, smaller",
         wanted="50 to 100 times the CPU",
-        find=partial(_CPU, cases=_SQUARES[1:], least=50),
+        find=partial(_against_cpu, cases=_SQUARES[1:], least=50),
     ),
     Target(plan="002", name="F32 product 4096²", wanted="0.8 to 1.2 times CUDA", find=_no_cuda),
     Target(
         plan="002",
         name="Q4_0 products",
         wanted="100 to 200 times the CPU",
-        find=partial(_CPU, cases=_BLOCKS, least=100),
+        find=partial(_against_cpu, cases=_BLOCKS, least=100),
     ),
     Target(plan="002", name="Q4_0 product", wanted="1.0 to 1.5 times CUDA f16", find=_no_cuda),
     Target(
         plan="002",
         name="element-wise",
         wanted="20 to 50 times the CPU",
-        find=partial(_CPU, cases=_ELEMENTS, least=20),
+        find=partial(_against_cpu, cases=_ELEMENTS, least=20),
     ),
     Target(plan="002", name="element-wise", wanted="0.9 to 1.1 times CUDA", find=_no_cuda),
     Target(
         plan="002",
         name="reductions",
         wanted="30 to 60 times the CPU",
-        find=partial(_CPU, cases=_ROWS, least=30),
+        find=partial(_against_cpu, cases=_ROWS, least=30),
     ),
     Target(plan="002", name="reductions", wanted="0.9 to 1.1 times CUDA", find=_no_cuda),
     *(

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack
-from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 import pytest
+from planted_probe import compiled, probed
 
-from vkbench_shaders import compiler
-from vkbench_shaders.build import TREE
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.catalogue import problem
-from vkbench_shaders.compiler import Unit
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
 COUNT = 1 << 18
 UNROUNDED = ("f32", "f16", "bf16", "mxfp4")  # encoders without a product that is rounded
@@ -49,10 +41,7 @@ void probe(uint3 thread : SV_DispatchThreadID)
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    tree = tmp_path_factory.mktemp("slang")
-    shutil.copy(TREE / "exact.slang", tree)
-    Path(tree, "probe.slang").write_text(SOURCE)
-    return compiler.find().compile(Unit(module="probe", entry="probe"), tree)
+    return compiled(SOURCE, "exact", tmp_path_factory.mktemp("slang"))
 
 
 @pytest.fixture(scope="module")
@@ -68,25 +57,9 @@ def words() -> tuple[Array, Array]:
 
 
 def computed(device: Device, code: bytes, words: tuple[Array, Array]) -> Mapping[str, Array]:
-    made = Program(
-        code=code,
-        sha=sha256(code).hexdigest(),
-        bindings=(0, 1),
-        push_bytes=0,
-        constants=(),
-        problem=problem("copy/f32/n1"),
-    )
-    with ExitStack() as stack:
-        x, y = device.buffer(2 * COUNT * 4), device.buffer(len(RESULTS) * COUNT * 4)
-        stack.callback(x.close)
-        stack.callback(y.close)
-        x.upload(np.concatenate(words))
-        launch = Dispatch(device.pipeline(made), [x, y], (COUNT // 64, 1, 1), b"")
-        recording = device.record([launch, Barrier()])
-        stack.callback(recording.close)
-        recording.run()
-        (image,) = device.images([y])
-    return dict(zip(RESULTS, image.data.view(np.uint32).reshape(len(RESULTS), COUNT), strict=True))
+    given, groups = np.concatenate(words), (COUNT // 64, 1, 1)
+    found = probed(device, code, given, len(RESULTS) * COUNT, groups)
+    return dict(zip(RESULTS, found.reshape(len(RESULTS), COUNT), strict=True))
 
 
 def expected(words: tuple[Array, Array]) -> Mapping[str, Array]:

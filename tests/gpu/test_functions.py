@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
-from hashlib import sha256
 from math import erf, erfc, sqrt
-from pathlib import Path
-from shutil import copy
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from planted_probe import compiled, probed
 
-from vkbench_shaders import compiler
-from vkbench_shaders.build import TREE, sources_of
-from vkbench_shaders.catalogue import problem
-from vkbench_shaders.compiler import Unit
 from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
 Long = NDArray[np.longdouble]
 Singles = NDArray[np.float32]
@@ -187,36 +179,14 @@ def arguments() -> Singles:
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    tree = tmp_path_factory.mktemp("slang")
-    for source in sources_of("functions", TREE):
-        copy(source, tree)
-    Path(tree, "probe.slang").write_text(SOURCE)
-    return compiler.find().compile(Unit(module="probe", entry="probe"), tree)
+    return compiled(SOURCE, "functions", tmp_path_factory.mktemp("slang"))
 
 
 def computed(device: Device, code: bytes) -> Singles:
-    program = Program(
-        code=code,
-        sha=sha256(code).hexdigest(),
-        bindings=(0, 1),
-        push_bytes=0,
-        constants=(),
-        problem=problem("copy/f32/n1"),
-    )
     given = arguments().view(np.uint32).reshape(-1)
-    with ExitStack() as stack:
-        x, y = device.buffer(given.nbytes), device.buffer(given.nbytes // 2)
-        stack.callback(x.close)
-        stack.callback(y.close)
-        x.upload(given)
-        groups = (COUNT // 64, len(FUNCTIONS), 1)
-        recording = device.record(
-            [Dispatch(device.pipeline(program), [x, y], groups, b""), Barrier()]
-        )
-        stack.callback(recording.close)
-        recording.run()
-        (image,) = device.images([y])
-    return image.data.view(np.float32).reshape(len(FUNCTIONS), COUNT)
+    groups = (COUNT // 64, len(FUNCTIONS), 1)
+    found = probed(device, code, given, given.size // 2, groups)
+    return found.view(np.float32).reshape(len(FUNCTIONS), COUNT)
 
 
 def worst(function: Function, given: Singles, found: Singles) -> tuple[float, str]:

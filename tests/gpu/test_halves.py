@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
-from hashlib import sha256
-from pathlib import Path
-from shutil import copy
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from planted_probe import compiled, probed
 
 from vkbench.case import Value
-from vkbench_shaders import compiler
-from vkbench_shaders.build import TREE, sources_of
-from vkbench_shaders.catalogue import problem
-from vkbench_shaders.compiler import Unit
 from vkbench_shaders.kernels.unary_operations import OPERATIONS, Operation
 from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
 Halves = NDArray[np.float16]
 Tried = tuple[Operation, Mapping[str, Value]]  # an operation and its parameters
@@ -82,37 +74,16 @@ void probe(uint3 thread : SV_DispatchThreadID)
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    tree = tmp_path_factory.mktemp("slang")
-    for source in sources_of("unary_operations", TREE):
-        copy(source, tree)
-    Path(tree, "probe.slang").write_text(SOURCE)
-    return compiler.find().compile(Unit(module="probe", entry="probe"), tree)
+    return compiled(SOURCE, "unary_operations", tmp_path_factory.mktemp("slang"))
 
 
 def computed(device: Device, code: bytes) -> Halves:
     """The results of every operation, as the nearest halves."""
-    program = Program(
-        code=code,
-        sha=sha256(code).hexdigest(),
-        bindings=(0, 1),
-        push_bytes=0,
-        constants=(),
-        problem=problem("copy/f32/n1"),
-    )
-    with ExitStack() as stack:
-        x, y = device.buffer(COUNT * 4), device.buffer(COUNT * 4 * len(TRIED))
-        stack.callback(x.close)
-        stack.callback(y.close)
-        x.upload(ALL.astype(np.float32).view(np.uint32))
-        groups = (COUNT // 64, len(TRIED), 1)
-        recording = device.record(
-            [Dispatch(device.pipeline(program), [x, y], groups, b""), Barrier()]
-        )
-        stack.callback(recording.close)
-        recording.run()
-        (image,) = device.images([y])
+    given = ALL.astype(np.float32).view(np.uint32)
+    groups = (COUNT // 64, len(TRIED), 1)
+    found = probed(device, code, given, COUNT * len(TRIED), groups).view(np.float32)
     with np.errstate(all="ignore"):
-        return image.data.view(np.float32).reshape(len(TRIED), COUNT).astype(np.float16)
+        return found.reshape(len(TRIED), COUNT).astype(np.float16)
 
 
 def order(halves: Halves) -> NDArray[np.int32]:

@@ -1,0 +1,54 @@
+"""A shader of a test's own, which tries functions of the shader library on a buffer of words."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+from shutil import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench_shaders import compiler
+from vkbench_shaders.build import TREE, sources_of
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.compiler import Unit
+from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.program import Barrier, Dispatch, Program
+
+Words = NDArray[np.uint32]
+
+
+def compiled(source: str, module: str, folder: Path) -> bytes:
+    """Entry point `probe` of a source that imports a module of the shader library."""
+    for found in sources_of(module, TREE):
+        copy(found, folder)
+    Path(folder, "probe.slang").write_text(source)
+    return compiler.find().compile(Unit(module="probe", entry="probe"), folder)
+
+
+def probed(
+    device: Device, code: bytes, given: Words, results: int, groups: tuple[int, int, int]
+) -> Words:
+    """So many words as a probe leaves in binding 1, of those given in binding 0."""
+    program = Program(
+        code=code,
+        sha=sha256(code).hexdigest(),
+        bindings=(0, 1),
+        push_bytes=0,
+        constants=(),
+        problem=problem("copy/f32/n1"),
+    )
+    with ExitStack() as stack:
+        x, y = device.buffer(given.nbytes), device.buffer(results * given.itemsize)
+        stack.callback(x.close)
+        stack.callback(y.close)
+        x.upload(given)
+        recording = device.record(
+            [Dispatch(device.pipeline(program), [x, y], groups, b""), Barrier()]
+        )
+        stack.callback(recording.close)
+        recording.run()
+        (image,) = device.images([y])
+    return image.data.view(np.uint32)
