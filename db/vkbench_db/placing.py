@@ -45,7 +45,9 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     """Place the first of the fresh jobs; no jobs placed means that none is left."""
     watch_alone(tx)
     known, rows = _fresh(tx, now, limit)
-    off = canaries.note(tx, filter(None, map(_canary, rows)))
+    told = {row.id: canary for row in rows if (canary := _canary(row))}
+    noted = canaries.note(tx, told.values())
+    off = {job for job, canary in told.items() if canary.key in noted}
     tracked = [row for row in rows if row.track]
     timed = [row for row in tracked if (row.mode, row.state) == (Mode.PERFORMANCE, State.PASSED)]
     touched = _place(tx, timed, known, off)
@@ -96,9 +98,9 @@ def _canary(job: AnyRow) -> canaries.Canary | None:
 
 
 def _place(
-    tx: Connection, jobs: Sequence[AnyRow], known: dict[str, str], off: set[canaries.Moment]
+    tx: Connection, jobs: Sequence[AnyRow], known: dict[str, str], off: set[int]
 ) -> set[int]:
-    """Give the timings of jobs their series; says which those are."""
+    """Give the timings of jobs their series, those `off` with a flag; says which series."""
     by_id = {row.id: row for row in jobs}
     measurement, verdict = models.Measurement, models.Verdict
     timings = tx.execute(
@@ -149,15 +151,14 @@ def _share(timing: AnyRow, job: AnyRow, reached: Mapping[roofs.Place, roofs.Roof
     )
 
 
-def _flag(timing: AnyRow, job: AnyRow, off: set[canaries.Moment]) -> str:
+def _flag(timing: AnyRow, job: AnyRow, off: set[int]) -> str:
     if timing.seconds <= 0:
         return NO_TIME
     if any(warning.startswith(THROTTLED) for warning in timing.warnings):
         return THROTTLED
     if job.telemetry.get(THROTTLED):
         return THROTTLED
-    canary = _canary(job)
-    return canaries.DEVICE_OFF if canary and canary.key in off else ""
+    return canaries.DEVICE_OFF if job.id in off else ""
 
 
 def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:

@@ -1,9 +1,9 @@
 """A paired job: two bundles' code for one case, timed in turns on the same buffers.
 
 The order is old, new, new, old, so that what drifts meanwhile meets both alike; on a CPU driver it
-is gone through several times. Neither is timed
-unless both are right; each is judged again after each of its last visits, over outputs that were
-poisoned before it, so that none is credited with what the other left.
+is gone through several times. Neither is timed unless both are right; each is judged again after
+each of its last visits, over outputs that were poisoned before it, so that none is credited with
+what the other left.
 """
 
 from __future__ import annotations
