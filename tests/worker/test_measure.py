@@ -62,8 +62,15 @@ def test_a_launch_reads_as_long_as_it_takes(seconds: float) -> None:
 def test_short_launches_share_samples_that_the_timer_can_tell() -> None:
     timing = hot(Busy(2e-6), Bounds(seconds=0.1, noise=0.001))
     assert timing.launches > 1
-    assert timing.seconds * timing.launches >= 20e-6
+    assert timing.seconds * timing.launches > 200e-6
     assert timing.count == len(unpack_samples(timing.samples)) >= 10
+
+
+def test_how_many_launches_share_a_sample_is_not_the_bounds_to_say() -> None:
+    device = Busy(5e-6)
+    bounds = [Bounds(seconds=seconds, noise=0.005) for seconds in (0.1, 0.5, 1.0, 30.0)]
+    assert {launches_a_sample(device, 5e-6, bound) for bound in bounds} == {200}
+    assert launches_a_sample(device, 5e-6, Bounds(seconds=0.01, noise=0.005)) == 20
 
 
 def test_long_launches_stand_alone_and_few_samples_are_warned_of() -> None:

@@ -3,8 +3,10 @@
 One launch, as it is counted here, is a kernel's dispatches, mostly one, and the barrier behind
 each, inside a row of such launches: a sample is the time between two GPU timestamps around N of
 them, divided by N. So a launch's time holds the barrier (about 1.7 us on an H200) and never the
-host's submission. N is chosen so that a sample lasts at least 50 timer ticks and 20 us, and so long
-that about a thousand samples fill the time bound; all samples are kept.
+host's submission. N is chosen so that a sample lasts about 1 ms and at least 50 timer ticks; all
+samples are kept. The time bound has no say in N, unless it is very short: a stamp costs 1 to 2 us on
+an H200, its share of a launch goes with N, and kernels of 5 us that were sampled under two bounds
+(22 and 112 launches) read 1 to 2 % apart.
 
 Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes
 between two uses of one set; kernels too small for that have the caches overwritten before each
@@ -35,9 +37,9 @@ from vkbench_worker.statistics import deviation, interval
 from vkbench_worker.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
 
 LEAST_TICKS: Final = 50
-LEAST_SAMPLE_SECONDS: Final = 20e-6
+SAMPLE_SECONDS: Final = 1e-3
+SAMPLE_SHARE: Final = 0.01  # of a time bound that has no room for a hundred samples
 HOST_SAMPLE_SECONDS: Final = 5e-3  # the host's clock also sees a submission, about 50 us
-MOST_SAMPLES: Final = 1000  # about as many fill the time bound
 MOST_LAUNCHES: Final = 2000  # in one recording
 _RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches are short
 _LONG_ROUND_SECONDS: Final = 50e-3
@@ -237,9 +239,8 @@ def _is_settled(seen: Sequence[float]) -> bool:
 
 def _plan(device: Computer[P, B], seconds: float, bounds: Bounds) -> _Plan:
     """Samples long enough for the timer, recordings long enough for the submission."""
-    target = max(
-        LEAST_TICKS * device.tick_seconds, LEAST_SAMPLE_SECONDS, bounds.seconds / MOST_SAMPLES
-    )
+    target = min(SAMPLE_SECONDS, bounds.seconds * SAMPLE_SHARE)
+    target = max(target, LEAST_TICKS * device.tick_seconds)
     if device.clock == "host":
         target = max(target, HOST_SAMPLE_SECONDS)
     launches = min(MOST_LAUNCHES, max(1, ceil(target / seconds)))
