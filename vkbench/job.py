@@ -11,7 +11,7 @@ class Mode(StrEnum):
 
     CORRECTNESS = "correctness"
     PERFORMANCE = "performance"  # judged as well: a timing counts only with a right output
-    PAIRED = "paired"  # two bundles timed in turns: old, new, new, old
+    PAIRED = "paired"  # two bundles timed in turns: old, new, new, old, or new, old, old, new
     BOTH = "both"  # as asked for in a selection; a plan turns it into one job of each
 
 
@@ -74,6 +74,7 @@ class Job:
     bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
     against: str = ""  # of a paired job: the old bundle, which `bundle` is compared with
     metric: str = ""  # of a paired job: hot or cold
+    new_first: bool = False  # of a paired job: its turns are new, old, old, new
     limit_seconds: float = 60.0  # the runner is ended after this
     measure_seconds: float = 1.0  # time budget of one metric of a timing
     noise: float = 0.005  # relative half-width of the median's interval at which sampling stops
@@ -93,6 +94,7 @@ class PlannedJob:
     bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
     against: str = ""  # of a paired job: the old bundle
     metric: str = ""  # of a paired job: hot or cold
+    new_first: bool = False  # of a paired job
     limit_seconds: float = 60.0
     measure_seconds: float = 1.0
     noise: float = 0.005

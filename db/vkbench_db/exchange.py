@@ -158,7 +158,7 @@ def _by_job(
 _JOB_COLUMNS = (
     *("position", "device", "case", "variant", "bundle", "limit_seconds", "measure_seconds"),
     *("noise", "estimate_seconds", "token", "tries", "dispatches", "finished_at"),
-    *("settled_token", "cause", "reason", "against", "metric"),
+    *("settled_token", "cause", "reason", "against", "metric", "new_first"),
 )
 
 

@@ -316,5 +316,5 @@ _COUNTING = ("token", "tries", "dispatches")
 _MOVING = ("state", "finished_at", "settled_token", "cause", "reason")
 _KEPT = (
     *("position", "mode", "variant", "bundle", "limit_seconds", "measure_seconds", "noise"),
-    *("against", "metric", "estimate_seconds", *_COUNTING, *_MOVING),
+    *("against", "metric", "new_first", "estimate_seconds", *_COUNTING, *_MOVING),
 )

@@ -301,6 +301,7 @@ def _as_picked(row: Row[Any]) -> Picked:
             bundle=row.bundle,
             against=row.against,
             metric=row.metric,
+            new_first=row.new_first,
             limit_seconds=row.limit_seconds,
             measure_seconds=row.measure_seconds,
             noise=row.noise,

@@ -111,6 +111,7 @@ class JobLine:
     timings: tuple[Timing, ...]
     against: str = ""
     metric: str = ""
+    new_first: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

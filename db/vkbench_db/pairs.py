@@ -54,8 +54,8 @@ def pair_results(tx: Connection, run: int) -> PairResults:
     )
 
 
-def first_pairs(tx: Connection, run: int) -> list[PlannedJob]:
-    """The first pair of each device in a run, to be asked for again."""
+def last_pairs(tx: Connection, run: int) -> list[PlannedJob]:
+    """The last pair of each device in a run, to be asked for again."""
     job, device, known = models.Job, models.Device, models.KernelCase
     rows = tx.execute(
         select(job.__table__, device.key, known.name)
@@ -64,7 +64,7 @@ def first_pairs(tx: Connection, run: int) -> list[PlannedJob]:
         .where(job.run_id == run)
         .order_by(job.position)
     ).all()
-    first = {row.key: row for row in reversed(rows)}
+    last = {row.key: row for row in rows}
     return [
         PlannedJob(
             device=row.key,
@@ -74,13 +74,14 @@ def first_pairs(tx: Connection, run: int) -> list[PlannedJob]:
             bundle=row.bundle,
             against=row.against,
             metric=row.metric,
+            new_first=row.new_first,
             limit_seconds=row.limit_seconds,
             measure_seconds=row.measure_seconds,
             noise=row.noise,
             estimate_seconds=row.estimate_seconds,
             source=Source(**row.source) if row.source else None,
         )
-        for row in sorted(first.values(), key=lambda row: row.position)
+        for row in sorted(last.values(), key=lambda row: row.position)
     ]
 
 

@@ -168,6 +168,7 @@ def _row(job: PlannedJob, run: int, position: int, device: int, case: int) -> di
         "bundle": job.bundle,
         "against": job.against,
         "metric": job.metric,
+        "new_first": job.new_first,
         "limit_seconds": job.limit_seconds,
         "measure_seconds": job.measure_seconds,
         "noise": job.noise,

@@ -79,8 +79,18 @@ def test_more_pairs_are_like_those_before(database: Database) -> None:
         more_pairs(tx, run, 3)
     jobs = picked(database)
     assert len(jobs) == 5
-    assert {replace(job, id=0, token=0) for job in jobs} == {replace(jobs[0], id=0, token=0)}
+    same = {replace(job, id=0, token=0, new_first=False) for job in jobs}
+    assert same == {replace(jobs[0], id=0, token=0)}
     assert len(picked(database, KEYS[1])) == 5
+
+
+@pytest.mark.parametrize("device", KEYS)
+def test_pairs_take_turns_in_which_bundle_begins(database: Database, device: str) -> None:
+    run = submitted(database, count=3)
+    with database.transaction() as tx:
+        more_pairs(tx, run, 1)
+        more_pairs(tx, run, 2)
+    assert [job.new_first for job in picked(database, device)] == [False, True] * 3
 
 
 def test_weights_are_looked_for_where_they_were(database: Database) -> None:

@@ -90,15 +90,16 @@ def taking(seconds: float) -> Function:
 
 
 @pytest.mark.parametrize("metric", ["hot", "cold"])
-def test_visits_are_old_new_new_old(metric: str) -> None:
+@pytest.mark.parametrize(("one", "other"), [("old", "new"), ("new", "old")])
+def test_visits_are_one_other_other_one(metric: str, one: str, other: str) -> None:
     device = Pair()
     device.clock = "gpu"
-    result = compared(device, metric=metric)
+    result = compared(device, metric=metric, new_first=one == "new")
     assert result.outcome is Outcome.PASSED, result.reason
-    assert device.ran[:4] == ["old", "old", "new", "new"]  # judged, each over two poisons
+    assert device.ran[:4] == [one, one, other, other]  # judged, each over two poisons
     visits = [arm for arm, _ in groupby(device.ran[4:])]
-    assert visits[:2] == ["old", "new"]  # both are warm before the first visit
-    assert visits[2:] == ["old", *["new", "old"] * (len(visits[2:]) // 2)]
+    assert visits[:2] == [one, other]  # both are warm before the first visit
+    assert visits[2:] == [one, *[other, one] * (len(visits[2:]) // 2)]
     assert len(visits) == 3 + 2 * CPU_ROUNDS
     assert [timing.metric for timing in result.timings] == ["old", "new"]
     assert (result.bundle, result.kernel_sha) == (NEW.sha, hashlib.sha256(b"new").hexdigest())

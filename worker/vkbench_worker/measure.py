@@ -4,9 +4,9 @@ One launch, as it is counted here, is a kernel's dispatches, mostly one, and the
 each, inside a row of such launches: a sample is the time between two GPU timestamps around N of
 them, divided by N. So a launch's time holds the barrier (about 1.7 us on an H200) and never the
 host's submission. N is chosen so that a sample lasts about 1 ms and at least 50 timer ticks; all
-samples are kept. The time bound has no say in N, unless it is very short: a stamp costs 1 to 2 us on
-an H200, its share of a launch goes with N, and kernels of 5 us that were sampled under two bounds
-(22 and 112 launches) read 1 to 2 % apart.
+samples are kept. The time bound has no say in N, unless it is very short: a stamp costs 1 to 2 us
+on an H200, its share of a launch goes with N, and kernels of 5 us that were sampled under two
+bounds (22 and 112 launches) read 1 to 2 % apart.
 
 Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes
 between two uses of one set; kernels too small for that have the caches overwritten before each

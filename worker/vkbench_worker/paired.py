@@ -1,7 +1,8 @@
 """A paired job: two bundles' code for one case, timed in turns on the same buffers.
 
-The order is old, new, new, old, so that what drifts meanwhile meets both alike; on a CPU driver it
-is gone through several times. Neither is timed unless both are right; each is judged again after
+The order is old, new, new, old, so that what drifts meanwhile meets both alike, or new, old, old,
+new: pairs take turns in which arm is set up and timed first. On a CPU driver the order is gone
+through several times. Neither is timed unless both are right; each is judged again after
 each of its last visits, over outputs that were poisoned before it, so that none is credited with
 what the other left.
 """
@@ -41,7 +42,6 @@ from vkbench_worker.timed import Judged, Timed, check, judge_again
 from vkbench_worker.variants import Plan, choose, plan
 
 ARMS: Final = (OLD, NEW)
-ORDER: Final = (OLD, NEW, NEW, OLD)
 # A CPU is shared, and what others do there lasts longer than a visit: of equal code the ratios of
 # pairs were 16 % apart in one round and 2 to 5 % in five, in the same time. On a GPU each visit has
 # to wait for the clock.
@@ -65,15 +65,16 @@ def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> 
 def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
     variant = choose(problem, job.variant, device.facts)
+    bundles = {OLD: old, NEW: new}
     plans = {
-        name: _planned(device, name, bundle, problem, variant)
-        for name, bundle in ((OLD, old), (NEW, new))
+        name: _planned(device, name, bundles[name], problem, variant) for name in _order(job)[:2]
     }
     prepared = SHELF.get(problem, job.source)
     result = replace(blank, variant=variant.name, kernel_sha=plans[NEW].sha)
     with ExitStack() as stack:
-        first = Bench(device, plans[OLD], prepared.storages, stack)
-        benches = {OLD: first, NEW: first.other(plans[NEW], stack)}
+        [(first, plan_first), (second, plan_second)] = plans.items()
+        bench = Bench(device, plan_first, prepared.storages, stack)
+        benches = {first: bench, second: bench.other(plan_second, stack)}
         device.quiet()
         arms = {
             name: Arm(bench=bench, judged=check(bench, variant.path, prepared.expected))
@@ -86,6 +87,11 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
             result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
+
+
+def _order(job: Job) -> tuple[str, str, str, str]:
+    """The arms' turns; the first two are the order in which they are set up."""
+    return (NEW, OLD, OLD, NEW) if job.new_first else (OLD, NEW, NEW, OLD)
 
 
 def _planned(
@@ -117,7 +123,7 @@ def time_pair(
     whole = Bounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
     warm = {name: _launch_seconds(device, arm.bench, whole) for name, arm in arms.items()}
     seconds = min(warm.values())
-    sets = _sets(device, arms[OLD].bench, job.metric, seconds, whole, stack)
+    sets = _sets(device, next(iter(arms.values())).bench, job.metric, seconds, whole, stack)
     visitors = {
         name: _visitor(device, arm.bench, sets, job.metric, seconds, whole, stack)
         for name, arm in arms.items()
@@ -126,9 +132,10 @@ def time_pair(
     bounds = replace(whole, seconds=whole.seconds / rounds)
     visits: dict[str, list[Visit]] = {name: [] for name in arms}
     readings: Mapping[str, float] = {}
-    for name in ORDER * (rounds - 1):
+    order = _order(job)
+    for name in order * (rounds - 1):
         visits[name].append(visitors[name].visit(bounds))
-    for name in ORDER:  # the last round's outputs speak for all
+    for name in order:  # the last round's outputs speak for all
         bench, visitor = arms[name].bench, visitors[name]
         for buffers in sets.sets:
             bench.renew(buffers, POISON_A)

@@ -9,6 +9,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
@@ -139,9 +140,11 @@ class Job(Model):
     measure_seconds: Mapped[float]
     noise: Mapped[float]
     estimate_seconds: Mapped[float]
-    # of a paired job: SHA-256 of the bundle that `bundle` is compared with, and by which metric
+    # of a paired job: SHA-256 of the bundle that `bundle` is compared with, by which metric, and
+    # which of them begins
     against: Mapped[str] = mapped_column(default="", server_default="")
     metric: Mapped[str] = mapped_column(default="", server_default="")
+    new_first: Mapped[bool] = mapped_column(default=False, server_default=false())
     state: Mapped[str] = mapped_column(default=State.QUEUED)
     token: Mapped[int] = mapped_column(default=0)  # of its last dispatch
     tries: Mapped[int] = mapped_column(default=0)  # attempts that ran and did not settle it
