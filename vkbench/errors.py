@@ -36,8 +36,11 @@ class UsageError(VkbenchError):
 class UnknownName(UsageError):
     """No such name."""
 
-    def __init__(self, what: str, asked: str, near: tuple[str, ...] = ()) -> None:
-        hint = f"; did you mean {_either(near)}?" if near else ""
+    def __init__(
+        self, what: str, asked: str, near: tuple[str, ...] = (), known: tuple[str, ...] = ()
+    ) -> None:
+        hint = f"; there is {_either(known)}" if known else ""
+        hint = f"; did you mean {_either(near)}?" if near else hint
         super().__init__(f"unknown {what} '{asked}'{hint}")
         self.near = near
 

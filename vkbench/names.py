@@ -8,14 +8,20 @@ from fnmatch import fnmatchcase
 
 from vkbench.errors import UnknownName
 
+MOST_TOLD = 12  # names that a person is shown
+
 
 def pick(asked: str, known: Iterable[str], what: str) -> str:
-    """The known name that equals `asked` whatever its case; UnknownName names the nearest."""
+    """The known name that equals `asked` whatever its case; UnknownName names the nearest.
+
+    Where none is near it names all, unless they are many.
+    """
     known = list(known)
     for name in known:
         if name.casefold() == asked.casefold():
             return name
-    raise UnknownName(what, asked, nearest(asked, known))
+    few = tuple(known) if len(known) <= MOST_TOLD else ()
+    raise UnknownName(what, asked, nearest(asked, known), few)
 
 
 def matching(pattern: str, known: Iterable[str], what: str) -> list[str]:

@@ -42,7 +42,10 @@ def test_a_schedule_s_life(capsys: Captured, database: Database) -> None:
         found = queries.find_run(tx, str(run))
     assert (found.label, found.priority, found.mode) == ("nightly", 2, "correctness")
     assert listed(capsys)[0]["last_run"] == run
-    assert "fired by hand" in said(capsys, "show", "nightly")
+    shown = said(capsys, "show", "nightly")
+    asked = "kernels copy; formats f32; mode correctness; priority 2"
+    assert shown.startswith(f"nightly, at 0 2 * * * (UTC): {asked}\n")
+    assert "fired by hand" in shown
 
     said(capsys, "pause", "nightly")
     (row,) = listed(capsys)

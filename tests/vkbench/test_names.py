@@ -21,6 +21,14 @@ def test_pick_unknown() -> None:
     assert "q4_0" in caught.value.near
 
 
+def test_pick_tells_all_of_a_few_where_none_is_near() -> None:
+    told = "^unknown format 'zzz'; there is 'q4_0', 'q4_K', 'q8_0' or 'IQ2_xxs'$"
+    with pytest.raises(UnknownName, match=told):
+        names.pick("zzz", KNOWN, "format")
+    with pytest.raises(UnknownName, match=r"^unknown format 'zzz'$"):
+        names.pick("zzz", map(str, range(13)), "format")
+
+
 def test_matching_keeps_the_order_of_the_known() -> None:
     assert names.matching("Q*_0", KNOWN, "format") == ["q4_0", "q8_0"]
     assert names.matching("*", iter(KNOWN), "format") == list(KNOWN)

@@ -105,13 +105,16 @@ def list_(*, store: Store, output: Output) -> None:
 @app.command("show")
 @spread
 def show_(*, name: Name, limit: Limit = None, store: Store, output: Output) -> None:
-    """Show the times that a schedule came due, newest first, and the runs that came of them."""
+    """Show what a schedule asks for and when it came due, newest first, with the runs of it."""
     from vkbench_cli.store import opened
     from vkbench_db import schedules
 
     most = output.most(limit)
     with opened(store.settings()) as database, database.reading() as tx:
-        found = schedules.slots(tx, schedules.find(tx, name).id, most + 1 if most else None)
+        schedule = schedules.find(tx, name)
+        found = schedules.slots(tx, schedule.id, most + 1 if most else None)
+    if not (output.json or output.csv):
+        print(f"{schedule.name}, at {schedule.cron} (UTC): {_asked(schedule)}")
     rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in found]
     show_newest(Table(columns=SLOTS, rows=rows), output, most)
 
@@ -176,6 +179,20 @@ def _with_bundle(tx: Connection, selection: Selection, bundle: Bundle, now: floa
 
     keep(tx, bundle, now)
     return replace(selection, bundle=bundle.sha)
+
+
+def _asked(schedule: Schedule) -> str:
+    """The parts of its selection that somebody chose."""
+    from vkbench_scheduler.selection import Selection
+    from vkbench_scheduler.submit import told
+
+    usual = told(Selection())
+    chosen = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for key, value in schedule.selection.items()
+        if value not in (usual.get(key), [])
+    }
+    return "; ".join(f"{key} {value}" for key, value in chosen.items()) or "all there is"
 
 
 def _row(schedule: Schedule) -> dict[str, Cell]:
