@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import erfc, log, sqrt
+from statistics import median
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
@@ -182,8 +183,10 @@ def _belongs(row: _Found, reference: Reference) -> bool:
 
 
 def _side(rows: Sequence[_Found], sigma: float) -> Side:
+    values = tuple(row.seconds for row in rows)
     return Side(
-        values=tuple(row.seconds for row in rows),
+        value=median(values),
+        values=values,
         low=min(row.low for row in rows),
         high=max(row.high for row in rows),
         samples=sum(row.samples for row in rows),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -22,6 +22,8 @@ from vkbench_db.views import CASE, DEVICE, ENVIRONMENT, HOST, JOB, SERIES
 from vkbench_db.works import SEVERITY, Key, Side, Work, works
 
 DENSE = 4  # cases in a range, for each that is wanted
+
+_Both: TypeAlias = Sequence[tuple[Key, Work, Work]]  # work of both sides, old and new
 
 
 class Named(NamedTuple):
@@ -114,8 +116,8 @@ def compare(
     """Pair the results of two references by device, case, mode, variant and metric."""
     by_roof = _is_by_roof(old, new)
     before, after = (works(tx, each, metrics=metrics, by_roof=by_roof) for each in (old, new))
-    both = {key: (before[key], after[key]) for key in before if key in after}
-    named = _Names.load(tx, list(both))
+    both = [(key, work, after[key]) for key, work in before.items() if key in after]
+    named = _Names.load(tx, [key for key, _, _ in both])
     return Comparison(
         old=old,
         new=new,
@@ -189,27 +191,32 @@ class _Names:
         return Named(shown, name, host, self.cases[case], mode, variant)
 
 
-def _pairs(tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work]]) -> list[Pair]:
+def _pairs(tx: Connection, named: _Names, works: _Both) -> list[Pair]:
     pairs: list[Pair] = []
-    for key, (before, after) in works.items():
+    for key, before, after in works:
         work = named.of(key)
         for metric, old in before.sides.items():
             new = after.sides.get(metric)
             if new:
                 pairs.append(Pair(work, metric, old, new, new.value / old.value))
-    return _judged(tx, sorted(pairs, key=_slowness))
+    pairs.sort(key=_slowness)
+    return _judged(tx, pairs)
 
 
 def _judged(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
     """Of thousands some look changed by chance. One too small to matter is not one that does."""
+    judged = list(pairs)
     places = [place for place, pair in enumerate(pairs) if _is_large(pair)]
-    large = dict(zip(places, with_noise(tx, [pairs[place] for place in places]), strict=True))
-    found = [large[place].ratio.p if place in large else 1.0 for place in range(len(pairs))]
-    answers = believed(found) if large else [False] * len(pairs)
-    return [
-        large.get(place, pair)._replace(is_changed=True) if is_changed else large.get(place, pair)
-        for place, (pair, is_changed) in enumerate(zip(pairs, answers, strict=True))
-    ]
+    if not places:
+        return judged
+    p_values = [1.0] * len(pairs)
+    for place, pair in zip(places, with_noise(tx, [pairs[at] for at in places]), strict=True):
+        judged[place], p_values[place] = pair, pair.ratio.p
+    answers = believed(p_values)
+    for place in places:
+        if answers[place]:
+            judged[place] = judged[place]._replace(is_changed=True)
+    return judged
 
 
 def _is_large(pair: Pair) -> bool:
@@ -217,10 +224,10 @@ def _is_large(pair: Pair) -> bool:
     return not is_flagged and not 1 / (1 + FLOOR) < pair.quotient < 1 + FLOOR
 
 
-def _changes(tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work]]) -> list[Change]:
-    changed = {key: pair for key, pair in works.items() if pair[0].state != pair[1].state}
+def _changes(tx: Connection, named: _Names, works: _Both) -> list[Change]:
+    changed = [(key, old, new) for key, old, new in works if old.state != new.state]
     reasons: dict[int, str] = {}
-    for page in batches(sorted(new.job for _, new in changed.values())):
+    for page in batches(sorted(new.job for _, _, new in changed)):
         asked = select(JOB.c.id, JOB.c.reason).where(JOB.c.id.in_(page))
         reasons |= dict(tx.execute(asked).all())
     return [
@@ -231,17 +238,15 @@ def _changes(tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work
             job=new.job,
             reason=reasons[new.job],
         )
-        for key, (old, new) in changed.items()
+        for key, old, new in changed
     ]
 
 
-def _policies(
-    tx: Connection, named: _Names, works: Mapping[Key, tuple[Work, Work]]
-) -> list[tuple[str, str, str]]:
+def _policies(tx: Connection, named: _Names, works: _Both) -> list[tuple[str, str, str]]:
     """Where equal work was timed under unlike clock policies: device key, old, new."""
     timed = {
         (key[0], old.environments, new.environments)
-        for key, (old, new) in works.items()
+        for key, old, new in works
         if old.sides and new.sides
     }
     hashes = {name for _, *sides in timed for side in sides for name in side}

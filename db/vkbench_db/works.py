@@ -11,7 +11,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, select
 
 from vkbench.job import Mode, State
 from vkbench_db.queries import is_newest
@@ -21,8 +21,10 @@ from vkbench_db.views import ATTEMPT, DEVICE, JOB, MEASUREMENT
 MOST_RESULTS = 12  # of one piece of work, the newest: enough for any test, and not months of them
 
 Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked for
-# metric, job, state, environment, value, low, high, samples, flag, series
-_Found: TypeAlias = tuple[str, int, str, str | None, float, float, float, int, str, int | None]
+# the key, then metric, job, state, environment, value, low, high, samples, flag, series
+_Found: TypeAlias = tuple[
+    int, int, str, str, str, int, str, str | None, float, float, float, int, str, int | None
+]
 _PASSED = str(State.PASSED)
 SEVERITY = (State.WRONG, State.FAILED, State.SKIPPED, State.PASSED)
 
@@ -31,6 +33,7 @@ SEVERITY = (State.WRONG, State.FAILED, State.SKIPPED, State.PASSED)
 class Side(NamedTuple):
     """One metric of one piece of work on one side of a comparison."""
 
+    value: float  # the median of these:
     # medians of its results in seconds, in the order of jobs; where devices are compared how many
     # times longer than the roof allows
     values: tuple[float, ...]
@@ -42,11 +45,6 @@ class Side(NamedTuple):
     series: int | None  # where the newest is placed
     sigma: float | None = None  # of one result in that series, relative, once it was looked up
     device_sigma: float | None = None  # what its device's results usually have
-
-    @property
-    def value(self) -> float:
-        """The median of the results."""
-        return self.values[0] if len(self.values) == 1 else median(self.values)
 
 
 class Work(NamedTuple):
@@ -69,14 +67,15 @@ def works(
     # straight from the driver: a Row more for each of thousands is a tenth of the time
     found = tx.execute(_details(_chosen(reference), metrics, by_roof=by_roof))
     # and in their order from here: PostgreSQL starts a worker to sort them
-    for row in sorted(found.cursor.fetchall(), key=_job_of):
-        key = (0 if by_roof else row[0], row[1], row[2], row[3])
-        if key in grouped:
-            grouped[key].append(row[4:])
+    rows: list[_Found] = sorted(found.cursor.fetchall(), key=_job_of)
+    for row in rows:
+        known = grouped.get(key := row[:4])
+        if known is None:
+            grouped[key] = [row]
         else:
-            grouped[key] = [row[4:]]
+            known.append(row)
     return {
-        key: _of_job(rows) if rows[0][1] == rows[-1][1] else _of_jobs(rows)
+        key: _of_job(rows) if rows[0][5] == rows[-1][5] else _of_jobs(rows)
         for key, rows in grouped.items()
     }
 
@@ -86,12 +85,12 @@ _job_of = itemgetter(5)
 
 def _of_job(rows: list[_Found]) -> Work:
     """The work of one job: each metric once. Most are so, and there are thousands."""
-    _, job, state, environment, *_ = rows[0]
-    sides = {
-        row[0]: Side((row[4],), row[5], row[6], row[7], job, row[8], row[9])
-        for row in rows
-        if _is_timed(row)
-    }
+    job, state, environment = rows[0][5:8]
+    sides = {}
+    for row in rows:
+        if _is_timed(row):
+            value, low, high, samples, flag, series = row[8:]
+            sides[row[4]] = Side(value, (value,), low, high, samples, job, flag, series)
     return Work(state, job, (environment,) if environment else (), sides)
 
 
@@ -99,30 +98,32 @@ def _of_jobs(rows: list[_Found]) -> Work:
     by_metric: dict[str, list[_Found]] = {}
     for row in rows:
         if _is_timed(row):
-            by_metric.setdefault(row[0], []).append(row)
-    state = min({row[2] for row in rows}, key=_severity)
+            by_metric.setdefault(row[4], []).append(row)
+    state = min({row[6] for row in rows}, key=_severity)
     return Work(
         state,
-        max(row[1] for row in rows if row[2] == state),
-        tuple(sorted({row[3] for row in rows if row[3]})),
+        max(row[5] for row in rows if row[6] == state),
+        tuple(sorted({row[7] for row in rows if row[7]})),
         {metric: _side(found) for metric, found in by_metric.items()},
     )
 
 
 def _is_timed(row: _Found) -> bool:
     """A time counts only with a right output, and a ratio only over a time."""
-    return bool(row[4]) and row[2] == _PASSED
+    return bool(row[8]) and row[6] == _PASSED
 
 
 def _side(found: list[_Found]) -> Side:
-    rows = [row for row in found if not row[8]] or found
+    rows = [row for row in found if not row[12]] or found
     *_, flag, series = rows[-1]
+    values = tuple(row[8] for row in rows)
     return Side(
-        values=tuple(row[4] for row in rows),
-        low=min(row[5] for row in rows),
-        high=max(row[6] for row in rows),
-        samples=sum(row[7] for row in rows),
-        job=rows[-1][1],
+        value=median(values),
+        values=values,
+        low=min(row[9] for row in rows),
+        high=max(row[10] for row in rows),
+        samples=sum(row[11] for row in rows),
+        job=rows[-1][5],
         flag=flag,
         series=series,
     )
@@ -143,7 +144,8 @@ def _details(
         times = [time / func.nullif(timing.roof_fraction * timing.seconds, 0) for time in times]
     return (
         select(
-            *(job.device_id, job.case_id, job.mode, job.variant, timing.metric),
+            literal(0) if by_roof else job.device_id,
+            *(job.case_id, job.mode, job.variant, timing.metric),
             *(job.id, job.state, attempt.environment, *times, timing["count"]),
             *(timing.flag, timing.series_id),
         )
