@@ -9,7 +9,7 @@ from sqlalchemy import insert, select, text, update
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.wire import Announcement
-from vkbench_db import models, recoveries, store
+from vkbench_db import alerts, models, recoveries, store
 from vkbench_db.change_points import Cause, Finding, Standing, Suspicion, settle, suspect
 from vkbench_db.placing import place
 from vkbench_db.regressions import Stage, group, move
@@ -103,6 +103,21 @@ def test_one_family_of_one_bundle_is_one_on_all_devices(full) -> None:
         ("softmax slower since bundle b2",),
     ]
     assert grouped(full).opened == ()
+
+
+def test_of_changes_that_old_results_bring_nobody_is_told(full) -> None:
+    def told() -> list[int]:
+        with full.database.reading() as tx:
+            return [number for number, *_ in alerts.missing(tx, ["webhook"], full.now)]
+
+    change(full, CASES[0], device=2)  # its newest result is of now
+    full.now += 13 * NIGHT
+    grouped(full)
+    assert told() == [1]
+    change(full, CASES[2], device=2)
+    full.now += 2 * NIGHT
+    assert len(grouped(full).opened) == 1
+    assert told() == []
 
 
 def test_directions_and_bundles_part(full) -> None:
