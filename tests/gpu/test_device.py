@@ -38,6 +38,10 @@ def test_both_drivers_are_listed(
 ) -> None:
     found = {facts.key: facts for facts in devices.devices(gpu_settings)}
     assert found == {facts.key: facts for facts in (lavapipe.facts, swiftshader.facts)}
+
+
+def test_cpu_drivers_are_the_same_hardware(lavapipe: Device, swiftshader: Device) -> None:
+    assert lavapipe.hardware == swiftshader.hardware == "cpu"
     assert lavapipe.facts.subgroup_size == 8
     assert "fp16" in lavapipe.facts.features
     assert "fp16" not in swiftshader.facts.features

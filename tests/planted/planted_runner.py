@@ -41,7 +41,8 @@ def main() -> None:
         sys.exit("the parent is gone")
     if given.device == "none":
         sys.exit("no Vulkan device: install a driver")
-    ready = Ready(facts=facts(given.device), environment=environment())
+    hardware = os.environ.get("PLANTED_HARDWARE", "")
+    ready = Ready(facts=facts(given.device), environment=environment(), hardware=hardware)
     path = lock_path(settings(), ready.facts.key)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:

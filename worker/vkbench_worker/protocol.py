@@ -31,6 +31,7 @@ class Ready:
 
     facts: DeviceFacts
     environment: Environment
+    hardware: str = ""  # what other devices of this host may be too; "" is this one's alone
 
 
 def line_of(record: Ready | Job | Result) -> bytes:

@@ -74,7 +74,8 @@ def main(execute: Execute = execute_job, arguments: Sequence[str] | None = None)
         except VkbenchError as error:
             print(error, file=sys.stderr)
             return FAILED_STATUS
-        _answer(answers, Ready(facts=device.facts, environment=device.environment))
+        ready = Ready(facts=device.facts, environment=device.environment, hardware=device.hardware)
+        _answer(answers, ready)
         bundle_of = _bundles(ours)
         canary = Canary(device, bundle_of, ours.data / "canaries")
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)

@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -30,6 +30,7 @@ from vkbench.settings import PREFIX, Settings
 from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.errors import RunnerFailed
+from vkbench_worker.hardware import Hardware
 from vkbench_worker.marker import Marker
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, read_line
 
@@ -123,10 +124,22 @@ class Supervisor:
         """Run jobs in order and emit one Result each, save for those that are cancelled.
 
         A paired job has a runner that did nothing before it: what a process is given once, such as
-        where its memory lies, shall differ from pair to pair. Nothing runs any more after `abort`
-        or `drain`.
+        where its memory lies, shall differ from pair to pair. While any of them is to be timed
+        nothing else runs on the same hardware. Nothing runs any more after `abort` or `drain`.
         """
         waiting = deque(jobs)
+        with self._held(waiting):
+            self._run(waiting, emit, cancelled)
+
+    def _held(self, jobs: Iterable[Job]) -> AbstractContextManager[bool]:
+        ready = self._ready
+        if not ready:  # no runner ever started: `_run` says why, if none does
+            return nullcontext(True)
+        hardware = Hardware(self._settings.data / "locks", ready.hardware or ready.facts.key)
+        is_timed = any(job.mode is not Mode.CORRECTNESS for job in jobs)
+        return hardware.held(alone=is_timed, leaving=self._leaving)
+
+    def _run(self, waiting: deque[Job], emit: Emit, cancelled: Callable[[Job], bool]) -> None:
         ahead = AHEAD_JOBS
         while waiting and not self._leaving():
             if cancelled(waiting[0]):

@@ -121,6 +121,11 @@ class Device:
         """Where it sits on the bus, as sysfs writes it, or ""."""
         return self.physical.pci_address
 
+    @property
+    def hardware(self) -> str:
+        """What other devices of this host may be too, under another driver; "" if nobody knows."""
+        return "cpu" if self.facts.type == "cpu" else self.pci_address
+
     def memory_left(self) -> int:
         """Bytes of device memory that may still be allocated."""
         return self.memory.left_bytes

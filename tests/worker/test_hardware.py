@@ -1,0 +1,86 @@
+"""Two devices of one piece of hardware: what is timed on one is timed alone."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from vkbench.job import Job, Mode
+from vkbench.settings import Settings, settings
+from vkbench_worker.hardware import Hardware
+from vkbench_worker.supervisor import Supervisor
+
+PLANTED = Path(__file__).parents[1] / "planted"
+DEVICES = ("0", "1")
+CHUNKS, JOBS = 3, 3
+ACT = "sleep/f32/n20"
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings whose runners say that all devices are the same hardware."""
+    monkeypatch.setenv("PYTHONPATH", str(PLANTED), prepend=os.pathsep)
+    monkeypatch.setenv("PLANTED_HARDWARE", "0000:01:00.0")
+    return replace(settings(), runner="planted_runner", host="here")
+
+
+def work(ours: Settings, mode: Mode) -> list[tuple[float, float, str]]:
+    """Chunks of jobs on two devices at once; when each job began and ended, and on which."""
+    ready = threading.Barrier(len(DEVICES))
+
+    def serve(device: str) -> None:
+        with Supervisor(device, ours) as supervisor:
+            supervisor.start()
+            ready.wait(30)
+            for chunk in range(CHUNKS):
+                ids = range(1 + chunk * JOBS, 1 + (chunk + 1) * JOBS)
+                jobs = [Job(id=n, token=1, case=ACT, mode=mode) for n in ids]
+                supervisor.run(jobs, lambda result: None)
+
+    threads = [threading.Thread(target=serve, args=(device,)) for device in DEVICES]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(_spans((ours.data / "events").read_text()))
+
+
+def _spans(events: str) -> Iterator[tuple[float, float, str]]:
+    began: dict[tuple[str, str], float] = {}
+    for line in events.splitlines():
+        kind, device, job, _, at, _ = line.split()
+        if kind == "start":
+            began[device, job] = float(at)
+        else:
+            yield began[device, job], float(at), device
+
+
+def test_timed_jobs_of_two_devices_never_overlap_and_take_turns(planted: Settings) -> None:
+    spans = work(planted, Mode.PERFORMANCE)
+    assert len(spans) == len(DEVICES) * CHUNKS * JOBS
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    order = [device for _, _, device in spans]
+    assert order[0] != order[-1]
+    assert len(set(order[: 2 * JOBS])) == 2, "one device was kept waiting"
+
+
+def test_checks_go_side_by_side(planted: Settings) -> None:
+    spans = work(planted, Mode.CORRECTNESS)
+    pairs = pairwise(spans)
+    assert any(after[0] < before[1] and after[2] != before[2] for before, after in pairs)
+
+
+def test_who_leaves_waits_no_longer(tmp_path: Path) -> None:
+    one, other = Hardware(tmp_path, "cpu"), Hardware(tmp_path, "cpu")
+    end = time.monotonic() + 0.1
+    with one.held(alone=False, leaving=lambda: False) as is_held:
+        assert is_held
+        with other.held(alone=True, leaving=lambda: time.monotonic() > end) as is_held:
+            assert not is_held
+    with other.held(alone=True, leaving=lambda: False) as is_held:
+        assert is_held

@@ -1,0 +1,52 @@
+"""Devices that share hardware: a job that is timed on one of them has all of it.
+
+One GPU may be two devices, of two drivers, and all CPU drivers are the same CPU. Checks go side by
+side; a timed job waits for their end, and they for its, or its times would hold others' work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+_LOOK_SECONDS: Final = 0.02
+
+
+class Hardware:
+    """What may be shared with other processes of this host that use the same folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        stem = name.replace(":", "-")
+        self._turn = folder / f"{stem}.turn"
+        self._use = folder / f"{stem}.use"
+
+    @contextmanager
+    def held(self, *, alone: bool, leaving: Callable[[], bool]) -> Iterator[bool]:
+        """Hold it, alone or with others that do not time; False if `leaving` came true before.
+
+        Who waits for it holds the turn: whoever had it last cannot take it again before.
+        """
+        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        with ExitStack() as use:
+            with ExitStack() as turn:
+                is_held = _locked(turn, self._turn, fcntl.LOCK_EX, leaving) and _locked(
+                    use, self._use, kind, leaving
+                )
+            yield is_held
+
+
+def _locked(stack: ExitStack, path: Path, kind: int, leaving: Callable[[], bool]) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = stack.enter_context(path.open("a"))
+    while not leaving():
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return True
+    return False
