@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from statistics import median
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, select
 
@@ -25,6 +25,15 @@ Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked 
 _Found: TypeAlias = tuple[
     int, int, str, str, str, int, str, str | None, float, float, float, int, str, int | None
 ]
+_METRIC: Final = 4
+_JOB: Final = 5
+_STATE: Final = 6
+_ENVIRONMENT: Final = 7
+_VALUE: Final = 8
+_LOW: Final = 9
+_HIGH: Final = 10
+_SAMPLES: Final = 11
+_FLAG: Final = 12
 _PASSED = str(State.PASSED)
 SEVERITY = (State.WRONG, State.FAILED, State.SKIPPED, State.PASSED)
 
@@ -75,22 +84,22 @@ def works(
         else:
             known.append(row)
     return {
-        key: _of_job(rows) if rows[0][5] == rows[-1][5] else _of_jobs(rows)
+        key: _of_job(rows) if rows[0][_JOB] == rows[-1][_JOB] else _of_jobs(rows)
         for key, rows in grouped.items()
     }
 
 
-_job_of = itemgetter(5)
+_job_of = itemgetter(_JOB)
 
 
 def _of_job(rows: list[_Found]) -> Work:
     """The work of one job: each metric once. Most are so, and there are thousands."""
-    job, state, environment = rows[0][5:8]
+    job, state, environment = rows[0][_JOB:_VALUE]
     sides = {}
     for row in rows:
         if _is_timed(row):
-            value, low, high, samples, flag, series = row[8:]
-            sides[row[4]] = Side(value, (value,), low, high, samples, job, flag, series)
+            value, low, high, samples, flag, series = row[_VALUE:]
+            sides[row[_METRIC]] = Side(value, (value,), low, high, samples, job, flag, series)
     return Work(state, job, (environment,) if environment else (), sides)
 
 
@@ -98,32 +107,32 @@ def _of_jobs(rows: list[_Found]) -> Work:
     by_metric: dict[str, list[_Found]] = {}
     for row in rows:
         if _is_timed(row):
-            by_metric.setdefault(row[4], []).append(row)
-    state = min({row[6] for row in rows}, key=_severity)
+            by_metric.setdefault(row[_METRIC], []).append(row)
+    state = min({row[_STATE] for row in rows}, key=_severity)
     return Work(
         state,
-        max(row[5] for row in rows if row[6] == state),
-        tuple(sorted({row[7] for row in rows if row[7]})),
+        max(row[_JOB] for row in rows if row[_STATE] == state),
+        tuple(sorted({row[_ENVIRONMENT] for row in rows if row[_ENVIRONMENT]})),
         {metric: _side(found) for metric, found in by_metric.items()},
     )
 
 
 def _is_timed(row: _Found) -> bool:
     """A time counts only with a right output, and a ratio only over a time."""
-    return bool(row[8]) and row[6] == _PASSED
+    return bool(row[_VALUE]) and row[_STATE] == _PASSED
 
 
 def _side(found: list[_Found]) -> Side:
-    rows = [row for row in found if not row[12]] or found
+    rows = [row for row in found if not row[_FLAG]] or found
     *_, flag, series = rows[-1]
-    values = tuple(row[8] for row in rows)
+    values = tuple(row[_VALUE] for row in rows)
     return Side(
         value=median(values),
         values=values,
-        low=min(row[9] for row in rows),
-        high=max(row[10] for row in rows),
-        samples=sum(row[11] for row in rows),
-        job=rows[-1][5],
+        low=min(row[_LOW] for row in rows),
+        high=max(row[_HIGH] for row in rows),
+        samples=sum(row[_SAMPLES] for row in rows),
+        job=rows[-1][_JOB],
         flag=flag,
         series=series,
     )
