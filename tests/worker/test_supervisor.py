@@ -263,7 +263,14 @@ def test_drain_finishes_the_running_job(supervisor: Supervisor) -> None:
 
 def test_the_runner_gets_no_credentials(planted: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VKBENCH_DATABASE", "postgresql://user:secret@db/x")
-    told = replace(planted, database="postgresql://user:secret@db/x", redis="redis://:secret@r/0")
+    told = replace(
+        planted,
+        database="postgresql://user:secret@db/x",
+        redis="redis://:secret@r/0",
+        alert_webhook="https://chat/secret",
+        alert_secret="secret",
+        alert_urls="mailto://user:secret@mail",
+    )
     with Supervisor("0", told) as supervisor:
         supervisor.start()
         environ = Path(f"/proc/{supervisor.runner_pid}/environ").read_bytes()

@@ -40,7 +40,8 @@ AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines
 START_SECONDS = 60.0  # to open a device that this supervisor owns
 START_PAUSES = (0.0, 1.0, 2.0)  # before each attempt: a device may need a moment after a crash
 PROMPT_SECONDS = 30.0  # how often a wait for a busy device is logged
-SECRETS = ("database", "redis")  # settings that a runner does not get: it runs untrusted shaders
+# Settings that a runner does not get: it runs untrusted shaders.
+SECRETS = ("database", "redis", "alert_webhook", "alert_secret", "alert_urls")
 TELLABLE = (*SETTLED, Outcome.ERROR, Outcome.DEVICE_LOST)  # outcomes that a runner can know
 
 _log = logging.getLogger(__name__)
