@@ -39,8 +39,11 @@ class UnknownName(UsageError):
     def __init__(
         self, what: str, asked: str, near: tuple[str, ...] = (), known: tuple[str, ...] = ()
     ) -> None:
-        hint = f"; there is {_either(known)}" if known else ""
-        hint = f"; did you mean {_either(near)}?" if near else hint
+        hint = ""
+        if near:
+            hint = f"; did you mean {_either(near)}?"
+        elif known:
+            hint = f"; there is {_either(known)}"
         super().__init__(f"unknown {what} '{asked}'{hint}")
         self.near = near
 

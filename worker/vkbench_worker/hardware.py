@@ -13,6 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from vkbench.settings import Settings
+from vkbench_worker.protocol import Ready, lock_folder
+
 _LOOK_SECONDS: Final = 0.02
 
 
@@ -23,6 +26,11 @@ class Hardware:
         stem = name.replace(":", "-")
         self._turn = folder / f"{stem}.turn"
         self._use = folder / f"{stem}.use"
+
+    @classmethod
+    def of(cls, ready: Ready, settings: Settings) -> Hardware:
+        """That of a runner's device, which may have it for itself."""
+        return cls(lock_folder(settings), ready.hardware or ready.facts.key)
 
     @contextmanager
     def held(self, *, alone: bool, leaving: Callable[[], bool]) -> Iterator[bool]:

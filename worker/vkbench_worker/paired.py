@@ -2,9 +2,9 @@
 
 The order is old, new, new, old, so that what drifts meanwhile meets both alike, or new, old, old,
 new: pairs take turns in which arm is set up and timed first. On a CPU driver the order is gone
-through several times. Neither is timed unless both are right; each is judged again after
-each of its last visits, over outputs that were poisoned before it, so that none is credited with
-what the other left.
+through several times. Neither is timed unless both are right; each is judged again after each of
+its last visits, over outputs that were poisoned before it, so that none is credited with what the
+other left.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> 
 def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
     variant = choose(problem, job.variant, device.facts)
-    bundles = {OLD: old, NEW: new}
     plans = {
-        name: _planned(device, name, bundles[name], problem, variant) for name in _order(job)[:2]
+        name: _planned(device, name, bundle, problem, variant)
+        for name, bundle in ((OLD, old), (NEW, new))
     }
     prepared = SHELF.get(problem, job.source)
     result = replace(blank, variant=variant.name, kernel_sha=plans[NEW].sha)
+    one, other, *_ = _order(job)
     with ExitStack() as stack:
-        [(first, plan_first), (second, plan_second)] = plans.items()
-        bench = Bench(device, plan_first, prepared.storages, stack)
-        benches = {first: bench, second: bench.other(plan_second, stack)}
+        first = Bench(device, plans[one], prepared.storages, stack)
+        benches = {one: first, other: first.other(plans[other], stack)}
         device.quiet()
         arms = {
             name: Arm(bench=bench, judged=check(bench, variant.path, prepared.expected))
@@ -123,7 +123,7 @@ def time_pair(
     whole = Bounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
     warm = {name: _launch_seconds(device, arm.bench, whole) for name, arm in arms.items()}
     seconds = min(warm.values())
-    sets = _sets(device, next(iter(arms.values())).bench, job.metric, seconds, whole, stack)
+    sets = _sets(device, arms[OLD].bench, job.metric, seconds, whole, stack)
     visitors = {
         name: _visitor(device, arm.bench, sets, job.metric, seconds, whole, stack)
         for name, arm in arms.items()

@@ -46,4 +46,14 @@ def read_line(line: bytes | str, kind: type[T]) -> T:
 
 def lock_path(settings: Settings, device: str) -> Path:
     """The file whose flock says that a runner holds this device."""
-    return settings.data / "locks" / f"{device}.lock"
+    return lock_folder(settings) / f"{device}.lock"
+
+
+def owner_path(settings: Settings, device: str) -> Path:
+    """The file whose flock says that a supervisor has this device, between two runners too."""
+    return lock_folder(settings) / f"{device}.owner"
+
+
+def lock_folder(settings: Settings) -> Path:
+    """Where all locks of devices and of hardware are."""
+    return settings.data / "locks"

@@ -32,7 +32,7 @@ from vkbench_worker.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.hardware import Hardware
 from vkbench_worker.marker import Marker
-from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, read_line
+from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
 
 GRACE_SECONDS = 0.5  # past a job's limit
 LOOK_SECONDS = 0.25  # how often a waiting supervisor asks whether its job is cancelled
@@ -133,11 +133,10 @@ class Supervisor:
             self._run(waiting, emit, cancelled)
 
     def _held(self, jobs: Iterable[Job]) -> AbstractContextManager[bool]:
-        ready = self._ready
-        if not ready:  # no runner ever started: `_run` says why, if none does
+        if not self._ready:  # no runner ever started: `_run` says why, if none does
             return nullcontext(True)
-        hardware = Hardware(self._settings.data / "locks", ready.hardware or ready.facts.key)
         is_timed = any(job.mode is not Mode.CORRECTNESS for job in jobs)
+        hardware = Hardware.of(self._ready, self._settings)
         return hardware.held(alone=is_timed, leaving=self._leaving)
 
     def _run(self, waiting: deque[Job], emit: Emit, cancelled: Callable[[Job], bool]) -> None:
@@ -336,7 +335,7 @@ class Supervisor:
     def _own(self, ready: Ready) -> bool:
         # The runner's own lock goes with each runner. This one lasts, so that a second worker which
         # waits for the device cannot slip in between a crash and the fresh runner.
-        path = self._settings.data / "locks" / f"{ready.facts.key}.owner"
+        path = owner_path(self._settings, ready.facts.key)
         path.parent.mkdir(parents=True, exist_ok=True)
         owner = path.open("a")
         try:
@@ -353,8 +352,7 @@ class Supervisor:
     def _queue_up(self) -> None:
         assert self._ready
         log.warn(_log, "device_awaited", device=self._ready.facts.key)
-        path = self._settings.data / "locks" / f"{self._ready.facts.key}.owner"
-        with path.open("a") as owner:
+        with owner_path(self._settings, self._ready.facts.key).open("a") as owner:
             fcntl.flock(owner, fcntl.LOCK_EX)
 
     def _left_behind(self) -> Result | None:
