@@ -20,7 +20,7 @@ bench: $(VENV)/worker.stamp $(VENV)/shaders.stamp ## set up this machine and pri
 
 test: setup ## set up what the tests need, and run them all (ARGS="-k name" for some)
 	@scripts/services
-	@VKBENCH_REQUIRE=gpu,swiftshader,redis,postgres,validation scripts/tests $(BIN)/pytest $(ARGS)
+	@VKBENCH_REQUIRE=gpu,swiftshader,redis,postgres,validation,index scripts/tests $(BIN)/pytest $(ARGS)
 
 check: setup ## formatter, linter, type checker, import contract
 	$(BIN)/ruff format --check .

@@ -2,7 +2,7 @@
 
 A test that needs something of the machine asks `need` for it: a laptop without it skips with the
 reason, a machine whose VKBENCH_REQUIRE names it (comma list: gpu, swiftshader, redis, postgres,
-validation, compose) fails.
+validation, index, compose) fails.
 """
 
 from __future__ import annotations

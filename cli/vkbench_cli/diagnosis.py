@@ -187,6 +187,8 @@ PACKAGES = (
     ("numpy", "worker", RUN),
     ("gguf", "worker", RUN),
     ("vulkan", "worker", RUN),
+    ("scipy", "detection", "compare, regressions, bisect"),
+    ("ruptures", "detection", "compare, regressions, bisect"),
     ("celery", "scheduler", "scheduler, worker"),
     ("redis", "scheduler", "scheduler, worker"),
     ("psycopg", "scheduler", "PostgreSQL"),

@@ -24,6 +24,7 @@ EXTRAS = {
     name: f"pip install 'vkbench[{extra}]'"
     for extra, names in (
         ("worker", ("gguf", "vulkan")),
+        ("detection", ("ruptures", "scipy")),
         ("scheduler", ("apprise", "celery", "croniter", "redis")),
     )
     for name in names

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
 from vkbench.job import State
+from vkbench.units import counted
 from vkbench_cli.measured import rows_of, table
 from vkbench_cli.options import Output
 from vkbench_cli.printing import Cell, show
 from vkbench_db import queries
 from vkbench_db.database import Database
+from vkbench_db.detection import Detected
 
 _ENDS = (State.PASSED, State.WRONG, State.SKIPPED, State.FAILED, State.CANCELLED)
+
+UNSCREENED = (
+    "new timings were not screened for regressions, scipy is not installed here: "
+    "`pip install 'vkbench[detection]'`, or `vkbench import` them on a host that has it"
+)
 
 
 def conclude(database: Database, run: int, output: Output, *, all_rows: bool = False) -> int:
@@ -39,6 +46,18 @@ def summary(run: int, counts: Mapping[State, int], hidden: int) -> str:
     ends = ", ".join(f"{counts[state]} {state}" for state in _ENDS if counts.get(state))
     more = f" ({hidden} passed checks not shown: --all)" if hidden else ""
     return f"run {run}: {ends or 'no job ended'}{more}"
+
+
+def findings(detected: Detected) -> Iterator[str]:
+    """A line for each thing that the screening of new results found, or why none were screened."""
+    if detected.suspected:
+        suspected = f"{counted(len(detected.suspected), 'change')} suspected"
+        yield f"{suspected}: `vkbench regressions suspected`"
+    if detected.opened:
+        opened = f"{counted(len(detected.opened), 'regression')} opened"
+        yield f"{opened}: `vkbench regressions ls`"
+    if detected.is_unscreened:
+        yield UNSCREENED
 
 
 def exit_code(counts: Mapping[State, int]) -> int:

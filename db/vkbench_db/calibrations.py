@@ -183,6 +183,8 @@ def _noise(timings: Iterable[AnyRow], canary: str) -> float | None:
     found = [log(row.seconds) for row in timings if (row.name, row.metric) == (canary, "hot")]
     if len(found) < LEAST_REPEATED:
         return None
-    from scipy.stats import median_abs_deviation
+    import numpy as np
 
-    return float(median_abs_deviation(found, scale="normal"))
+    from vkbench_db.statistics.noise import scatter
+
+    return scatter(np.asarray(found))

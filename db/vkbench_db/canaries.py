@@ -61,12 +61,12 @@ def deviation(seconds: float, history: Sequence[float]) -> float | None:
     """How many sigmas slower than its history one is; None while that is too short."""
     if len(history) < LEAST:
         return None
-    from statistics import median
+    import numpy as np
 
-    from vkbench_db.statistics.noise import profile
+    from vkbench_db.statistics.noise import sigma_of
 
-    level = median(map(log, history))
-    return (log(seconds) - level) / profile(history).sigma
+    logs = np.log(np.asarray(history))
+    return float((log(seconds) - np.median(logs)) / sigma_of(logs))
 
 
 def _known(tx: Connection, wanted: Sequence[Canary]) -> dict[Moment, bool]:

@@ -1,17 +1,20 @@
 """From new results to regressions, in transactions of bounded size: what every host does alike.
 
-`vkbench run` and `vkbench import` call `detect` at their end, the scheduler at each turn.
+`vkbench run` and `vkbench import` call `detect` at their end, the scheduler at each turn. Screening
+needs scipy and ruptures, which worker hosts do not install: there, results are only placed in their
+series, and the host that imports them screens them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import count, islice
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
-from vkbench_db import calibrations, history, profiles, recoveries, regressions
+from vkbench_db import calibrations, history, models, profiles, recoveries, regressions
 from vkbench_db.baselines import departures
 from vkbench_db.batches import batches
 from vkbench_db.change_points import Method, Suspicion, suspect, undecided
@@ -23,6 +26,7 @@ from vkbench_db.statistics.screen import Direction
 
 SCREENED = 200  # series of a transaction
 SCANNED = 20  # nobody else writes to SQLite meanwhile: some 10 ms each
+PACKAGES = ("scipy", "ruptures")  # extra `detection`
 MOST_BATCHES = 200  # of jobs placed in a turn, before what came so far is screened
 
 
@@ -35,6 +39,22 @@ class Detected:
     suspected: tuple[int, ...] = ()  # change points of times
     wrong: tuple[int, ...] = ()  # and of verdicts
     opened: tuple[int, ...] = ()  # regressions, improvements too
+    is_unscreened: bool = False  # some series have earlier results, and nothing here compares them
+
+
+def is_installed() -> bool:
+    """Whether this host has the packages that screening needs."""
+    return not _missing()
+
+
+def require() -> None:
+    """Raise ModuleNotFoundError where a package is missing, before work that would need it."""
+    for name in _missing():
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _missing() -> list[str]:
+    return [name for name in PACKAGES if not find_spec(name)]
 
 
 def detect(database: Database, now: float, *, all_at_once: bool = False) -> Detected:
@@ -48,6 +68,9 @@ def detect(database: Database, now: float, *, all_at_once: bool = False) -> Dete
     with database.transaction() as tx:
         calibrations.settle(tx, now)  # first: what is placed is held against them
     jobs, touched, wrong = _place(database, now, None if all_at_once else MOST_BATCHES)
+    if not is_installed():
+        waiting = _have_earlier_results(database, touched)
+        return Detected(jobs=jobs, series=frozenset(touched), is_unscreened=waiting)
     suspected = _screen(database, touched, now)
     if all_at_once:
         scan(database, touched, now)
@@ -104,6 +127,17 @@ def _place(database: Database, now: float, most: int | None) -> tuple[int, set[i
         touched |= placed.series
         wrong += placed.changes
     return jobs, touched, wrong
+
+
+def _have_earlier_results(database: Database, series: Iterable[int]) -> bool:
+    """Whether any of these series has a result before its newest one."""
+    number = models.Measurement.series_id
+    several = select(number).group_by(number).having(func.count() > 1).limit(1)
+    with database.reading() as tx:
+        return any(
+            tx.execute(several.where(number.in_(batch))).first()
+            for batch in batches(sorted(series), SCREENED)
+        )
 
 
 def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:

@@ -25,7 +25,7 @@ ROLES = {
     "shaders": ("worker",),  # gguf, where references are computed
     "worker": ("worker",),
     "scheduler": ("scheduler",),
-    "db": ("scheduler",),
+    "db": ("scheduler",),  # with it the extra `detection`
     "cli": (),
     "tests": ("worker", "scheduler", "dev"),
 }
@@ -45,9 +45,18 @@ def name_of(requirement: str) -> str:
     return requirement.partition("[")[0].partition(">")[0].strip().lower()
 
 
+def extra(name: str) -> list[str]:
+    """What an extra asks for, that of the extras that it names included."""
+    found = []
+    for requirement in PROJECT["optional-dependencies"][name]:
+        own = requirement.startswith("vkbench[")
+        names = requirement.partition("[")[2].rstrip("]").split(",") if own else ()
+        found += [item for each in names for item in extra(each)] if own else [requirement]
+    return found
+
+
 def declared(roles: tuple[str, ...]) -> set[str]:
-    extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *(item for role in roles for item in extras[role])]
+    wanted = [*PROJECT["dependencies"], *(item for role in roles for item in extra(role))]
     return {name_of(requirement) for requirement in wanted}
 
 
@@ -78,3 +87,8 @@ def test_what_is_declared_is_imported() -> None:
     wanted = declared(("worker", "scheduler", "dev"))
     stubs = {name for name in wanted if name.startswith("types-") or name.endswith("-stubs")}
     assert wanted - stubs - UNIMPORTED <= used
+
+
+def test_a_worker_host_installs_nothing_to_compare_results_with() -> None:
+    assert declared(("detection",)) <= declared(("scheduler",))
+    assert {"scipy", "ruptures"}.isdisjoint(declared(("worker",)))

@@ -151,7 +151,9 @@ def _search_here(
     from vkbench_cli.local import sole_executor
     from vkbench_db import bisections
     from vkbench_db.database import Database
+    from vkbench_db.detection import require
 
+    require()
     ours = store.settings()
     with (
         sole_executor(ours.database_url()),

@@ -41,6 +41,7 @@ def import_(
     held against what was there, and against each other: `vkbench regressions ls` has the outcome.
     """
     from vkbench_cli.exporting import import_file
+    from vkbench_cli.report import UNSCREENED
     from vkbench_db.database import Database
     from vkbench_db.detection import detect
 
@@ -54,3 +55,5 @@ def import_(
     )
     if detected.opened:
         print(f"new in `vkbench regressions ls`: {len(detected.opened)}")
+    if detected.is_unscreened:
+        print(UNSCREENED, file=sys.stderr)

@@ -253,9 +253,10 @@ def scan(
     """
     from vkbench_cli.store import opened
     from vkbench_db import history
-    from vkbench_db.detection import conclude, detect
+    from vkbench_db.detection import conclude, detect, require
     from vkbench_db.detection import scan as cut
 
+    require()
     now = time.time()
     with opened(store.settings()) as database:
         detect(database, now)
@@ -287,7 +288,9 @@ def confirm(
     from vkbench_cli.machine import all_devices, chosen_devices
     from vkbench_cli.store import opened
     from vkbench_db import inbox
+    from vkbench_db.detection import require
 
+    require()
     ours = store.settings()
     with sole_executor(ours.database_url()), opened(ours) as database:
         devices = chosen_devices(device, ours) if device else all_devices()

@@ -14,7 +14,6 @@ from typer import Option
 from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.job import ACTIVE
-from vkbench.units import counted
 from vkbench_cli.options import Effort, Output, Selecting, Store
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def run(
     from vkbench_cli.exporting import export_run
     from vkbench_cli.files import check_writable
     from vkbench_cli.local import sole_executor
-    from vkbench_cli.report import conclude
+    from vkbench_cli.report import conclude, findings
     from vkbench_db.database import Database
     from vkbench_db.detection import detect
 
@@ -83,12 +82,8 @@ def run(
             export_run(database, found.id, export)
         detected = detect(database, time.time())
         code = conclude(database, found.id, output, all_rows=all_rows)
-    if detected.suspected:
-        suspected = f"{counted(len(detected.suspected), 'change')} suspected"
-        print(f"{suspected}: `vkbench regressions suspected`", file=sys.stderr)
-    if detected.opened:
-        opened = f"{counted(len(detected.opened), 'regression')} opened"
-        print(f"{opened}: `vkbench regressions ls`", file=sys.stderr)
+    for line in findings(detected):
+        print(line, file=sys.stderr)
     return code
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from vkbench_db.statistics.pairs import LEAST_CHANGE
 from vkbench_db.statistics.ratios import Floats
-from vkbench_db.statistics.screen import SIGMA_FLOOR
+from vkbench_db.statistics.screen import SIGMA_FLOOR, SIGMA_OF_MAD
 
 LEAST = 8  # values that a profile needs
 PAIRS = 12  # of a confirmation, which the smallest effect is told for
@@ -49,10 +49,8 @@ def profile(values: Sequence[float]) -> Profile:
     """The noise of at least 8 positive values of one segment, in their order."""
     if len(values) < LEAST:
         raise ValueError(f"{len(values)} values have no noise profile, {LEAST} have")
-    from scipy.stats import median_abs_deviation
-
     logs = np.log(np.asarray(values, dtype=np.float64))
-    sigma = max(SIGMA_FLOOR, float(median_abs_deviation(logs, scale="normal")))
+    sigma = sigma_of(logs)
     deviations = np.clip((logs - np.median(logs)) / sigma, -CLIP, CLIP)
     ar1 = _correlation(deviations[:-1], deviations[1:])
     mde = DETECTABLE_SIGMAS * sigma * sqrt(2 / PAIRS)
@@ -64,6 +62,19 @@ def profile(values: Sequence[float]) -> Profile:
         mde=mde,
         floor=max(LEAST_CHANGE, 2 * mde),
     )
+
+
+def scatter(logs: Floats) -> float:
+    """The robust standard deviation of logarithms: their scaled median absolute deviation.
+
+    In numpy, because hosts without scipy calibrate their devices and judge canaries too.
+    """
+    return SIGMA_OF_MAD * float(np.median(np.abs(logs - np.median(logs))))
+
+
+def sigma_of(logs: Floats) -> float:
+    """The scatter of logarithms, but never less than a series is taken to have."""
+    return max(SIGMA_FLOOR, scatter(logs))
 
 
 def _kind(logs: Floats, ar1: float) -> Kind:
