@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+_TIMES_THE_CACHE = 2  # what was there before is displaced, whichever lines a cache gives up first
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceFacts:
@@ -47,6 +49,11 @@ class Environment:
     def hash(self) -> str:
         """SHA-256 over every field."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+def uncached_bytes(llc_bytes: int) -> int:
+    """Bytes of which the last-level cache keeps none until they are read again; 0 of no cache."""
+    return _TIMES_THE_CACHE * llc_bytes
 
 
 def device_key(host: str, uuid: str, ordinal: int = 0) -> str:

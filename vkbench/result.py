@@ -14,6 +14,7 @@ from vkbench.job import Outcome
 
 OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
 NEW: Final = "new"
+NOT_COLD: Final = "not cold"  # how the warning begins of a cold timing that caches may have helped
 
 
 @dataclass(frozen=True, kw_only=True)

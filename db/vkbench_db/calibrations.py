@@ -31,6 +31,7 @@ class Reached:
     environment: str
     driver: str | None  # None before the environment was announced
     driver_version: str | None
+    llc_bytes: int  # last-level cache, 0 where unknown
     measured_at: float
     run: int
     read_bytes: float | None  # a second, as are all rates
@@ -44,7 +45,7 @@ class Reached:
     noise: float | None  # relative
 
 
-_MEASURED = [field.name for field in fields(Reached)][8:]  # columns of the table
+_MEASURED = [field.name for field in fields(Reached)][9:]  # columns of the table
 
 
 def latest(tx: Connection, *, run: int | None = None, devices: Sequence[str] = ()) -> list[Reached]:
@@ -59,7 +60,7 @@ def latest(tx: Connection, *, run: int | None = None, devices: Sequence[str] = (
             *(device.key.label("device"), device.name.label("device_name")),
             *(models.Host.name.label("host"), table.environment),
             *(environment.driver, environment.driver_version),
-            *(table.measured_at, table.run_id.label("run"), *own),
+            *(table.measured_at, table.run_id.label("run"), *own, device.facts),
         )
         .join(device, device.id == table.device_id)
         .join(models.Host, models.Host.id == device.host_id)
@@ -67,8 +68,13 @@ def latest(tx: Connection, *, run: int | None = None, devices: Sequence[str] = (
         .where(*where)
         .order_by(models.Host.name, device.name, device.key, table.measured_at, table.id)
     )
-    newest = {(row.device, row.environment): Reached(**row._mapping) for row in rows}
-    return list(newest.values())
+    return list({(row.device, row.environment): _reached(row) for row in rows}.values())
+
+
+def _reached(row: AnyRow) -> Reached:
+    values = dict(row._mapping)
+    facts = values.pop("facts")
+    return Reached(**values, llc_bytes=facts.get("llc_bytes", 0))
 
 
 def settle(tx: Connection, now: float) -> int:

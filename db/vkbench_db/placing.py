@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, select, update
 
 from vkbench.job import Mode, State
+from vkbench.result import NOT_COLD
 from vkbench_db import canaries, models, roofs
 from vkbench_db.database import watch_alone
 from vkbench_db.series import Identity, series_ids
@@ -107,7 +108,10 @@ def _place(
         select(
             *(measurement.job_id, measurement.metric, measurement.seconds, measurement.warnings),
             *(measurement.bytes_moved, measurement.flops, verdict.path),
+            *(models.KernelCase.format, models.KernelCase.types),
         )
+        .join(models.Job, models.Job.id == measurement.job_id)
+        .join(models.KernelCase, models.KernelCase.id == models.Job.case_id)
         .outerjoin(verdict, verdict.job_id == measurement.job_id)
         .where(measurement.job_id.in_(by_id))
     ).all()
@@ -121,7 +125,7 @@ def _place(
             "series": ids[identity],
             "moment": by_id[timing.job_id].finished_at,
             "why": _flag(timing, by_id[timing.job_id], off),
-            "share": _share(timing, by_id[timing.job_id], reached),
+            **_shares(timing, by_id[timing.job_id], reached),
         }
         for timing, identity in zip(timings, identities, strict=True)
     ]
@@ -140,15 +144,27 @@ def _identity(job: AnyRow, metric: str, known: dict[str, str]) -> Identity:
     )
 
 
-def _share(timing: AnyRow, job: AnyRow, reached: Mapping[roofs.Place, roofs.Roofs]) -> float | None:
-    return roofs.roof_fraction(
+def _shares(
+    timing: AnyRow, job: AnyRow, reached: Mapping[roofs.Place, roofs.Roofs]
+) -> dict[str, float | None]:
+    load = roofs.Load(
         bytes_moved=timing.bytes_moved,
         flops=timing.flops,
-        seconds=timing.seconds,
+        numbers=roofs.numbers_of(timing.format, timing.types),
         path=timing.path or "",
         variant=job.variant,
-        calibration=reached.get((job.device_id, job.environment)),
+        is_cold=_is_cold(timing),
     )
+    known = reached.get((job.device_id, job.environment))
+    return {
+        "of_roof": roofs.roof_fraction(load, timing.seconds, known),
+        "of_path": roofs.path_fraction(load, timing.seconds, known),
+    }
+
+
+def _is_cold(timing: AnyRow) -> bool:
+    is_warm = any(warning.startswith(NOT_COLD) for warning in timing.warnings)
+    return timing.metric == "cold" and not is_warm
 
 
 def _flag(timing: AnyRow, job: AnyRow, off: set[int]) -> str:
@@ -172,7 +188,8 @@ def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
             series_id=bindparam("series"),
             measured_at=bindparam("moment"),
             flag=bindparam("why"),
-            roof_fraction=bindparam("share"),
+            roof_fraction=bindparam("of_roof"),
+            path_fraction=bindparam("of_path"),
         ),
         rows,
     )

@@ -77,6 +77,7 @@ class ResultRow:
     flag: str | None  # why a timing does not count in its series
     series: int | None
     finished_at: float
+    path_fraction: float | None  # of what the code path's own arithmetic could do
 
 
 @dataclass(frozen=True, kw_only=True)

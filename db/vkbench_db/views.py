@@ -45,6 +45,7 @@ RESULTS = Table(
     Column("flag", Text),
     Column("series", Integer),
     Column("finished_at", Moment),
+    Column("path_fraction", Float),
 )
 
 ALL_SERIES = Table(

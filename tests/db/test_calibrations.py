@@ -16,7 +16,9 @@ from vkbench_db import calibrations, models, placing, store
 from vkbench_db.database import Database, upgrade
 from vkbench_db.detection import detect
 from vkbench_db.exchange import export_run, import_lines
-from vkbench_db.roofs import Roofs, newest, roof_fraction
+from vkbench_db.roofs import Load, Roofs, newest, numbers_of, path_fraction, roof_fraction
+from vkbench_db.runs import case_ids
+from vkbench_shaders.formats import FORMATS
 
 GIGA = 10**9
 # case -> code path, bytes moved, operations, hot and cold seconds
@@ -165,7 +167,7 @@ def shares(lab) -> list[float | None]:
             select(measurement.roof_fraction)
             .join(models.Job, models.Job.id == measurement.job_id)
             .join(models.KernelCase, models.KernelCase.id == models.Job.case_id)
-            .where(models.KernelCase.kernel == "mul_mat_vec", measurement.metric == "hot")
+            .where(models.KernelCase.kernel == "mul_mat_vec", measurement.metric == "cold")
             .order_by(measurement.job_id)
         )
         return list(rows.scalars())
@@ -188,7 +190,7 @@ def test_timings_have_a_share_of_the_roof_once_there_is_one_and_keep_it(lab) -> 
     lab.settle(device)
     place(lab)
     # a million bytes at 5.12 GB/s are longer than two million operations at 60 GFLOP/s
-    wanted = [None, pytest.approx(1e6 / 5.12e9 / 1e-3)]
+    wanted = [None, pytest.approx(1e6 / 5.12e9 / 2e-3)]
     assert shares(lab) == wanted
     better = recalibrate(lab)
     place(lab)
@@ -196,7 +198,7 @@ def test_timings_have_a_share_of_the_roof_once_there_is_one_and_keep_it(lab) -> 
     lab.submit(device, 1)
     lab.settle(device)
     place(lab)
-    assert shares(lab) == [*wanted, pytest.approx(1e6 / better / 1e-3)]
+    assert shares(lab) == [*wanted, pytest.approx(1e6 / better / 2e-3)]
 
 
 def recalibrate(lab) -> float:
@@ -214,44 +216,143 @@ def recalibrate(lab) -> float:
     return better
 
 
+CACHE = 50 * 10**6
 REACHES = Roofs(
     read_bytes=4e12, copy_bytes=3e12, fma_f32=60e12, fma_f16=120e12, dot_i8=240e12,
-    matrices={"f16_f32": 600e12},
+    matrices={"f16_f32": 600e12, "i8_i32": 1200e12}, llc_bytes=CACHE,
 )  # fmt: skip
 
 
+# what takes a second: bytes from memory, operations on singles
+MEMORY, SINGLES = 4 * 10**12, 60 * 10**12
+
+
 @pytest.mark.parametrize(
-    ("bytes_moved", "flops", "path", "variant", "wanted"),
+    ("load", "of_roof", "of_path"),
     [
-        (4 * 10**9, 0, "exact", "portable", 1.0),
-        (2 * 10**9, 60 * 10**9, "f32", "portable", 1.0),
-        (2 * 10**9, 15 * 10**9, "f32", "portable", 0.5),
-        (0, 60 * 10**9, "f16_accumulation", "portable", 0.5),
-        (0, 60 * 10**9, "f32", "int_dot", 0.25),
-        (0, 60 * 10**9, "exact", "f16_f32", 0.1),
-        (0, 0, "exact", "portable", None),
+        (Load(bytes_moved=MEMORY, flops=0), 1.0, None),
+        (Load(bytes_moved=MEMORY // 2, flops=SINGLES, path="f32"), 1.0, 1.0),
+        (Load(bytes_moved=MEMORY // 2, flops=SINGLES // 4, path="f32"), 0.5, 0.25),
+        (Load(bytes_moved=0, flops=SINGLES, path="f16_accumulation"), 0.5, 0.5),
+        (Load(bytes_moved=0, flops=SINGLES, path="f32", variant="int_dot"), 0.25, 0.25),
+        (Load(bytes_moved=0, flops=SINGLES, path="exact", variant="f16_f32"), 0.1, 0.1),
+        # what matrix units take is held against them, whatever ran
+        (Load(bytes_moved=0, flops=SINGLES, path="f32", numbers="f16"), 0.1, 1.0),
+        (Load(bytes_moved=0, flops=SINGLES, variant="int_dot", numbers="i8"), 0.05, 0.25),
+        # no unit of the device takes these but the path's own
+        (Load(bytes_moved=0, flops=SINGLES, path="f32", numbers="bf16"), 1.0, 1.0),
+        (Load(bytes_moved=0, flops=0), None, None),
+    ],
+)  # fmt: skip
+def test_a_share_is_of_whichever_takes_longer(
+    load: Load, of_roof: float | None, of_path: float | None
+) -> None:
+    assert roof_fraction(load, 1.0, REACHES) == wanted(of_roof)
+    assert path_fraction(load, 1.0, REACHES) == wanted(of_path)
+
+
+def wanted(share: float | None) -> object:
+    return share if share is None else pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("bytes_moved", "is_cold", "llc_bytes", "share"),
+    [
+        (2 * CACHE, False, CACHE, 2 * CACHE / MEMORY),
+        (2 * CACHE - 1, False, CACHE, None),  # some of it may still be in the cache
+        (1000, True, CACHE, 1000 / MEMORY),
+        (2 * CACHE, False, 0, None),  # nobody knows
+        (2 * CACHE, True, 0, 2 * CACHE / MEMORY),
     ],
 )
-def test_a_share_is_of_whichever_takes_longer(
-    bytes_moved: int, flops: int, path: str, variant: str, wanted: float | None
+def test_what_may_stay_in_a_cache_is_not_held_against_memory(
+    bytes_moved: int, is_cold: bool, llc_bytes: int, share: float | None
 ) -> None:
-    found = roof_fraction(
-        bytes_moved=bytes_moved,
-        flops=flops,
-        seconds=1e-3,
-        path=path,
-        variant=variant,
-        calibration=REACHES,
-    )
-    assert found == (wanted if wanted is None else pytest.approx(wanted))
+    load = Load(bytes_moved=bytes_moved, flops=10, path="f32", is_cold=is_cold)
+    roofs = replace(REACHES, llc_bytes=llc_bytes)
+    assert roof_fraction(load, 1.0, roofs) == wanted(share)
+    assert path_fraction(load, 1.0, roofs) == pytest.approx(10 / SINGLES)
 
 
-def test_without_a_calibration_or_what_it_lacks_there_is_no_share() -> None:
-    def share(calibration: Roofs | None) -> float | None:
-        return roof_fraction(
-            bytes_moved=0, flops=5, seconds=1.0, path="f32", calibration=calibration
-        )
+def test_operations_that_take_longer_than_memory_count_wherever_the_bytes_lie() -> None:
+    load = Load(bytes_moved=1000, flops=SINGLES // 2, path="f32")
+    assert roof_fraction(load, 1.0, REACHES) == pytest.approx(0.5)
+    assert roof_fraction(load, 1.0, replace(REACHES, llc_bytes=0)) == pytest.approx(0.5)
 
-    assert share(None) is None
-    assert share(Roofs(read_bytes=1e9)) is None
-    assert share(REACHES)
+
+@pytest.mark.parametrize(
+    ("load", "reached"),
+    [
+        (Load(bytes_moved=0, flops=5, path="f32"), None),
+        (Load(bytes_moved=0, flops=5, path="f32"), Roofs(read_bytes=1e9)),
+        (Load(bytes_moved=5, flops=5, path="f32", is_cold=True), Roofs(fma_f32=1e9)),
+        (Load(bytes_moved=5, flops=5, path="f32", is_cold=True), Roofs(read_bytes=1e9)),
+    ],
+)
+def test_without_a_calibration_or_what_it_lacks_there_is_no_share(
+    load: Load, reached: Roofs | None
+) -> None:
+    assert roof_fraction(load, 1.0, reached) is None
+    assert roof_fraction(load, 1.0, REACHES) is not None
+
+
+@pytest.mark.parametrize(
+    ("case", "wanted"),
+    [
+        ("mul_mat_vec/f32/m1_n1_k32", ""),
+        ("mul_mat_vec/f16/m1_n1_k32", "f16"),
+        ("mul_mat_vec/f16:x=f16/m1_n1_k32", "f16"),
+        ("mul_mat/bf16/m1_n1_k32", "bf16"),
+        ("mul_mat/q4_0/m1_n1_k32", "f16"),
+        ("mul_mat/q4_0:x=f16/m1_n1_k32", "f16"),
+        ("mul_mat/q4_0:x=q8_1/m1_n1_k32", "i8"),
+        ("matmul/f32:y=f16/b1_m1_n1_k1", ""),
+        ("flash_attn/q8_0:v=q4_0/s1_h1_g1_q1_n1_d32_e32", "f16"),
+        ("dot_i8/i32/n1_r1", ""),
+        ("cast/f8_e4m3/n1", ""),
+    ],
+)
+def test_numbers_are_those_that_matrix_units_could_take(lab, case: str, wanted: str) -> None:
+    with lab.database.transaction() as tx:
+        [number] = case_ids(tx, [case]).values()
+        asked = select(models.KernelCase.format, models.KernelCase.types)
+        row = tx.execute(asked.where(models.KernelCase.id == number)).one()
+    assert numbers_of(row.format, row.types) == wanted
+
+
+def test_formats_of_blocks_are_told_from_single_numbers() -> None:
+    for fmt in FORMATS:
+        is_half = fmt.name in ("f16", "bf16")
+        assert numbers_of(fmt.name) == (fmt.name if is_half else "f16" if fmt.quantised else "")
+
+
+def test_a_placed_timing_is_held_against_what_could_do_it(lab) -> None:
+    """A product of q4_0 weights: hot in the cache by its operations, cold by its bytes."""
+    device = lab.add_device()
+    begin(lab, device)
+    finish(lab, device)
+    settle(lab)
+    run = lab.submit(device, 3)
+    jobs = lab.pick(device)
+    for job, warning in zip(jobs, ("", "not cold: no memory", ""), strict=True):
+        lab.record(told(lab, job, warning, flops=2 * GIGA if job == jobs[2] else 1000))
+    place(lab)
+    timing, job = models.Measurement, models.Job
+    with lab.database.reading() as tx:
+        rows = tx.execute(
+            select(timing.roof_fraction, timing.path_fraction)
+            .join(job, job.id == timing.job_id)
+            .where(job.run_id == run)
+            .order_by(timing.job_id, timing.metric)  # cold, then hot
+        ).all()
+    of_memory = 1e6 / 5.12e9 / 2e-3
+    shares = [of_memory, None, None, None, 2e9 / 600e9 / 2e-3, 2e9 / 600e9 / 1e-3]
+    assert [row.roof_fraction for row in rows] == [wanted(share) for share in shares]
+    assert rows[5].path_fraction == pytest.approx(2e9 / 60e9 / 1e-3)
+
+
+def told(lab, job: Job, warning: str, flops: int) -> Result:
+    done = lab.answer(job)
+    warnings = (warning,) if warning else ()
+    timings = [replace(each, flops=flops, warnings=warnings) for each in done.timings]
+    return replace(done, timings=tuple(timings))

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Generic
 
+from vkbench.device import uncached_bytes
+from vkbench.result import NOT_COLD
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import OutOfMemory
 from vkbench_worker.runtime.program import POISON_A, region_bytes
@@ -38,7 +40,7 @@ def rotation(
 
     As many sets as make whole samples of at least `launches`, or one sample of all of them.
     """
-    wanted = 2 * (device.facts.llc_bytes or DEFAULT_LLC_BYTES)
+    wanted = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     footprint = sum(buffer.size for buffer in buffers)
     each = sum(region_bytes(buffer.size) for buffer in buffers)
     affordable = 1 + device.memory_left() // 2 // each
@@ -51,7 +53,7 @@ def rotation(
     count = min(launches, MOST_SETS, affordable)
     scratch = _scratch(device, wanted, stack)
     sets = _sets(device, buffers, poisoned, count, stack)
-    lacking = f"not cold: no memory to displace a cache of {wanted // 2} bytes"
+    lacking = f"{NOT_COLD}: no memory to displace a cache of {wanted // 2} bytes"
     return Rotation(
         sets=sets, launches=count, scratch=scratch, warnings=() if scratch else (lacking,)
     )

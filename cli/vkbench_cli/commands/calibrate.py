@@ -26,12 +26,14 @@ COLUMNS = (
     Column(key="driver", heading="driver", hidden=True),
     Column(key="driver_version", heading="version"),
     Column(key="environment", heading="environment", hidden=True),
+    Column(key="llc_bytes", heading="cache", kind=Kind.BYTES),
     Column(key="read_bytes_per_second", heading="read", kind=Kind.BYTE_RATE),
     Column(key="copy_bytes_per_second", heading="copy", kind=Kind.BYTE_RATE),
     Column(key="fma_f32_per_second", heading="fma f32", kind=Kind.FLOP_RATE),
     Column(key="fma_f16_per_second", heading="fma f16", kind=Kind.FLOP_RATE),
     Column(key="dot_i8_per_second", heading="dot i8", kind=Kind.FLOP_RATE),
 )
+_NO_CACHE = "hot timings that memory may limit have no share of a roof"
 LAST_COLUMNS = (
     Column(key="launch_seconds", heading="launch", kind=Kind.SECONDS),
     Column(key="tick_seconds", heading="tick", kind=Kind.SECONDS),
@@ -99,7 +101,7 @@ def _measure(selecting: Selecting, store: Store, output: Output) -> int:
         with database.reading() as tx:
             reached = latest(tx, run=found.id)
             counts = queries.find_run(tx, str(found.id)).progress.counts
-    show(table(reached), output)
+    _show(reached, output)
     print(summary(found.id, counts, 0), file=sys.stderr)
     return exit_code(counts)
 
@@ -119,8 +121,17 @@ def _show_known(selectors: Sequence[str], store: Store, output: Output) -> int:
         reached = latest(tx, devices=queries.device_keys(tx, selectors))
     if not reached:
         raise NothingToDo("no device was calibrated: `vkbench calibrate` does it")
-    show(table(reached), output)
+    _show(reached, output)
     return 0
+
+
+def _show(reached: Sequence[Reached], output: Output) -> None:
+    show(table(reached), output)
+    unknown = {f"{each.device_name} ({each.device})" for each in reached if not each.llc_bytes}
+    for device in sorted(unknown):
+        print(
+            f"{device}: the size of its last-level cache is unknown; {_NO_CACHE}", file=sys.stderr
+        )
 
 
 def table(reached: Sequence[Reached]) -> Table:
@@ -137,6 +148,7 @@ def table(reached: Sequence[Reached]) -> Table:
 def _row(reached: Reached, kinds: Sequence[str]) -> dict[str, Cell]:
     return {
         **{name: value for name, value in vars(reached).items() if name != "matrices"},
+        "llc_bytes": reached.llc_bytes or None,
         "read_bytes_per_second": reached.read_bytes,
         "copy_bytes_per_second": reached.copy_bytes,
         "fma_f32_per_second": reached.fma_f32,

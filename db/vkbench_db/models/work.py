@@ -259,6 +259,7 @@ class Measurement(Model):
     measured_at: Mapped[float | None] = mapped_column(Moment)  # when its job ended
     # of what the device's roof allows, by its calibration; None where there is none
     roof_fraction: Mapped[float | None]
+    path_fraction: Mapped[float | None]  # of what its code path's own arithmetic could do
     # why it does not count in its series ("throttled", "device off"); "" where it does
     flag: Mapped[str] = mapped_column(default="", server_default="")
 
