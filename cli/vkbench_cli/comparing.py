@@ -13,9 +13,10 @@ from vkbench.units import counted
 from vkbench_cli.printing import Cell, Column, Kind, Table, markdown_table
 
 if TYPE_CHECKING:
-    from vkbench_db.comparison import Change, Comparison, Pair
+    from vkbench_db.comparison import Change, Comparison, Named, Pair, Place
     from vkbench_db.drift import Drift
     from vkbench_db.provenance import Provenance
+    from vkbench_db.references import Reference
     from vkbench_db.statistics.ratios import Mean
     from vkbench_db.works import Side
 
@@ -27,6 +28,12 @@ COLUMNS = (
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
     Column(key="device", heading="device key", hidden=True),
+    Column(key="old_host", heading="old host", lifted=True, hidden=True),
+    Column(key="old_device_name", heading="old device", lifted=True, hidden=True),
+    Column(key="old_device", heading="old device key", lifted=True, hidden=True),
+    Column(key="new_host", heading="new host", lifted=True, hidden=True),
+    Column(key="new_device_name", heading="new device", lifted=True, hidden=True),
+    Column(key="new_device", heading="new device key", lifted=True, hidden=True),
     Column(key="case", heading="case"),
     Column(key="mode", heading="mode", hidden=True),
     Column(key="variant", heading="variant"),
@@ -57,23 +64,43 @@ COLUMNS = (
     Column(key="old_driver_version", heading="old driver", hidden=True),
     Column(key="new_driver_version", heading="new driver", hidden=True),
 )
+_DEVICE = ("host", "device_name", "device")  # columns of the device that both sides share
+_DEVICES = tuple(f"{side}_{name}" for side in ("old", "new") for name in _DEVICE)
+_ACROSS = {"old_verdict": "old verdict", "new_verdict": "new verdict", "moved": "also differs"}
+_NEARER = "above 1 the new side is nearer"
+_MOST_NAMED = 3  # devices of a side in the summary
 
 
 def table(found: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence[Drift]) -> Table:
     """Verdicts that changed, then these pairs."""
-    rows = [*map(_changed, found.changes), *(_timed(pair, made) for pair in pairs)]
-    named = {(pair.work.host, pair.work.device_name) for pair in pairs}
-    is_told_apart = len({pair.work.device for pair in pairs}) <= len(named)
+    rows = [*map(_changed, found.changes), *(_timed(pair, made, found.is_across) for pair in pairs)]
+    works = [*(change.work for change in found.changes), *(pair.work for pair in pairs)]
+    shown = _device_columns(found, works)
+    headings = _ACROSS if found.is_across else {}
     columns = [
-        column if is_told_apart or column.key != "device" else replace(column, hidden=False)
+        replace(
+            column,
+            heading=headings.get(column.key, column.heading),
+            hidden=column.key not in shown
+            if column.key in (*_DEVICE, *_DEVICES)
+            else column.hidden,
+        )
         for column in COLUMNS
     ]
     return Table(columns=columns, rows=rows, summary=_figures(found, drifts))
 
 
+def _device_columns(found: Comparison, works: Sequence[Named]) -> tuple[str, ...]:
+    """Which columns tell devices apart: keys only where names do not."""
+    places = {place for work in works for place in (work.old, work.new)}
+    is_told_apart = len(places) == len({(place.host, place.name) for place in places})
+    columns = _DEVICES if found.is_across else _DEVICE
+    return tuple(name for name in columns if not (is_told_apart and name.endswith("device")))
+
+
 def summary(found: Comparison) -> str:
     """One line: what was compared, what changed, and the mean of all."""
-    words = [f"{found.old.name} → {found.new.name}: {len(found.pairs)} timings in common"]
+    words = [f"{sides(found)}: {len(found.pairs)} timings in common"]
     if found.pairs:
         slower, faster = _count(found)
         same = len(found.pairs) - slower - faster
@@ -81,15 +108,44 @@ def summary(found: Comparison) -> str:
     if found.mean:
         words.append(f"geometric mean of new/old {_mean(found.mean)}")
     if found.changes:
-        wrong, fixed = _verdicts(found)
-        words.append(f"{len(found.changes)} verdicts changed ({wrong} wrong, {fixed} fixed)")
+        words.append(_verdict_words(found))
     return ", ".join(words) + alone(found)
 
 
+def sides(found: Comparison) -> str:
+    """What is compared, and on which devices where these differ."""
+    if not found.is_across:
+        return f"{found.old.name} → {found.new.name}"
+    return (
+        f"{_side_words(found.old, found.old_places)} → {_side_words(found.new, found.new_places)}"
+    )
+
+
+def _side_words(reference: Reference, places: Sequence[Place]) -> str:
+    named = [f"{place.name} ({place.key}, host {place.host})" for place in places[:_MOST_NAMED]]
+    more = len(places) - len(named)
+    devices = " and ".join([*named, *([f"{more} more"] if more else [])])
+    is_named = reference.name == f"device {reference.device}"
+    return devices if is_named else f"{reference.name} on {devices}"
+
+
+def _verdict_words(found: Comparison) -> str:
+    wrong, right = _verdicts(found)
+    count = len(found.changes)
+    if found.is_across:
+        return f"{count} verdicts differ (on the new side alone {wrong} wrong, {right} passed)"
+    return f"{count} verdicts changed ({wrong} wrong, {right} fixed)"
+
+
 def device_lines(found: Comparison) -> list[str]:
-    """What each device changed by, and all of them; nothing where there is one."""
+    """What each device changed by, and all of them, where there are more; shares of their roofs."""
     lines = [f"  {name} ({key}): {_mean(mean)}" for (key, name), mean in found.device_means.items()]
-    return [*lines, f"  all devices alike: {_mean(found.fleet_mean)}"] if found.fleet_mean else []
+    if found.fleet_mean:
+        lines.append(f"  all devices alike: {_mean(found.fleet_mean)}")
+    if share := found.share_mean:
+        mean = f"geometric mean of new/old {_mean(share)}"
+        lines.append(f"  shares of the devices' roofs, {share.count} in common: {mean}; {_NEARER}")
+    return lines
 
 
 def drift_lines(drifts: Sequence[Drift]) -> list[str]:
@@ -101,14 +157,11 @@ def drift_lines(drifts: Sequence[Drift]) -> list[str]:
 
 
 def alone(found: Comparison) -> str:
-    """What only one side has, and why devices have no timing in common."""
-    said = ""
-    if found.only_old or found.only_new:
-        old = counted(found.only_old, "case")
-        said = f" ({old} only in the old one, {found.only_new} only in the new one)"
-    if found.old.device and not found.pairs:
-        said += "; shares of the roof need `vkbench calibrate` on both devices"
-    return said
+    """What only one side has."""
+    if not (found.only_old or found.only_new):
+        return ""
+    old = counted(found.only_old, "case")
+    return f" ({old} only in the old one, {found.only_new} only in the new one)"
 
 
 def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
@@ -116,42 +169,51 @@ def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str
     words = markdown.escaped(summary(found)).replace("\\~", "within noise")
     lines = [*device_lines(found), *drift_lines(drifts)]
     parts = [words, "\n".join(f"- {markdown.escaped(line)}" for line in lines)]
-    for title, rows in _chapters(shown.rows):
+    for title, rows in _chapters(found, shown.rows):
         if rows:
-            parts.append(f"**{title}: {len(rows)}**\n\n{markdown_table(_short(shown, rows))}")
+            parts.append(
+                f"**{title}: {len(rows)}**\n\n{markdown_table(_short(found, shown, rows))}"
+            )
     return markdown.summary(_headline(found), [part for part in parts if part])
 
 
 def _headline(found: Comparison) -> str:
-    wrong, fixed = _verdicts(found)
+    wrong, right = _verdicts(found)
     slower, faster = _count(found)
-    counts = {"wrong": wrong, "fixed": fixed, "slower": slower, "faster": faster}
-    return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "No change"
+    if not found.is_across:
+        counts = {"wrong": wrong, "fixed": right, "slower": slower, "faster": faster}
+        return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "No change"
+    counts = {"wrong only there": wrong, "passed only there": right}
+    counts |= {"slower": slower, "faster": faster}
+    said = ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "no difference"
+    return f"Across devices: {said}"
 
 
-def _chapters(rows: Rows) -> list[tuple[str, Rows]]:
+def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
     def of(change: str) -> Rows:
         return [row for row in rows if row.get("change") == change]
 
     return [
-        ("Verdicts changed", [row for row in rows if row.get("new_verdict")]),
+        (
+            f"Verdicts {'that differ' if found.is_across else 'changed'}",
+            [row for row in rows if row.get("new_verdict")],
+        ),
         *((change.capitalize(), of(change)) for change in ("slower", "faster")),
         ("Within noise", of("~")),
     ]
 
 
-def _short(shown: Table, rows: Rows) -> Table:
+def _short(found: Comparison, shown: Table, rows: Rows) -> Table:
     """Of these rows what fits beside each other."""
-    left_out = ("change", "old_spread", "new_spread", "mode")
+    is_said = found.is_across and len(found.old_places) == len(found.new_places) == 1
+    left_out = ("change", "old_spread", "new_spread", "mode", *(_DEVICES if is_said else ()))
     columns = [column for column in shown.columns if column.key not in left_out]
     return Table(columns=columns, rows=rows)
 
 
 def _changed(change: Change) -> dict[str, Cell]:
     return {
-        "host": change.work.host,
-        "device_name": change.work.device_name,
-        "device": change.work.device,
+        **_place(change.work),
         "case": change.work.case_name,
         "mode": change.work.mode,
         "variant": change.work.variant,
@@ -162,34 +224,48 @@ def _changed(change: Change) -> dict[str, Cell]:
     }
 
 
-def _timed(pair: Pair, made: Made) -> dict[str, Cell]:
+def _place(work: Named) -> dict[str, Cell]:
+    """On which device of each side, and on which one if it is the same."""
+    cells: dict[str, Cell] = {}
+    is_same = work.old == work.new
+    for prefix, place in (("old_", work.old), ("new_", work.new), ("", work.new)):
+        if prefix or is_same:
+            cells |= {
+                f"{prefix}host": place.host,
+                f"{prefix}device_name": place.name,
+                f"{prefix}device": place.key,
+            }
+    return cells
+
+
+def _timed(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
     old, new = made.get(pair.old.job), made.get(pair.new.job)
     ran = dict.fromkeys(one.variant for one in (old, new) if one and one.variant)
     ratio = pair.ratio
+    has_shares = is_across and pair.share_quotient is not None
     return {
-        "host": pair.work.host,
-        "device_name": pair.work.device_name,
-        "device": pair.work.device,
+        **_place(pair.work),
         "case": pair.work.case_name,
         "mode": pair.work.mode,
         "variant": " → ".join(ran) or pair.work.variant,
         "metric": pair.metric,
-        **_side("old", pair.old, old, is_roof=not pair.work.device),
-        **_side("new", pair.new, new, is_roof=not pair.work.device),
+        **_side("old", pair.old, old),
+        **_side("new", pair.new, new),
+        "old_roof_fraction": pair.old.roof if has_shares else None,
+        "new_roof_fraction": pair.new.roof if has_shares else None,
         "ratio": ratio.ratio,
         "ratio_low": ratio.low if ratio.low > 0 else None,
         "ratio_high": ratio.high if isfinite(ratio.high) else None,
         "p": ratio.p,
         "change": "slower" if pair.is_slower else "faster" if pair.is_faster else "~",
-        "moved": _moved(old, new) if pair.is_changed and pair.work.device else "",
+        "moved": _moved(old, new, is_across) if pair.is_changed else "",
         "reason": _doubts(pair),
     }
 
 
-def _side(name: str, side: Side, made: Provenance | None, *, is_roof: bool) -> dict[str, Cell]:
+def _side(name: str, side: Side, made: Provenance | None) -> dict[str, Cell]:
     return {
-        f"{name}_seconds": None if is_roof else side.value,
-        f"{name}_roof_fraction": 1 / side.value if is_roof else None,
+        f"{name}_seconds": side.value,
         f"{name}_spread": (side.high - side.low) / 2 / side.value if side.samples > 1 else None,
         f"{name}_results": len(side.values),
         f"{name}_series": side.series,
@@ -199,8 +275,8 @@ def _side(name: str, side: Side, made: Provenance | None, *, is_roof: bool) -> d
     }
 
 
-def _moved(old: Provenance | None, new: Provenance | None) -> str:
-    """What is not as it was: where to look for the cause first."""
+def _moved(old: Provenance | None, new: Provenance | None, is_across: bool) -> str:
+    """What is not as it was: where to look for the cause first. On another device all else is."""
     if not (old and new):
         return ""
     fields = {
@@ -209,9 +285,10 @@ def _moved(old: Provenance | None, new: Provenance | None) -> str:
         "driver": (old.driver, old.driver_version) != (new.driver, new.driver_version),
         "environment": old.environment != new.environment,
     }
-    if fields["driver"]:
+    if fields["driver"] or is_across:
         fields["environment"] = False  # said already
-    return ", ".join(name for name, has_moved in fields.items() if has_moved) or "nothing"
+    found = ", ".join(name for name, has_moved in fields.items() if has_moved)
+    return found or ("" if is_across else "nothing")
 
 
 def _doubts(pair: Pair) -> str:
@@ -240,10 +317,13 @@ def _mean(mean: Mean) -> str:
 def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
     slower, faster = _count(found)
     wrong, fixed = _verdicts(found)
-    mean = found.mean
+    mean, share = found.mean, found.share_mean
     return {
         "old": found.old.name,
         "new": found.new.name,
+        "is_across_devices": found.is_across,
+        "old_devices": [place._asdict() for place in found.old_places],
+        "new_devices": [place._asdict() for place in found.new_places],
         "pairs": len(found.pairs),
         "slower": slower,
         "faster": faster,
@@ -254,6 +334,10 @@ def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
         "geometric_mean": mean.value if mean else None,
         "geometric_mean_low": mean.low if mean else None,
         "geometric_mean_high": mean.high if mean else None,
+        "roof_pairs": share.count if share else 0,
+        "roof_geometric_mean": share.value if share else None,
+        "roof_geometric_mean_low": share.low if share else None,
+        "roof_geometric_mean_high": share.high if share else None,
         "devices": {
             key: {"name": name, "geometric_mean": one.value, "low": one.low, "high": one.high}
             for (key, name), one in found.device_means.items()

@@ -1,8 +1,12 @@
-"""Two sets of results side by side: what became wrong or right, and whose times truly changed."""
+"""Two sets of results side by side: what became wrong or right, and whose times truly changed.
+
+Sides that share a device are compared on it. Sides that share none are hardware beside hardware:
+each device of the old side beside each of the new one, by plain times.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -14,7 +18,7 @@ from vkbench.job import State
 from vkbench_db.batches import batches
 from vkbench_db.evidence import ratio_of
 from vkbench_db.profiles import device_sigmas
-from vkbench_db.references import Kind, Reference
+from vkbench_db.references import Reference
 from vkbench_db.statistics import ratios
 from vkbench_db.statistics.discoveries import believed
 from vkbench_db.statistics.ratios import FLOOR, Mean, Ratio
@@ -23,18 +27,43 @@ from vkbench_db.works import SEVERITY, Key, Side, Work, works
 
 DENSE = 4  # cases in a range, for each that is wanted
 
-_Both: TypeAlias = Sequence[tuple[Key, Work, Work]]  # work of both sides, old and new
+_Both: TypeAlias = Sequence[tuple[Key, Key, Work, Work]]  # the same work, on the old and new side
+
+
+class Place(NamedTuple):
+    """A device, as people know it."""
+
+    key: str
+    name: str
+    host: str
 
 
 class Named(NamedTuple):
-    """Which work it is."""
+    """Which work it is, and on which device of each side: mostly the same one."""
 
-    device: str  # key; "" where two devices are compared
-    device_name: str
-    host: str
+    old: Place
+    new: Place
     case_name: str
     mode: str
     variant: str  # asked for
+
+    @property
+    def device(self) -> str:
+        """The device's key; "old → new" of two."""
+        return self._of_both(self.old.key, self.new.key)
+
+    @property
+    def device_name(self) -> str:
+        """The device's name, likewise."""
+        return self._of_both(self.old.name, self.new.name)
+
+    @property
+    def host(self) -> str:
+        """The device's host, likewise."""
+        return self._of_both(self.old.host, self.new.host)
+
+    def _of_both(self, old: str, new: str) -> str:
+        return new if self.old == self.new else f"{old} → {new}"
 
 
 class Pair(NamedTuple):
@@ -54,13 +83,18 @@ class Pair(NamedTuple):
 
     @property
     def is_slower(self) -> bool:
-        """Or, of two devices, farther from its roof."""
+        """Whether the new side takes longer."""
         return self.is_changed and self.quotient > 1
 
     @property
     def is_faster(self) -> bool:
-        """Or, of two devices, nearer to its roof."""
+        """Whether the new side takes less time."""
         return self.is_changed and self.quotient < 1
+
+    @property
+    def share_quotient(self) -> float | None:
+        """Shares of the devices' roofs, new over old; None without both."""
+        return self.new.roof / self.old.roof if self.new.roof and self.old.roof else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +120,20 @@ class Comparison:
     only_new: int
     # (device key, old, new): clock policies under which equal work was done
     policies: tuple[tuple[str, str, str], ...]
+    is_across: bool  # the sides have results, and no device in common
+    old_places: tuple[Place, ...]  # devices that have results there
+    new_places: tuple[Place, ...]
 
     @cached_property
     def mean(self) -> Mean | None:
         """Geometric mean of all ratios, with its interval; None without pairs."""
         return ratios.geometric_mean([pair.quotient for pair in self.pairs])
+
+    @cached_property
+    def share_mean(self) -> Mean | None:
+        """The same of the shares of roofs, new over old, where both devices are calibrated."""
+        shares = [share for pair in self.pairs if (share := pair.share_quotient)]
+        return ratios.geometric_mean(shares) if self.is_across else None
 
     @cached_property
     def device_means(self) -> dict[tuple[str, str], Mean]:
@@ -113,20 +156,47 @@ class Comparison:
 def compare(
     tx: Connection, old: Reference, new: Reference, *, metrics: Sequence[str] = ()
 ) -> Comparison:
-    """Pair the results of two references by device, case, mode, variant and metric."""
-    by_roof = _is_by_roof(old, new)
-    before, after = (works(tx, each, metrics=metrics, by_roof=by_roof) for each in (old, new))
-    both = [(key, work, after[key]) for key, work in before.items() if key in after]
-    named = _Names.load(tx, [key for key, _, _ in both])
+    """Pair the results of two references by case, mode, variant and metric, and by device."""
+    if old.device and old.device == new.device:
+        raise UsageError(f"both sides are device {old.device}: compare its runs, or two devices")
+    before, after = (works(tx, each, metrics=metrics) for each in (old, new))
+    is_across = _is_across(before, after)
+    both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
+    named = _Names.load(tx, [key for key, *_ in both])
     return Comparison(
         old=old,
         new=new,
         changes=tuple(sorted(_changes(tx, named, both), key=_gravity)),
         pairs=tuple(_pairs(tx, named, both)),
-        only_old=len(before) - len(both),
-        only_new=len(after) - len(both),
+        only_old=len(before) - len({key for key, *_ in both}),
+        only_new=len(after) - len({key for _, key, *_ in both}),
         policies=tuple(_policies(tx, named, both)),
+        is_across=is_across,
+        old_places=named.places(before),
+        new_places=named.places(after),
     )
+
+
+def _is_across(before: Mapping[Key, Work], after: Mapping[Key, Work]) -> bool:
+    """Whether no device has results on both sides, while both have some."""
+    old, new = ({key[0] for key in side} for side in (before, after))
+    return bool(old and new) and old.isdisjoint(new)
+
+
+def _on_the_same(before: Mapping[Key, Work], after: Mapping[Key, Work]) -> _Both:
+    return [(key, key, work, after[key]) for key, work in before.items() if key in after]
+
+
+def _on_any_two(before: Mapping[Key, Work], after: Mapping[Key, Work]) -> _Both:
+    """Work of each device beside the same work of each device of the other side."""
+    others: dict[tuple[int, str, str], list[Key]] = {}
+    for key in after:
+        others.setdefault(key[1:], []).append(key)
+    return [
+        (key, other, work, after[other])
+        for key, work in before.items()
+        for other in others.get(key[1:], ())
+    ]
 
 
 def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
@@ -144,27 +214,18 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
         return side._replace(sigma=sigmas.get(side.series), device_sigma=usual.get(device))
 
     return [
-        pair._replace(old=known(pair.old, pair.work.device), new=known(pair.new, pair.work.device))
+        pair._replace(
+            old=known(pair.old, pair.work.old.key), new=known(pair.new, pair.work.new.key)
+        )
         for pair in pairs
     ]
-
-
-def _is_by_roof(old: Reference, new: Reference) -> bool:
-    """Seconds are compared within one device, shares of the roof between two."""
-    if Kind.DEVICE not in (old.kind, new.kind):
-        return False
-    if old.kind is not new.kind:
-        raise UsageError("a device is compared with a device: give device:SELECTOR twice")
-    if old.device == new.device:
-        raise UsageError(f"both sides are device {old.device}: compare its runs, or two devices")
-    return True
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Names:
     """Devices and cases by their numbers."""
 
-    devices: Mapping[int, tuple[str, str, str]]  # key, name, host
+    devices: Mapping[int, Place]
     cases: Mapping[int, str]
 
     @classmethod
@@ -182,19 +243,22 @@ class _Names:
             is_dense = page[-1] - page[0] < DENSE * len(page)
             where = case.id.between(page[0], page[-1]) if is_dense else case.id.in_(page)
             cases |= dict(tx.execute(select(case.id, case.name).where(where)).all())
-        return cls(devices={row[0]: (row[1], row[2], row[3]) for row in rows}, cases=cases)
+        return cls(devices={number: Place(*place) for number, *place in rows}, cases=cases)
 
-    def of(self, key: Key) -> Named:
+    def of(self, old: Key, new: Key) -> Named:
         """Which work that is."""
-        device, case, mode, variant = key
-        shown, name, host = self.devices.get(device, ("", "", ""))
-        return Named(shown, name, host, self.cases[case], mode, variant)
+        _, case, mode, variant = old
+        return Named(self.devices[old[0]], self.devices[new[0]], self.cases[case], mode, variant)
+
+    def places(self, side: Iterable[Key]) -> tuple[Place, ...]:
+        """The devices of a side's work."""
+        return tuple(sorted(self.devices[number] for number in {key[0] for key in side}))
 
 
 def _pairs(tx: Connection, named: _Names, works: _Both) -> list[Pair]:
     pairs: list[Pair] = []
-    for key, before, after in works:
-        work = named.of(key)
+    for old_key, new_key, before, after in works:
+        work = named.of(old_key, new_key)
         for metric, old in before.sides.items():
             new = after.sides.get(metric)
             if new:
@@ -225,40 +289,41 @@ def _is_large(pair: Pair) -> bool:
 
 
 def _changes(tx: Connection, named: _Names, works: _Both) -> list[Change]:
-    changed = [(key, old, new) for key, old, new in works if old.state != new.state]
+    changed = [each for each in works if each[2].state != each[3].state]
     reasons: dict[int, str] = {}
-    for page in batches(sorted(new.job for _, _, new in changed)):
+    for page in batches(sorted({new.job for *_, new in changed})):
         asked = select(JOB.c.id, JOB.c.reason).where(JOB.c.id.in_(page))
         reasons |= dict(tx.execute(asked).all())
     return [
         Change(
-            work=named.of(key),
+            work=named.of(old_key, new_key),
             old=State(old.state),
             new=State(new.state),
             job=new.job,
             reason=reasons[new.job],
         )
-        for key, old, new in changed
+        for old_key, new_key, old, new in changed
     ]
 
 
 def _policies(tx: Connection, named: _Names, works: _Both) -> list[tuple[str, str, str]]:
     """Where equal work was timed under unlike clock policies: device key, old, new."""
     timed = {
-        (key[0], old.environments, new.environments)
-        for key, old, new in works
+        (old_key[0], new_key[0], old.environments, new.environments)
+        for old_key, new_key, old, new in works
         if old.sides and new.sides
     }
-    hashes = {name for _, *sides in timed for side in sides for name in side}
+    hashes = {name for _, _, *sides in timed for side in sides for name in side}
     rows = tx.execute(
         select(ENVIRONMENT.c.hash, ENVIRONMENT.c.facts).where(ENVIRONMENT.c.hash.in_(hashes))
     )
     policy = {name: facts.get("clock_policy", "default") for name, facts in rows}
     unlike: dict[tuple[str, str, str], None] = {}
-    for device, old, new in timed:
+    for one, other, old, new in timed:
         said = [", ".join(sorted({policy[n] for n in side if n in policy})) for side in (old, new)]
         if said[0] != said[1]:
-            unlike[(named.devices.get(device, ("",))[0], said[0], said[1])] = None
+            keys = dict.fromkeys(named.devices[device].key for device in (one, other))
+            unlike[(" → ".join(keys), said[0], said[1])] = None
     return sorted(unlike)
 
 

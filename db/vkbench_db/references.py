@@ -25,7 +25,7 @@ class Kind(StrEnum):
     RUN = "run"
     BUNDLE = "bundle"  # compiled kernels
     DRIVER = "driver"
-    DEVICE = "device"  # compared with another one by what their roofs allow
+    DEVICE = "device"  # the newest ones of it
     DATE = "date"  # the latest ones up to then
 
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from vkbench.job import Mode, State
 from vkbench_db.queries import is_newest
@@ -21,9 +21,9 @@ from vkbench_db.views import ATTEMPT, DEVICE, JOB, MEASUREMENT
 MOST_RESULTS = 12  # of one piece of work, the newest: enough for any test, and not months of them
 
 Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked for
-# the key, then metric, job, state, environment, value, low, high, samples, flag, series
+# the key, then metric, job, state, environment, value, low, high, samples, flag, series, roof
 _Found: TypeAlias = tuple[
-    int, int, str, str, str, int, str, str | None, float, float, float, int, str, int | None
+    int, int, str, str, str, int, str, str | None, float, float, float, int, str, int | None, float
 ]
 _METRIC: Final = 4
 _JOB: Final = 5
@@ -34,6 +34,7 @@ _LOW: Final = 9
 _HIGH: Final = 10
 _SAMPLES: Final = 11
 _FLAG: Final = 12
+_ROOF: Final = 14
 _PASSED = str(State.PASSED)
 SEVERITY = (State.WRONG, State.FAILED, State.SKIPPED, State.PASSED)
 
@@ -43,15 +44,14 @@ class Side(NamedTuple):
     """One metric of one piece of work on one side of a comparison."""
 
     value: float  # the median of these:
-    # medians of its results in seconds, in the order of jobs; where devices are compared how many
-    # times longer than the roof allows
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # medians of its results in seconds, in the order of jobs
     low: float  # the lowest and the highest bound of their own intervals
     high: float
     samples: int  # of all results
     job: int  # of the newest
     flag: str  # why they should not count: only where none is without a flag
     series: int | None  # where the newest is placed
+    roof: float | None = None  # share of the device's roof, the median of these
     sigma: float | None = None  # of one result in that series, relative, once it was looked up
     device_sigma: float | None = None  # what its device's results usually have
 
@@ -65,16 +65,11 @@ class Work(NamedTuple):
     sides: Mapping[str, Side]  # by metric
 
 
-def works(
-    tx: Connection, reference: Reference, *, metrics: Sequence[str] = (), by_roof: bool = False
-) -> dict[Key, Work]:
-    """All finished work, timed by these metrics or by all.
-
-    `by_roof` forgets devices and takes times by what their roofs allow.
-    """
+def works(tx: Connection, reference: Reference, *, metrics: Sequence[str] = ()) -> dict[Key, Work]:
+    """All finished work, timed by these metrics or by all."""
     grouped: dict[Key, list[_Found]] = {}
     # straight from the driver: a Row more for each of thousands is a tenth of the time
-    found = tx.execute(_details(_chosen(reference), metrics, by_roof=by_roof))
+    found = tx.execute(_details(_chosen(reference), metrics))
     # and in their order from here: PostgreSQL starts a worker to sort them
     rows: list[_Found] = sorted(found.cursor.fetchall(), key=_job_of)
     for row in rows:
@@ -98,8 +93,8 @@ def _of_job(rows: list[_Found]) -> Work:
     sides = {}
     for row in rows:
         if _is_timed(row):
-            value, low, high, samples, flag, series = row[_VALUE:]
-            sides[row[_METRIC]] = Side(value, (value,), low, high, samples, job, flag, series)
+            value, low, high, samples, flag, series, roof = row[_VALUE:]
+            sides[row[_METRIC]] = Side(value, (value,), low, high, samples, job, flag, series, roof)
     return Work(state, job, (environment,) if environment else (), sides)
 
 
@@ -118,14 +113,15 @@ def _of_jobs(rows: list[_Found]) -> Work:
 
 
 def _is_timed(row: _Found) -> bool:
-    """A time counts only with a right output, and a ratio only over a time."""
+    """A time counts only with a right output, and a ratio only of times above zero."""
     return bool(row[_VALUE]) and row[_STATE] == _PASSED
 
 
 def _side(found: list[_Found]) -> Side:
     rows = [row for row in found if not row[_FLAG]] or found
-    *_, flag, series = rows[-1]
+    *_, flag, series, _ = rows[-1]
     values = tuple(row[_VALUE] for row in rows)
+    shares = [row[_ROOF] for row in rows if row[_ROOF]]
     return Side(
         value=median(values),
         values=values,
@@ -135,6 +131,7 @@ def _side(found: list[_Found]) -> Side:
         job=rows[-1][_JOB],
         flag=flag,
         series=series,
+        roof=median(shares) if shares else None,
     )
 
 
@@ -142,21 +139,15 @@ def _severity(state: str) -> int:
     return SEVERITY.index(State(state))
 
 
-def _details(
-    chosen: Sequence[ColumnElement[bool]], metrics: Sequence[str], *, by_roof: bool
-) -> Select[Any]:
+def _details(chosen: Sequence[ColumnElement[bool]], metrics: Sequence[str]) -> Select[Any]:
     """Rows of the chosen jobs, a metric each: their key, the metric, what `_Found` has."""
     job, attempt, timing = JOB.c, ATTEMPT.c, MEASUREMENT.c
     asked = (timing.metric.in_(metrics),) if metrics else ()
-    times: list[ColumnElement[Any]] = [timing.seconds, timing.low, timing.high]
-    if by_roof:  # over the time that the roof allows
-        times = [time / func.nullif(timing.roof_fraction * timing.seconds, 0) for time in times]
     return (
         select(
-            literal(0) if by_roof else job.device_id,
-            *(job.case_id, job.mode, job.variant, timing.metric),
-            *(job.id, job.state, attempt.environment, *times, timing["count"]),
-            *(timing.flag, timing.series_id),
+            *(job.device_id, job.case_id, job.mode, job.variant, timing.metric),
+            *(job.id, job.state, attempt.environment, timing.seconds, timing.low, timing.high),
+            *(timing["count"], timing.flag, timing.series_id, timing.roof_fraction),
         )
         .select_from(JOB)
         .outerjoin(ATTEMPT, (attempt.job_id == job.id) & (attempt.token == job.settled_token))

@@ -135,19 +135,92 @@ def test_unlike_clocks_are_refused_unless_told(past, capsys: Captured) -> None:
     assert "of new/old" in said(capsys, "before", "locked", "--mix")[1]
 
 
-def test_devices_are_held_against_their_roofs(past, capsys: Captured) -> None:
-    other = replace(past.device, key="ba9876543210", name="Other 1", uuid="1" * 32)
-    past.add_device(other)
-    past.run("other", *map(past.done, (5e-3, 2e-6, 3e-6)), device=other.key)
-    assert "vkbench calibrate" in said(capsys, "device:9000", "device:Other")[1]
+@pytest.fixture
+def other(past) -> str:
+    """A second device, on another host, and a run there: copies take twice as long."""
+    device = replace(past.device, key="ba9876543210", name="Other 1", host="there", uuid="1" * 32)
+    past.add_device(device)
+    past.run("other", past.done(2e-3), past.done(2e-6), past.wrong("NMSE 7"), device=device.key)
+    return device.key
+
+
+@pytest.mark.parametrize("sides", [("before", "other"), ("device:9000", "device:Other")])
+def test_two_devices_are_compared_by_their_times(other: str, sides, past, capsys: Captured) -> None:
+    past.run("again", *map(past.done, (1e-3, 2e-6, 3e-6)))
+    out, err = said(capsys, *sides, "--json")
+    found = json.loads(out)
+    wrong, copy, _ = found["rows"]
+    assert (copy["old_seconds"], copy["new_seconds"]) == (1e-3, 2e-3)
+    assert (copy["ratio"], copy["change"]) == (pytest.approx(2), "slower")
+    assert (copy["old_device_name"], copy["new_device_name"]) == ("Planted 9000", "Other 1")
+    assert (copy["old_device"], copy["new_device"]) == (past.device.key, other)
+    assert (copy["device"], copy["old_roof_fraction"]) == (None, None)
+    assert (wrong["old_verdict"], wrong["new_verdict"]) == ("passed", "wrong")
+    figures = found["summary"]
+    assert figures["is_across_devices"]
+    assert figures["old_devices"] == [
+        {"key": past.device.key, "name": "Planted 9000", "host": "here"}
+    ]
+    assert figures["geometric_mean"] == pytest.approx(2**0.5)
+    assert "Planted 9000 (0123456789ab, host here) → " in err
+    assert "Other 1 (ba9876543210, host there): 4 timings in common (2 slower, 0 faster" in err
+    assert "1 verdicts differ (on the new side alone 1 wrong, 0 passed)" in err
+    assert "roofs" not in err
+
+
+def test_the_heading_says_which_devices_stand_on_each_side(other: str, capsys: Captured) -> None:
+    out = said(capsys, "before", "other")[0]
+    assert out.startswith(
+        "old host: here\nold device: Planted 9000\nnew host: there\nnew device: Other 1\n"
+    )
+    for word in ("old verdict", "new verdict", "old ms", "new ms", "new/old"):
+        assert word in out
+    assert other not in out  # names tell them apart
+    markdown = said(capsys, "before", "other", "--markdown")[0]
+    assert markdown.startswith("### Across devices: 1 wrong only there, 2 slower\n")
+    assert "run 1 (before) on Planted 9000 (0123456789ab, host here) → run 3 (other) on" in markdown
+    assert "| Other 1 |" not in markdown  # said already
+    rows = list(csv.DictReader(io.StringIO(said(capsys, "before", "other", "--csv")[0])))
+    assert {(row["old_host"], row["new_host"]) for row in rows} == {("here", "there")}
+
+
+def test_devices_of_one_name_are_told_apart_by_their_keys(past, capsys: Captured) -> None:
+    past.add_device(replace(past.device, key="ba9876543210", uuid="1" * 32))
+    past.run("other", *map(past.done, (5e-3, 2e-6, 3e-6)), device="ba9876543210")
+    out = said(capsys, "before", "other")[0]
+    assert "old device key: 0123456789ab\n" in out
+    assert "new device key: ba9876543210\n" in out
+
+
+def test_shares_of_roofs_stand_beside_times_where_both_have_them(
+    other: str, past, capsys: Captured
+) -> None:
+    share = "UPDATE measurement SET roof_fraction = {} WHERE metric = 'cold' AND job_id IN "
+    of_run = "(SELECT id FROM job WHERE run_id = {})"
     with past.database.transaction() as tx:
-        tx.execute(text("UPDATE measurement SET roof_fraction = 0.5"))
-        tx.execute(text("UPDATE measurement SET roof_fraction = 0.2 WHERE seconds > 4e-3"))
-    rows = json.loads(said(capsys, "device:9000", "device:Other", "--json")[0])["rows"]
-    copy = next(row for row in rows if row["metric"] == "hot")
-    assert (copy["old_roof_fraction"], copy["new_roof_fraction"]) == (0.5, 0.2)
-    assert (copy["ratio"], copy["change"]) == (pytest.approx(2.5), "slower")
-    assert copy["old_seconds"] is None
+        tx.execute(text(share.format(0.5) + of_run.format(1)))
+        tx.execute(text(share.format(0.4) + of_run.format(3)))
+        tx.execute(  # of hot timings one side's alone
+            text(share.replace("cold", "hot").format(0.9) + of_run.format(3))
+        )
+    out, err = said(capsys, "before", "other", "--json")
+    rows = [row for row in json.loads(out)["rows"] if row["ratio"]]
+    shares = {row["metric"]: (row["old_roof_fraction"], row["new_roof_fraction"]) for row in rows}
+    assert shares == {"cold": (0.5, 0.4), "hot": (None, None)}
+    assert json.loads(out)["summary"]["roof_geometric_mean"] == pytest.approx(0.8)
+    assert "shares of the devices' roofs, 2 in common: geometric mean of new/old 0.8000" in err
+    assert "old, of roof" in said(capsys, "before", "other")[0]
+    within = json.loads(said(capsys, "before", "after", "--json")[0])
+    assert within["summary"]["roof_geometric_mean"] is None
+
+
+@pytest.mark.usefixtures("other")
+def test_a_slower_device_is_no_regression(capsys: Captured) -> None:
+    out, err = said(capsys, "before", "other", "--fail-on", "regression", code=2)
+    assert out == ""
+    assert "a slower device is no regression" in err
+    said(capsys, "before", "other", "--fail-on", "wrong", code=3)  # right on the old one
+    said(capsys, "other", "before", "--fail-on", "wrong", code=0)
 
 
 @pytest.mark.usefixtures("filled")
@@ -165,7 +238,7 @@ def test_devices_are_held_against_their_roofs(past, capsys: Captured) -> None:
         (["1", "date:9999-12-31"], 2, "no date"),
         (["1", "baseline:x"], 2, "unknown baseline 'x'"),
         (["1", "device:nothing"], 2, "unknown device 'nothing'"),
-        (["1", "device:planted"], 2, "compared with a device"),
+        (["device:9000", "device:planted"], 2, "both sides are device 0123456789ab"),
         (["1", "date:2001-01-01"], 7, "no timed case in common"),
         (["1", "2", "--metric", "warm"], 2, "unknown metric 'warm'"),
         (["1", "2", "--sort", "size"], 2, "size"),

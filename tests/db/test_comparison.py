@@ -225,12 +225,11 @@ def test_flagged_timings_do_not_count(lab) -> None:
     )  # fmt: skip
 
 
-def test_other_devices_modes_and_variants_do_not_pair(lab) -> None:
-    first, second = lab.add_device(), lab.add_device("SwiftShader")
+def test_other_modes_and_variants_do_not_pair(lab) -> None:
+    first = lab.add_device()
     case = {CASE: 1e-3}
     old = do(lab, first, case)
     for other in (
-        do(lab, second, case),
         do(lab, first, case, variant="portable"),
         do(lab, first, case, mode=Mode.CORRECTNESS),
     ):
@@ -308,30 +307,93 @@ def test_dates_take_the_latest_result_until_then(lab) -> None:
     assert moment.pairs[0].quotient == pytest.approx(2.0)
 
 
-def test_devices_are_compared_by_their_roofs(lab) -> None:
-    first, second = lab.add_device(), lab.add_device("SwiftShader")
-    do(lab, first, {CASE: 1e-3})
-    do(lab, second, {CASE: 8e-3})
-    assert ask(lab, "device:llvmpipe", "device:Swift").pairs == ()  # nothing calibrated
+def test_sides_without_a_device_in_common_are_hardware_beside_hardware(lab) -> None:
+    first, second = lab.add_device("H100", "alpha"), lab.add_device("H200", "beta")
+    old = do(lab, first, {CASE: 1e-3, "add/f32/h1_w2": 1e-3, "add/f32/h1_w3": 1e-3})
+    new = do(lab, second, {CASE: 8e-3, "add/f32/h1_w2": Outcome.WRONG})
+    for sides in ((old, new), ("device:H100", "device:H200"), ("device:H100", new)):
+        found = ask(lab, *sides)
+        assert found.is_across
+        assert [pair.quotient for pair in found.pairs] == pytest.approx([8, 8])
+        assert [pair.new.value for pair in found.pairs] == pytest.approx([16e-3, 8e-3])
+        assert all(pair.is_slower for pair in found.pairs)
+        work = found.pairs[0].work
+        assert (work.old, work.new) == ((first, "H100", "alpha"), (second, "H200", "beta"))
+        assert (found.old_places, found.new_places) == ((work.old,), (work.new,))
+        [change] = found.changes
+        assert (change.work.case_name, change.new) == ("add/f32/h1_w2", State.WRONG)
+        assert (found.only_old, found.only_new) == (1, 0)
+        assert found.mean
+        assert (found.mean.value, found.share_mean) == (pytest.approx(8), None)
+        assert ask(lab, *sides[::-1]).pairs[0].quotient == pytest.approx(1 / 8)
+
+
+def test_shares_of_the_roof_are_a_mean_of_their_own(lab) -> None:
+    first, second = lab.add_device("H100"), lab.add_device("H200")
+    do(lab, first, {CASE: 1e-3, "add/f32/h1_w2": 1e-3})
+    do(lab, second, {CASE: 8e-3, "add/f32/h1_w2": 1e-3})
     with lab.database.transaction() as tx:
-        tx.execute(text("UPDATE measurement SET roof_fraction = 0.8 WHERE seconds < 4e-3"))
-        tx.execute(text("UPDATE measurement SET roof_fraction = 0.4 WHERE seconds > 4e-3"))
-    found = ask(lab, f"device:{first}", "device:Swift")
-    assert [pair.quotient for pair in found.pairs] == pytest.approx([2, 2])
-    assert [pair.old.value for pair in found.pairs] == pytest.approx([1.25, 1.25])
-    assert all(pair.is_slower for pair in found.pairs)
-    assert (found.pairs[0].work.device, found.old.name) == ("", f"device {first}")
+        tx.execute(text("UPDATE measurement SET roof_fraction = 0.8 WHERE job_id IN (1, 2)"))
+        tx.execute(text("UPDATE measurement SET roof_fraction = 0.4 WHERE job_id = 3"))
+    found = ask(lab, "device:H100", "device:H200")
+    assert sorted(pair.share_quotient or 0 for pair in found.pairs) == pytest.approx(
+        [0, 0, 0.5, 0.5]
+    )
+    assert found.share_mean
+    assert (found.share_mean.value, found.share_mean.count) == (pytest.approx(0.5), 2)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("device:llvm", "device:LLVMPIPE", "both sides are device"),
-        ("device:llvm", "1", "a device is compared with a device"),
-        ("1", "device:llvm", "a device is compared with a device"),
-    ],
-)
-def test_a_device_is_compared_with_another(lab, old: str, new: str, said: str) -> None:
+def test_a_device_on_both_sides_is_compared_with_itself_alone(lab) -> None:
+    """Of which a fleet's runs mostly have some: another device is no reason for a difference."""
+    first, second, third = (lab.add_device(name) for name in ("one", "two", "three"))
+    old = over(lab, {first: 1e-3, second: 1e-3})
+    new = over(lab, {second: 2e-3, third: 9e-3})
+    found = ask(lab, old, new)
+    assert not found.is_across
+    assert {(p.work.device, p.work.old == p.work.new) for p in found.pairs} == {(second, True)}
+    assert (found.only_old, found.only_new) == (1, 1)
+    latest = ask(lab, f"device:{second}", new)
+    assert [pair.quotient for pair in latest.pairs] == [1, 1]
+
+
+def test_each_device_stands_beside_each_of_the_other_side(lab) -> None:
+    names = ("one", "two", "three")
+    first, second, third = (lab.add_device(name) for name in names)
+    old = over(lab, {first: 1e-3, second: 2e-3})
+    new = over(lab, {third: 4e-3})
+    found = ask(lab, old, new, metrics=["hot"])
+    assert [(p.work.device_name, p.quotient) for p in found.pairs] == [
+        ("one → three", pytest.approx(4)),
+        ("two → three", pytest.approx(2)),
+    ]
+    assert set(found.device_means) == {
+        (f"{first} → {third}", "one → three"),
+        (f"{second} → {third}", "two → three"),
+    }
+    assert (found.only_old, found.only_new) == (0, 0)
+
+
+def test_unlike_clocks_of_two_devices_are_told(lab, environment) -> None:
+    first, second = lab.add_device("one"), lab.add_device("two")
+    old = do(lab, first, {CASE: 1e-3})
+    locked = replace(environment, clock_policy="locked")
+    register(lab, locked)
+    new = run_under(lab, second, locked.hash, 2e-3)
+    assert ask(lab, old, new).policies == ((f"{first} → {second}", "default", "locked"),)
+
+
+def over(lab, devices: dict[str, float]) -> int:
+    """A run of one case on several devices, in so many seconds on each."""
+    with lab.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.BOTH, selection={}, now=lab.now).id
+        store.add_jobs(tx, run, [lab.planned(device, CASE) for device in devices])
+    for device, seconds in devices.items():
+        for job in lab.pick(device):
+            lab.record(ended(lab, job, seconds))
+    return run
+
+
+def test_a_device_is_not_compared_with_itself(lab) -> None:
     do(lab, lab.add_device(), {CASE: 1e-3})
-    with pytest.raises(UsageError, match=said):
-        ask(lab, old, new)
+    with pytest.raises(UsageError, match="both sides are device"):
+        ask(lab, "device:llvm", "device:LLVMPIPE")

@@ -74,14 +74,17 @@ def compare(
 
     Verdicts that changed come first, then
     what is slower, then what is faster. A ratio above 1 is slower; `~` is no significant change.
-    Two devices are compared by what share of their calibrated roofs they reach.
+    Where the two sides have no device in common, times on the one's devices stand beside times on
+    the other's, with shares of their roofs where both are calibrated.
 
     \b
     vkbench compare 3 last --fail-on regression
     vkbench compare bundle:4f1c last --metric hot
     vkbench compare driver:580.82 driver:580.159 --all
+    vkbench compare device:H100 device:H200
 
     Exit codes with --fail-on: 0 all as before or better, 1 slower, 3 a result became wrong.
+    A slower device is no regression: without a device in common, --fail-on regression ends with 2.
     """
     from vkbench_cli.store import opened
     from vkbench_db.comparison import compare as ask
@@ -95,11 +98,11 @@ def compare(
     metrics = [names.pick(asked, METRICS, "metric") for asked in metric]
     with opened(store.settings()) as database, database.reading() as tx:
         found = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
-        _check(found, mix=mix)
+        _check(found, mix=mix, fail_on=fail_on)
         chosen = found.pairs if all_rows else [pair for pair in found.pairs if pair.is_changed]
         pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
-        canaries = [] if found.old.device else drifts(tx, found.pairs)
+        canaries = drifts(tx, found.pairs)
         shown = comparing.table(found, pairs, provenances(tx, jobs), canaries)
     if markdown:
         print(comparing.in_markdown(found, shown, canaries), end="")
@@ -110,11 +113,15 @@ def compare(
     return _exit_code(found, fail_on)
 
 
-def _check(found: Comparison, *, mix: bool) -> None:
+def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
     if not (found.pairs or found.changes):
         raise NothingToDo(
-            f"{found.old.name} and {found.new.name} have no timed case in common"
-            f"{comparing.alone(found)}"
+            f"{comparing.sides(found)}: no timed case in common{comparing.alone(found)}"
+        )
+    if found.is_across and fail_on is FailOn.REGRESSION:
+        raise UsageError(
+            f"{comparing.sides(found)}: a slower device is no regression; --fail-on regression "
+            "needs a device in common, --fail-on wrong does not"
         )
     if found.policies and not mix:
         said = "; ".join(f"{key} {old} and now {new}" for key, old, new in found.policies)
