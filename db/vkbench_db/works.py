@@ -23,7 +23,8 @@ MOST_RESULTS = 12  # of one piece of work, the newest: enough for any test, and 
 Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked for
 # the key, then metric, job, state, environment, value, low, high, samples, flag, series, roof
 _Found: TypeAlias = tuple[
-    int, int, str, str, str, int, str, str | None, float, float, float, int, str, int | None, float
+    *tuple[int, int, str, str, str, int, str, str | None, float, float, float, int, str],
+    *tuple[int | None, float | None],
 ]
 _METRIC: Final = 4
 _JOB: Final = 5

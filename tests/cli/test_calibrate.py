@@ -70,6 +70,14 @@ def test_what_devices_reached_is_shown(capsys: Captured) -> None:
 
 
 @pytest.mark.usefixtures("calibrated")
+def test_an_unknown_cache_is_told(capsys: Captured) -> None:
+    assert cli.main(["calibrate", "--show", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "Planted 9000 (0123456789ab): the size of its last-level cache is unknown" in err
+    assert json.loads(out)["rows"][0]["llc_bytes"] is None
+
+
+@pytest.mark.usefixtures("calibrated")
 def test_results_say_how_near_the_roof_they_come(capsys: Captured) -> None:
     found = {row["case"]: row for row in rows(capsys, "results")}
     copied = found["copy/f32/n4096"]

@@ -6,11 +6,15 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
+from vkbench.device import device_key
 from vkbench_cli import main as cli
+from vkbench_db.database import Database
+from vkbench_db.exchange import export_run
 
 Captured = pytest.CaptureFixture[str]
 
@@ -142,6 +146,27 @@ def other(past) -> str:
     past.add_device(device)
     past.run("other", past.done(2e-3), past.done(2e-6), past.wrong("NMSE 7"), device=device.key)
     return device.key
+
+
+def test_runs_imported_from_two_labs_are_compared(past, tmp_path: Path, capsys: Captured) -> None:
+    for host, seconds in (("h100", 2e-3), ("h200", 1e-3)):
+        device = replace(past.device, key=device_key(host, "0"), name=f"GPU {host}", host=host)
+        with Database.open(f"sqlite:///{tmp_path / host}.db", create=True) as there:
+            lab = replace(past, database=there)
+            lab.add_device(device)
+            lab.run(host, *[past.done(seconds)] * 3, device=device.key)
+            with there.reading() as tx:
+                file = tmp_path / f"{host}.jsonl"
+                file.write_text("".join(export_run(tx, 1)))
+        assert cli.main(["import", str(file)]) == 0
+    capsys.readouterr()
+    for sides in (("3", "4"), ("h100", "h200"), ("device:h100", "device:h200")):
+        out, err = said(capsys, *sides, "--json")
+        figures = json.loads(out)["summary"]
+        assert (figures["pairs"], figures["faster"]) == (6, 6)
+        assert figures["geometric_mean"] == pytest.approx(0.5)
+        assert "GPU h100 (" in err
+        assert "GPU h200 (" in err
 
 
 @pytest.mark.parametrize("sides", [("before", "other"), ("device:9000", "device:Other")])
