@@ -1,7 +1,6 @@
 """matmul in singles against float64 on randn: the parity that GPU back ends are asked for.
 
-An error counts in the norm of its row of a: with b of unit variance that is the standard deviation
-of the products of that row.
+An error counts in the RMS of the reference, as wherever vkbench judges a product in true f32.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
+from vkbench_shaders.tolerance import LIMITS
 from vkbench_worker.execute import compute
 from vkbench_worker.runtime.device import Device
 
@@ -34,13 +34,13 @@ def randn(seed: int, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
 
 def errors(found: Matrix, a: Matrix, b: Matrix) -> NDArray[np.float64]:
     wanted = a.astype(np.float64) @ b.astype(np.float64)
-    return np.asarray((found - wanted) / np.linalg.norm(a, axis=1, keepdims=True))
+    return np.asarray((found - wanted) / np.sqrt(np.mean(wanted**2)))
 
 
 def check_parity(device: Device, bundle: Bundle) -> None:
     a, b = randn(1, 128, 128, 128)
     off = errors(product(device, bundle, a, b), a, b)
-    assert np.abs(off).max() <= 1e-5
+    assert np.abs(off).max() <= LIMITS["f32_true"].max_abs == 1e-5
     assert np.sqrt(np.mean(off**2)) <= 5e-7
 
 

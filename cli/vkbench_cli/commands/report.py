@@ -22,9 +22,9 @@ TARGETS = (
     Column(key="target", heading="target"),
     Column(key="wanted", heading="wanted"),
     Column(key="standing", heading="is"),
-    Column(key="measured", heading="measured here"),
+    Column(key="measured", heading="measured"),
     Column(key="value", heading="value", kind=Kind.VALUE, hidden=True),
-    Column(key="how", heading="how, or why not"),
+    Column(key="how", heading="how, or how to measure it"),
 )
 
 
@@ -76,23 +76,26 @@ def targets(
     store: Store,
     output: Output,
 ) -> None:
-    """Hold the success metrics of vkbench's plans against what was measured here.
+    """Hold the success metrics of vkbench's plans against what was measured.
 
     Our times are of the newest results of this host's devices, numpy's are measured now: about half
-    a minute. Missed and unmeasurable ones are no error.
+    a minute. Comparisons with CUDA were recorded on one GPU and say on which. A target that was not
+    measured names the command that measures it. No standing of a target is an error.
 
     \b
     vkbench report targets --device H200 --markdown
     """
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
+    from vkbench_cli.evidence import Evidence
     from vkbench_cli.store import opened
     from vkbench_cli.targets import found
-    from vkbench_db.queries import results
+    from vkbench_db.queries import devices, results
 
     ours = [Mode.CORRECTNESS, Mode.PERFORMANCE]
     with opened(store.settings()) as database, database.reading() as tx:
         newest = results(tx, devices=device, modes=ours, latest=True, limit=None)
+        gpus = frozenset(row.key for row in devices(tx) if row.facts.type != "cpu")
     host = settings().host
     here = [row for row in newest if row.host == host]
     if newest and not here:
@@ -100,7 +103,7 @@ def targets(
         print(f"no results of this host ({host}), only of {hosts}", file=sys.stderr)
     rows = [
         {"plan": target.plan, "target": target.name, "wanted": target.wanted, **vars(one)}
-        for target, one in found(here)
+        for target, one in found(Evidence(results=here, gpus=gpus))
     ]
     table = Table(columns=TARGETS, rows=rows)
     if markdown:

@@ -1,0 +1,51 @@
+"""The comparisons that `vkbench report targets` cites, from the same files as the pages.
+
+    cd docs/results
+    python ../../benchmarks/recorded_table.py peers-h200.csv *h200-*.jsonl \
+        > ../../cli/vkbench_cli/recorded.csv
+
+A product counts by the faster kind of vectors, quantising them included.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from timings import Results, read, shortest
+
+from vkbench.case import Case, parse
+
+COLUMNS = ("case", "peer", "theirs_us", "ours_us", "device", "unlike")
+
+
+def with_blocks(case: Case) -> Case:
+    """The same product with q8_1 vectors."""
+    return replace(case, types={**case.types, "x": "q8_1"})
+
+
+def ours(results: Results, name: str) -> float | None:
+    """Seconds of the faster way to do a case, from plain inputs to the result."""
+    ways = (name, with_blocks(parse(name)).name)
+    return shortest(results.get(way) for way in ways)
+
+
+def main(arguments: Sequence[str]) -> None:
+    results, about = read(map(Path, arguments[1:]))
+    device = about.rpartition(",")[0]
+    lines = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    lines.writeheader()
+    with Path(arguments[0]).open() as file:
+        for row in csv.DictReader(file):
+            seconds = ours(results, row["case"])
+            if seconds is not None:
+                times = {"theirs_us": row["us"], "ours_us": f"{seconds * 1e6:.1f}"}
+                both = {key: row[key] for key in ("case", "peer", "unlike")}
+                lines.writerow({**both, **times, "device": device})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,131 @@
+"""Timings out of exported JSONL, and the one way in which pages compare them with other people's.
+
+A product that takes q8_1 vectors leaves out the quantising that its user has to do first. Other
+people's products take f32 vectors and quantise inside their time. So a comparison counts ours from
+f32 vectors too: the product's time plus the time of quantising those vectors, both of one export.
+Where the export does not hold that time, there is no ratio.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vkbench.case import parse
+from vkbench_shaders import catalogue
+from vkbench_shaders.kernel import Problem
+
+QUANTISING = "quantize/q8_1/b1_m{n}_k{k}"  # of the vectors of a product
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One timed case."""
+
+    case: str
+    variant: str
+    hot: float  # seconds
+    cold: float
+    quantising: float | None = None  # of its vectors, hot, in the same export; None: not timed
+
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether its vectors have to be quantised first."""
+        return parse(self.case).types.get("x") == "q8_1"
+
+    @property
+    def whole(self) -> float | None:
+        """Hot seconds from f32 vectors to the result; None where quantising was not timed."""
+        if not self.takes_blocks:
+            return self.hot
+        return None if self.quantising is None else self.hot + self.quantising
+
+
+Results = Mapping[str, Found]
+
+
+def shortest(ways: Iterable[Found | None]) -> float | None:
+    """Seconds of the best of our ways, each from f32 vectors to the result.
+
+    None where one that was timed is not known whole: it could be the best.
+    """
+    whole = [found.whole for found in ways if found]
+    known = [seconds for seconds in whole if seconds is not None]
+    return min(known) if known and len(known) == len(whole) else None
+
+
+def faster_by(theirs: float, ways: Iterable[Found | None]) -> float | None:
+    """Their seconds over those of the best of our ways, where that is known."""
+    ours = shortest(ways)
+    return theirs / ours if ours else None
+
+
+def read(paths: Iterable[Path]) -> tuple[Results, str]:
+    """Timed cases by name, the last of each, and a line about the device and its environment."""
+    found: dict[str, Found] = {}
+    about: dict[str, Mapping[str, object]] = {}
+    for path in paths:
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        for record in records:
+            about |= {kind: record[kind] for kind in ("device", "environment") if kind in record}
+        found |= _of_one_export(record["job"] for record in records if "job" in record)
+    facts = about["environment"]["facts"]
+    assert isinstance(facts, dict)
+    driver = f"{facts['driver']} {facts['driver_version']}"
+    return found, f"{about['device']['name']}, driver {driver}, {len(found)} cases"
+
+
+def last_with(case: str, paths: Iterable[Path]) -> tuple[Results, str]:
+    """The timings of the last export that timed a case, and its name; nothing where none did."""
+    for path in reversed(list(paths)):
+        found, _ = read([path])
+        if case in found:
+            return found, path.name
+    return {}, ""
+
+
+def _of_one_export(jobs: Iterable[Mapping[str, object]]) -> dict[str, Found]:
+    found = {timing.case: timing for job in jobs for timing in _timed(job)}
+    return {case: _with_quantising(timing, found) for case, timing in found.items()}
+
+
+def _timed(job: Mapping[str, object]) -> Iterator[Found]:
+    timings, attempts = job.get("timings"), job["attempts"]
+    if job["state"] == "passed" and timings:
+        assert isinstance(timings, list)
+        assert isinstance(attempts, list)
+        seconds = {timing["metric"]: timing["seconds"] for timing in timings}
+        variant = attempts[-1]["variant"]
+        yield Found(
+            case=str(job["case"]), variant=variant, hot=seconds["hot"], cold=seconds["cold"]
+        )
+
+
+def _with_quantising(product: Found, export: Mapping[str, Found]) -> Found:
+    sizes = parse(product.case).shape
+    if not product.takes_blocks or not {"n", "k"} <= sizes.keys():
+        return product
+    quantising = export.get(QUANTISING.format(n=sizes["n"], k=sizes["k"]))
+    return replace(product, quantising=quantising.hot if quantising else None)
+
+
+def posed(name: str) -> Problem:
+    return catalogue.problem(name)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of a Markdown table; all columns but the first to the right."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'|'.join(['---'] + ['--:'] * (len(head) - 1))}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def micro(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e6:.1f}"
+
+
+def times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
