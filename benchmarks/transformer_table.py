@@ -4,7 +4,7 @@
     python ../../benchmarks/transformer_table.py peers-h200.csv transformer-h200-*.jsonl \
         > h200-transformer-perf.md
 
-The first file has columns case, peer, us.
+The first file has columns case, peer, us, and what is unlike in the work of both sides.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from quant_table import Results, micro, posed, read, table
+from timings import Results, faster_by, micro, posed, read, table, times
 
 from vkbench_shaders.catalogue import KERNELS
 
@@ -40,10 +40,13 @@ def case_rows(results: Results, group: str, copied: float) -> Iterator[Sequence[
 
 
 def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[Sequence[str]]:
+    """What others took for the same work, what ours takes, and where the work is not the same."""
     for row in peers:
-        if row["case"] in results:
-            ours, theirs = results[row["case"]].hot * 1e6, float(row["us"])
-            yield (row["case"], row["peer"], f"{theirs:.1f}", f"{ours:.1f}", f"{theirs / ours:.2f}")
+        ours = results.get(row["case"])
+        if ours:
+            theirs = float(row["us"]) / 1e6
+            ratio = times(faster_by(theirs, [ours]))
+            yield (row["case"], row["peer"], micro(theirs), micro(ours.whole), ratio, row["unlike"])
 
 
 def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -61,10 +64,12 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
     yield "are read twice, so that group_norm cannot pass 0.67 of a copy there.\n"
     yield "## Beside others\n"
     yield "Their figures are of other runs on such a GPU with that driver: torch 2.11 with CUDA 13,"
-    yield "and ggml-vulkan by test-backend-ops, which uses cooperative matrices.\n"
-    yield from table(
-        ["case", "peer", "theirs", "ours, hot", "faster by"], peer_rows(results, peers)
-    )
+    yield "and ggml-vulkan by test-backend-ops perf, means of many launches by the host's clock.\n"
+    yield "Includes, on both sides: all launches from plain inputs in device memory to the result"
+    yield "there; no copies from or to the host. Both are hot: what fits the caches stays there."
+    yield "The last column says what is unlike all the same.\n"
+    head = ["case", "peer", "theirs", "ours, hot", "faster by", "unlike"]
+    yield from table(head, peer_rows(results, peers))
     head = ["case", "path", "hot", "cold", "GB/s", "of copy", "TFLOP/s"]
     for group in dict.fromkeys(posed(name).kernel.group for name in results):
         yield f"\n## {group}\n"

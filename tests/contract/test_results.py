@@ -1,7 +1,10 @@
 """The page of measured figures is what its files say, and all of them can be imported."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,17 @@ def test_a_page_is_made_of_its_files(page: str) -> None:
     assert made.stdout == (RESULTS / page).read_text()
 
 
+def test_what_targets_cite_is_made_of_the_same_files() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks/recorded_table.py")]
+    made = subprocess.run(
+        [*command, RESULTS / "peers-h200.csv", *TRANSFORMER, *FILES],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout == (ROOT / "cli/vkbench_cli/recorded.csv").read_text()
+
+
 @pytest.mark.parametrize("last", [FILES[-1], TRANSFORMER[-1]], ids=lambda file: file.stem)
 def test_the_files_can_be_imported_twice(tmp_path: Path, last: Path) -> None:
     said = []
@@ -47,21 +61,89 @@ def test_the_files_can_be_imported_twice(tmp_path: Path, last: Path) -> None:
 
 
 def test_every_measured_type_is_at_least_half_as_fast_as_ggml() -> None:
-    """With the faster kind of vectors, at n 1."""
-    page = (RESULTS / "h200-quant-perf.md").read_text().splitlines()
-    start = page.index("## mul_mat_vec, m 4096 n 1 k 14336")
-    rows = [line.strip("| ").split(" | ") for line in page[start + 4 : page.index("", start + 2)]]
-    rows = [row for row in rows if len(row) == 9]
-    ratios = {row[0]: float(row[-1]) for row in rows if row[-1]}
+    """At n 1, from f32 vectors to the result."""
+    ratios = {
+        row[0]: float(row[-1])
+        for row in rows_under("h200-quant-perf.md", "## mul_mat_vec beside ggml-vulkan")
+        if row[-1]
+    }
     assert len(ratios) == 27
     assert min(ratios.values()) >= 0.5, ratios
     assert all(problem(f"mul_mat_vec/{name}/m4096_n1_k14336") for name in ratios)
 
 
 def test_softmax_and_argmax_are_at_least_as_fast_as_torch() -> None:
-    page = (RESULTS / "h200-transformer-perf.md").read_text().splitlines()
-    rows = [line.strip("| ").split(" | ") for line in page if " | torch | " in line]
-    ratios = {row[0].partition("/")[0]: float(row[-1]) for row in rows}
+    rows = rows_under("h200-transformer-perf.md", "## Beside others")
+    ratios = {row[0].partition("/")[0]: float(row[4]) for row in rows if row[1] == "torch"}
     assert {"softmax", "argmax", "argsort", "rms_norm", "layer_norm"} <= set(ratios)
     for kernel in ("softmax", "argmax", "argsort", "rms_norm", "layer_norm"):
         assert ratios[kernel] >= 1, ratios
+
+
+def test_a_comparison_says_what_both_sides_include() -> None:
+    """Each table with a ratio stands in a section that says so."""
+    sections = [part for page in PAGES for part in (RESULTS / page).read_text().split("\n## ")]
+    compared = [part for part in sections if "faster by |" in part]
+    assert len(compared) == 3
+    assert all("Includes, on both sides: " in part for part in compared)
+
+
+VECTOR = "mul_mat_vec/q4_0:x=q8_1/m4096_n1_k14336"
+PLAIN = "mul_mat_vec/q4_0/m4096_n1_k14336"
+QUANTISING = "quantize/q8_1/b1_m1_k14336"
+
+
+def test_a_product_of_q8_1_vectors_counts_with_quantising_them(tmp_path: Path) -> None:
+    export = planted(tmp_path / "one.jsonl", {PLAIN: 23e-6, VECTOR: 10e-6, QUANTISING: 4e-6})
+    assert ratio_on_page(tmp_path, export) == "1.50"  # 21 of theirs over 10 + 4
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["never", "in another export"])
+def test_without_the_time_of_quantising_there_is_no_ratio(tmp_path: Path, elsewhere: bool) -> None:
+    exports = [planted(tmp_path / "product.jsonl", {PLAIN: 23e-6, VECTOR: 10e-6})]
+    if elsewhere:
+        exports.insert(0, planted(tmp_path / "earlier.jsonl", {QUANTISING: 4e-6}))
+    assert ratio_on_page(tmp_path, *exports) == ""
+
+
+def test_the_page_s_ratios_count_quantising() -> None:
+    for heading in ("## mul_mat_vec beside ggml-vulkan", "## mul_mat beside ggml-vulkan"):
+        for _, plain, alone, quantising, whole, theirs, ratio in rows_under(
+            "h200-quant-perf.md", heading
+        ):
+            if ratio and alone:
+                assert float(whole) == pytest.approx(float(alone) + float(quantising), abs=0.11)
+                best = min(float(plain), float(whole))
+                assert float(ratio) == pytest.approx(float(theirs) / best, rel=0.02)
+
+
+def rows_under(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading."""
+    lines = iter((RESULTS / page).read_text().splitlines())
+    assert any(line.startswith(heading) for line in lines)
+    assert any(line.startswith("|---") for line in lines)
+    table = takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def planted(path: Path, times: Mapping[str, float]) -> Path:
+    """An export of these timings, as much of it as pages read."""
+    facts = {"driver": "Planted", "driver_version": "1"}
+    records: list[object] = [{"device": {"name": "GPU"}}, {"environment": {"facts": facts}}]
+    for case, seconds in times.items():
+        timings = [{"metric": metric, "seconds": seconds} for metric in ("hot", "cold")]
+        job = {"case": case, "state": "passed", "attempts": [{"variant": "portable"}]}
+        records.append({"job": job | {"timings": timings}})
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def ratio_on_page(folder: Path, *exports: Path) -> str:
+    """The ratio that a page of these exports gives, ggml needing 21 us."""
+    others = folder / "others.csv"
+    others.write_text("format,n1_us,n512_us\nq4_0,21,368\n")
+    script = ROOT / "benchmarks/quant_table.py"
+    command = [sys.executable, str(script), str(others), *map(str, exports)]
+    page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = [line for line in page.splitlines() if line.startswith("| q4_0 | 23.0 | 10.0 | 4.0")]
+    return found[0].strip("|").split("|")[-1].strip() if found else ""
