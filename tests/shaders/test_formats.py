@@ -60,6 +60,13 @@ def test_a_block_is_whole_array_items(fmt: Format) -> None:
     assert fmt.description
 
 
+def test_q4_0_blocks_are_18_bytes_on_multiples_of_2() -> None:
+    """A half and 16 bytes: every other block begins between words, as in GGML's arrays."""
+    blocks = format_named("q4_0")
+    assert (blocks.elements, blocks.bytes) == (32, 18)
+    assert [n * blocks.items(32) * blocks.dtype.itemsize % 4 for n in range(4)] == [0, 2, 0, 2]
+
+
 def test_q8_1_has_two_halves_before_its_bytes() -> None:
     assert format_named("q8_1").bytes == 2 * 2 + 32
 
