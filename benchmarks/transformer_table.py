@@ -57,11 +57,10 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
     yield "medians. Every output was judged right. Bandwidth counts each input read once and each"
     yield "output written once; its share is of what copying 64 MiB of f32 reaches hot,"
     yield f"{copied / 1e12:.2f} TB/s. An H200's caches hold 60 MB: smaller cases stay in them.\n"
-    yield "Found in several runs of one day, while kernels still changed: the last one counts, and"
-    yield "the files say which bundle each was of. Products of matrices, attention, indexing,"
-    yield "sorting and recurrent layers were timed some hours before all others. scale had"
-    yield "denormals among its numbers here, which it takes one by one; groups too large for caches"
-    yield "are read twice, so that group_norm cannot pass 0.67 of a copy there.\n"
+    yield "Found in several runs, while kernels still changed: the last one counts, and the files"
+    yield "say which bundle each was of. The cases beside others are of one run, the last."
+    yield "scale had denormals among its numbers here, which it takes one by one; groups too large"
+    yield "for caches are read twice, so that group_norm cannot pass 0.67 of a copy there.\n"
     yield "## Beside others\n"
     yield "Their figures are of other runs on such a GPU with that driver: torch 2.11 with CUDA 13,"
     yield "and ggml-vulkan by test-backend-ops perf, means of many launches by the host's clock.\n"
@@ -78,10 +77,11 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
 
 def main(arguments: Sequence[str]) -> None:
     found, about = read(map(Path, arguments[1:]))
-    listed = {case.name for kernel in KERNELS for case in kernel.timed}
-    results = {name: timing for name, timing in found.items() if name in listed}
     with Path(arguments[0]).open() as file:
         peers = list(csv.DictReader(file))
+    listed = {case.name for kernel in KERNELS for case in kernel.timed}
+    listed |= {row["case"] for row in peers}
+    results = {name: timing for name, timing in found.items() if name in listed}
     print("\n".join(page(results, about, peers)))
 
 
