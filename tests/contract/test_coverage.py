@@ -55,7 +55,8 @@ def test_an_item_is_shown_or_is_not_here(item: Item) -> None:
 def test_kernels_of_an_item_are_in_the_sweep(item: Item) -> None:
     for name in item["kernels"].split():
         kernel, _, fmt = name.partition(":")
-        assert not fmt or fmt in swept_formats(kernel_named(kernel))
+        formats = swept_formats(kernel_named(kernel))
+        assert not fmt or fmt in formats
 
 
 def test_the_sweep_runs_every_kernel_in_every_format() -> None:
