@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vkbench_cli import evidence
-from vkbench_cli.evidence import Evidence, Find, Found
+from vkbench_cli import standings
+from vkbench_cli.standings import Evidence, Find, Found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,117 +49,117 @@ _WORKGROUPS = (
 )
 
 TARGETS = (
-    Target(plan="000", name="Q4_0 error", wanted="below 0.5", find=evidence.error_of_blocks),
+    Target(plan="000", name="Q4_0 error", wanted="below 0.5", find=standings.error_of_blocks),
     Target(
         plan="000",
         name="Q4_0 size",
         wanted="7.1 times smaller",
-        find=evidence.compression("q4_0", 7.1),
+        find=standings.compression("q4_0", 7.1),
     ),
-    Target(plan="000", name="Q4_0 size", wanted="85.9 % saved", find=evidence.saved("q4_0", 85.9)),
+    Target(plan="000", name="Q4_0 size", wanted="85.9 % saved", find=standings.saved("q4_0", 85.9)),
     Target(
-        plan="001", name="Q4 size", wanted="8 times smaller", find=evidence.compression("q4_0", 8)
+        plan="001", name="Q4 size", wanted="8 times smaller", find=standings.compression("q4_0", 8)
     ),
     Target(
         plan="002",
         name="Q8_0 size",
         wanted="3.8 times smaller",
-        find=evidence.compression("q8_0", 3.8),
+        find=standings.compression("q8_0", 3.8),
     ),
     Target(
         plan="002",
         name="IQ2_XXS size",
         wanted="16 times smaller",
-        find=evidence.compression("iq2_xxs", 16),
+        find=standings.compression("iq2_xxs", 16),
     ),
-    Target(plan="000", name="Q4_0 layout", wanted="18 bytes a block of 32", find=evidence.layout),
+    Target(plan="000", name="Q4_0 layout", wanted="18 bytes a block of 32", find=standings.layout),
     Target(
         plan="000",
         name="GPU and CPU",
         wanted="faster on large products, said when slower on small",
-        find=evidence.faster_than_cpu(_SQUARES[0], _SMALL),
+        find=standings.faster_than_cpu(_SQUARES[0], _SMALL),
     ),
     Target(
         plan="002",
         name="F32 product 4096²",
         wanted="50 to 100 times the CPU",
-        find=evidence.times_the_cpu(_SQUARES[:1], 50),
+        find=standings.times_the_cpu(_SQUARES[:1], 50),
     ),
     Target(
         plan="002",
         name="F32 products, smaller",
         wanted="50 to 100 times the CPU",
-        find=evidence.times_the_cpu(_SQUARES[1:], 50),
+        find=standings.times_the_cpu(_SQUARES[1:], 50),
     ),
     Target(
         plan="002",
         name="F32 product 4096²",
         wanted="0.8 to 1.2 times CUDA",
-        find=evidence.times_cuda(_SQUARES[:1], 0.8),
+        find=standings.times_cuda(_SQUARES[:1], 0.8),
     ),
     Target(
         plan="002",
         name="Q4_0 products",
         wanted="100 to 200 times the CPU",
-        find=evidence.times_the_cpu(_BLOCKS, 100),
+        find=standings.times_the_cpu(_BLOCKS, 100),
     ),
     Target(
         plan="002",
         name="Q4_0 product 4096²",
         wanted="1.0 to 1.5 times CUDA f16",
-        find=evidence.times_cuda(_BLOCKS[:1], 1.0),
+        find=standings.times_cuda(_BLOCKS[:1], 1.0),
     ),
     Target(
         plan="002",
         name="element-wise",
         wanted="20 to 50 times the CPU",
-        find=evidence.times_the_cpu(_ELEMENTS, 20),
+        find=standings.times_the_cpu(_ELEMENTS, 20),
     ),
     Target(
         plan="002",
         name="element-wise",
         wanted="0.9 to 1.1 times CUDA",
-        find=evidence.times_cuda(_ELEMENTS, 0.9),
+        find=standings.times_cuda(_ELEMENTS, 0.9),
     ),
     Target(
         plan="002",
         name="reductions",
         wanted="30 to 60 times the CPU",
-        find=evidence.times_the_cpu(_ROWS, 30),
+        find=standings.times_the_cpu(_ROWS, 30),
     ),
     Target(
         plan="002",
         name="reductions",
         wanted="0.9 to 1.1 times CUDA",
-        find=evidence.times_cuda(_ROWS, 0.9),
+        find=standings.times_cuda(_ROWS, 0.9),
     ),
     *(
         Target(
             plan="002",
             name=f"{name} loss",
             wanted=f"below {percent} %",
-            find=evidence.not_measured(_LOSS.format(name)),
+            find=standings.not_measured(_LOSS.format(name)),
         )
         for name, percent in (("Q4_0", "2"), ("Q8_0", "0.5"), ("IQ2_XXS", "5"))
     ),
     Target(
-        plan="002", name="parity with the CPU, 128²", wanted="1e-5", find=evidence.parity(_SMALL)
+        plan="002", name="parity with the CPU, 128²", wanted="1e-5", find=standings.parity(_SMALL)
     ),
-    Target(plan="000, 001", name="tests", wanted="32 of 32; 20 of 20", find=evidence.checks),
+    Target(plan="000, 001", name="tests", wanted="32 of 32; 20 of 20", find=standings.checks),
     Target(
-        plan="002", name="product sizes", wanted="256² to 4096²", find=evidence.all_timed(_SQUARES)
+        plan="002", name="product sizes", wanted="256² to 4096²", find=standings.all_timed(_SQUARES)
     ),
     Target(
         plan="002",
         name="workgroup sizes",
         wanted="AMD 64, NVIDIA 256 to 1024, Intel 128 to 256",
-        find=evidence.not_measured(_WORKGROUPS),
+        find=standings.not_measured(_WORKGROUPS),
     ),
     Target(
         plan="001",
         name="quantisation shaders",
         wanted="35 or more",
-        find=evidence.shaders_of_blocks(35),
+        find=standings.shaders_of_blocks(35),
     ),
-    Target(plan="004", name="kernels", wanted="103", find=evidence.rocm_kernels(103)),
+    Target(plan="004", name="kernels", wanted="103", find=standings.rocm_kernels(103)),
 )

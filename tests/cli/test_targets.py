@@ -16,7 +16,7 @@ from vkbench.device import DeviceFacts
 from vkbench.job import Mode, PlannedJob
 from vkbench_cli import cpu
 from vkbench_cli import main as cli
-from vkbench_cli.evidence import Evidence, faster_than_cpu
+from vkbench_cli.standings import Evidence, faster_than_cpu
 from vkbench_db import queries, store
 from vkbench_shaders.rocm_grid import GRID
 

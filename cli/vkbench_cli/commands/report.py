@@ -87,7 +87,7 @@ def targets(
     """
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
-    from vkbench_cli.evidence import Evidence
+    from vkbench_cli.standings import Evidence
     from vkbench_cli.store import opened
     from vkbench_cli.targets import found
     from vkbench_db.queries import devices, results

@@ -301,11 +301,9 @@ def _counted(
 
 def _identity(name: str) -> tuple[object, ...]:
     """What a name of the ROCm grid says of a case: kernel, formats, and columns of a vector."""
-    from vkbench_shaders.catalogue import problem
-
-    posed = problem(name)
-    columns = posed.shape.get("n") if posed.kernel.name == "mul_mat_vec" else None
-    return posed.kernel.name, tuple(sorted(posed.types.items())), columns
+    case = parse(name)
+    columns = case.shape.get("n") if case.kernel == "mul_mat_vec" else None
+    return case.kernel, case.format, tuple(sorted(case.types.items())), columns
 
 
 def _rms_of_reference(case: str) -> float:
