@@ -56,6 +56,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Cell]]
     summary: Mapping[str, Cell] | None = None  # of all rows, for programs
+    nothing: str = "nothing to show"  # said on stderr where there is no row
 
 
 class ReaderLeft(Exception):
@@ -66,6 +67,8 @@ def show(table: Table, output: Output, stream: TextIO | None = None) -> None:
     """Print a table the way that was asked for, on stdout."""
     printer = print_json if output.json else print_csv if output.csv else print_text
     stream = stream or sys.stdout
+    if not table.rows:
+        print(table.nothing, file=sys.stderr)
     try:
         printer(table, stream)
         stream.flush()
@@ -100,7 +103,6 @@ def print_csv(table: Table, stream: TextIO) -> None:
 def print_text(table: Table, stream: TextIO) -> None:
     """Aligned columns without empty ones; what all rows share comes first, once."""
     if not table.rows:
-        print("nothing to show", file=sys.stderr)
         return
     shown = [column for column in table.columns if _is_shown(column, table.rows)]
     lifted = [column for column in shown if column.lifted and _is_shared(column, table.rows)]

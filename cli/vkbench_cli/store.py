@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from getpass import getuser
 from typing import TYPE_CHECKING
 
+from vkbench.errors import UnknownName, UsageError
 from vkbench.settings import Settings
-from vkbench_db.database import Database
+from vkbench_db.database import Database, parse_url
+from vkbench_db.errors import SchemaMissing
 from vkbench_db.queries import DeviceRow, devices
 
 if TYPE_CHECKING:
@@ -15,16 +19,64 @@ if TYPE_CHECKING:
 
     from vkbench_shaders.bundle import Bundle
 
+NOTHING_YET = "nothing is recorded yet: `vkbench run` makes the first results"
+
 
 def opened(settings: Settings) -> Database:
     """The database of these settings, which must be there and at this version's schema."""
+    if is_unmade(settings):
+        raise SchemaMissing(
+            f"there is no database yet ({settings.database_url()}): `vkbench run` makes it on a "
+            "machine of its own, `vkbench db upgrade` for a fleet"
+        )
     return Database.open(settings.database_url())
+
+
+@contextmanager
+def reading(settings: Settings) -> Iterator[Connection]:
+    """One moment of the database, for commands that only read.
+
+    On a machine where nothing was recorded yet that is a blank one, and no file is made.
+    """
+    if is_unmade(settings):
+        with _blank() as database, database.reading() as tx, _explained(settings):
+            yield tx
+    else:
+        with opened(settings) as database, database.reading() as tx:
+            yield tx
+
+
+def is_unmade(settings: Settings) -> bool:
+    """Whether nobody named a database and this machine's own was never made.
+
+    One that somebody named and that is not there is an error: the name may be a slip.
+    """
+    if settings.database:
+        return False
+    return not os.path.lexists(str(parse_url(settings.database_url()).database))
 
 
 def known_devices(settings: Settings) -> list[DeviceRow]:
     """Every device that the database has heard of."""
-    with opened(settings) as database, database.reading() as tx:
+    with reading(settings) as tx:
         return devices(tx)
+
+
+def _blank() -> Database:
+    from vkbench_db.blank import blank
+
+    return blank()
+
+
+@contextmanager
+def _explained(settings: Settings) -> Iterator[None]:
+    """Says of a name that nobody can know yet why that is."""
+    try:
+        yield
+    except UnknownName as error:
+        raise UsageError(
+            f"{error}; {NOTHING_YET} (there is no {settings.database_url()})"
+        ) from error
 
 
 def bundle_named(tx: Connection, asked: str) -> Bundle | None:

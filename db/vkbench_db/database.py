@@ -39,7 +39,8 @@ class Database:
         parsed = parse_url(url)
         if create and _lacks_tables(parsed):
             upgrade(url)
-        _require_file(parsed)
+        if parsed.get_backend_name() == "sqlite":
+            require_file(Path(str(parsed.database)))
         database = cls(_engine(parsed))
         try:
             with database.reading() as tx:
@@ -178,9 +179,13 @@ def _make_file(url: URL) -> None:
             ) from error
 
 
-def _require_file(url: URL) -> None:
-    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
-        raise SchemaMissing(f"there is no database {url.database}; `vkbench db upgrade` makes it")
+def require_file(path: Path) -> None:
+    """SchemaMissing unless SQLite's file is there: opening it would make an empty one."""
+    if not path.is_file():
+        raise SchemaMissing(
+            f"there is no database {path}: check the name, or make it with "
+            f"`vkbench db upgrade --database {path}`"
+        )
 
 
 def _lacks_tables(url: URL) -> bool:

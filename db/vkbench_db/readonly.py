@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
-from vkbench_db.database import CONNECT_SECONDS, parse_url
-from vkbench_db.errors import DatabaseUnreachable, QueryRefused, SchemaMissing
+from vkbench_db.database import CONNECT_SECONDS, parse_url, require_file
+from vkbench_db.errors import DatabaseUnreachable, QueryRefused
 
 if TYPE_CHECKING:
     import psycopg
@@ -47,32 +47,63 @@ def query(
     QueryRefused for anything else, for more than `limit` rows, and after `seconds`.
     """
     parsed = parse_url(url)
-    statement = sql.strip().rstrip(";").strip()
-    if not statement or "\0" in statement:
-        raise QueryRefused(
-            "the query holds a null character" if statement else "the query is empty"
-        )
+    statement = _statement(sql)
     if parsed.get_backend_name() == "sqlite":
         columns, rows = _query_sqlite(Path(str(parsed.database)), statement, limit, seconds)
     else:
         columns, rows = _query_postgresql(parsed, statement, limit, seconds)
+    return columns, _few(rows, limit)
+
+
+def query_blank(
+    sql: str, *, limit: int = MOST_ROWS, seconds: float = MOST_SECONDS
+) -> tuple[list[str], Rows]:
+    """The same of a database that holds nothing yet, for where none was made."""
+    from vkbench_db.blank import blank
+
+    statement = _statement(sql)
+    with blank() as database, closing(database.engine.raw_connection()) as raw:
+        connection = raw.driver_connection
+        assert isinstance(connection, sqlite3.Connection)
+        with _sqlite_errors(Path(":memory:"), seconds):
+            columns, rows = _selected(_guarded(connection, seconds), statement, limit)
+            return columns, _few(rows, limit)
+
+
+def _statement(sql: str) -> str:
+    statement = sql.strip().rstrip(";").strip()
+    if not statement:
+        raise QueryRefused("the query is empty")
+    if "\0" in statement:
+        raise QueryRefused("the query holds a null character")
+    return statement
+
+
+def _few(rows: Rows, limit: int) -> Rows:
     if len(rows) > limit:
         raise QueryRefused(f"the query gives more than {limit} rows: add LIMIT to it")
-    return columns, rows
+    return rows
 
 
 def _query_sqlite(path: Path, sql: str, limit: int, seconds: float) -> tuple[list[str], Rows]:
-    if not path.is_file():
-        raise SchemaMissing(f"there is no database {path}; `vkbench db upgrade` makes it")
-    with _sqlite_errors(path, seconds), closing(_open_sqlite(path, seconds)) as connection:
-        cursor = connection.execute(sql)
-        if cursor.description is None:
-            raise QueryRefused("the query reads nothing: only a SELECT can be run")
-        return [column[0] for column in cursor.description], cursor.fetchmany(limit + 1)
+    require_file(path)
+    with _sqlite_errors(path, seconds), closing(_open_sqlite(path)) as connection:
+        return _selected(_guarded(connection, seconds), sql, limit)
 
 
-def _open_sqlite(path: Path, seconds: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+def _selected(connection: sqlite3.Connection, sql: str, limit: int) -> tuple[list[str], Rows]:
+    cursor = connection.execute(sql)
+    if cursor.description is None:
+        raise QueryRefused("the query reads nothing: only a SELECT can be run")
+    return [column[0] for column in cursor.description], cursor.fetchmany(limit + 1)
+
+
+def _open_sqlite(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def _guarded(connection: sqlite3.Connection, seconds: float) -> sqlite3.Connection:
+    """The connection, which from now on only reads, and not for long."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
     connection.execute("PRAGMA query_only = ON")
     end = time.monotonic() + seconds

@@ -90,8 +90,9 @@ def test_results_say_how_near_the_roof_they_come(capsys: Captured) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_without_a_calibration_none_is_shown(capsys: Captured) -> None:
-    assert cli.main(["calibrate", "--show"]) == 7
-    assert "no device was calibrated" in capsys.readouterr().err
+    assert cli.main(["calibrate", "--show"]) == 0
+    assert "no device was calibrated yet: `vkbench calibrate`" in capsys.readouterr().err
+    assert rows(capsys, "calibrate", "--show") == []
     assert "of roof" not in said(capsys, "results")
 
 

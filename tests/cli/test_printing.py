@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -86,8 +87,9 @@ def test_without_rows_csv_names_its_columns_and_text_says_so(
 ) -> None:
     empty = Table(columns=COLUMNS[:3], rows=())
     assert printed(empty, csv=True) == "case,device,count\n"
-    assert printed(empty) == ""
     assert capsys.readouterr().err == "nothing to show\n"
+    assert printed(replace(empty, nothing="none yet")) == ""
+    assert capsys.readouterr().err == "none yet\n"
 
 
 def test_text_leaves_out_columns_without_a_value() -> None:

@@ -15,6 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, insert, inspect
 
 from vkbench_db import migrations, steadiness, views
+from vkbench_db.blank import blank
 from vkbench_db.bundles import load_bundle
 from vkbench_db.database import SCHEMA, Database, parse_url, upgrade
 from vkbench_db.models import Model
@@ -87,6 +88,18 @@ def test_the_views_have_the_same_columns_and_no_other(database: Database) -> Non
     assert columns(database, "v_latest") == set(views.RESULTS.c.keys())
     assert columns(database, "v_series") == set(views.ALL_SERIES.c.keys())
     assert columns(database, "v_regressions") == set(views.REGRESSIONS.c.keys())
+
+
+def test_a_blank_database_has_the_tables_and_views_of_a_made_one(database: Database) -> None:
+    with blank() as unmade:
+        assert shape(unmade) == shape(database)
+
+
+def shape(database: Database) -> dict[str, set[str]]:
+    with database.reading() as tx:
+        seen = inspect(tx)
+        names = {*seen.get_table_names(), *seen.get_view_names()} - {"alembic_version"}
+    return {name: columns(database, name) for name in names}
 
 
 def columns(database: Database, table: str) -> set[str]:

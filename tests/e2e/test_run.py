@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from vkbench.settings import settings
+
 Begin = Callable[..., subprocess.Popen[str]]
 Vkbench = Callable[..., Any]
 
@@ -164,6 +166,15 @@ def test_bad_input_is_one_line_and_stores_no_run(
     assert (ended.code, ended.out, hint in ended.err) == (code, "", True), ended.err
     assert ended.err.count("\n") == 1
     assert number(database, "SELECT count(*) FROM run") == 0
+
+
+def test_devices_are_those_of_this_machine_while_nothing_is_recorded(vkbench: Vkbench) -> None:
+    ended = vkbench("devices", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.rows == vkbench("devices", "--local", "--json").rows
+    assert {row["state"] for row in ended.rows} == {"found here"}
+    assert "no device is recorded yet" in ended.err
+    assert not list(settings().data.rglob("*.db"))
 
 
 def test_a_corrupt_bundle_is_one_line_and_stores_no_run(

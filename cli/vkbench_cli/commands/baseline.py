@@ -21,6 +21,7 @@ COLUMNS = (
     Column(key="user", heading="by"),
     Column(key="created_at", heading="pinned", kind=Shown.TIME),
 )
+NOTHING_YET = "no baseline yet: `vkbench baseline set NAME --run last` pins one"
 
 Name = Annotated[str, Argument(metavar="NAME", help="What it is called, or is to be.")]
 
@@ -70,12 +71,12 @@ def set_(
 @spread
 def ls(*, store: Store, output: Output) -> None:
     """List the baselines, the newest first."""
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db.baselines import baselines
 
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         rows = [vars(baseline) for baseline in baselines(tx)]
-    show(Table(columns=COLUMNS, rows=rows), output)
+    show(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output)
 
 
 @app.command()

@@ -46,6 +46,7 @@ STEPS = (
     Column(key="sha", heading="SHA-256", hidden=True),
     Column(key="is_first_bad", heading="first bad", hidden=True),
 )
+NOTHING_YET = "no bisection yet: `vkbench bisect --case NAME --revisions GOOD..BAD` begins one"
 
 Number = Annotated[int, Argument(metavar="ID", help="Number of a bisection.")]
 
@@ -94,23 +95,24 @@ def bisect(
 @spread
 def list_(*, limit: Limit = None, store: Store, output: Output) -> None:
     """List bisections, newest first."""
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import bisections
 
     most = output.most(limit)
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         found = bisections.listed(tx, most + 1 if most else None)
-    show_newest(Table(columns=COLUMNS, rows=[_row(each) for each in found]), output, most)
+    rows = [_row(each) for each in found]
+    show_newest(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output, most)
 
 
 @app.command("show")
 @spread
 def show_(*, number: Number, store: Store, output: Output) -> int:
     """Show what a bisection found of each bundle."""
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import bisections
 
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         return _shown(bisections.find(tx, number), output)
 
 

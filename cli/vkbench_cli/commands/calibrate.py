@@ -12,7 +12,7 @@ from typer import Option
 
 from vkbench import log
 from vkbench.calibration import SUITE
-from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
+from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench_cli.options import Devices, Effort, Output, Selecting, Store
 from vkbench_cli.printing import Cell, Column, Kind, Table, show
 
@@ -41,6 +41,8 @@ LAST_COLUMNS = (
     Column(key="run", heading="run", kind=Kind.COUNT),
     Column(key="measured_at", heading="measured", kind=Kind.TIME),
 )
+
+NOTHING_YET = "no device was calibrated yet: `vkbench calibrate` does it, in a minute"
 
 
 def calibrate(
@@ -113,14 +115,13 @@ def _submit(selecting: Selecting, store: Store, output: Output) -> int:
 
 
 def _show_known(selectors: Sequence[str], store: Store, output: Output) -> int:
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import queries
     from vkbench_db.calibrations import latest
 
-    with opened(store.settings()) as database, database.reading() as tx:
-        reached = latest(tx, devices=queries.device_keys(tx, selectors))
-    if not reached:
-        raise NothingToDo("no device was calibrated: `vkbench calibrate` does it")
+    with reading(store.settings()) as tx:
+        is_new = not queries.has_runs(tx)
+        reached = [] if is_new else latest(tx, devices=queries.device_keys(tx, selectors))
     _show(reached, output)
     return 0
 
@@ -142,7 +143,8 @@ def table(reached: Sequence[Reached]) -> Table:
         for kind in kinds
     ]
     rows = [_row(each, kinds) for each in reached]
-    return Table(columns=(*COLUMNS, *matrices, *LAST_COLUMNS), rows=rows)
+    columns = (*COLUMNS, *matrices, *LAST_COLUMNS)
+    return Table(columns=columns, rows=rows, nothing=NOTHING_YET)
 
 
 def _row(reached: Reached, kinds: Sequence[str]) -> dict[str, Cell]:

@@ -86,7 +86,7 @@ def compare(
     Exit codes with --fail-on: 0 all as before or better, 1 slower, 3 a result became wrong.
     A slower device is no regression: without a device in common, --fail-on regression ends with 2.
     """
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db.comparison import compare as ask
     from vkbench_db.comparison import with_noise
     from vkbench_db.drift import drifts
@@ -96,7 +96,7 @@ def compare(
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
     metrics = [names.pick(asked, METRICS, "metric") for asked in metric]
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         found = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
         _check(found, mix=mix, fail_on=fail_on)
         chosen = found.pairs if all_rows else [pair for pair in found.pairs if pair.is_changed]

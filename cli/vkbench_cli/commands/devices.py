@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +13,16 @@ from vkbench_cli.printing import Cell, Column, Kind, Table, show
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
+    from vkbench.settings import Settings
     from vkbench_db.queries import DeviceRow
     from vkbench_db.steadiness import Steadiness
 
+HERE = "found here"  # state of a device that was asked for now, from no database
+FOUND_HERE = "no device is recorded yet, so these are the devices of this machine"
+NOTHING_YET = (
+    "no device is known to this database yet: `vkbench worker` on a GPU host announces its own, "
+    "--local shows this machine's"
+)
 ONLINE_SECONDS = 60.0  # since a device was last heard of
 
 COLUMNS = (
@@ -53,21 +61,31 @@ def devices(
     """List devices, known to the database or found here.
 
     A device is online if its worker was heard of within the last minute. Its canary, a kernel that
-    is timed now and then, is steady or off: more than 3 sigmas from its own history.
+    is timed now and then, is steady or off: more than 3 sigmas from its own history. Where nothing
+    is recorded yet and no database is named, it shows the devices of this machine.
     """
-    if local:
-        from vkbench_cli.machine import all_devices
+    ours = store.settings()
+    rows = _here() if local else _known(ours)
+    if not (rows or ours.database):
+        rows = _here()
+        print(FOUND_HERE, file=sys.stderr)
+    show(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output)
 
-        rows = [_facts(facts) for facts in all_devices()]
-    else:
-        from vkbench_cli.store import opened
-        from vkbench_db import queries
-        from vkbench_db.steadiness import steadiness
 
-        with opened(store.settings()) as database, database.reading() as tx:
-            steady = steadiness(tx)
-            rows = [_row(row, steady.get(row.key)) for row in queries.devices(tx)]
-    show(Table(columns=COLUMNS, rows=rows), output)
+def _known(ours: Settings) -> list[dict[str, Cell]]:
+    from vkbench_cli.store import reading
+    from vkbench_db import queries
+    from vkbench_db.steadiness import steadiness
+
+    with reading(ours) as tx:
+        steady = steadiness(tx)
+        return [_row(row, steady.get(row.key)) for row in queries.devices(tx)]
+
+
+def _here() -> list[dict[str, Cell]]:
+    from vkbench_cli.machine import all_devices
+
+    return [_facts(facts) | {"state": HERE} for facts in all_devices()]
 
 
 def _facts(facts: DeviceFacts) -> dict[str, Cell]:

@@ -20,12 +20,12 @@ def export(
 ) -> None:
     """Write a run's results to a file that `import` reads."""
     from vkbench_cli.exporting import export_run
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import opened, reading
     from vkbench_db.queries import find_run
 
+    with reading(store.settings()) as tx:
+        found = find_run(tx, run)
     with opened(store.settings()) as database:
-        with database.reading() as tx:
-            found = find_run(tx, run)
         export_run(database, found.id, output)
     print(f"run {found.id} ({found.progress.total} jobs) -> {output}", file=sys.stderr)
 

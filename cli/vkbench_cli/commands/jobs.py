@@ -9,11 +9,12 @@ from typer import Argument, Option
 from vkbench import names
 from vkbench.job import State
 from vkbench_cli.options import Devices, Limit, Output, Store
-from vkbench_cli.printing import Cell, Column, Kind, Table, show_newest
+from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
 
 if TYPE_CHECKING:
     from vkbench_db.queries import JobRow, RunRow
 
+NOTHING_YET = "no run yet: `vkbench run` makes one here, `vkbench submit` one of the fleet"
 RUNS = (
     Column(key="id", heading="run", kind=Kind.COUNT),
     Column(key="uuid", heading="UUID", hidden=True),
@@ -70,16 +71,19 @@ def jobs(
     vkbench jobs
     vkbench jobs last --state failed
     """
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import queries
 
     states = [names.pick(asked, list(State), "state") for asked in state]
     most = output.most(limit)
     look = most and most + 1
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         if not (run or states or device):
             rows = [_run(row) for row in queries.runs(tx, limit=look)]
-            show_newest(Table(columns=RUNS, rows=rows), output, most)
+            show_newest(Table(columns=RUNS, rows=rows, nothing=NOTHING_YET), output, most)
+            return
+        if not (run or queries.has_runs(tx)):
+            show(Table(columns=JOBS, rows=(), nothing=NOTHING_YET), output)
             return
         number = queries.find_run(tx, run).id if run else None
         found = queries.jobs(tx, run=number, states=states, devices=device, limit=look)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench.errors import NothingToDo
 from vkbench_cli.options import Devices, Limit, Output, Store
 from vkbench_cli.printing import Column, Kind, Table, show
 
@@ -66,25 +65,32 @@ def noise(
     \b
     vkbench noise --device H200 --kernel 'mul_mat*' --sort sigma
     """
-    from vkbench_cli.store import opened
-    from vkbench_db import profiles
+    from vkbench_cli.store import is_unmade, opened, reading
+    from vkbench_db import profiles, queries
 
+    ours = store.settings()
     ask = partial(profiles.noise, devices=device, kernel=kernel, case=case)
-    with opened(store.settings()) as database:
-        if refresh:
-            with database.transaction() as tx:
-                profiles.refresh(tx, [row.series for row in ask(tx)])
-        with database.reading() as tx:
-            found = ask(tx)
+    if refresh and not is_unmade(ours):
+        with opened(ours) as database, database.transaction() as tx:
+            profiles.refresh(tx, [row.series for row in ask(tx)])
+    with reading(ours) as tx:
+        found = ask(tx) if queries.has_runs(tx) else []
     known = sorted((row for row in found if row.sigma is not None), key=_ORDERS[sort])
-    if not known:
-        raise NothingToDo(f"none of {len(found)} series has enough results for a profile{_HINT}")
     shown = known[: output.most(limit)]
-    show(Table(columns=COLUMNS, rows=[vars(row) for row in shown]), output)
-    print(_summary(known, shown, len(found)), file=sys.stderr)
+    rows = [vars(row) for row in shown]
+    show(Table(columns=COLUMNS, rows=rows, nothing=_nothing(len(found))), output)
+    if shown:
+        print(_summary(known, shown, len(found)), file=sys.stderr)
 
 
-_HINT = "; --refresh looks at the newest"
+def _nothing(series: int) -> str:
+    if not series:
+        return "no series yet: each timing of `vkbench run` joins one"
+    return (
+        f"none of {series} series has enough results for a profile; --refresh looks at the newest"
+    )
+
+
 _ORDERS: Mapping[Sort, Callable[[NoiseRow], tuple[object, ...]]] = {
     Sort.SIGMA: lambda row: (-(row.sigma or 0), row.series),
     Sort.CASE: lambda row: (row.case_name, row.metric, row.variant, row.device),

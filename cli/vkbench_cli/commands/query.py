@@ -27,10 +27,16 @@ def query(
     \b
     vkbench query "SELECT kernel, count(*) FROM v_latest GROUP BY kernel"
     """
-    from vkbench_db.readonly import query as ask
+    from vkbench_cli.store import NOTHING_YET, is_unmade
+    from vkbench_db import readonly
 
     text = sys.stdin.read() if sql == "-" else sql
-    names, rows = ask(store.settings().database_url(), text, limit=limit)
+    ours = store.settings()
+    if is_unmade(ours):
+        names, rows = readonly.query_blank(text, limit=limit)
+        print(NOTHING_YET, file=sys.stderr)
+    else:
+        names, rows = readonly.query(ours.database_url(), text, limit=limit)
     keys = _distinct(names)
     found = [dict(zip(keys, map(_cell, row), strict=True)) for row in rows]
     show(Table(columns=[_column(key, found) for key in keys], rows=found), output)

@@ -98,6 +98,7 @@ SUSPECTED = (
     Column(key="method", heading="found by"),
     Column(key="found_at", heading="found", kind=Kind.TIME),
 )
+NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
 
 Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
 Numbers = Annotated[list[int], Argument(metavar="ID...", help="Regressions, by their numbers.")]
@@ -141,12 +142,15 @@ def list_(
     vkbench regressions ls
     vkbench regressions ls --direction slower --direction wrong --fail-on open
     """
-    from vkbench_cli.store import opened
-    from vkbench_db import inbox
+    from vkbench_cli.store import reading
+    from vkbench_db import inbox, queries
 
     states = [names.pick(asked, STATES, "state") for asked in state]
     directions = [names.pick(asked, DIRECTIONS, "direction") for asked in direction]
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
+        if not queries.has_runs(tx):
+            show(Table(columns=ROWS, rows=(), nothing=NOTHING_YET), output)
+            return EXIT_OK
         rows = inbox.regressions(
             tx,
             states=states or (() if all_states else SHOWN),
@@ -175,10 +179,10 @@ def show_(
     output: Output,
 ) -> None:
     """Show a regression: each series with its change, the evidence, and what was done."""
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import alerts, inbox, news
 
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         story = inbox.story(tx, regression)
         told = alerts.deliveries(tx, regression)
         summed = news.of_regression(tx, regression) if markdown else None
@@ -209,10 +213,13 @@ def show_(
 @spread
 def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  # noqa: B006
     """List changes that are suspected and not certain yet."""
-    from vkbench_cli.store import opened
-    from vkbench_db import inbox
+    from vkbench_cli.store import reading
+    from vkbench_db import inbox, queries
 
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
+        if not queries.has_runs(tx):
+            show(Table(columns=SUSPECTED, rows=(), nothing=NOTHING_YET), output)
+            return
         rows = [asdict(row) for row in inbox.suspected(tx, devices=device)]
     show(Table(columns=SUSPECTED, rows=rows), output)
 

@@ -53,11 +53,11 @@ def run(
     \b
     vkbench report run last --markdown >> "$GITHUB_STEP_SUMMARY"
     """
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import news, queries
     from vkbench_scheduler import summaries
 
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         found = queries.find_run(tx, asked)
         told = news.of_run(tx, found.id, found.label)
     if not only_on_change or summaries.is_eventful(told):
@@ -88,14 +88,17 @@ def targets(
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
     from vkbench_cli.standings import Evidence
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_cli.targets import found
-    from vkbench_db.queries import devices, results
+    from vkbench_db.queries import devices, has_runs, results
 
     ours = [Mode.CORRECTNESS, Mode.PERFORMANCE]
-    with opened(store.settings()) as database, database.reading() as tx:
-        newest = results(tx, devices=device, modes=ours, latest=True, limit=None)
+    with reading(store.settings()) as tx:
+        is_new = not has_runs(tx)
+        newest = [] if is_new else results(tx, devices=device, modes=ours, latest=True, limit=None)
         gpus = frozenset(row.key for row in devices(tx) if row.facts.type != "cpu")
+    if is_new:
+        print("no results yet: `vkbench run --mode performance` makes some", file=sys.stderr)
     host = settings().host
     here = [row for row in newest if row.host == host]
     if newest and not here:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,13 +23,14 @@ from vkbench_cli.options import (
     Store,
     Suite,
 )
-from vkbench_cli.printing import show_newest
+from vkbench_cli.printing import show, show_newest
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from vkbench_db.queries import ResultRow
 
+NOTHING_YET = "no results yet: `vkbench run` makes some"
 METRICS = 2  # a job has as many rows in the database at most
 
 
@@ -66,12 +68,15 @@ def results(
     vkbench results --run last --state wrong
     vkbench results --series 12 --json
     """
-    from vkbench_cli.store import opened
-    from vkbench_db.queries import find_run
+    from vkbench_cli.store import reading
+    from vkbench_db.queries import find_run, has_runs
 
     sizes = [parse_shape(text) for text in shape]
     most = output.most(limit)
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
+        if not (run or has_runs(tx)):
+            show(replace(table([]), nothing=NOTHING_YET), output)
+            return
         found = _asked(
             tx,
             kernel,

@@ -37,6 +37,7 @@ SLOTS = (
     Column(key="run", heading="run"),
     Column(key="note", heading="note"),
 )
+NOTHING_YET = "no schedule yet: `vkbench schedule add NAME --cron '0 2 * * *'` makes one"
 
 Name = Annotated[str, Argument(metavar="NAME", help="Name of a schedule.")]
 
@@ -94,29 +95,29 @@ def add(
 @spread
 def list_(*, store: Store, output: Output) -> None:
     """List schedules: when they are due, and what came of the last time."""
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import schedules
 
-    with opened(store.settings()) as database, database.reading() as tx:
-        found = schedules.listed(tx)
-    show(Table(columns=COLUMNS, rows=[_row(schedule) for schedule in found]), output)
+    with reading(store.settings()) as tx:
+        rows = [_row(schedule) for schedule in schedules.listed(tx)]
+    show(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output)
 
 
 @app.command("show")
 @spread
 def show_(*, name: Name, limit: Limit = None, store: Store, output: Output) -> None:
     """Show what a schedule asks for and when it came due, newest first, with the runs of it."""
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import reading
     from vkbench_db import schedules
 
     most = output.most(limit)
-    with opened(store.settings()) as database, database.reading() as tx:
+    with reading(store.settings()) as tx:
         schedule = schedules.find(tx, name)
         found = schedules.slots(tx, schedule.id, most + 1 if most else None)
     if not (output.json or output.csv):
         print(f"{schedule.name}, at {schedule.cron} (UTC): {_asked(schedule)}")
     rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in found]
-    show_newest(Table(columns=SLOTS, rows=rows), output, most)
+    show_newest(Table(columns=SLOTS, rows=rows, nothing="it was not due yet"), output, most)
 
 
 @app.command()

@@ -1,0 +1,154 @@
+"""A machine on which nothing was recorded yet: what commands say, and that asking makes nothing.
+
+A database that somebody named and that is not there is another matter: the name may be a slip.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vkbench.settings import settings
+from vkbench_cli import main as cli
+from vkbench_db.database import Database
+
+Captured = pytest.CaptureFixture[str]
+
+LISTS = (
+    "results",
+    "results -k copy -f q4_0 -d NVIDIA --suite quick",
+    "results --history --state wrong",
+    "jobs",
+    "jobs --state queued -d NVIDIA",
+    "regressions ls",
+    "regressions ls -d NVIDIA --fail-on open",
+    "regressions suspected",
+    "noise",
+    "noise --refresh -k copy",
+    "schedule ls",
+    "baseline ls",
+    "bisect ls",
+    "calibrate --show",
+    "calibrate --show -d NVIDIA",
+)
+NAMED = (
+    "jobs last",
+    "results --run last",
+    "compare 1 last --fail-on regression",
+    "regressions show 3",
+    "schedule show nightly",
+    "bisect show 1",
+    "report run last",
+    "export last -o run.jsonl",
+)
+ACTING = (
+    "submit",
+    "cancel last",
+    "pause NVIDIA",
+    "schedule add nightly --cron '0_2_*_*_*'",
+    "regressions ack 1",
+    "baseline set good --run last",
+    "bisect stop 1",
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where all that a command makes would lie."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def made(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_a_list_says_what_makes_the_first_row(words: str, folder: Path, capsys: Captured) -> None:
+    assert cli.main(words.split()) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "yet: " in said.err
+    assert "`vkbench " in said.err
+    assert said.err.count("\n") == 1
+    assert cli.main([*words.split(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"schema_version": 1, "rows": []}
+    assert cli.main([*words.split(), "--csv"]) == 0
+    [heading] = capsys.readouterr().out.splitlines()
+    assert heading.count(",") >= 2
+    assert not made(folder)
+
+
+@pytest.mark.parametrize("words", NAMED)
+def test_what_is_named_is_unknown_and_why(words: str, folder: Path, capsys: Captured) -> None:
+    assert cli.main(words.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "unknown " in said.err
+    assert "nothing is recorded yet: `vkbench run`" in said.err
+    assert str(settings().data) in said.err
+    assert not made(folder)
+
+
+@pytest.mark.parametrize("words", ACTING)
+def test_who_wants_to_change_something_is_told_what_makes_a_database(
+    words: str, folder: Path, capsys: Captured
+) -> None:
+    assert cli.main([word.replace("_", " ").strip("'") for word in words.split()]) == 8
+    said = capsys.readouterr()
+    assert "there is no database yet" in said.err
+    assert "`vkbench db upgrade`" in said.err
+    assert not made(folder)
+
+
+def test_a_query_has_its_columns_and_counts_nothing(folder: Path, capsys: Captured) -> None:
+    assert (
+        cli.main(["query", "SELECT kernel, count(*) AS n FROM v_latest GROUP BY 1", "--csv"]) == 0
+    )
+    said = capsys.readouterr()
+    assert said.out == "kernel,n\n"
+    assert "nothing is recorded yet: `vkbench run`" in said.err
+    assert cli.main(["query", "SELECT count(*) AS n FROM v_series", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 0}]
+    assert cli.main(["query", "DROP TABLE job"]) == 2
+    assert cli.main(["query", "SELECT nonsense FROM job"]) == 2
+    assert not made(folder)
+
+
+@pytest.mark.parametrize("words", [*LISTS, *NAMED, "devices", "query 'SELECT_1'"])
+def test_a_named_database_that_is_not_there_is_an_error(
+    words: str, folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [word.replace("'", "").replace("SELECT_1", "SELECT 1") for word in words.split()]
+    assert cli.main([*given, "--database", "nonesuch.db"]) == 8
+    said = capsys.readouterr()
+    assert (said.out, str(folder / "nonesuch.db") in said.err) == ("", True)
+    monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{folder}/slip.db")
+    settings.cache_clear()
+    assert cli.main(given) == 8
+    assert f"{folder}/slip.db" in capsys.readouterr().err
+    assert not made(folder)
+
+
+@pytest.mark.parametrize("words", ["devices", "results", "schedule ls"])
+def test_a_server_that_does_not_answer_is_an_error(words: str, capsys: Captured) -> None:
+    assert cli.main([*words.split(), "--database", "postgresql://u@127.0.0.1:1/x"]) == 8
+    assert "127.0.0.1" in capsys.readouterr().err
+
+
+def test_something_else_in_the_database_s_place_is_an_error(capsys: Captured) -> None:
+    (settings().data / "vkbench.db").mkdir(parents=True)
+    assert cli.main(["results"]) == 8
+    assert "vkbench.db" in capsys.readouterr().err
+
+
+def test_a_fleet_s_database_without_devices_says_who_announces_them(
+    folder: Path, capsys: Captured
+) -> None:
+    Database.open(f"sqlite:///{folder}/fleet.db", create=True).close()
+    assert cli.main(["devices", "--database", "fleet.db"]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "`vkbench worker`" in said.err
