@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vkbench import markdown
 from vkbench.job import State
 from vkbench.units import counted
+from vkbench_cli.layout import Rank
 from vkbench_cli.printing import Cell, Column, Kind, Table, markdown_table
 
 if TYPE_CHECKING:
@@ -34,27 +35,27 @@ COLUMNS = (
     Column(key="new_host", heading="new host", lifted=True, hidden=True),
     Column(key="new_device_name", heading="new device", lifted=True, hidden=True),
     Column(key="new_device", heading="new device key", lifted=True, hidden=True),
-    Column(key="case", heading="case"),
+    Column(key="case", heading="case", rank=Rank.KEY),
     Column(key="mode", heading="mode", hidden=True),
     Column(key="variant", heading="variant"),
-    Column(key="metric", heading="metric"),
-    Column(key="old_verdict", heading="was"),
-    Column(key="new_verdict", heading="is"),
+    Column(key="metric", heading="metric", rank=Rank.KEY),
+    Column(key="old_verdict", heading="was", rank=Rank.KEY),
+    Column(key="new_verdict", heading="is", rank=Rank.KEY),
     Column(key="old_seconds", heading="old", kind=Kind.SECONDS),
     Column(key="old_roof_fraction", heading="old, of roof", kind=Kind.PERCENT),
-    Column(key="old_spread", heading="±", kind=Kind.PERCENT),
+    Column(key="old_spread", heading="±", kind=Kind.PERCENT, rank=Rank.MINOR),
     Column(key="old_results", heading="old results", kind=Kind.COUNT, hidden=True),
     Column(key="new_seconds", heading="new", kind=Kind.SECONDS),
     Column(key="new_roof_fraction", heading="new, of roof", kind=Kind.PERCENT),
-    Column(key="new_spread", heading="±", kind=Kind.PERCENT),
+    Column(key="new_spread", heading="±", kind=Kind.PERCENT, rank=Rank.MINOR),
     Column(key="new_results", heading="new results", kind=Kind.COUNT, hidden=True),
-    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
-    Column(key="ratio_low", heading="from", kind=Kind.NUMBER),
-    Column(key="ratio_high", heading="to", kind=Kind.NUMBER),
-    Column(key="p", heading="p", kind=Kind.NUMBER),
-    Column(key="change", heading=""),
-    Column(key="moved", heading="what moved"),
-    Column(key="reason", heading="why"),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER, rank=Rank.KEY),
+    Column(key="ratio_low", heading="from", kind=Kind.NUMBER, rank=Rank.MINOR),
+    Column(key="ratio_high", heading="to", kind=Kind.NUMBER, joined=True),
+    Column(key="p", heading="p", kind=Kind.NUMBER, rank=Rank.MINOR),
+    Column(key="change", heading="", rank=Rank.KEY),
+    Column(key="moved", heading="what moved", prose=True),
+    Column(key="reason", heading="why", prose=True),
     Column(key="old_series", heading="old series", hidden=True),
     Column(key="new_series", heading="series", hidden=True),
     Column(key="old_job", heading="old job", hidden=True),

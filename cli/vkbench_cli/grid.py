@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vkbench.device import DeviceFacts
+from vkbench_cli.layout import Rank
 from vkbench_cli.printing import Cell, Column, Kind, Table
 from vkbench_shaders.families import Family, families, formats_in_use
 from vkbench_shaders.formats import FORMATS, Format
@@ -13,11 +14,11 @@ from vkbench_shaders.rocm_grid import GRID
 NONE = "-"  # the catalogue has no such kernel
 
 _FORMAT = (
-    Column(key="format", heading="format"),
-    Column(key="elements", heading="block", kind=Kind.COUNT),
-    Column(key="bytes", heading="bytes", kind=Kind.VALUE),
+    Column(key="format", heading="format", rank=Rank.KEY),
+    Column(key="elements", heading="block", kind=Kind.COUNT, rank=Rank.MINOR),
+    Column(key="bytes", heading="bytes", kind=Kind.VALUE, rank=Rank.MINOR),
     Column(key="bits", heading="bits", kind=Kind.VALUE),
-    Column(key="ratio", heading="compression", kind=Kind.NUMBER),
+    Column(key="ratio", heading="compression", kind=Kind.NUMBER, rank=Rank.MINOR),
 )
 
 
@@ -28,7 +29,7 @@ def formats_table(wanted: set[str]) -> Table:
         Column(key="use", heading="use"),
         Column(key="encoded", heading="quantised here"),
         Column(key="ggml", heading="GGML type", kind=Kind.COUNT),
-        Column(key="description", heading="description"),
+        Column(key="description", heading="description", prose=True),
     )
     rows = [
         _size(fmt)
@@ -62,9 +63,9 @@ def grid_table(devices: Sequence[DeviceFacts], wanted: set[str], kernels: set[st
 def rocm_table() -> Table:
     """The kernels of the ROCm grid by their names, and what they are here."""
     columns = (
-        Column(key="name", heading="ROCm kernel"),
+        Column(key="name", heading="ROCm kernel", rank=Rank.KEY),
         Column(key="kernel", heading="kernel"),
-        Column(key="format", heading="format"),
+        Column(key="format", heading="format", rank=Rank.KEY),
         Column(key="x", heading="x"),
         Column(key="y", heading="y"),
         Column(key="n", heading="n", kind=Kind.COUNT),

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vkbench.result import NEW, OLD
+from vkbench_cli.layout import Rank
 from vkbench_cli.printing import Cell, Column, Kind, Table
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ COLUMNS = (
     Column(key="driver", heading="driver", hidden=True),
     Column(key="driver_version", heading="driver version", hidden=True),
     Column(key="environment", heading="environment", hidden=True),
-    Column(key="case", heading="case"),
+    Column(key="case", heading="case", rank=Rank.KEY),
     Column(key="kernel", heading="kernel", hidden=True),
     Column(key="format", heading="format", hidden=True),
     Column(key="types", heading="other formats", hidden=True),
@@ -28,27 +29,27 @@ COLUMNS = (
     Column(key="params", heading="parameters", hidden=True),
     Column(key="mode", heading="mode", hidden=True),
     Column(key="variant", heading="variant"),
-    Column(key="verdict", heading="verdict"),
-    Column(key="nmse", heading="nmse", kind=Kind.NUMBER),
+    Column(key="verdict", heading="verdict", rank=Rank.KEY),
+    Column(key="nmse", heading="nmse", kind=Kind.NUMBER, rank=Rank.MINOR),
     Column(key="max_abs", heading="largest error", hidden=True),
-    Column(key="hot_seconds", heading="hot", kind=Kind.SECONDS),
+    Column(key="hot_seconds", heading="hot", kind=Kind.SECONDS, rank=Rank.KEY),
     Column(key="hot_spread", heading="±", kind=Kind.PERCENT),
     Column(key="hot_low_seconds", heading="hot low", hidden=True),
     Column(key="hot_high_seconds", heading="hot high", hidden=True),
     Column(key="hot_samples", heading="hot samples", hidden=True),
-    Column(key="cold_seconds", heading="cold", kind=Kind.SECONDS),
-    Column(key="cold_spread", heading="±", kind=Kind.PERCENT),
+    Column(key="cold_seconds", heading="cold", kind=Kind.SECONDS, rank=Rank.MINOR),
+    Column(key="cold_spread", heading="±", kind=Kind.PERCENT, joined=True),
     Column(key="cold_low_seconds", heading="cold low", hidden=True),
     Column(key="cold_high_seconds", heading="cold high", hidden=True),
     Column(key="cold_samples", heading="cold samples", hidden=True),
     Column(key="old_seconds", heading="old", kind=Kind.SECONDS),
     Column(key="new_seconds", heading="new", kind=Kind.SECONDS),
     Column(key="bytes_per_second", heading="", kind=Kind.BYTE_RATE),
-    Column(key="flops_per_second", heading="", kind=Kind.FLOP_RATE),
+    Column(key="flops_per_second", heading="", kind=Kind.FLOP_RATE, rank=Rank.MINOR),
     Column(key="roof_fraction", heading="of roof", kind=Kind.PERCENT),
-    Column(key="path_fraction", heading="of path", kind=Kind.PERCENT),
-    Column(key="cold_roof_fraction", heading="cold, of roof", kind=Kind.PERCENT),
-    Column(key="remark", heading="remark"),
+    Column(key="path_fraction", heading="of path", kind=Kind.PERCENT, rank=Rank.MINOR),
+    Column(key="cold_roof_fraction", heading="cold, of roof", kind=Kind.PERCENT, rank=Rank.MINOR),
+    Column(key="remark", heading="remark", prose=True),
     Column(key="cause", heading="cause", hidden=True),
     Column(key="reason", heading="reason", hidden=True),
     Column(key="warnings", heading="warnings", hidden=True),
@@ -58,7 +59,7 @@ COLUMNS = (
     Column(key="run_uuid", heading="run UUID", hidden=True),
     Column(key="run_label", heading="label", hidden=True),
     Column(key="job", heading="job", hidden=True),
-    Column(key="finished_at", heading="finished", kind=Kind.TIME),
+    Column(key="finished_at", heading="finished", kind=Kind.TIME, rank=Rank.MINOR),
 )
 
 

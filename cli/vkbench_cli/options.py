@@ -29,6 +29,9 @@ class Output:
 
     json: Annotated[bool, Option("--json", help="Print JSON, values in base units.")] = False
     csv: Annotated[bool, Option("--csv", help="Print CSV, values in base units.")] = False
+    wide: Annotated[
+        bool, Option("--wide", help="Print every column in full, wider than the terminal or not.")
+    ] = False
 
     def most(self, limit: int | None) -> int | None:
         """How many rows to show: what was asked for, or as many as a person reads."""

@@ -14,13 +14,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
+from shutil import get_terminal_size
 from typing import TextIO
 
 from vkbench import markdown, units
+from vkbench_cli.layout import Rank, Strip, fitted, indented, lines, spacious
 from vkbench_cli.options import Output
 
 Cell = object  # str, int, float, bool or None; lists and dictionaries where a program reads
 SCHEMA_VERSION = 1
+NARROWEST = 20  # columns of a terminal that tables fit into
 
 
 class Kind(StrEnum):
@@ -45,6 +48,9 @@ class Column:
     key: str  # in JSON and CSV, where it names the unit
     heading: str  # in text
     kind: Kind = Kind.TEXT
+    rank: Rank = Rank.USUAL  # which columns are left out first where the terminal is narrow
+    prose: bool = False  # whole sentences, which may stand under their row
+    joined: bool = False  # left out with the column before it, and never alone
     lifted: bool = False  # in text said once, above the table, when every row has the same
     hidden: bool = False  # in text not said at all: for programs
 
@@ -65,12 +71,16 @@ class ReaderLeft(Exception):
 
 def show(table: Table, output: Output, stream: TextIO | None = None) -> None:
     """Print a table the way that was asked for, on stdout."""
-    printer = print_json if output.json else print_csv if output.csv else print_text
     stream = stream or sys.stdout
     if not table.rows:
         print(table.nothing, file=sys.stderr)
     try:
-        printer(table, stream)
+        if output.json:
+            print_json(table, stream)
+        elif output.csv:
+            print_csv(table, stream)
+        else:
+            print_text(table, stream, 0 if output.wide else room(stream))
         stream.flush()
     except BrokenPipeError as error:
         raise ReaderLeft from error
@@ -100,25 +110,39 @@ def print_csv(table: Table, stream: TextIO) -> None:
         writer.writerow(_flat(_plain(column, row)) for column in table.columns)
 
 
-def print_text(table: Table, stream: TextIO) -> None:
-    """Aligned columns without empty ones; what all rows share comes first, once."""
+def room(stream: TextIO) -> int:
+    """The columns of the terminal that a stream is, or what COLUMNS says of it; 0 for a file."""
+    return max(get_terminal_size().columns, NARROWEST) if stream.isatty() else 0
+
+
+def print_text(table: Table, stream: TextIO, width: int = 0) -> None:
+    """Aligned columns without empty ones, no line over `width`, where there is one.
+
+    What all rows share comes first, once. What did not fit is named on stderr.
+    """
     if not table.rows:
         return
     shown = [column for column in table.columns if _is_shown(column, table.rows)]
     lifted = [column for column in shown if column.lifted and _is_shared(column, table.rows)]
     for column in lifted:
-        stream.write(f"{column.heading}: {_text(column, table.rows[0])}\n")
-    cells = [_cells(column, table.rows) for column in shown if column not in lifted]
-    widths = [max(map(len, column)) for column in cells]
-    for line in zip(*cells, strict=True):
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        stream.write("  ".join(padded).rstrip() + "\n")
+        said = f"{column.heading}: {_text(column, table.rows[0])}"
+        stream.writelines(f"{line}\n" for line in (indented(said, width) if width else [said]))
+    strips = [_strip(column, table) for column in shown if column not in lifted]
+    layout = fitted(strips, width) if width else spacious(strips)
+    stream.writelines(f"{line}\n" for line in lines(layout))
+    if layout.left_out:
+        stream.flush()
+        names = ", ".join(layout.left_out)
+        print(
+            f"not shown at {width} columns: {names} (--wide or --json shows all)", file=sys.stderr
+        )
 
 
 def markdown_table(table: Table, *, most: int = markdown.MOST_ROWS) -> str:
     """The table as people see it, in Markdown."""
     shown = [column for column in table.columns if _is_shown(column, table.rows)]
-    cells = [[cell.strip() for cell in _cells(column, table.rows)] for column in shown]
+    strips = [_strip(column, table) for column in shown]
+    cells = [[cell.strip() for cell in (strip.heading, *strip.cells)] for strip in strips]
     right = [index for index, column in enumerate(shown) if column.kind in _SCALERS]
     lines = [[markdown.escaped(cell) for cell in line] for line in zip(*cells, strict=True)]
     return markdown.table(lines[0], lines[1:], right=right, most=most) if lines else ""
@@ -135,18 +159,31 @@ def _is_shared(column: Column, rows: Sequence[Mapping[str, Cell]]) -> bool:
     return len(rows) > 1 and len({_text(column, row) for row in rows}) == 1
 
 
-def _cells(column: Column, rows: Sequence[Mapping[str, Cell]]) -> list[str]:
-    """Heading and cells of a column, all of one width if they are numbers."""
-    if column.kind not in _SCALERS:
-        return [column.heading, *(_text(column, row) for row in rows)]
-    unit, cells = _SCALERS[column.kind]([_number(row.get(column.key)) for row in rows])
-    heading = f"{column.heading} {unit}".strip()
-    return _right_aligned(heading, _pointed(cells))
+def _strip(column: Column, table: Table) -> Strip:
+    """A column as text: its numbers in one scale, their points under each other."""
+    is_number = column.kind in _SCALERS
+    if is_number:
+        values = [_number(row.get(column.key)) for row in table.rows]
+        unit, cells = _SCALERS[column.kind](values)
+        heading, cells = f"{column.heading} {unit}".strip(), _pointed(cells)
+    else:
+        heading, cells = column.heading, [_text(column, row) for row in table.rows]
+    return Strip(
+        name=_called(column, table),
+        heading=heading,
+        cells=cells,
+        is_rigid=is_number or column.kind is Kind.TIME,
+        is_right=is_number,
+        is_prose=column.prose,
+        is_joined=column.joined,
+        rank=column.rank,
+    )
 
 
-def _right_aligned(heading: str, cells: Sequence[str]) -> list[str]:
-    width = max(map(len, (heading, *cells)))
-    return [cell.rjust(width) for cell in (heading, *cells)]
+def _called(column: Column, table: Table) -> str:
+    """The heading, or for a heading that several have, or none, the key."""
+    same = [each for each in table.columns if each.heading == column.heading and not each.hidden]
+    return column.heading if column.heading and len(same) == 1 else column.key
 
 
 def _pointed(cells: Sequence[str]) -> list[str]:

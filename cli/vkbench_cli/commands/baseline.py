@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Output, Store, spread
 from vkbench_cli.printing import Column, Table, show
 from vkbench_cli.printing import Kind as Shown
@@ -15,10 +16,10 @@ from vkbench_cli.printing import Kind as Shown
 app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 COLUMNS = (
-    Column(key="name", heading="name"),
+    Column(key="name", heading="name", rank=Rank.KEY),
     Column(key="kind", heading="kind"),
-    Column(key="value", heading="what"),
-    Column(key="user", heading="by"),
+    Column(key="value", heading="what", rank=Rank.KEY),
+    Column(key="user", heading="by", rank=Rank.MINOR),
     Column(key="created_at", heading="pinned", kind=Shown.TIME),
 )
 NOTHING_YET = "no baseline yet: `vkbench baseline set NAME --run last` pins one"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Context, Option, Typer
 
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Devices, Limit, Output, Store, spread
 from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
 from vkbench_cli.sought import Sought, check
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from vkbench_db.bisections import Bisection
 
 COLUMNS = (
-    Column(key="id", heading="bisection"),
-    Column(key="state", heading="state"),
-    Column(key="case", heading="case"),
+    Column(key="id", heading="bisection", rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="case", heading="case", rank=Rank.KEY),
     Column(key="metric", heading="metric", lifted=True),
     Column(key="bundles", heading="bundles", kind=Kind.COUNT),
     Column(key="steps", heading="steps", kind=Kind.COUNT),
-    Column(key="first_bad", heading="first bad"),
+    Column(key="first_bad", heading="first bad", rank=Rank.KEY),
     Column(key="created_at", heading="begun", kind=Kind.TIME),
     Column(key="finished_at", heading="ended", kind=Kind.TIME, hidden=True),
-    Column(key="note", heading="note"),
+    Column(key="note", heading="note", prose=True),
     Column(key="variant", heading="variant", hidden=True),
     Column(key="devices", heading="devices", hidden=True),
     Column(key="user", heading="by", hidden=True),
@@ -34,15 +35,15 @@ COLUMNS = (
 )
 STEPS = (
     Column(key="position", heading="", kind=Kind.COUNT),
-    Column(key="label", heading="bundle"),
-    Column(key="verdict", heading="verdict"),
+    Column(key="label", heading="bundle", rank=Rank.KEY),
+    Column(key="verdict", heading="verdict", rank=Rank.KEY),
     Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
-    Column(key="low", heading="low", kind=Kind.NUMBER),
-    Column(key="high", heading="high", kind=Kind.NUMBER),
-    Column(key="p", heading="p", kind=Kind.NUMBER),
+    Column(key="low", heading="low", kind=Kind.NUMBER, rank=Rank.MINOR),
+    Column(key="high", heading="high", kind=Kind.NUMBER, joined=True),
+    Column(key="p", heading="p", kind=Kind.NUMBER, rank=Rank.MINOR),
     Column(key="pairs", heading="pairs", kind=Kind.COUNT),
     Column(key="run", heading="run"),
-    Column(key="note", heading="note"),
+    Column(key="note", heading="note", prose=True),
     Column(key="sha", heading="SHA-256", hidden=True),
     Column(key="is_first_bad", heading="first bad", hidden=True),
 )

@@ -10,6 +10,7 @@ from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import settings
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Output, spread
 from vkbench_cli.printing import Cell, Column, Kind, Table, show
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from vkbench_shaders.bundle import Bundle, BundleStore
 
 COLUMNS = (
-    Column(key="sha", heading="bundle"),
+    Column(key="sha", heading="bundle", rank=Rank.KEY),
     Column(key="name", heading="name"),
     Column(key="kernels", heading="kernels", kind=Kind.COUNT),
     Column(key="bytes", heading="size", kind=Kind.BYTES),
     Column(key="compiler", heading="Slang"),
-    Column(key="trouble", heading="trouble"),
+    Column(key="trouble", heading="trouble", prose=True),
 )
 
 app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)

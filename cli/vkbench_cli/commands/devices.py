@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Output, Store
 from vkbench_cli.printing import Cell, Column, Kind, Table, show
 
@@ -26,21 +27,21 @@ NOTHING_YET = (
 ONLINE_SECONDS = 60.0  # since a device was last heard of
 
 COLUMNS = (
-    Column(key="key", heading="key"),
+    Column(key="key", heading="key", rank=Rank.KEY),
     Column(key="host", heading="host"),
-    Column(key="index", heading="index", kind=Kind.COUNT),
-    Column(key="name", heading="device"),
-    Column(key="type", heading="type"),
+    Column(key="index", heading="index", kind=Kind.COUNT, rank=Rank.MINOR),
+    Column(key="name", heading="device", rank=Rank.KEY),
+    Column(key="type", heading="type", rank=Rank.MINOR),
     Column(key="driver", heading="driver"),
-    Column(key="driver_version", heading="version"),
-    Column(key="state", heading="state"),
+    Column(key="driver_version", heading="version", rank=Rank.MINOR),
+    Column(key="state", heading="state", rank=Rank.KEY),
     Column(key="canary", heading="canary"),
     Column(key="canary_sigmas", heading="canary's sigmas", kind=Kind.NUMBER, hidden=True),
     Column(key="canary_at", heading="canary at", kind=Kind.TIME, hidden=True),
     Column(key="queued", heading="queued", kind=Kind.COUNT),
     Column(key="in_flight", heading="in flight", kind=Kind.COUNT),
-    Column(key="memory_bytes", heading="memory", kind=Kind.BYTES),
-    Column(key="subgroup_size", heading="subgroup", kind=Kind.COUNT),
+    Column(key="memory_bytes", heading="memory", kind=Kind.BYTES, rank=Rank.MINOR),
+    Column(key="subgroup_size", heading="subgroup", kind=Kind.COUNT, rank=Rank.MINOR),
     Column(key="last_seen", heading="last seen", kind=Kind.TIME),
     Column(key="worker", heading="worker", hidden=True),
     Column(key="uuid", heading="UUID", hidden=True),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from vkbench.errors import EXIT_OK, VkbenchError
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Output, Store
 from vkbench_cli.printing import Column, Table, show
 
 COLUMNS = (
-    Column(key="state", heading="state"),
-    Column(key="check", heading="what"),
-    Column(key="detail", heading="found"),
-    Column(key="fix", heading="how to mend it"),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="check", heading="what", rank=Rank.KEY),
+    Column(key="detail", heading="found", prose=True),
+    Column(key="fix", heading="how to mend it", prose=True),
     Column(key="needed_for", heading="needed for", hidden=True),
 )
 

@@ -8,6 +8,7 @@ from typer import Argument, Option
 
 from vkbench import names
 from vkbench.job import State
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Devices, Limit, Output, Store
 from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 NOTHING_YET = "no run yet: `vkbench run` makes one here, `vkbench submit` one of the fleet"
 RUNS = (
-    Column(key="id", heading="run", kind=Kind.COUNT),
+    Column(key="id", heading="run", kind=Kind.COUNT, rank=Rank.KEY),
     Column(key="uuid", heading="UUID", hidden=True),
     Column(key="created_at", heading="submitted", kind=Kind.TIME),
-    Column(key="user", heading="by"),
+    Column(key="user", heading="by", rank=Rank.MINOR),
     Column(key="label", heading="label"),
-    Column(key="state", heading="state"),
-    Column(key="total", heading="jobs", kind=Kind.COUNT),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="total", heading="jobs", kind=Kind.COUNT, rank=Rank.KEY),
     *(Column(key=state, heading=state, kind=Kind.COUNT) for state in State),
     Column(key="priority", heading="priority", hidden=True),
     Column(key="selection", heading="selection", hidden=True),
@@ -30,16 +31,16 @@ RUNS = (
 )
 JOBS = (
     Column(key="run", heading="run", lifted=True),
-    Column(key="id", heading="job", kind=Kind.COUNT),
+    Column(key="id", heading="job", kind=Kind.COUNT, rank=Rank.KEY),
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
     Column(key="device", heading="device key", hidden=True),
-    Column(key="case", heading="case"),
-    Column(key="mode", heading="mode"),
+    Column(key="case", heading="case", rank=Rank.KEY),
+    Column(key="mode", heading="mode", rank=Rank.MINOR),
     Column(key="variant", heading="variant"),
-    Column(key="state", heading="state"),
-    Column(key="tries", heading="tries", kind=Kind.COUNT),
-    Column(key="remark", heading="remark"),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="tries", heading="tries", kind=Kind.COUNT, rank=Rank.MINOR),
+    Column(key="remark", heading="remark", prose=True),
     Column(key="cause", heading="cause", hidden=True),
     Column(key="reason", heading="reason", hidden=True),
     Column(key="dispatched_at", heading="sent", kind=Kind.TIME, hidden=True),

@@ -9,6 +9,7 @@ from typer import Option
 
 from vkbench import names
 from vkbench.errors import UsageError, VkbenchError
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Formats, Kernels, Output
 from vkbench_cli.printing import Cell, Column, Table, show
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from vkbench_shaders.kernel import Kernel
 
 COLUMNS = (
-    Column(key="name", heading="kernel"),
-    Column(key="group", heading="group"),
-    Column(key="formats", heading="formats"),
+    Column(key="name", heading="kernel", rank=Rank.KEY),
+    Column(key="group", heading="group", rank=Rank.MINOR),
+    Column(key="formats", heading="formats", prose=True),
     Column(key="variants", heading="variants"),
     Column(key="dims", heading="sizes"),
-    Column(key="description", heading="description"),
+    Column(key="description", heading="description", prose=True),
     Column(key="bindings", heading="bindings", hidden=True),
     Column(key="storage", heading="storage of formats", hidden=True),
     Column(key="params", heading="parameters", hidden=True),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Devices, Limit, Output, Store
 from vkbench_cli.printing import Column, Kind, Table, show
 
@@ -30,15 +31,15 @@ COLUMNS = (
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
     Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case"),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
     Column(key="variant", heading="variant"),
     Column(key="metric", heading="metric"),
     Column(key="environment_class", heading="clocks", lifted=True),
     Column(key="track", heading="track", lifted=True),
-    Column(key="sigma", heading="sigma", kind=Kind.PERCENT),
+    Column(key="sigma", heading="sigma", kind=Kind.PERCENT, rank=Rank.KEY),
     Column(key="noise_kind", heading="kind"),
     Column(key="autocorrelation", heading="resembles the last", kind=Kind.NUMBER, hidden=True),
-    Column(key="smallest_effect", heading="cannot see below", kind=Kind.PERCENT),
+    Column(key="smallest_effect", heading="cannot see below", kind=Kind.PERCENT, rank=Rank.KEY),
     Column(key="profiled_at", heading="until", kind=Kind.TIME, hidden=True),
     Column(key="series", heading="series", hidden=True),
 )

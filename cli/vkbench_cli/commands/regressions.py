@@ -13,6 +13,7 @@ from typer import Argument, Option, Typer
 from vkbench import names
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
 from vkbench.units import counted
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Devices, Limit, Output, Store, spread
 from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
 
@@ -28,36 +29,36 @@ BAD = ("slower", "wrong")
 SHA_SHOWN = 12
 
 ROWS = (
-    Column(key="id", heading="id", kind=Kind.COUNT),
-    Column(key="state", heading="state"),
+    Column(key="id", heading="id", kind=Kind.COUNT, rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
     Column(key="direction", heading="direction"),
     Column(key="cause", heading="cause"),
-    Column(key="title", heading="what"),
+    Column(key="title", heading="what", rank=Rank.KEY),
     Column(key="changes", heading="series", kind=Kind.COUNT),
     Column(key="cases", heading="cases", kind=Kind.COUNT, hidden=True),
-    Column(key="devices", heading="devices", kind=Kind.COUNT),
-    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
-    Column(key="smallest", heading="from", kind=Kind.NUMBER),
-    Column(key="largest", heading="to", kind=Kind.NUMBER),
+    Column(key="devices", heading="devices", kind=Kind.COUNT, rank=Rank.MINOR),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER, rank=Rank.KEY),
+    Column(key="smallest", heading="from", kind=Kind.NUMBER, rank=Rank.MINOR),
+    Column(key="largest", heading="to", kind=Kind.NUMBER, joined=True),
     Column(key="owner", heading="owner"),
-    Column(key="opened_at", heading="opened", kind=Kind.TIME),
+    Column(key="opened_at", heading="opened", kind=Kind.TIME, rank=Rank.MINOR),
     Column(key="changed_at", heading="changed", kind=Kind.TIME, hidden=True),
 )
 MEMBERS = (
-    Column(key="change", heading="change", kind=Kind.COUNT),
+    Column(key="change", heading="change", kind=Kind.COUNT, rank=Rank.KEY),
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
     Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case"),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
     Column(key="variant", heading="variant"),
     Column(key="metric", heading="metric"),
-    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
-    Column(key="low", heading="from", kind=Kind.NUMBER),
-    Column(key="high", heading="to", kind=Kind.NUMBER),
-    Column(key="p", heading="p", kind=Kind.NUMBER),
-    Column(key="method", heading="found by"),
-    Column(key="before_job", heading="last good job", kind=Kind.COUNT),
-    Column(key="after_job", heading="first bad job", kind=Kind.COUNT),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER, rank=Rank.KEY),
+    Column(key="low", heading="from", kind=Kind.NUMBER, rank=Rank.MINOR),
+    Column(key="high", heading="to", kind=Kind.NUMBER, joined=True),
+    Column(key="p", heading="p", kind=Kind.NUMBER, rank=Rank.MINOR),
+    Column(key="method", heading="found by", rank=Rank.MINOR),
+    Column(key="before_job", heading="last good job", kind=Kind.COUNT, rank=Rank.MINOR),
+    Column(key="after_job", heading="first bad job", kind=Kind.COUNT, joined=True),
     *(
         Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
         for part in ("kernel", "bundle", "driver")
@@ -65,37 +66,37 @@ MEMBERS = (
     ),
     Column(key="found_at", heading="found", kind=Kind.TIME, hidden=True),
     Column(key="series", heading="series", hidden=True),
-    Column(key="evidence", heading="evidence", lifted=True),
+    Column(key="evidence", heading="evidence", lifted=True, prose=True),
 )
 EVENTS = (
     Column(key="at", heading="when", kind=Kind.TIME),
-    Column(key="state", heading="state"),
+    Column(key="state", heading="state", rank=Rank.KEY),
     Column(key="user", heading="by"),
-    Column(key="note", heading="note"),
+    Column(key="note", heading="note", prose=True),
 )
 ALERTS = (
-    Column(key="state", heading="alert of"),
+    Column(key="state", heading="alert of", rank=Rank.KEY),
     Column(key="channel", heading="through"),
     Column(key="delivered_at", heading="delivered", kind=Kind.TIME),
     Column(key="tries", heading="tries", kind=Kind.COUNT),
-    Column(key="error", heading="trouble"),
+    Column(key="error", heading="trouble", prose=True),
 )
 STORY = (
     *ROWS,
     *(Column(key=key, heading="") for key in ("members", "events", "alerts")),
 )
 SUSPECTED = (
-    Column(key="change", heading="change", kind=Kind.COUNT),
-    Column(key="state", heading="state"),
+    Column(key="change", heading="change", kind=Kind.COUNT, rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
     Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case"),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
     Column(key="variant", heading="variant"),
     Column(key="metric", heading="metric"),
     Column(key="direction", heading="direction"),
-    Column(key="ratio", heading="new/old", kind=Kind.NUMBER),
-    Column(key="method", heading="found by"),
+    Column(key="ratio", heading="new/old", kind=Kind.NUMBER, rank=Rank.KEY),
+    Column(key="method", heading="found by", rank=Rank.MINOR),
     Column(key="found_at", heading="found", kind=Kind.TIME),
 )
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"

@@ -11,6 +11,7 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError
 from vkbench.job import Mode
 from vkbench.settings import settings
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Devices, Output, Store, spread
 from vkbench_cli.printing import Column, Kind, Table, markdown_table, show
 
@@ -19,12 +20,12 @@ app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 TARGETS = (
     Column(key="plan", heading="plan"),
-    Column(key="target", heading="target"),
+    Column(key="target", heading="target", rank=Rank.KEY),
     Column(key="wanted", heading="wanted"),
-    Column(key="standing", heading="is"),
+    Column(key="standing", heading="is", rank=Rank.KEY),
     Column(key="measured", heading="measured"),
     Column(key="value", heading="value", kind=Kind.VALUE, hidden=True),
-    Column(key="how", heading="how, or how to measure it"),
+    Column(key="how", heading="how, or how to measure it", prose=True),
 )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
+from vkbench_cli.layout import Rank
 from vkbench_cli.options import Effort, Limit, Output, Selecting, Store, spread
 from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from vkbench_shaders.bundle import Bundle
 
 COLUMNS = (
-    Column(key="name", heading="schedule"),
+    Column(key="name", heading="schedule", rank=Rank.KEY),
     Column(key="cron", heading="cron (UTC)"),
-    Column(key="state", heading="state"),
+    Column(key="state", heading="state", rank=Rank.KEY),
     Column(key="next_due", heading="next due", kind=Kind.TIME),
     Column(key="last_slot", heading="last", kind=Kind.TIME),
     Column(key="last_run", heading="run"),
-    Column(key="note", heading="note"),
+    Column(key="note", heading="note", prose=True),
     Column(key="user", heading="by", hidden=True),
     Column(key="created_at", heading="made", kind=Kind.TIME, hidden=True),
     Column(key="selection", heading="selection", hidden=True),
@@ -35,7 +36,7 @@ COLUMNS = (
 SLOTS = (
     Column(key="slot", heading="due", kind=Kind.TIME),
     Column(key="run", heading="run"),
-    Column(key="note", heading="note"),
+    Column(key="note", heading="note", prose=True),
 )
 NOTHING_YET = "no schedule yet: `vkbench schedule add NAME --cron '0 2 * * *'` makes one"
 
