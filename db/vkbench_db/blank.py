@@ -6,11 +6,11 @@ Nothing is written to disk.
 
 from __future__ import annotations
 
-from sqlalchemy import MetaData, create_engine
+from sqlalchemy import Connection, MetaData, create_engine, select
 from sqlalchemy.pool import StaticPool
 
 from vkbench_db.database import Database
-from vkbench_db.views import ALL_SERIES, REGRESSIONS, RESULTS
+from vkbench_db.views import ALL_SERIES, REGRESSIONS, RESULTS, RUN
 
 LATEST = "v_latest"  # the columns of v_results
 
@@ -23,6 +23,11 @@ def blank() -> Database:
     Model.metadata.create_all(engine)
     _views().create_all(engine)
     return Database(engine)
+
+
+def is_blank(tx: Connection) -> bool:
+    """Whether nothing was recorded: without a run there are no jobs, results nor series."""
+    return tx.execute(select(RUN.c.id).limit(1)).first() is None
 
 
 def _views() -> MetaData:

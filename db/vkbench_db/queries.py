@@ -218,11 +218,6 @@ def runs(tx: Connection, *, limit: int | None = 20) -> list[RunRow]:
     return _runs(tx, limit=limit)
 
 
-def has_runs(tx: Connection) -> bool:
-    """Whether any run was ever recorded; without one there are no jobs, results or series."""
-    return tx.execute(select(RUN.c.id).limit(1)).first() is not None
-
-
 def find_run(tx: Connection, asked: str) -> RunRow:
     """The run that is meant by `last`, its number, its label or the beginning of its UUID."""
     run = RUN.c

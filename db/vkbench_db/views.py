@@ -88,6 +88,7 @@ DEVICE = Table(
     *_columns(Boolean, "paused"),
     Column("last_seen", Moment),
 )
+SCHEDULER = Table("scheduler", _METADATA, *_columns(Text, "name"), Column("seen_at", Moment))
 ENVIRONMENT = Table(
     "environment",
     _METADATA,

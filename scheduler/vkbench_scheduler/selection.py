@@ -52,7 +52,9 @@ class Selection:
 def choose(selectors: Sequence[str], devices: Sequence[DeviceFacts]) -> list[DeviceFacts]:
     """The devices that selectors mean, each once, in their own order; no selector means all."""
     if not devices:
-        raise NothingToDo("no device is known: start a worker, or look with vkbench doctor")
+        raise NothingToDo(
+            "no device is known: start `vkbench scheduler`, and `vkbench worker` on a GPU host"
+        )
     wanted = {facts.key for selector in selectors or ("*",) for facts in _meant(selector, devices)}
     return [facts for facts in devices if facts.key in wanted]
 

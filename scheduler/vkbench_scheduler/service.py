@@ -24,6 +24,7 @@ from vkbench_scheduler.bundles import keep_packaged
 from vkbench_scheduler.collect import Collector
 from vkbench_scheduler.connection import connect
 from vkbench_scheduler.dispatch import Dispatcher
+from vkbench_scheduler.heartbeat import Heartbeat
 from vkbench_scheduler.presence import Presence
 from vkbench_scheduler.reconcile import Reconciler
 from vkbench_scheduler.registry import Registry
@@ -74,8 +75,9 @@ def _keep_packaged(database: Database, stop: threading.Event) -> None:
 
 
 def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
+    heartbeat = Heartbeat(database, ours)
     loops = (
-        _dispatching(database, ours, stop),
+        _dispatching(database, ours, stop, heartbeat),
         _collecting(database, ours),
         _watching(database, stop),
         _alerting(database, ours, stop),
@@ -89,9 +91,12 @@ def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
     _keep_packaged(database, stop)
     for thread in threads:
         thread.join()
+    heartbeat.end()
 
 
-def _dispatching(database: Database, ours: Settings, stop: threading.Event) -> Callable[[], None]:
+def _dispatching(
+    database: Database, ours: Settings, stop: threading.Event, heartbeat: Heartbeat
+) -> Callable[[], None]:
     redis = connect(ours.redis)
     broker, presence = Broker(ours.redis, redis), Presence(redis)
     dispatcher = Dispatcher(database, broker, ours)
@@ -102,6 +107,7 @@ def _dispatching(database: Database, ours: Settings, stop: threading.Event) -> C
 
     def dispatch() -> None:
         nonlocal devices, look_at
+        heartbeat.turn()  # before Redis is asked: who waits for Redis is there
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + LOOK_SECONDS
             devices = registry.look()

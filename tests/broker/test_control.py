@@ -6,6 +6,7 @@ from cluster import Lab, kill, until
 
 from vkbench.job import State
 from vkbench_db import store
+from vkbench_db.attendance import Attendance, attendance
 
 LONG = "sleep/f32/n100"
 
@@ -112,3 +113,26 @@ def test_an_offline_device_keeps_its_jobs(lab: Lab) -> None:
     lab.await_end(waiting)
     lab.check(waiting, other)
     assert {row.dispatches for row in lab.jobs(waiting)} == {1}
+
+
+def test_a_scheduler_is_seen_while_it_runs(lab: Lab) -> None:
+    def seen() -> float | None:
+        with lab.database.reading() as tx:
+            return attendance(tx).scheduler_seen
+
+    assert seen() is None
+    scheduler = lab.start_scheduler()
+    until(lambda: seen() is not None, "no heartbeat", 20)
+    assert attendance_is_fresh(seen())
+    scheduler.terminate()
+    assert scheduler.wait(20) == 0
+    assert seen() is None
+    lab.redis.kill()
+    waiting = lab.start_scheduler()
+    until(lambda: seen() is not None, "no heartbeat without Redis", 20)
+    kill(waiting)
+    assert attendance_is_fresh(seen())
+
+
+def attendance_is_fresh(seen: float | None) -> bool:
+    return Attendance(scheduler_seen=seen, stations=()).has_scheduler(time.time())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vkbench_cli import main as cli
+from vkbench_db.attendance import beat
 from vkbench_db.database import Database
 
 pytestmark = pytest.mark.usefixtures("filled")
@@ -199,7 +201,9 @@ def test_submit_with_a_key_is_there_once(capsys: Captured) -> None:
     assert said(capsys, *words) == said(capsys, *words)
 
 
-def test_waiting_ends_in_time_and_the_jobs_go_on(capsys: Captured) -> None:
+def test_waiting_ends_in_time_and_the_jobs_go_on(capsys: Captured, filled: Database) -> None:
+    with filled.transaction() as tx:
+        beat(tx, "here:1", time.time())  # or it says that no scheduler is there
     words = ["submit", "-k", "copy", "-s", "n=64", "--wait", "--timeout", "0.1"]
     code, line = refused(capsys, *words)
     assert (code, "they go on" in line) == (5, True)

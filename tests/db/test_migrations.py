@@ -75,7 +75,7 @@ def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> Non
         *(views.REGRESSION_EVENT, views.CHANGE_POINT_EVENT),
         *(views.CASE, views.RUN, views.JOB, views.ATTEMPT, views.MEASUREMENT),
         *(views.SERIES, views.BASELINE, views.BUNDLE, views.CHANGE_POINT, views.CANARY),
-        steadiness.CANARY,
+        *(views.SCHEDULER, steadiness.CANARY),
     ],
     ids=lambda table: table.name,
 )

@@ -307,5 +307,5 @@ def test_selectors_mean_devices(selectors: tuple[str, ...], expected: list[Devic
 
 
 def test_without_devices_nothing_can_run() -> None:
-    with pytest.raises(NothingToDo, match="start a worker"):
+    with pytest.raises(NothingToDo, match="`vkbench worker`"):
         choose((), [])

@@ -132,6 +132,7 @@ def stop(*, number: Number, store: Store) -> None:
 
 
 def _submit(sought: Sought, device: list[str], store: Store) -> int:
+    from vkbench_cli.absence import warn
     from vkbench_cli.sought import begun
     from vkbench_cli.store import opened
     from vkbench_db import queries
@@ -141,9 +142,11 @@ def _submit(sought: Sought, device: list[str], store: Store) -> int:
         with database.reading() as tx:
             known = [row.facts for row in queries.devices(tx)]
             wanted = device or sought.devices(tx)
-        number = begun(database, sought, [facts.key for facts in choose(wanted, known)])
-    print(number)
-    print(f"bisection {number}: `vkbench bisect show {number}`", file=sys.stderr)
+        keys = [facts.key for facts in choose(wanted, known)]
+        number = begun(database, sought, keys)
+        print(number)
+        print(f"bisection {number}: `vkbench bisect show {number}`", file=sys.stderr)
+        warn(database, f"bisection {number}", devices=keys)
     return 0
 
 

@@ -117,10 +117,11 @@ def _submit(selecting: Selecting, store: Store, output: Output) -> int:
 def _show_known(selectors: Sequence[str], store: Store, output: Output) -> int:
     from vkbench_cli.store import reading
     from vkbench_db import queries
+    from vkbench_db.blank import is_blank
     from vkbench_db.calibrations import latest
 
     with reading(store.settings()) as tx:
-        is_new = not queries.has_runs(tx)
+        is_new = is_blank(tx)
         reached = [] if is_new else latest(tx, devices=queries.device_keys(tx, selectors))
     _show(reached, output)
     return 0

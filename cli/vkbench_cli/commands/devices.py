@@ -24,7 +24,6 @@ NOTHING_YET = (
     "no device is known to this database yet: `vkbench worker` on a GPU host announces its own, "
     "--local shows this machine's"
 )
-ONLINE_SECONDS = 60.0  # since a device was last heard of
 
 COLUMNS = (
     Column(key="key", heading="key", rank=Rank.KEY),
@@ -122,5 +121,7 @@ def _row(row: DeviceRow, canary: Steadiness | None) -> dict[str, Cell]:
 
 
 def _state(row: DeviceRow) -> str:
-    seen = row.last_seen is not None and time.time() - row.last_seen < ONLINE_SECONDS
+    from vkbench_db.attendance import LATELY_SECONDS
+
+    seen = row.last_seen is not None and time.time() - row.last_seen < LATELY_SECONDS
     return "paused" if row.paused else "online" if seen else "offline"

@@ -74,6 +74,7 @@ def jobs(
     """
     from vkbench_cli.store import reading
     from vkbench_db import queries
+    from vkbench_db.blank import is_blank
 
     states = [names.pick(asked, list(State), "state") for asked in state]
     most = output.most(limit)
@@ -83,7 +84,7 @@ def jobs(
             rows = [_run(row) for row in queries.runs(tx, limit=look)]
             show_newest(Table(columns=RUNS, rows=rows, nothing=NOTHING_YET), output, most)
             return
-        if not (run or queries.has_runs(tx)):
+        if not run and is_blank(tx):
             show(Table(columns=JOBS, rows=(), nothing=NOTHING_YET), output)
             return
         number = queries.find_run(tx, run).id if run else None

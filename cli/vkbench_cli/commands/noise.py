@@ -67,7 +67,8 @@ def noise(
     vkbench noise --device H200 --kernel 'mul_mat*' --sort sigma
     """
     from vkbench_cli.store import is_unmade, opened, reading
-    from vkbench_db import profiles, queries
+    from vkbench_db import profiles
+    from vkbench_db.blank import is_blank
 
     ours = store.settings()
     ask = partial(profiles.noise, devices=device, kernel=kernel, case=case)
@@ -75,7 +76,7 @@ def noise(
         with opened(ours) as database, database.transaction() as tx:
             profiles.refresh(tx, [row.series for row in ask(tx)])
     with reading(ours) as tx:
-        found = ask(tx) if queries.has_runs(tx) else []
+        found = [] if is_blank(tx) else ask(tx)
     known = sorted((row for row in found if row.sigma is not None), key=_ORDERS[sort])
     shown = known[: output.most(limit)]
     rows = [vars(row) for row in shown]

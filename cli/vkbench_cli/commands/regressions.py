@@ -144,12 +144,13 @@ def list_(
     vkbench regressions ls --direction slower --direction wrong --fail-on open
     """
     from vkbench_cli.store import reading
-    from vkbench_db import inbox, queries
+    from vkbench_db import inbox
+    from vkbench_db.blank import is_blank
 
     states = [names.pick(asked, STATES, "state") for asked in state]
     directions = [names.pick(asked, DIRECTIONS, "direction") for asked in direction]
     with reading(store.settings()) as tx:
-        if not queries.has_runs(tx):
+        if is_blank(tx):
             show(Table(columns=ROWS, rows=(), nothing=NOTHING_YET), output)
             return EXIT_OK
         rows = inbox.regressions(
@@ -215,10 +216,11 @@ def show_(
 def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  # noqa: B006
     """List changes that are suspected and not certain yet."""
     from vkbench_cli.store import reading
-    from vkbench_db import inbox, queries
+    from vkbench_db import inbox
+    from vkbench_db.blank import is_blank
 
     with reading(store.settings()) as tx:
-        if not queries.has_runs(tx):
+        if is_blank(tx):
             show(Table(columns=SUSPECTED, rows=(), nothing=NOTHING_YET), output)
             return
         rows = [asdict(row) for row in inbox.suspected(tx, devices=device)]

@@ -91,11 +91,12 @@ def targets(
     from vkbench_cli.standings import Evidence
     from vkbench_cli.store import reading
     from vkbench_cli.targets import found
-    from vkbench_db.queries import devices, has_runs, results
+    from vkbench_db.blank import is_blank
+    from vkbench_db.queries import devices, results
 
     ours = [Mode.CORRECTNESS, Mode.PERFORMANCE]
     with reading(store.settings()) as tx:
-        is_new = not has_runs(tx)
+        is_new = is_blank(tx)
         newest = [] if is_new else results(tx, devices=device, modes=ours, latest=True, limit=None)
         gpus = frozenset(row.key for row in devices(tx) if row.facts.type != "cpu")
     if is_new:

@@ -69,12 +69,13 @@ def results(
     vkbench results --series 12 --json
     """
     from vkbench_cli.store import reading
-    from vkbench_db.queries import find_run, has_runs
+    from vkbench_db.blank import is_blank
+    from vkbench_db.queries import find_run
 
     sizes = [parse_shape(text) for text in shape]
     most = output.most(limit)
     with reading(store.settings()) as tx:
-        if not (run or has_runs(tx)):
+        if not run and is_blank(tx):
             show(replace(table([]), nothing=NOTHING_YET), output)
             return
         found = _asked(

@@ -159,13 +159,15 @@ def resume(*, name: Name, store: Store) -> None:
 @spread
 def fire(*, name: Name, store: Store) -> None:
     """Run a schedule now; prints the number of the run. It still runs when it is due."""
+    from vkbench_cli.absence import warn
     from vkbench_cli.store import opened
     from vkbench_scheduler.schedules import fire as run_now
 
     with opened(store.settings()) as database:
         made = run_now(database, name, time.time())
-    print(made.run.id)
-    print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+        print(made.run.id)
+        print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+        warn(database, f"run {made.run.id}", run=made.run.id)
 
 
 def _check_selection(selection: Selection) -> None:

@@ -36,7 +36,8 @@ def submit(
     """Send work to the devices of the fleet.
 
     Devices are those that workers have registered; without --device it is all of them. Prints the
-    number of the run. With --wait, Ctrl-C ends the waiting and not the run.
+    number of the run, and says if no scheduler or no worker was seen lately. With --wait, Ctrl-C
+    ends the waiting and not the run.
 
     \b
     vkbench submit --suite quick --device 'NVIDIA*' --wait
@@ -44,6 +45,7 @@ def submit(
     Exit codes with --wait: 0 all right, 3 a wrong result, 4 a job that failed, 5 not done in time,
     7 nothing ran.
     """
+    from vkbench_cli.absence import warn
     from vkbench_cli.report import conclude
     from vkbench_cli.store import opened
     from vkbench_cli.waiting import wait_for
@@ -53,6 +55,8 @@ def submit(
         if not wait:
             print(made.run.id)
             print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+        warn(database, f"run {made.run.id}", run=made.run.id)
+        if not wait:
             return 0
         try:
             wait_for(database, made.run.id, timeout)

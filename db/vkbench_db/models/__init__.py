@@ -11,6 +11,7 @@
 
     upkeep  device ── calibration, canary            regression ── bisection ── bisection_step
             schedule ── schedule_slot ── run                    └── alert_delivery
+            scheduler
 
 What changed, and how sure that is: a series is what stays the same (device, case, code path,
 metric, environment class, track) while driver and kernels change. Change points and regressions
@@ -41,6 +42,7 @@ from vkbench_db.models.upkeep import (
     Calibration,
     Canary,
     Schedule,
+    Scheduler,
     ScheduleSlot,
 )
 from vkbench_db.models.work import (
@@ -87,6 +89,7 @@ __all__ = [
     "Run",
     "Schedule",
     "ScheduleSlot",
+    "Scheduler",
     "Series",
     "Verdict",
 ]

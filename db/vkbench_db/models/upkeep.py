@@ -1,4 +1,4 @@
-"""What keeps watch: calibrations, baselines, bisections, schedules, alerts."""
+"""What keeps watch: schedulers, calibrations, baselines, bisections, schedules, alerts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from vkbench_db.models.model import Json, Model
 from vkbench_db.moment import Moment
+
+
+class Scheduler(Model):
+    """A scheduler that runs, or that ended without saying so."""
+
+    __tablename__ = "scheduler"
+
+    name: Mapped[str] = mapped_column(primary_key=True)  # host:process
+    seen_at: Mapped[float] = mapped_column(Moment)
 
 
 class Calibration(Model):

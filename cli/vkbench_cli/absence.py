@@ -1,0 +1,72 @@
+"""Why work that was submitted waits: no scheduler, no worker, or a paused device."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from vkbench.units import counted
+from vkbench_db.attendance import Attendance, Station, attendance
+from vkbench_db.database import Database
+
+_UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+
+
+def warn(
+    database: Database, work: str, *, run: int | None = None, devices: Sequence[str] = ()
+) -> None:
+    """Say on stderr, in one line, who has to be started before the work is done.
+
+    It is what a run has left to do, or some work on these devices (keys).
+    """
+    with database.reading() as tx:
+        found = attendance(tx, run=run, devices=devices)
+    said = absence(found, time.time())
+    if said:
+        print(f"{work} waits: {said}", file=sys.stderr)
+
+
+def absence(found: Attendance, now: float) -> str:
+    """Who is missing, and how to start them; "" if nobody is or nothing is left to do."""
+    if not found.stations:
+        return ""
+    unserved = [each for each in found.stations if not each.is_served(now)]
+    paused = [each for each in found.stations if each.paused]
+    if not found.has_scheduler(now):
+        return _no_scheduler(found, unserved, now)
+    return "; ".join(filter(None, (_no_worker(found, unserved, now), _paused(paused))))
+
+
+def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) -> str:
+    said = f"no scheduler {_seen(found.scheduler_seen, now)}; start `vkbench scheduler`"
+    # Without a scheduler nobody sees workers: those of these hosts may be there.
+    return (
+        f"{said}, and `vkbench worker` on {_hosts(unserved)} unless it runs" if unserved else said
+    )
+
+
+def _no_worker(found: Attendance, unserved: Sequence[Station], now: float) -> str:
+    if not unserved:
+        return ""
+    who = f"no worker of {unserved[0].name} {_seen(unserved[0].last_seen, now)}"
+    if len(unserved) > 1:
+        all_devices = counted(len(found.stations), "device")
+        who = f"no worker of {len(unserved)} of {all_devices} was seen lately"
+    return f"{who}; start `vkbench worker` on {_hosts(unserved)}"
+
+
+def _paused(stations: Sequence[Station]) -> str:
+    said = (f"{each.name} is paused: `vkbench resume {each.key}`" for each in stations)
+    return "; ".join(said)
+
+
+def _hosts(stations: Sequence[Station]) -> str:
+    return ", ".join(dict.fromkeys(each.host for each in stations))
+
+
+def _seen(last: float | None, now: float) -> str:
+    if last is None:
+        return "is there"
+    seconds, unit = next((each for each in _UNITS if now - last >= each[0]), _UNITS[-1])
+    return f"was seen for {counted(int((now - last) // seconds), unit)}"
