@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 from itertools import zip_longest
 
 GAP = "  "
@@ -52,21 +53,26 @@ class Strip:
     is_joined: bool = False  # with the column before it, or not at all
     rank: Rank = Rank.USUAL
 
-    @property
+    @cached_property
     def natural(self) -> int:
         """The width that it has where there is room."""
         return max(map(len, (self.heading, *self.cells)))
 
-    def least(self, *, narrow: bool) -> int:
-        """The width below which something else gives way first."""
+    @cached_property
+    def roomy(self) -> int:
+        """The width that it keeps while something else can give way."""
         word = max(map(len, self.heading.split()), default=0)
         if self.is_rigid:
-            return max(word, max(map(len, self.cells), default=0))
-        if not narrow:
-            return max(word, min(self.natural, PROSE if self.is_prose else NAME))
-        longest = max(
-            (len(piece) for cell in self.cells for piece in _PARTS.split(cell)), default=0
-        )
+            return max(word, *map(len, self.cells))
+        return max(word, min(self.natural, PROSE if self.is_prose else NAME))
+
+    @cached_property
+    def tight(self) -> int:
+        """The width below which columns are left out instead."""
+        if self.is_rigid:
+            return self.roomy
+        word = max(map(len, self.heading.split()), default=0)
+        longest = max(len(piece) for cell in self.cells for piece in _PARTS.split(cell))
         floor = NARROW_PROSE if self.is_prose else NARROW_NAME
         return max(word, min(self.natural, max(floor, min(longest, LONGEST_PIECE))))
 
@@ -95,7 +101,8 @@ def fitted(strips: Sequence[Strip], width: int) -> Layout:
         widths = _widths(beside, width, narrow=narrow)
         if widths is not None:
             return _refilled(strips, beside, under, width, narrow=narrow)
-    return spacious(strips[:1])  # a number that is wider than the terminal
+    first, *rest = strips  # a number that is wider than the terminal
+    return replace(spacious([first]), left_out=[strip.name for strip in rest], room=width)
 
 
 def lines(layout: Layout) -> Iterator[str]:
@@ -103,7 +110,7 @@ def lines(layout: Layout) -> Iterator[str]:
     heads = [wrapped(strip.heading, width) for strip, width in _columns(layout)]
     height = max(map(len, heads), default=0)
     yield from _side_by_side(layout, [[""] * (height - len(head)) + head for head in heads])
-    for row in range(len(layout.beside[0].cells)):
+    for row in range(max((len(strip.cells) for strip in layout.beside), default=0)):
         cells = [wrapped(strip.cells[row], width) for strip, width in _columns(layout)]
         yield from _side_by_side(layout, cells)
         for strip in layout.under:
@@ -190,7 +197,7 @@ def _refilled(
 
 def _widths(strips: Sequence[Strip], width: int, *, narrow: bool) -> list[int] | None:
     """The width of each column, names first given what is over; None if they do not fit."""
-    widths = [strip.least(narrow=narrow) for strip in strips]
+    widths = [strip.tight if narrow else strip.roomy for strip in strips]
     over = width - sum(widths) - len(GAP) * (len(strips) - 1)
     if over < 0:
         return None

@@ -353,6 +353,30 @@ def test_an_interval_is_left_out_whole() -> None:
     assert layout.fitted(strips, 22).left_out == ["p"]
     assert layout.fitted(strips, 21).left_out == ["from", "to"]  # p fits where both do not
     assert layout.fitted(strips, 6).left_out == ["from", "to", "p"]
+    assert layout.fitted(strips, 5).left_out == ["from", "to", "p"]  # its number is not cut
+    assert list(layout.lines(layout.fitted(strips, 5))) == ["ratio", "1.2345"]
+
+
+def test_a_long_table_takes_no_longer_a_line() -> None:
+    def work(rows: int) -> int:
+        reads = 0
+
+        class Cells(list[str]):
+            def __iter__(self) -> Iterator[str]:
+                nonlocal reads
+                reads += 1
+                return super().__iter__()
+
+        cells = Cells(["a name of some words"] * rows)
+        strips = [layout.Strip(name=str(n), heading=str(n), cells=cells) for n in range(40)]
+        layout.fitted(strips, 80)
+        return reads
+
+    assert work(1000) == work(10) <= 40 * 3  # the cells of a column are looked at a few times
+
+
+def test_a_table_of_lifted_columns_alone_has_no_lines() -> None:
+    assert list(layout.lines(layout.fitted([], 80))) == []
 
 
 def test_a_file_gets_whole_lines_whatever_the_terminal(
