@@ -39,7 +39,9 @@ def absence(found: Attendance, now: float) -> str:
 
 
 def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) -> str:
-    said = f"no scheduler {_seen(found.scheduler_seen, now)}; start `vkbench scheduler`"
+    said = (
+        f"no scheduler {_seen(found.scheduler_seen, now, 'is running')}; start `vkbench scheduler`"
+    )
     # Without a scheduler nobody sees workers: those of these hosts may be there.
     return (
         f"{said}, and `vkbench worker` on {_hosts(unserved)} unless it runs" if unserved else said
@@ -49,7 +51,7 @@ def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) ->
 def _no_worker(found: Attendance, unserved: Sequence[Station], now: float) -> str:
     if not unserved:
         return ""
-    who = f"no worker of {unserved[0].name} {_seen(unserved[0].last_seen, now)}"
+    who = f"no worker of {unserved[0].name} {_seen(unserved[0].last_seen, now, 'was ever seen')}"
     if len(unserved) > 1:
         all_devices = counted(len(found.stations), "device")
         who = f"no worker of {len(unserved)} of {all_devices} was seen lately"
@@ -65,8 +67,8 @@ def _hosts(stations: Sequence[Station]) -> str:
     return ", ".join(dict.fromkeys(each.host for each in stations))
 
 
-def _seen(last: float | None, now: float) -> str:
+def _seen(last: float | None, now: float, never: str) -> str:
     if last is None:
-        return "is there"
+        return never
     seconds, unit = next((each for each in _UNITS if now - last >= each[0]), _UNITS[-1])
     return f"was seen for {counted(int((now - last) // seconds), unit)}"

@@ -49,7 +49,7 @@ def test_nothing_is_said_where_all_are_there(silence, capsys: Captured) -> None:
 def test_a_scheduler_that_never_ran_is_missed(silence, capsys: Captured) -> None:
     silence()
     _, line = submitted(capsys)
-    assert line == "run 3 waits: no scheduler is there; start `vkbench scheduler`"
+    assert line == "run 3 waits: no scheduler is running; start `vkbench scheduler`"
 
 
 def test_a_scheduler_that_is_gone_is_missed_and_workers_are_not_known(
@@ -102,7 +102,7 @@ def test_several_workers_are_one_line() -> None:
         "no worker of 3 of 4 devices was seen lately; start `vkbench worker` on gpu1, gpu2"
     )
     alone = replace(found, stations=[never])
-    assert absence(alone, NOW) == "no worker of A is there; start `vkbench worker` on gpu2"
+    assert absence(alone, NOW) == "no worker of A was ever seen; start `vkbench worker` on gpu2"
 
 
 def test_a_fleet_without_devices_is_told_what_to_start(
@@ -120,7 +120,7 @@ def test_a_schedule_fired_by_hand_says_the_same(silence, capsys: Captured) -> No
     assert cli.main(["schedule", "add", "nightly", "--cron", "0 2 * * *", *SUBMIT[1:]]) == 0
     capsys.readouterr()
     assert cli.main(["schedule", "fire", "nightly"]) == 0
-    assert "no scheduler is there" in capsys.readouterr().err
+    assert "no scheduler is running" in capsys.readouterr().err
 
 
 def test_a_device_of_another_host_is_named_by_it(silence, capsys: Captured, past) -> None:
