@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vkbench.device import DeviceFacts
+from vkbench.selector import best, choose
 from vkbench.settings import Settings
-from vkbench_scheduler.selection import choose
 from vkbench_worker.probe import local_devices
-
-_RANK = ("discrete", "integrated", "virtual", "other", "cpu")  # the first is used if none is named
 
 
 def all_devices() -> list[DeviceFacts]:
@@ -22,5 +20,5 @@ def chosen_devices(selectors: Sequence[str], settings: Settings) -> list[DeviceF
     found = all_devices()
     asked = list(selectors) or list(filter(None, [settings.device]))
     if asked:
-        return choose(asked, found)
-    return [min(found, key=lambda facts: (_RANK.index(facts.type), facts.index))]
+        return choose(asked, found, settings.host)
+    return [best(found)]

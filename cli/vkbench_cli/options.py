@@ -14,6 +14,7 @@ from typer import Option
 from vkbench.case import parse_shape
 from vkbench.errors import UsageError
 from vkbench.job import MAIN, Mode
+from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
 from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection, Weights
@@ -99,7 +100,7 @@ Devices = Annotated[
         "--device",
         "-d",
         metavar="SELECTOR",
-        help="Index, part of the name, UUID or key; '*' is all.",
+        help=HELP,
         autocompletion=completion.devices,
     ),
 ]

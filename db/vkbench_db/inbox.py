@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, distinct, func, select
 
 from vkbench import names
 from vkbench.errors import UnknownName
-from vkbench_db.queries import device_keys
+from vkbench_db.device_names import device_keys
 from vkbench_db.views import (
     CASE,
     CHANGE_POINT,

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 
 from vkbench import names
 from vkbench_db.batches import batches
-from vkbench_db.queries import device_keys
+from vkbench_db.device_names import device_keys
 from vkbench_db.views import CASE, CHANGE_POINT, DEVICE, HOST, MEASUREMENT, SERIES
 
 VERDICT = "verdict"  # metric of series without times: vkbench_db.series.VERDICT

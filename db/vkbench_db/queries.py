@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
@@ -14,6 +13,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import ACTIVE, State
 from vkbench_db.batches import batches
+from vkbench_db.device_names import device_keys
 from vkbench_db.progress import Progress
 from vkbench_db.views import (
     CASE,
@@ -26,7 +26,7 @@ from vkbench_db.views import (
     RUN,
 )
 
-PREFIX = 4  # digits of a key or UUID that are enough to name it
+PREFIX = 4  # digits of a hash or UUID that are enough to name it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,24 +253,6 @@ def devices(tx: Connection) -> list[DeviceRow]:
     return [_device(row, counts.get(row.id, {})) for row in rows]
 
 
-def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
-    """Keys of all devices that any selector means; UnknownName for one that means none."""
-    device = DEVICE.c
-    rows = tx.execute(
-        select(device.key, device.name, HOST.c.name.label("host"))
-        .join(HOST, HOST.c.id == device.host_id)
-        .order_by(device.id)
-    ).all()
-    chosen: dict[str, None] = {}
-    for selector in selectors:
-        found = [row.key for row in rows if _means(selector, row.key, row.name, row.host)]
-        if not found:
-            known = [word for row in rows for word in (row.name, row.key, row.host)]
-            raise UnknownName("device", selector, names.nearest(selector, known))
-        chosen.update(dict.fromkeys(found))
-    return list(chosen)
-
-
 def is_newest() -> ColumnElement[bool]:
     """Whether a job is the newest of its device, case, mode and variant, as v_latest says it."""
     job, other = JOB.c, JOB.alias("newest").c
@@ -305,15 +287,6 @@ def _rows_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
         found = tx.execute(select(RESULTS).where(view.job.in_(page)).order_by(*newest))
         rows += [ResultRow(**row._mapping) for row in found]
     return rows
-
-
-def _means(selector: str, key: str, name: str, host: str) -> bool:
-    asked = selector.casefold()
-    return (
-        any(fnmatchcase(word.casefold(), asked) for word in (key, name, host))
-        or asked in name.casefold()
-        or (len(asked) >= PREFIX and key.startswith(asked))
-    )
 
 
 def _known(tx: Connection, column: str, pattern: str) -> list[str]:

@@ -12,7 +12,10 @@ from sqlalchemy import Column, Connection, select
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
-from vkbench_db.queries import PREFIX, device_keys, find_run
+from vkbench.selector import one
+from vkbench.settings import settings
+from vkbench_db.device_names import named_devices
+from vkbench_db.queries import PREFIX, find_run
 from vkbench_db.views import ATTEMPT, BASELINE, BUNDLE, ENVIRONMENT
 
 _HEX = frozenset("0123456789abcdef")
@@ -125,10 +128,8 @@ def _words(driver: str, version: str) -> tuple[str, str, str]:
 
 
 def _find_device(tx: Connection, asked: str) -> Reference:
-    keys = device_keys(tx, [asked])
-    if len(keys) > 1:
-        raise UsageError(f"'{asked}' means {len(keys)} devices ({', '.join(keys)}): name one")
-    return Reference(kind=Kind.DEVICE, name=f"device {keys[0]}", device=keys[0])
+    key = one(asked, named_devices(tx), settings().host).key
+    return Reference(kind=Kind.DEVICE, name=f"device {key}", device=key)
 
 
 _FINDERS: Mapping[str, Callable[[Connection, str], Reference]] = {

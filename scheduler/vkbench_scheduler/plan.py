@@ -13,7 +13,8 @@ from vkbench.case import WEIGHTS, Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
-from vkbench_scheduler.selection import ALL, AUTO, Selection, choose
+from vkbench.selector import choose
+from vkbench_scheduler.selection import ALL, AUTO, Selection
 from vkbench_scheduler.suites import Row, Suite, suite_named
 from vkbench_scheduler.weights import on_weights
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem

@@ -18,11 +18,12 @@ from sqlalchemy import Connection
 from vkbench import log, wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchError
+from vkbench.selector import choose
 from vkbench_db import queries, schedules
 from vkbench_db.database import Database
 from vkbench_db.schedules import Schedule
 from vkbench_scheduler.cron import slots_between
-from vkbench_scheduler.selection import Selection, choose
+from vkbench_scheduler.selection import Selection
 from vkbench_scheduler.submit import Submitted, submit_in
 
 GRACE_SECONDS = 86_400.0  # a slot that was missed is run until it is so old

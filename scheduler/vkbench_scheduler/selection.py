@@ -1,14 +1,10 @@
-"""A selection: what somebody asks to be run, and the devices among those known that it means."""
+"""A selection: what somebody asks to be run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-from vkbench import names
-from vkbench.device import DeviceFacts
-from vkbench.errors import NothingToDo, UnknownName
 from vkbench.job import MAIN, Mode, Source
 
 AUTO = "auto"  # the best code path that a device supports
@@ -36,7 +32,7 @@ class Selection:
     formats: tuple[str, ...] = ()  # globs
     shapes: tuple[Mapping[str, int], ...] = ()  # instead of the listed ones
     cases: tuple[str, ...] = ()  # whole names, instead of all of the above
-    devices: tuple[str, ...] = ()  # selectors; none is all
+    devices: tuple[str, ...] = ()  # selectors, see vkbench.selector; none is all
     mode: Mode = Mode.BOTH
     variant: str = AUTO  # a code path by name, AUTO (also: whatever the suite says) or ALL
     bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
@@ -47,29 +43,3 @@ class Selection:
     noise: float = NOISE
     limit_seconds: float = LIMIT_SECONDS
     weights: Weights | None = None  # a tensor of a file, for kernels that read weights
-
-
-def choose(selectors: Sequence[str], devices: Sequence[DeviceFacts]) -> list[DeviceFacts]:
-    """The devices that selectors mean, each once, in their own order; no selector means all."""
-    if not devices:
-        raise NothingToDo(
-            "no device is known: start `vkbench scheduler`, and `vkbench worker` on a GPU host"
-        )
-    wanted = {facts.key for selector in selectors or ("*",) for facts in _meant(selector, devices)}
-    return [facts for facts in devices if facts.key in wanted]
-
-
-def _meant(selector: str, devices: Sequence[DeviceFacts]) -> list[DeviceFacts]:
-    asked = selector.casefold()
-    exact = [facts for facts in devices if asked in (facts.key, facts.uuid.casefold())]
-    numbered = [facts for facts in devices if asked == str(facts.index)]
-    named = [facts for facts in devices if _fits(asked, facts.name.casefold())]
-    found = exact or numbered or named
-    if not found:
-        known = [facts.name for facts in devices]
-        raise UnknownName("device", selector, names.nearest(selector, known) or tuple(known[:3]))
-    return found
-
-
-def _fits(asked: str, name: str) -> bool:
-    return asked in name or fnmatchcase(name, asked)

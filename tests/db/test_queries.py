@@ -10,6 +10,7 @@ from sqlalchemy import insert, text
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Mode, Outcome, State
 from vkbench_db import models, placing, queries, store
+from vkbench_db.device_names import device_keys
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_a_device_is_found_by_its_key_or_the_beginning_of_it(filled) -> None:
     key = ask(filled)[0].device
     with filled.database.reading() as tx:
         for selector in (key, key[:4], key.upper()):
-            assert queries.device_keys(tx, [selector]) == [key]
+            assert device_keys(tx, [selector]) == [key]
 
 
 @pytest.mark.parametrize(

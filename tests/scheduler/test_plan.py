@@ -11,7 +11,7 @@ from vkbench.device import DeviceFacts, device_key
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode, PlannedJob
 from vkbench_scheduler.plan import count, plan, tasks
-from vkbench_scheduler.selection import Selection, choose
+from vkbench_scheduler.selection import Selection
 from vkbench_scheduler.suites import FEW, NOISE_TIMES, SUITES, Row, Suite
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS, problem
@@ -287,25 +287,3 @@ def test_a_bad_selection_says_what_is_wrong_at_once(
     with pytest.raises(error) as raised:
         plan(Selection(**changes), [CPU])  # type: ignore[arg-type]
     assert words in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("selectors", "expected"),
-    [
-        ((), BOTH),
-        (("*",), BOTH),
-        (("h200",), [GPU]),
-        (("1",), [GPU]),
-        (("nvidia*",), [GPU]),
-        ((CPU.key,), [CPU]),
-        ((CPU.uuid.upper(),), [CPU]),
-        (("H200", "llvmpipe", "0"), BOTH),
-    ],
-)
-def test_selectors_mean_devices(selectors: tuple[str, ...], expected: list[DeviceFacts]) -> None:
-    assert choose(selectors, BOTH) == expected
-
-
-def test_without_devices_nothing_can_run() -> None:
-    with pytest.raises(NothingToDo, match="`vkbench worker`"):
-        choose((), [])

@@ -116,13 +116,13 @@ def _submit(selecting: Selecting, store: Store, output: Output) -> int:
 
 def _show_known(selectors: Sequence[str], store: Store, output: Output) -> int:
     from vkbench_cli.store import reading
-    from vkbench_db import queries
     from vkbench_db.blank import is_blank
     from vkbench_db.calibrations import latest
+    from vkbench_db.device_names import device_keys
 
     with reading(store.settings()) as tx:
         is_new = is_blank(tx)
-        reached = [] if is_new else latest(tx, devices=queries.device_keys(tx, selectors))
+        reached = [] if is_new else latest(tx, devices=device_keys(tx, selectors))
     _show(reached, output)
     return 0
 

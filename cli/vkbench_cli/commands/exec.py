@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from vkbench.errors import UsageError
+from vkbench.selector import HELP
 from vkbench.settings import settings
 from vkbench_cli import completion
 from vkbench_cli.files import check_writable, whole_file
@@ -62,7 +63,7 @@ def execute(
             "--device",
             "-d",
             metavar="SELECTOR",
-            help="Index, part of the name, UUID or key; default: the best of this machine.",
+            help=f"{HELP} One device; default: the best of this machine.",
             autocompletion=completion.devices,
         ),
     ] = "",

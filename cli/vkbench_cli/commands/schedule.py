@@ -82,6 +82,7 @@ def add(
     _check_selection(selection)
     now = time.time()
     with opened(store.settings()) as database, database.transaction() as tx:
+        _check_devices(tx, selection)
         bundle = bundle_named(tx, selecting.bundle)
         if bundle:
             selection = _with_bundle(tx, selection, bundle, now)
@@ -176,6 +177,16 @@ def _check_selection(selection: Selection) -> None:
     from vkbench_scheduler.suites import suite_named
 
     tasks(suite_named(selection.suite) if selection.suite else EVERYTHING, selection)
+
+
+def _check_devices(tx: Connection, selection: Selection) -> None:
+    """Refuses now what means no device, or may mean several; a fleet still without any may grow."""
+    from vkbench.selector import choose
+    from vkbench_db.device_names import named_devices
+
+    known = named_devices(tx)
+    if known:
+        choose(selection.devices, known)
 
 
 def _with_bundle(tx: Connection, selection: Selection, bundle: Bundle, now: float) -> Selection:

@@ -27,15 +27,17 @@ Wait = Annotated[
 def worker(*, device: Devices = [], wait: Wait = PATIENCE_SECONDS) -> int:  # noqa: B006
     """Serve one device of this host until stopped.
 
-    With several --device, or none, which is all of this host, each gets a process of its own. Takes
-    jobs from Redis (VKBENCH_REDIS) and needs no database. SIGTERM or Ctrl-C ends it after the
+    With several devices, or no --device, which is all of this host, each gets a process of its own.
+    Takes jobs from Redis (VKBENCH_REDIS) and needs no database. SIGTERM or Ctrl-C ends it after the
     current job.
     """
+    from vkbench_cli.machine import chosen_devices
     from vkbench_worker.service import serve
 
     log.set_up()
     patiently(lambda: _ping(settings()), wait)
-    return serve(device, settings())
+    keys = [facts.key for facts in chosen_devices(device, settings())] if device else []
+    return serve(keys, settings())
 
 
 def scheduler(*, store: Store, wait: Wait = PATIENCE_SECONDS) -> int:

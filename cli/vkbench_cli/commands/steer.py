@@ -7,6 +7,7 @@ from typing import Annotated
 
 from typer import Argument
 
+from vkbench.selector import HELP
 from vkbench.settings import Settings
 from vkbench_cli import completion
 from vkbench_cli.options import Store
@@ -17,9 +18,7 @@ Run = Annotated[
 ]
 Device = Annotated[
     str,
-    Argument(
-        metavar="DEVICE", help="Key, part of the name or host.", autocompletion=completion.devices
-    ),
+    Argument(metavar="DEVICE", help=HELP, autocompletion=completion.devices),
 ]
 
 
@@ -55,9 +54,10 @@ def _set_paused(device: str, paused: bool, settings: Settings) -> None:
     from vkbench_cli.store import opened
     from vkbench_db import queries
     from vkbench_db import store as states
+    from vkbench_db.device_names import device_keys
 
     with opened(settings) as database, database.transaction() as tx:
-        meant = queries.device_keys(tx, [device])
+        meant = device_keys(tx, [device])
         for key in meant:
             states.pause(tx, key, paused)
         known = {row.key: row.name for row in queries.devices(tx)}

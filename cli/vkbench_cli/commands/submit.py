@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -69,14 +70,16 @@ def submit(
 def _submitted(database: Database, selecting: Selecting, effort: Effort, key: str) -> Submitted:
     from vkbench_cli.store import bundle_named, user_name
     from vkbench_db import queries
+    from vkbench_db.device_names import device_keys
     from vkbench_scheduler.submit import submit as store_run
 
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
+        meant = device_keys(tx, selecting.device) if selecting.device else []
         bundle = bundle_named(tx, selecting.bundle)
     return store_run(
         database,
-        selecting.selection(effort),
+        replace(selecting.selection(effort), devices=tuple(meant)),
         known,
         bundle=bundle,
         user=user_name(),

@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from vkbench.device import DeviceFacts
+from vkbench.selector import best, one
 from vkbench.settings import Settings
 from vkbench_worker.runtime import packing, vk
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.errors import Unresponsive
 from vkbench_worker.runtime.instance import Instance
 from vkbench_worker.runtime.memory import Memory
-from vkbench_worker.runtime.physical import Physical, candidates, select
+from vkbench_worker.runtime.physical import Physical, candidates
 from vkbench_worker.runtime.pipeline import Pipeline
 from vkbench_worker.runtime.pipeline_cache import PipelineCache
 from vkbench_worker.runtime.pipelines import Pipelines
@@ -39,14 +40,15 @@ class Device:
         settings: Settings,
         prelude: Callable[[DeviceFacts], None] = lambda facts: None,
     ) -> Self:
-        """The device that an index, part of a name, a UUID or a device key chooses.
+        """The one device that a selector means (vkbench.selector); "" is the fastest kind.
 
         `prelude` is called when it is known and not yet created: to take a lock, for instance.
         """
         instance = Instance(settings)
         try:
             found = candidates(instance, settings.host)
-            chosen = select([candidate.facts for candidate in found], selector)
+            facts = [candidate.facts for candidate in found]
+            chosen = one(selector, facts, settings.host) if selector else best(facts)
             prelude(chosen)
             physical = next(c.physical for c in found if c.facts.key == chosen.key)
             return cls(instance, physical, chosen, settings)

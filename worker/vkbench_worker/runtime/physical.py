@@ -1,23 +1,19 @@
-"""A device before it is opened: its facts, its environment, and choosing one of several."""
+"""A device before it is opened: its facts and its environment."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import vkbench
-from vkbench import names
 from vkbench.device import DeviceFacts, Environment, device_key
-from vkbench.errors import UnknownName, UsageError
 from vkbench_worker.runtime import host, matrices, vk
 from vkbench_worker.runtime.features import FeatureChain, subgroup_properties
 from vkbench_worker.runtime.instance import Instance
 
 _TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
-_PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _MIB = 1 << 20
 # Last-level caches that vendors publish; a name that is not here counts as unknown.
 _KNOWN_LLC = {
@@ -173,23 +169,3 @@ def candidates(instance: Instance, host_name: str) -> list[Candidate]:
         found.append(Candidate(physical, physical.facts(host_name, seen[physical.uuid])))
         seen[physical.uuid] += 1
     return found
-
-
-def select(devices: Sequence[DeviceFacts], selector: str) -> DeviceFacts:
-    """The device that an index, UUID, key or part of a name chooses; "" is the fastest kind."""
-    if not selector:
-        return min(devices, key=lambda device: (_PREFERENCE.index(device.type), device.index))
-    wanted = selector.casefold()
-    exact = [
-        d
-        for d in devices
-        if wanted in (str(d.index), d.key, d.uuid) or wanted.replace("-", "") == d.uuid
-    ]
-    found = exact or [d for d in devices if wanted in d.name.casefold()]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        which = ", ".join(f"{d.index} ({d.name}, {d.key})" for d in found)
-        raise UsageError(f"device '{selector}' fits several: {which}; choose by index, UUID or key")
-    known = [d.name for d in devices]
-    raise UnknownName("device", selector, names.nearest(selector, known) or tuple(known[:3]))

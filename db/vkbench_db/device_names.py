@@ -1,0 +1,48 @@
+"""Devices as selectors choose them, and the keys of those that a selector means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from vkbench.selector import choose
+from vkbench.settings import settings
+from vkbench_db.views import DEVICE, HOST
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedDevice:
+    """What selectors choose a device by."""
+
+    key: str
+    host: str
+    index: int
+    name: str
+    uuid: str
+
+
+def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
+    """Keys of the devices that selectors mean on this machine; no selector means all."""
+    return [device.key for device in choose(selectors, named_devices(tx), settings().host)]
+
+
+def named_devices(tx: Connection) -> list[NamedDevice]:
+    """All devices, by what selectors choose them by, in the order in which they came."""
+    device = DEVICE.c
+    rows = tx.execute(
+        select(device.key, HOST.c.name.label("host"), device.name, device.facts)
+        .join(HOST, HOST.c.id == device.host_id)
+        .order_by(device.id)
+    )
+    return [
+        NamedDevice(
+            key=row.key,
+            host=row.host,
+            index=row.facts["index"],
+            name=row.name,
+            uuid=row.facts["uuid"],
+        )
+        for row in rows
+    ]

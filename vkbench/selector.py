@@ -1,0 +1,190 @@
+"""Device selectors: which devices a word means. Every command asks here.
+
+docs/devices.md has the same table for users. A word is taken as the first line that fits a device:
+
+    0123456789ab, a UUID, a whole name   exactly that
+    2                                    the device of that index: this machine's, or the only one
+    host:gpu*                            all devices of these hosts
+    gpu1/2, gpu*/H200                    what the rest means among the devices of these hosts
+    NVIDIA*, *                           glob over names
+    h200, 01234, gpu1                    part of the name, beginning of one key, or a whole host
+
+Case never matters. Where the last line fits in several ways, or a beginning fits several keys, the
+word is ambiguous: an error lists the candidates. A number of one or two digits is an index and
+nothing else, so that `pause 2` never means an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import NoReturn, Protocol, TypeVar
+
+from vkbench import names
+from vkbench.errors import NothingToDo, UnknownName, UsageError
+
+LEAST_KEY = 4  # digits of a key that are enough to name it
+INDEX_DIGITS = 2  # a number as short is an index and no part of a name
+HELP = "Index, key, UUID, part of the name, host:NAME or HOST/INDEX, by commas; '*' is all."
+
+_BEST_FIRST = ("discrete", "integrated", "virtual", "other", "cpu")
+_HOST = "host:"
+_HEX = frozenset("0123456789abcdef")
+
+
+class Selectable(Protocol):
+    """What a device is chosen by."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uuid(self) -> str: ...
+
+
+class Typed(Selectable, Protocol):
+    """A device that also says which kind of hardware it is."""
+
+    @property
+    def type(self) -> str: ...
+
+
+D = TypeVar("D", bound=Selectable)
+T = TypeVar("T", bound=Typed)
+
+
+class AmbiguousDevice(UsageError):
+    """The selector may mean several devices."""
+
+    def __init__(self, asked: str, may_be: Sequence[Selectable], advice: str) -> None:
+        listed = [f"{d.host}/{d.index} ({d.name}, {d.key})" for d in may_be[: names.MOST_TOLD]]
+        if len(may_be) > len(listed):
+            listed.append(f"{len(may_be) - len(listed)} more")
+        super().__init__(f"device '{asked}' may be {', '.join(listed)}: {advice}")
+
+
+def choose(selectors: Sequence[str], known: Sequence[D], here: str = "") -> list[D]:
+    """The devices that selectors mean, each once, in the order of `known`; no selector means all.
+
+    `here` is this machine's name, which decides whose index a bare number is.
+    """
+    if not known:
+        raise NothingToDo(
+            "no device is known: start `vkbench scheduler`, and `vkbench worker` on a GPU host"
+        )
+    wanted = {found.key for asked in selectors or ("*",) for found in _meant(asked, known, here)}
+    return [device for device in known if device.key in wanted]
+
+
+def one(selector: str, known: Sequence[D], here: str = "") -> D:
+    """The one device that a selector means; AmbiguousDevice if it means several."""
+    found = choose([selector], known, here)
+    if len(found) > 1:
+        raise AmbiguousDevice(selector, found, "name one by its key or as HOST/INDEX")
+    return found[0]
+
+
+def best(known: Sequence[T]) -> T:
+    """The fastest kind of device, the first of them: what is used where none is named."""
+    return min(known, key=lambda device: (_BEST_FIRST.index(device.type), device.index))
+
+
+def _meant(asked: str, known: Sequence[D], here: str) -> list[D]:
+    """What a selector means: taken whole, for names have commas too, else by its commas."""
+    found = _of_word(asked, known, here)
+    words = [word for word in asked.split(",") if word.strip()]
+    if found or len(words) < 2:
+        return found or _refuse(asked, known)
+    return [
+        device
+        for word in words
+        for device in _of_word(word, known, here) or _refuse(word.strip(), known)
+    ]
+
+
+def _of_word(asked: str, known: Sequence[D], here: str) -> list[D]:
+    word = asked.strip().casefold()
+    if _is_index(word):
+        return _numbered(word, known, here)
+    return (
+        _exactly(word, known)
+        or _numbered(word, known, here)
+        or _on_hosts(word, known, here)
+        or [device for device in known if fnmatchcase(device.name.casefold(), word)]
+        or _loosely(word, known)
+    )
+
+
+def _exactly(word: str, known: Sequence[D]) -> list[D]:
+    uuid = word.replace("-", "")
+    return [
+        device
+        for device in known
+        if word in (device.key, device.name.casefold()) or uuid == device.uuid.casefold()
+    ]
+
+
+def _numbered(word: str, known: Sequence[D], here: str) -> list[D]:
+    found = [device for device in known if word == str(device.index)]
+    ours = [device for device in found if device.host == here] or found
+    if len(ours) > 1:
+        raise AmbiguousDevice(word, ours, "name one by its key or as HOST/INDEX")
+    return ours
+
+
+def _on_hosts(word: str, known: Sequence[D], here: str) -> list[D]:
+    if word.startswith(_HOST):
+        return _of_host(word.removeprefix(_HOST), known)
+    host, slash, rest = word.partition("/")
+    theirs = _of_host(host, known) if slash else []
+    by_host = {device.host: [d for d in theirs if d.host == device.host] for device in theirs}
+    return [device for each in by_host.values() for device in _of_word(rest, each, here)]
+
+
+def _of_host(word: str, known: Sequence[D]) -> list[D]:
+    return [device for device in known if fnmatchcase(device.host.casefold(), word)]
+
+
+def _loosely(word: str, known: Sequence[D]) -> list[D]:
+    """What the word is part, beginning or host of; AmbiguousDevice unless these agree."""
+    if not word:
+        return []
+    is_key = len(word) >= LEAST_KEY and set(word) <= _HEX
+    begun = [device for device in known if is_key and device.key.startswith(word)]
+    if len(begun) > 1:
+        raise AmbiguousDevice(word, begun, "give more of the key")
+    fits: tuple[Callable[[D], bool], ...] = (
+        lambda device: word in device.name.casefold(),
+        lambda device: word == device.host.casefold(),
+    )
+    ways = [begun, *([device for device in known if fit(device)] for fit in fits)]
+    meant = [way for way in ways if way]
+    if any(way != meant[0] for way in meant):
+        every = [device for device in known if any(device in way for way in meant)]
+        advice = f"give '*{word}*' for names, {_HOST}{word} for the host, or the whole key"
+        raise AmbiguousDevice(word, every, advice)
+    return meant[0] if meant else []
+
+
+def _refuse(asked: str, known: Sequence[D]) -> NoReturn:
+    """Raise UnknownName with the nearest names, keys and hosts; for an index with those known."""
+    every = [device.name for device in known]
+    said: dict[str, str] = {}
+    if _is_index(asked):
+        every = [f"{device.host}/{device.index}" for device in known]
+    else:
+        for device in known:
+            said |= dict.fromkeys(device.name.split(), device.name)
+            said |= {word: word for word in (device.name, device.key, device.host)}
+    near = dict.fromkeys(said[word] for word in names.nearest(asked, list(said)))
+    few = tuple(dict.fromkeys(every))
+    raise UnknownName("device", asked, tuple(near), few if len(few) <= names.MOST_TOLD else ())
+
+
+def _is_index(word: str) -> bool:
+    return word.isdecimal() and len(word) <= INDEX_DIGITS
