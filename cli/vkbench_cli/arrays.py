@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import BadZipFile
@@ -44,18 +44,20 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str, Array]]:
-    """The problem that these arrays pose, and the arrays by binding; UsageError for what is off."""
-    mine = _by_binding(kernel, arrays)
-    types = {kernel.binding(name).name: form for name, form in asked.types.items()}
-    types = {b.name: _format(kernel, b, mine, types) for b in kernel.bindings}
-    for binding in _inputs(kernel):
+    """The problem that these arrays pose, and the arrays by binding; UsageError for what is off.
+
+    Leading dimensions that an array lacks are taken as 1.
+    """
+    params = _params(kernel, asked.params)
+    read = kernel.inputs_read(params)
+    mine = _by_binding(kernel, read, arrays)
+    types = _formats(kernel, mine, asked.types)
+    for binding in read:
         _check_dtype(binding, types[binding.name], mine[binding.name])
-    shapes = {name: array.shape for name, array in mine.items()}
+    shapes = {binding.name: _filled(kernel, binding, mine[binding.name]) for binding in read}
     shape = asked.shape or kernel.sizes(shapes, types)
-    posed = problem(kernel.case(types, shape, _params(kernel, asked.params)))
-    for name, array in mine.items():
-        _check_shape(posed, name, array)
-    return posed, {name: np.ascontiguousarray(array) for name, array in mine.items()}
+    posed = problem(kernel.case(types, shape, params))
+    return posed, {name: _shaped(posed, name, array) for name, array in mine.items()}
 
 
 def with_tensor(
@@ -88,26 +90,47 @@ def _params(kernel: Kernel, typed: Mapping[str, str]) -> dict[str, Value]:
         name = names.pick(asked, kernel.params, f"parameter of {kernel.name}")
         kind = type(kernel.params[name].default)
         try:
-            values[name] = kind(text)
+            value = kind(text)
         except ValueError as error:
             raise UsageError(
                 f"{kernel.name}'s {name} is of type {kind.__name__}: {text}"
             ) from error
+        values[name] = kernel.params[name].chosen(value, f"value of {kernel.name}'s {name}")
     return values
 
 
-def _inputs(kernel: Kernel) -> list[Binding]:
-    return [binding for binding in kernel.bindings if binding.is_input]
-
-
-def _by_binding(kernel: Kernel, arrays: Arrays) -> dict[str, Array]:
-    wanted = [binding.name for binding in _inputs(kernel)]
-    mine = {names.pick(name, wanted, f"input of {kernel.name}"): arrays[name] for name in arrays}
-    missing = [name for name in wanted if name not in mine]
-    if missing or len(mine) != len(arrays):
+def _by_binding(kernel: Kernel, read: Sequence[Binding], arrays: Arrays) -> dict[str, Array]:
+    """The arrays in the order of the bindings: those that are read, and all of them."""
+    known = [binding.name for binding in kernel.bindings if binding.is_input]
+    by_name = {names.pick(name, known, f"input of {kernel.name}"): arrays[name] for name in arrays}
+    wanted = [binding.name for binding in read]
+    for name in by_name:
+        if name not in wanted:
+            raise UsageError(_unread(kernel, kernel.binding(name)))
+    missing = [name for name in wanted if name not in by_name]
+    if missing or len(by_name) != len(arrays):
         what = f"{' and '.join(missing)} missing" if missing else "one name is there twice"
         raise UsageError(f"{kernel.name} takes the arrays {', '.join(wanted)}: {what}")
-    return mine
+    return {name: by_name[name] for name in wanted}
+
+
+def _unread(kernel: Kernel, binding: Binding) -> str:
+    each = [
+        " or ".join(f"--param {param}={value}" for value in values)
+        for param, values in binding.when.items()
+    ]
+    return f"{kernel.name} reads {binding.name} only with {' and '.join(each)}"
+
+
+def _formats(kernel: Kernel, arrays: Arrays, asked: Mapping[str, str]) -> dict[str, str]:
+    """A format for every binding: what was said, what the arrays are, and what goes with these."""
+    said = {kernel.binding(name).name: form for name, form in asked.items()}
+    fixed = {
+        binding.name: _format(kernel, binding, arrays, said)
+        for binding in kernel.bindings
+        if binding.name in arrays or binding.name in said
+    }
+    return next((full for full in kernel.type_choices() if fixed.items() <= full.items()), fixed)
 
 
 def _format(kernel: Kernel, binding: Binding, arrays: Arrays, types: Mapping[str, str]) -> str:
@@ -115,8 +138,6 @@ def _format(kernel: Kernel, binding: Binding, arrays: Arrays, types: Mapping[str
         return names.pick(types[binding.name], binding.types, f"format of {binding.name}")
     if binding.same_as:
         return _format(kernel, kernel.binding(binding.same_as), arrays, types)
-    if not binding.is_input:
-        return binding.types[0]
     dtype = arrays[binding.name].dtype
     fitting = [name for name in binding.types if format_named(name).dtype == dtype]
     if len(fitting) == 1:
@@ -143,14 +164,23 @@ def _check_dtype(binding: Binding, name: str, array: Array) -> None:
         )
 
 
-def _check_shape(posed: Problem, name: str, array: Array) -> None:
+def _filled(kernel: Kernel, binding: Binding, array: Array) -> tuple[int, ...]:
+    """The shape of an array, with ones for the outer dimensions that it lacks."""
+    lacking = 0 if kernel.whole else len(binding.dims) - array.ndim
+    return (1,) * lacking + array.shape
+
+
+def _shaped(posed: Problem, name: str, array: Array) -> Array:
+    """The array as the problem has it; UsageError if more than leading ones are missing."""
     expected = posed.array_shape(name)
-    if array.shape != expected:
+    lacking = 0 if posed.kernel.whole else len(expected) - array.ndim
+    if (1,) * lacking + array.shape != expected:
         dims = ", ".join(posed.kernel.binding(name).dims)
         raise UsageError(
             f"{name} ({dims}) has the shape {_sizes(expected)} in {posed.case.name}; "
             f"got {_sizes(array.shape)}"
         )
+    return np.ascontiguousarray(array).reshape(expected)
 
 
 def _sizes(shape: tuple[int, ...]) -> str:

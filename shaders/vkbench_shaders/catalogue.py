@@ -164,6 +164,7 @@ def describe(kernel: Kernel) -> dict[str, object]:
                 "dims": list(binding.dims),
                 "same_as": binding.same_as,
                 "description": binding.description,
+                "when": {name: list(values) for name, values in binding.when.items()},
             }
             for binding in kernel.bindings
         ],

@@ -24,6 +24,8 @@ from vkbench import names
 from vkbench.case import WEIGHTS, Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders.binding import Binding as Binding
+from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.layout import Layout as Layout
 
@@ -31,50 +33,6 @@ Array = np.ndarray
 Arrays = Mapping[str, Array]
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 Shapes = Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Binding:
-    """One storage buffer of a kernel; its place in the tuple is its Vulkan binding number."""
-
-    name: str
-    access: str  # in | out | inout: changed in place, its input there before every checked run
-    types: tuple[str, ...]  # formats it may hold, the default first
-    dims: tuple[str, ...]  # outermost first; a quantised format's blocks run along the last
-    same_as: str = ""  # the binding whose format it always has, if any
-    exact: bool = False  # an output judged bit for bit, whatever the path of what lies beside it
-    description: str = ""
-
-    @property
-    def is_input(self) -> bool:
-        """Whether a launch reads what the caller gives."""
-        return self.access in ("in", "inout")
-
-    @property
-    def is_output(self) -> bool:
-        """Whether a launch writes to it."""
-        return self.access in ("out", "inout")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Param:
-    """A parameter of a kernel that is neither a size nor a format."""
-
-    default: Value
-    choices: tuple[Value, ...] = ()  # empty: any value of the default's type
-    description: str = ""
-    least: int | None = None  # smallest value, if numbers have one
-
-    def chosen(self, value: Value, what: str) -> Value:
-        """A value as declared, whatever its case; UsageError for one that may not be."""
-        if self.choices:
-            by_text = {str(choice): choice for choice in self.choices}
-            return by_text[names.pick(str(value), by_text, what)]
-        if not isinstance(value, type(self.default)):
-            raise UsageError(f"the {what} is a {type(self.default).__name__}; got {value!r}")
-        if self.least is not None and not isinstance(value, str) and value < self.least:
-            raise UsageError(f"the {what} is at least {self.least}; got {value}")
-        return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +119,7 @@ class Kernel:
     layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
     bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
     deterministic: bool = True  # the same bits every time
+    whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
 
     def binding(self, name: str) -> Binding:
         """A binding by name, whatever its case."""
@@ -172,6 +131,11 @@ class Kernel:
         """Whether its first binding is an input that may hold blocks: a file's tensor, if asked."""
         first = self.bindings[0]
         return first.access == "in" and any(format_named(fmt).quantised for fmt in first.types)
+
+    def inputs_read(self, params: Mapping[str, Value]) -> list[Binding]:
+        """The inputs that are read under parameters; what is not among them has its default."""
+        full = {name: param.default for name, param in self.params.items()} | dict(params)
+        return [binding for binding in self.bindings if binding.is_input and binding.is_read(full)]
 
     def variant(self, name: str) -> Variant:
         """A variant by name, whatever its case."""
@@ -313,8 +277,14 @@ class Problem:
         """Format record of a binding."""
         return format_named(self.types[binding])
 
+    def reads(self, binding: str) -> bool:
+        """Whether the parameters leave a binding switched on."""
+        return self.kernel.binding(binding).is_read(self.params)
+
     def layout(self, binding: str) -> Layout:
-        """Where a binding's items lie."""
+        """Where a binding's items lie; one that is not read is a single number."""
+        if not self.reads(binding):
+            return Layout.contiguous((1,) * len(self.kernel.binding(binding).dims))
         if self.kernel.layout:
             return self.kernel.layout(self, binding)
         return Layout.contiguous(self.full_shape(binding))
@@ -357,7 +327,7 @@ class Problem:
 
 def each_once(problem: Problem) -> int:
     """Bytes moved when each input is read once and each output written once."""
-    bindings = [binding.name for binding in problem.kernel.bindings]
+    bindings = [b.name for b in problem.kernel.bindings if b.is_read(problem.params)]
     return sum(prod(problem.array_shape(name)) * problem.item_bytes(name) for name in bindings)
 
 

@@ -63,7 +63,7 @@ def test_what_is_changed_in_place_is_given() -> None:
         ({"weights": X, "x": X}, {"weights": "q4_0"}, "array of uint8"),
         ({"weights": WEIGHTS, "x": X.astype("f8")}, {"weights": "q4_0"}, "got float64"),
         ({"weights": WEIGHTS[:, :-1], "x": X}, {"weights": "q4_0"}, "blocks of 18"),
-        ({"weights": WEIGHTS[0], "x": X}, {"weights": "q4_0"}, "2 dimensions"),
+        ({"weights": WEIGHTS[None], "x": X}, {"weights": "q4_0"}, "2 dimensions"),
         ({"weights": WEIGHTS, "x": X[:, :32]}, {"weights": "q4_0"}, "x has rows of 32"),
         ({"weights": WEIGHTS[:0], "x": X}, {"weights": "q4_0"}, "at least 1"),
         ({"weights": WEIGHTS, "x": X}, {"weights": "q5_9"}, "unknown format"),
@@ -75,6 +75,66 @@ def test_what_is_off_is_said(
     with pytest.raises(UsageError, match=re.escape(complaint)) as caught:
         fit(kernel_named("mul_mat_vec"), arrays, asked(**types))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "case"),
+    [
+        ({"weights": WEIGHTS, "x": X[0]}, "mul_mat_vec/q4_0/m3_n1_k64"),
+        ({"weights": WEIGHTS[0], "x": X}, "mul_mat_vec/q4_0/m1_n2_k64"),
+    ],
+)
+def test_outer_dimensions_that_an_array_lacks_are_ones(arrays: dict[str, Array], case: str) -> None:
+    posed, taken = fit(kernel_named("mul_mat_vec"), arrays, asked(weights="q4_0"))
+    assert posed.case.name == case
+    assert {name: array.shape for name, array in taken.items()} == {
+        name: posed.array_shape(name) for name in arrays
+    }
+
+
+PLANES = np.zeros((4, 8, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arrays", "params", "complaint"),
+    [
+        ("softmax", {}, {}, "softmax takes the arrays x: x missing"),
+        ("softmax", {"x": X}, {"mask": "all"}, "softmax takes the arrays x, mask: mask missing"),
+        (
+            "softmax",
+            {"x": X, "mask": X},
+            {},
+            "softmax reads mask only with --param mask=all or --param mask=batch",
+        ),
+        ("softmax", {"x": X, "mask": X[:1]}, {"mask": "all"}, "shape 1 x 2 x 64 in"),
+        ("softmax", {"x": X[None, None, None]}, {}, "x has four dimensions (b, c, h, w), got 5"),
+        (
+            "rope",
+            {"x": PLANES, "positions": np.zeros(4, np.int32)},
+            {"mode": "mrope", "sections": "1.0.0.0"},
+            "positions (n) has the shape 4 x 4 in",
+        ),
+        # channels by pixels, or a batch by channels: nobody knows
+        ("group_norm", {"x": PLANES}, {"groups": "4"}, "x has four dimensions (b, c, h, w), got 3"),
+    ],
+)
+def test_what_is_not_clear_is_refused_by_name(
+    kernel: str, arrays: dict[str, Array], params: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(complaint)):
+        fit(kernel_named(kernel), arrays, Asked(types={}, shape={}, params=params))
+
+
+def test_a_mask_that_is_not_read_has_the_format_that_goes_with_the_rest() -> None:
+    posed, _ = fit(kernel_named("softmax"), {"x": X.astype(np.float16)}, asked())
+    assert posed.case.name == "softmax/f16:mask=f16/b1_c1_h2_w64"
+
+
+def test_arrays_come_in_any_order() -> None:
+    arrays = {"positions": np.zeros(4, np.int32), "x": PLANES}
+    posed, taken = fit(kernel_named("rope"), arrays, asked())
+    assert posed.case.name == "rope/f32/b1_n4_h8_k2"
+    assert list(taken) == ["x", "positions"]
 
 
 def test_a_shape_that_the_arrays_do_not_have_is_refused() -> None:

@@ -96,6 +96,71 @@ def test_set_rows_changes_an_array_in_place(
     np.testing.assert_array_equal(found["y"], y)
 
 
+def softmax(x: Any, mask: Any = 0) -> Any:
+    powers = np.exp((x + mask) - (x + mask).max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+ROWS = RANDOM.standard_normal((5, 32), np.float32)
+HEADS = RANDOM.standard_normal((9, 2, 4), np.float32)  # of tokens
+MASK = RANDOM.standard_normal(ROWS.shape, np.float32)
+CAUSAL = np.where(np.tri(5, dtype=bool), 0, -np.inf).astype(np.float16)
+
+
+def attention(keys: Any, values: Any, queries: Any, mask: Any = 0) -> Any:
+    return softmax(queries @ keys.T / np.sqrt(keys.shape[-1]), mask) @ values
+
+
+def turned(x: Any) -> Any:
+    """Pairs beside each other turned by position / 100^pair."""
+    theta = np.arange(9.0)[:, None] / 100.0 ** np.arange(2)
+    pairs = x.astype(np.float64).reshape(9, 2, 2, 2).view(np.complex128)[..., 0]
+    return (pairs * np.exp(1j * theta)[:, None]).view(np.float64).reshape(1, 9, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "arrays", "expected"),
+    [
+        (("softmax",), {"x": ROWS}, softmax(ROWS)),
+        (
+            ("softmax", "--param", "mask=all"),
+            {"x": ROWS, "mask": MASK},
+            softmax(ROWS, MASK),
+        ),
+        (
+            ("rms_norm", "--param", "eps=0.0"),
+            {"x": ROWS},
+            ROWS / np.sqrt((ROWS**2).mean(axis=-1, keepdims=True)),
+        ),
+        (("rope",), {"x": HEADS, "positions": np.arange(9, dtype=np.int32)}, turned(HEADS)),
+        (("flash_attn",), dict.fromkeys("kvq", ROWS), attention(ROWS, ROWS, ROWS)),
+        (
+            ("flash_attn", "--param", "mask=causal"),
+            {**dict.fromkeys("kvq", ROWS), "mask": CAUSAL},
+            attention(ROWS, ROWS, ROWS, CAUSAL),
+        ),
+        (
+            ("ssm_conv",),
+            {"x": ROWS[:, :4], "weights": np.ones((5, 4), np.float32)},
+            ROWS[:, :4].sum(axis=1),
+        ),
+        (
+            ("top_k_moe", "--shape", "n=1,e=32,k=2"),
+            {"logits": ROWS[0]},
+            np.sort(softmax(ROWS[0]))[:-3:-1],
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_kernel_takes_what_its_parameters_switch_on(
+    vkbench: Vkbench, tmp_path: Path, words: tuple[str, ...], arrays: Any, expected: Any
+) -> None:
+    ended, found = executed(vkbench, tmp_path, *words, **arrays)
+    assert ended.code == 0, ended.err
+    result = found["weights" if "weights" in found else "y"]
+    np.testing.assert_allclose(np.squeeze(result), np.squeeze(expected), rtol=1e-4, atol=1e-5)
+
+
 WEIGHTS = np.zeros((4, 36), np.uint8)
 X = np.zeros((2, 64), np.float32)
 

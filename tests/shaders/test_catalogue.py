@@ -232,6 +232,34 @@ def test_a_shape_is_inferred_from_the_inputs(cases: list[Case]) -> None:
                     posed.kernel.sizes(shapes, posed.types)
 
 
+SWITCHED = [kernel for kernel in KERNELS if any(binding.when for binding in kernel.bindings)]
+
+
+@pytest.mark.parametrize("kernel", SWITCHED, ids=lambda kernel: kernel.name)
+def test_parameters_switch_inputs_off_and_on(kernel: Kernel) -> None:
+    for binding in kernel.bindings:
+        for name, values in binding.when.items():
+            assert binding.access == "in"
+            assert set(values) < set(kernel.params[name].choices)
+            reads = {Problem(kernel, case).reads(binding.name) for case in kernel.cases}
+            assert reads == {False, True}, binding.name
+
+
+@pytest.mark.parametrize("kernel", SWITCHED, ids=lambda kernel: kernel.name)
+def test_what_is_switched_off_changes_nothing(kernel: Kernel) -> None:
+    """By the reference; shaders are held against it."""
+    by_params = {str(case.params): case for case in reversed(kernel.cases)}  # the smallest
+    for case in by_params.values():
+        posed = Problem(kernel, case)
+        inputs = kernel.inputs(posed)
+        unread = {b.name for b in kernel.bindings if not posed.reads(b.name)}
+        assert [name for name in unread if inputs[name].size != 1] == []
+        spoilt = {name: np.full_like(inputs[name], np.nan) for name in unread}
+        expected = kernel.reference(posed, inputs, None)
+        for name, array in kernel.reference(posed, inputs | spoilt, None).items():
+            np.testing.assert_array_equal(array, expected[name])
+
+
 def test_inputs_that_do_not_fit_each_other_are_refused() -> None:
     for name in ("mul_mat_vec", "mul_mat"):
         kernel = kernel_named(name)

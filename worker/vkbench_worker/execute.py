@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
@@ -68,7 +70,7 @@ def compute(
     """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
     inputs = [b.name for b in problem.kernel.bindings if b.is_input]
     storages = {
-        name: stored(_fitting(problem, name, arrays), problem.layout(name)) for name in inputs
+        name: stored(_given(problem, name, arrays), problem.layout(name)) for name in inputs
     }
     chosen = choose(problem, variant, device.facts)
     with ExitStack() as stack:
@@ -78,9 +80,11 @@ def compute(
     return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
 
 
-def _fitting(problem: Problem, name: str, arrays: Arrays) -> Array:
-    """The caller's array of a binding, when it is what the problem takes."""
+def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
+    """The caller's array of a binding, when it is what the problem takes; zeros if unread."""
     kind, shape = problem.format(name).dtype, problem.array_shape(name)
+    if not problem.reads(name):
+        return np.zeros(shape, kind)
     if name not in arrays:
         raise UsageError(f"{problem.kernel.name} needs an array '{name}' of {kind} {shape}")
     found = arrays[name]

@@ -78,11 +78,14 @@ def execute(
     """Run one kernel on your own arrays.
 
     Quantised bindings are uint8 arrays of whole blocks, (rows, bytes per row). Sizes follow from
-    the arrays. `vkbench kernels --json` lists each kernel's bindings and how formats are stored.
+    the arrays; leading dimensions that an array lacks are 1. Leave out inputs that parameters
+    switch off, such as the mask of softmax. `vkbench kernels --json` lists each kernel's bindings,
+    when it reads them, and how formats are stored.
 
     \b
     vkbench exec dequantize --format q4_0 --input in.npz --output out.npz
     vkbench exec mul_mat_vec -f q8_0 --input in.npz --output out.npz --variant portable
+    vkbench exec softmax --param mask=all --input in.npz --output out.npz
     vkbench exec dequantize --gguf model.gguf --tensor blk.0.attn_q.weight --output out.npz
     """
     from vkbench.case import parse_shape

@@ -83,6 +83,7 @@ _BINDINGS = (
         types=("f16",),
         dims=("q", "n"),
         description="what is added to scores, for all heads; -Inf hides a position",
+        when={"mask": ("causal", "blocks")},
     ),
     Binding(
         name="sinks",
@@ -90,6 +91,7 @@ _BINDINGS = (
         types=("f32",),
         dims=("h",),
         description="a score of each head that has no value",
+        when={"sinks": ("yes",)},
     ),
     Binding(
         name="y",

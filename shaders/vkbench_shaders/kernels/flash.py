@@ -154,7 +154,7 @@ def uneven(problem: Problem) -> str | None:
 
 def layout(problem: Problem, binding: str) -> Layout:
     """Where rows lie: head after head, with gaps, or beside those of the other heads."""
-    shape = _shape(problem, binding)
+    shape = problem.full_shape(binding)
     how = problem.params["layout"]
     if how == "strided" and len(shape) > 1:
         return rows.strided(shape, *rows.gaps(problem, binding))
@@ -163,11 +163,3 @@ def layout(problem: Problem, binding: str) -> Layout:
         strides = (heads * count * width, width, heads * width, 1)
         return Layout(shape=shape, strides=strides, storage=batches * heads * count * width)
     return Layout.contiguous(shape)
-
-
-def _shape(problem: Problem, binding: str) -> tuple[int, ...]:
-    absent = (binding == "mask" and problem.params["mask"] == "none") or (
-        binding == "sinks" and problem.params["sinks"] == "no"
-    )
-    full = problem.full_shape(binding)
-    return (1,) * len(full) if absent else full

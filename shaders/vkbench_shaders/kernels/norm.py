@@ -66,18 +66,10 @@ class Norm:
 
 
 def layout(problem: Problem, binding: str) -> Layout:
-    """Weights and biases that are not used are a single number, which nobody reads."""
+    """Weights and biases have no gaps."""
     if binding not in ("weights", "biases"):
         return rows.layout(problem, binding)
-    used = FUSED.index(str(problem.params["fused"])) > ("weights", "biases").index(binding)
-    return Layout.contiguous(problem.full_shape(binding) if used else (1,))
-
-
-def contiguous(problem: Problem, binding: str) -> Layout:
-    """As `layout`, of groups of channels: they have no gaps."""
-    if binding not in ("weights", "biases"):
-        return Layout.contiguous(problem.full_shape(binding))
-    return layout(problem, binding)
+    return Layout.contiguous(problem.full_shape(binding))
 
 
 def cut_of(norm: Norm, problem: Problem) -> Cut:
@@ -169,14 +161,6 @@ def _normalised(norm: Norm, x: Numbers, eps: float) -> Numbers:
     return np.asarray(x / size)
 
 
-def bytes_moved(norm: Norm, problem: Problem) -> int:
-    """Long rows are read twice, but once would do."""
-    unused = (len(FUSED) - 1) - FUSED.index(str(problem.params["fused"]))
-    names = [binding.name for binding in problem.kernel.bindings]
-    whole = sum(prod(problem.array_shape(name)) * problem.item_bytes(name) for name in names)
-    return whole - unused * problem.item_bytes("weights")
-
-
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     """x has all four dimensions."""
     if len(shapes["x"]) != len(DIMS):
@@ -208,13 +192,20 @@ def bindings(norm: Norm) -> tuple[Binding, ...]:
             name=name, access=access, types=TYPES, dims=DIMS, same_as=same, description=description
         )
 
-    def each(name: str, description: str) -> Binding:
-        return Binding(name=name, access="in", types=("f32",), dims=along, description=description)
+    def each(name: str, description: str, *fused: str) -> Binding:
+        return Binding(
+            name=name,
+            access="in",
+            types=("f32",),
+            dims=along,
+            description=description,
+            when={"fused": fused},
+        )
 
     found = (
         of("x", "in", "what is normalised"),
-        each("weights", "what results are multiplied by; a single number where they are not"),
-        each("biases", "what is added then; a single number where nothing is"),
+        each("weights", "what results are multiplied by", "mul", "mul_add"),
+        each("biases", "what is added then", "mul_add"),
         of("y", "out", "the results"),
     )
     if not norm.added:
@@ -296,7 +287,8 @@ def kernel(norm: Norm) -> Kernel:
         dims=DIMS,
         bindings=bindings(norm),
         params=params(norm),
-        layout=contiguous if norm.grouped else layout,
+        layout=None if norm.grouped else layout,
+        whole=norm.grouped,  # which of them are channels
         variants=(
             Variant(
                 name="portable",
@@ -316,7 +308,6 @@ def kernel(norm: Norm) -> Kernel:
         inputs=inputs,
         reference=lambda problem, inputs, rows: reference(norm, problem, inputs, rows),
         flops=lambda problem: 5 * prod(problem.array_shape("x")),
-        bytes_moved=lambda problem: bytes_moved(norm, problem),
         infer=infer,
         rows="" if norm.grouped else "h",
         cases=tuple(case for fmt in TYPES for case in _cases(norm, fmt)),

@@ -112,14 +112,13 @@ def ends(problem: Problem) -> tuple[str, str]:
 
 
 def layout(problem: Problem, binding: str) -> Layout:
-    """Factors that are not used are a single number, which nobody reads."""
+    """Some modes have four positions a token; factors are those of pairs."""
     match binding:
         case "positions":
             axes = 4 if problem.params["mode"] in COURSES else 1
             return Layout.contiguous((axes, problem.shape["n"]))
         case "factors":
-            used = problem.params["factors"] == "given"
-            return Layout.contiguous((turning(problem).pairs if used else 1,))
+            return Layout.contiguous((turning(problem).pairs,))
         case _:
             return rows.layout(problem, binding)
 
@@ -346,7 +345,8 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
                 access="in",
                 types=("f32",),
                 dims=("k",),
-                description="divisors of pairs' angles; a single number where they have none",
+                description="divisors of pairs' angles",
+                when={"factors": ("given",)},
             ),
             of(result, "out", source, "the same, turned"),
         ),

@@ -44,15 +44,13 @@ Numbers = NDArray[np.float64]
 
 
 def layout(problem: Problem, binding: str) -> Layout:
-    """A mask and sinks that are not used are a single number, which nobody reads."""
-    _, c, h, w = (problem.shape[dim] for dim in DIMS)
+    """A mask may be one for all of the batch."""
+    b, c, h, w = (problem.shape[dim] for dim in DIMS)
     match binding:
         case "mask":
-            b = problem.shape["b"] if problem.params["mask"] == "batch" else 1
-            used = problem.params["mask"] != "none"
-            return Layout.contiguous((b, h, w) if used else (1, 1, 1))
+            return Layout.contiguous((b if problem.params["mask"] == "batch" else 1, h, w))
         case "sinks":
-            return Layout.contiguous((c if problem.params["sinks"] == "heads" else 1,))
+            return Layout.contiguous((c,))
         case _:
             return rows.layout(problem, binding)
 
@@ -157,12 +155,6 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
         return {"y": powers / np.where(total == 0, 1, total)}
 
 
-def bytes_moved(problem: Problem) -> int:
-    """Long rows are read twice, but once would do."""
-    used = ["x", "y", *(name for name in ("mask", "sinks") if problem.params[name] != "none")]
-    return sum(prod(problem.array_shape(name)) * problem.item_bytes(name) for name in used)
-
-
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     """x has all four dimensions."""
     if len(shapes["x"]) != len(DIMS):
@@ -230,14 +222,16 @@ SOFTMAX_ROWS = Kernel(
             access="in",
             types=("f32", "f16"),
             dims=("b", "h", "w"),
-            description="what is added, alike for all heads; a single number where nothing is",
+            description="what is added, alike for all heads",
+            when={"mask": ("all", "batch")},
         ),
         Binding(
             name="sinks",
             access="in",
             types=("f32",),
             dims=("c",),
-            description="an exponent that each head's sums have more; a single number for none",
+            description="an exponent that each head's sums have more",
+            when={"sinks": ("heads",)},
         ),
         Binding(
             name="y",
@@ -283,7 +277,6 @@ SOFTMAX_ROWS = Kernel(
     inputs=inputs,
     reference=reference,
     flops=lambda problem: 5 * prod(problem.array_shape("x")),
-    bytes_moved=bytes_moved,
     infer=infer,
     rows="h",
     cases=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil, prod
 
 import numpy as np
@@ -45,12 +46,10 @@ _MOST_WIDTH = 64
 
 
 def conv_layout(problem: Problem, binding: str) -> Layout:
-    """x goes on from what was before the first token; a bias that is not used is one number."""
+    """x goes on from what was before the first token."""
     shape = problem.full_shape(binding)
     if binding == "x":
         shape = (*shape[:-1], shape[-1] + problem.shape["w"] - 1)
-    if binding == "bias" and problem.params["bias"] == "no":
-        shape = (1,)
     return Layout.contiguous(shape)
 
 
@@ -116,7 +115,7 @@ SSM_CONV = Kernel(
     bindings=(
         binding("x", "sct", "a row a channel: w - 1 numbers from before, then the tokens"),
         binding("weights", "cw", "a row of taps a channel"),
-        binding("bias", "c", "what is added for each channel; a single number where nothing is"),
+        replace(binding("bias", "c", "what is added for each channel"), when={"bias": ("yes",)}),
         binding("y", "stc", "a row a token", "out"),
     ),
     params={
