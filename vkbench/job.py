@@ -26,9 +26,11 @@ class State(StrEnum):
     SKIPPED = "skipped"  # it cannot run there, with a reason
     FAILED = "failed"  # it never ended well, with the cause
     CANCELLED = "cancelled"
+    ELSEWHERE = "elsewhere"  # of an imported run, not ended: its own database sends it
 
 
-ACTIVE = (State.QUEUED, State.DISPATCHED, State.RUNNING)
+ACTIVE = (State.QUEUED, State.DISPATCHED, State.RUNNING)  # ours to run
+UNFINISHED = (*ACTIVE, State.ELSEWHERE)
 FINISHED = (State.PASSED, State.WRONG, State.SKIPPED, State.FAILED, State.CANCELLED)
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from getpass import getuser
 from typing import TYPE_CHECKING
 
-from vkbench.errors import UnknownName, UsageError
+from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.settings import Settings
 from vkbench_db.database import Database, parse_url
 from vkbench_db.errors import SchemaMissing
-from vkbench_db.queries import DeviceRow, devices
+from vkbench_db.queries import DeviceRow, RunRow, devices
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -77,6 +77,12 @@ def _explained(settings: Settings) -> Iterator[None]:
         raise UsageError(
             f"{error}; {NOTHING_YET} (there is no {settings.database_url()})"
         ) from error
+
+
+def refuse_imported(run: RunRow, what: str) -> None:
+    """NothingToDo for a run of another database, whose jobs are not ours to touch."""
+    if run.imported:
+        raise NothingToDo(f"run {run.id} was imported: {what} where its database is")
 
 
 def bundle_named(tx: Connection, asked: str) -> Bundle | None:

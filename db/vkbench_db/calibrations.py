@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from vkbench.calibration import SUITE, TICK, canary_of
-from vkbench.job import ACTIVE, Mode, State
+from vkbench.job import UNFINISHED, Mode, State
 from vkbench_db import models
 from vkbench_db.rows import insert_missing
 
@@ -106,13 +106,13 @@ def _ended(tx: Connection) -> list[tuple[int, int, str]]:
         for row in candidates
         if row.selection.get("suite") == SUITE
     }
-    return [each for each in sorted(found) if not _is_active(tx, each[0], each[1])]
+    return [each for each in sorted(found) if not _is_unfinished(tx, each[0], each[1])]
 
 
-def _is_active(tx: Connection, run: int, device: int) -> bool:
+def _is_unfinished(tx: Connection, run: int, device: int) -> bool:
     job = models.Job
     waiting = select(job.id).where(
-        job.run_id == run, job.device_id == device, job.state.in_(ACTIVE)
+        job.run_id == run, job.device_id == device, job.state.in_(UNFINISHED)
     )
     return tx.execute(waiting.limit(1)).first() is not None
 

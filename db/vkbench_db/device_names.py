@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
+from vkbench.errors import NothingToDo
 from vkbench.selector import choose
 from vkbench.settings import settings
 from vkbench_db.views import DEVICE, HOST
@@ -21,6 +22,7 @@ class NamedDevice:
     index: int
     name: str
     uuid: str
+    is_served: bool  # a worker announced it here, ever: not known by imports alone
 
 
 def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
@@ -28,11 +30,26 @@ def device_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
     return [device.key for device in choose(selectors, named_devices(tx), settings().host)]
 
 
+def served_keys(tx: Connection, selectors: Sequence[str]) -> list[str]:
+    """As `device_keys`, of devices that a worker announced here: work for others would wait."""
+    meant = choose(selectors, named_devices(tx), settings().host)
+    return [device.key for device in only_served(meant)]
+
+
+def only_served(meant: Sequence[NamedDevice]) -> list[NamedDevice]:
+    """Those that a worker announced here; NothingToDo if imports alone know all of them."""
+    found = [device for device in meant if device.is_served]
+    if not found:
+        names = ", ".join(f"{device.name} ({device.key})" for device in meant)
+        raise NothingToDo(f"no worker here has served {names}: known from an import alone")
+    return found
+
+
 def named_devices(tx: Connection) -> list[NamedDevice]:
     """All devices, by what selectors choose them by, in the order in which they came."""
     device = DEVICE.c
     rows = tx.execute(
-        select(device.key, HOST.c.name.label("host"), device.name, device.facts)
+        select(device.key, HOST.c.name.label("host"), device.name, device.facts, device.last_seen)
         .join(HOST, HOST.c.id == device.host_id)
         .order_by(device.id)
     )
@@ -43,6 +60,7 @@ def named_devices(tx: Connection) -> list[NamedDevice]:
             index=row.facts["index"],
             name=row.name,
             uuid=row.facts["uuid"],
+            is_served=row.last_seen is not None,
         )
         for row in rows
     ]

@@ -14,12 +14,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from vkbench.device import DeviceFacts, Environment
-from vkbench.job import Mode, Outcome, State
+from vkbench.job import UNFINISHED, Mode, Outcome, State
 from vkbench.result import Timing, Verdict
 from vkbench.wire import encode, from_builtins
 from vkbench_db import models
 from vkbench_db.intake import Imported, import_lines
-from vkbench_db.jobs import IN_FLIGHT
 from vkbench_db.lines import (
     FORMAT,
     VERSION,
@@ -171,7 +170,7 @@ def _job(
     return JobLine(
         **{name: row._mapping[name] for name in _JOB_COLUMNS},
         mode=Mode(row.mode),
-        state=State.QUEUED if row.state in IN_FLIGHT else State(row.state),
+        state=State.QUEUED if row.state in UNFINISHED else State(row.state),
         attempts=tuple(map(_attempt, attempts)),
         verdict=Verdict(**_named(verdicts[0], Verdict)) if verdicts else None,
         timings=tuple(map(_timing, timings)),

@@ -1,8 +1,9 @@
 """An exported run comes in: whole or not at all, and any number of times.
 
 What is known stays as it is; a run that was exported before it was done goes on where it stood.
-An imported run's jobs are never sent from here. For a run that was made here, this database is the
-authority: of its jobs only results that settle one still open are taken.
+What an imported run has left is stored as `elsewhere`: its own database runs it. For a run that was
+made here, this database is the authority: of its jobs only results that settle one still open are
+taken.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sqlalchemy import Connection, bindparam, exc, func, insert, select, update
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
-from vkbench.job import FINISHED, State
+from vkbench.job import FINISHED, UNFINISHED, State
 from vkbench_db import models
 from vkbench_db.batches import batches
 from vkbench_db.devices import store_device
@@ -196,7 +197,7 @@ def _insert_jobs(
     rows = []
     for line in lines:
         job: JobLine = line.record
-        own = {name: getattr(job, name) for name in _KEPT}
+        own = {name: getattr(job, name) for name in _KEPT} | {"state": _state(job)}
         rows.append(
             own
             | {
@@ -269,6 +270,7 @@ def _advance(tx: Connection, jobs: Sequence[tuple[Any, JobLine]]) -> None:
     table = models.Job.__table__
     rows = [
         {f"new_{name}": getattr(job, name) for name in _MOVING}
+        | {"new_state": _state(job)}
         | {f"new_{name}": max(getattr(job, name), getattr(known, name)) for name in _COUNTING}
         | {"job": known.id}
         for known, job in jobs
@@ -279,6 +281,10 @@ def _advance(tx: Connection, jobs: Sequence[tuple[Any, JobLine]]) -> None:
         .values({name: bindparam(f"new_{name}") for name in _MOVING + _COUNTING}),
         rows,
     )
+
+
+def _state(job: JobLine) -> State:
+    return State.ELSEWHERE if job.state in UNFINISHED else job.state
 
 
 def _store_attempts(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) -> int:

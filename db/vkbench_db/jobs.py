@@ -6,6 +6,9 @@
                                                      does not settle; too often: ──► failed
     cancel: any of these three ──► cancelled
 
+An import stores what has not ended as `elsewhere`. No way leads from there but another import: such
+a job is never sent, counted as waiting, resumed, cancelled or looked for.
+
 Every dispatch gives the job a new token; an answer to an older one may settle the job or cost it a
 try, and cannot take it from the newer dispatch.
 """
@@ -203,12 +206,7 @@ def _waiting_runs(device: int) -> Select[int, int]:
     hop = select(func.min(job.run_id).label("id")).where(*queued).cte("hop", recursive=True)
     after = select(func.min(job.run_id)).where(*queued, job.run_id > hop.c.id).scalar_subquery()
     hop = hop.union_all(select(after).where(hop.c.id.is_not(None)))
-    # an imported run's jobs are for its own database to send
-    return (
-        select(models.Run.id, models.Run.priority)
-        .join(hop, hop.c.id == models.Run.id)
-        .where(models.Run.imported_at.is_(None))
-    )
+    return select(models.Run.id, models.Run.priority).join(hop, hop.c.id == models.Run.id)
 
 
 def _queue(tx: Connection, device: int, run: int, page: int) -> Iterator[Waiting]:

@@ -98,7 +98,7 @@ class JobLine:
     measure_seconds: float
     noise: float
     estimate_seconds: float
-    state: State  # in flight is told as queued: the token matters at home alone
+    state: State  # queued for all that has not ended: where it stands matters at home alone
     token: int
     tries: int
     dispatches: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Subquery, select
 
 from vkbench.case import WEIGHTS, parse
-from vkbench.job import ACTIVE, Mode, PlannedJob, Source, State
+from vkbench.job import UNFINISHED, Mode, PlannedJob, Source, State
 from vkbench.result import NEW, OLD, wrong_arms
 from vkbench_db import models
 
@@ -27,7 +27,7 @@ class PairResults:
 def is_pending(tx: Connection, run: int) -> bool:
     """Whether a run has jobs that have not ended: asked each second, where the rest is not."""
     job = models.Job
-    waiting = select(job.id).where(job.run_id == run, job.state.in_(ACTIVE)).limit(1)
+    waiting = select(job.id).where(job.run_id == run, job.state.in_(UNFINISHED)).limit(1)
     return tx.execute(waiting).first() is not None
 
 
@@ -42,7 +42,7 @@ def pair_results(tx: Connection, run: int) -> PairResults:
         .order_by(job.position)
     ).all()
     wrong = [wrong_arms(row.reason) for row in rows if row.state == State.WRONG]
-    ended = [row for row in rows if row.state not in (*ACTIVE, State.PASSED, State.WRONG)]
+    ended = [row for row in rows if row.state not in (*UNFINISHED, State.PASSED, State.WRONG)]
     paired = [(row.old, row.new) for row in rows if row.old and row.new]
     return PairResults(
         old=tuple(pair[0] for pair in paired),
@@ -50,7 +50,7 @@ def pair_results(tx: Connection, run: int) -> PairResults:
         old_wrong=next((arms[OLD] for arms in wrong if OLD in arms), ""),
         new_wrong=next((arms[NEW] for arms in wrong if NEW in arms), ""),
         failed=next((row.reason or row.cause or row.state for row in ended), ""),
-        pending=sum(row.state in ACTIVE for row in rows),
+        pending=sum(row.state in UNFINISHED for row in rows),
     )
 
 

@@ -32,9 +32,11 @@ class Progress:
 
     @property
     def state(self) -> str:
-        """queued | running | finished | cancelled."""
+        """queued | running | finished | cancelled; elsewhere for what an import has left."""
         if self.cancelled:
             return "cancelled"
         if self.is_finished:
             return "finished"
+        if self.counts.get(State.ELSEWHERE):
+            return State.ELSEWHERE
         return "queued" if self.counts.get(State.QUEUED, 0) == self.total else "running"

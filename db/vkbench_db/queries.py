@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
-from vkbench.job import ACTIVE, State
+from vkbench.job import UNFINISHED, State
 from vkbench_db.batches import batches
 from vkbench_db.device_names import device_keys
 from vkbench_db.progress import Progress
@@ -136,6 +136,7 @@ class DeviceRow:
     last_seen: float | None
     queued: int
     in_flight: int
+    elsewhere: int  # jobs that imported runs have left: not ours to run
 
 
 def results(
@@ -239,7 +240,7 @@ def find_run(tx: Connection, asked: str) -> RunRow:
 def devices(tx: Connection) -> list[DeviceRow]:
     """All devices that ever announced themselves or came with an import."""
     device, environment = DEVICE.c, ENVIRONMENT.c
-    counts = _active(tx)
+    counts = _unfinished(tx)
     rows = tx.execute(
         select(
             *(device.id, device.key, HOST.c.name.label("host"), device.name, device.facts),
@@ -338,12 +339,12 @@ def _near_runs(tx: Connection, asked: str) -> tuple[str, ...]:
     return names.nearest(asked, [row.label or row.uuid for row in rows])
 
 
-def _active(tx: Connection) -> dict[int, dict[str, int]]:
+def _unfinished(tx: Connection) -> dict[int, dict[str, int]]:
     job = JOB.c
     ids = tx.execute(select(DEVICE.c.id)).scalars().all()
     rows = tx.execute(
         select(job.device_id, job.state, func.count())
-        .where(job.device_id.in_(ids), job.state.in_(ACTIVE))
+        .where(job.device_id.in_(ids), job.state.in_(UNFINISHED))
         .group_by(job.device_id, job.state)
     )
     counts: dict[int, dict[str, int]] = {}
@@ -368,4 +369,5 @@ def _device(row: Row[*tuple[Any, ...]], counts: Mapping[str, int]) -> DeviceRow:
         last_seen=row.last_seen,
         queued=counts.get(State.QUEUED, 0),
         in_flight=counts.get(State.DISPATCHED, 0) + counts.get(State.RUNNING, 0),
+        elsewhere=counts.get(State.ELSEWHERE, 0),
     )

@@ -21,6 +21,7 @@ from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchE
 from vkbench.selector import choose
 from vkbench_db import queries, schedules
 from vkbench_db.database import Database
+from vkbench_db.device_names import named_devices, only_served
 from vkbench_db.schedules import Schedule
 from vkbench_scheduler.cron import slots_between
 from vkbench_scheduler.selection import Selection
@@ -93,7 +94,8 @@ def _outcome(tx: Connection, schedule: Schedule, slot: float, now: float) -> tup
 def _submitted(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submitted, list[str]]:
     """The run of a slot on the devices that its selectors mean now, and who was left out."""
     selection = wire.from_builtins(schedule.selection, Selection)
-    meant = choose(selection.devices, [row.facts for row in queries.devices(tx)])
+    keys = {each.key for each in only_served(choose(selection.devices, named_devices(tx)))}
+    meant = [row.facts for row in queries.devices(tx) if row.key in keys]
     busy = schedules.unfinished(tx, schedule.id)
     free = [facts for facts in meant if facts.key not in busy]
     left_out = [

@@ -1,12 +1,17 @@
 """What people steer: cancel, pause, priority, fair shares; and more than one scheduler."""
 
 import time
+from dataclasses import replace
 
+import planted_runner
 from cluster import Lab, kill, until
 
 from vkbench.job import State
 from vkbench_db import store
 from vkbench_db.attendance import Attendance, attendance
+from vkbench_db.database import Database
+from vkbench_db.devices import store_device
+from vkbench_db.exchange import export_run, import_lines
 
 LONG = "sleep/f32/n100"
 
@@ -33,6 +38,25 @@ def test_cancel_ends_the_running_job_and_skips_the_window(lab: Lab) -> None:
     lab.check(run, other)
     assert lab.counts(other) == {State.PASSED: 3}
     assert started(lab, run) == 11
+
+
+def test_what_an_import_has_left_is_never_sent(lab: Lab) -> None:
+    """Though its device is served here."""
+    lab.start_scheduler()
+    lab.start_worker()
+    with Database.open(f"sqlite:///{lab.folder / 'there.db'}", create=True) as database:
+        with database.transaction() as tx:
+            store_device(tx, planted_runner.facts("a", lab.settings))
+        there = replace(lab, database_url=f"sqlite:///{lab.folder / 'there.db'}", processes=[])
+        run = there.submit([LONG] * 3)
+        with database.reading() as tx, lab.database.transaction() as own:
+            import_lines(own, list(export_run(tx, run)), time.time())
+        there.close()
+    mine = lab.submit([LONG] * 3)
+    lab.await_end(mine)
+    lab.check(mine)
+    assert lab.counts(mine - 1) == {State.ELSEWHERE: 3}
+    assert started(lab, mine - 1) == 0
 
 
 def test_cancel_outlives_the_scheduler(lab: Lab) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from vkbench.calibration import SUITE
 from vkbench.job import Mode, Outcome, State
 from vkbench_db import models, queries, store
+from vkbench_db.calibrations import LAUNCH, settle
 from vkbench_db.database import Database, upgrade
 from vkbench_db.errors import ImportRefused
 from vkbench_db.exchange import Imported, export_run, import_lines
@@ -126,7 +128,7 @@ def test_a_run_that_goes_on_is_taken_on(lived, elsewhere: Database) -> None:
     take(elsewhere, early)
     with elsewhere.reading() as tx:
         assert queries.find_run(tx, "last").progress.counts == {
-            State.PASSED: 1, State.WRONG: 1, State.SKIPPED: 1, State.QUEUED: 4,
+            State.PASSED: 1, State.WRONG: 1, State.SKIPPED: 1, State.ELSEWHERE: 4,
         }  # fmt: skip
     with lab.database.transaction() as tx:
         flying = store.dispatched_before(tx, LATER)
@@ -197,12 +199,77 @@ def test_home_takes_a_result_that_it_lost_and_no_other_state(lab, state: str, ta
     assert (own.duplicates, own.counts) == ((1, {}) if taken else (0, {State.PASSED: 1}))
 
 
-def test_imported_jobs_are_never_sent(lived, elsewhere: Database) -> None:
-    lab, run = lived
-    take(elsewhere, export(lab.database, run))
-    with elsewhere.transaction() as tx:
-        assert [store.pick(tx, device.key, 9, LATER) for device in queries.devices(tx)] == [[], []]
-        assert store.dispatched_before(tx, LATER) == []
+@pytest.fixture
+def half_done(lab, tmp_path: Path) -> list[str]:
+    """An export from another database, of a run with three jobs on this lab's device: none ended.
+
+    One of them was on its way when the run was stopped.
+    """
+    there = f"sqlite:///{tmp_path / 'there.db'}"
+    upgrade(there)
+    with Database.open(there) as database:
+        other = replace(lab, database=database)
+        device = other.add_device()
+        run = other.submit(device, 3)
+        other.pick(device, 1)
+        return export(database, run)
+
+
+def test_what_an_import_has_left_is_never_ours_to_run(lab, half_done: list[str]) -> None:
+    """Though a worker here serves the very device."""
+    device = lab.add_device()
+    own = lab.submit(device, 1)
+    take(lab.database, half_done)
+    imported = own + 1
+    assert lab.states(imported) == [State.ELSEWHERE] * 3
+    with lab.database.transaction() as tx:
+        [row] = queries.devices(tx)
+        assert (row.queued, row.in_flight, row.elsewhere) == (1, 0, 3)
+        assert [job.state for job in queries.jobs(tx, run=imported)] == ["elsewhere"] * 3
+        assert queries.find_run(tx, str(imported)).progress.state == "elsewhere"
+        assert [each.run for each in store.pick(tx, device, 9, LATER)] == [own]
+        assert store.pick(tx, device, 9, LATER, run=imported) == []
+        assert store.load(tx, device).jobs == 1
+        assert [each.run for each in store.dispatched_before(tx, LATER + 1)] == [own]
+        assert store.mark_running(tx, [(job.id, 1) for job in queries.jobs(tx, run=imported)]) == 0
+        assert store.cancel(tx, imported, LATER) == 0
+    assert lab.states(imported) == [State.ELSEWHERE] * 3
+    assert export(lab.database, imported)[-3:-1] == half_done[-3:-1]
+
+
+def test_the_rest_of_an_import_may_come_later(lab, half_done: list[str], tmp_path: Path) -> None:
+    take(lab.database, half_done)
+    with Database.open(f"sqlite:///{tmp_path / 'there.db'}") as database:
+        other = replace(lab, database=database)
+        with database.transaction() as tx:
+            sent = [(job.job, job.token) for job in store.dispatched_before(tx, LATER)]
+            store.return_lost(tx, sent, lab.now)
+        other.settle(other.add_device())
+        assert take(lab.database, export(database, 1)).updated == 3
+    assert lab.states(1) == [State.PASSED] * 3
+
+
+def test_a_calibration_that_goes_on_elsewhere_is_no_roof(lab, tmp_path: Path) -> None:
+    """As soon as it came whole it is one; half of it would tell too low rates."""
+    device = lab.add_device()
+    with lab.database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.PERFORMANCE, selection={"suite": SUITE}, now=lab.now
+        ).id
+        for case in (LAUNCH, "copy/f32/n1048576"):
+            store.add_jobs(tx, run, [lab.planned(device, case)])
+    [first] = lab.pick(device, 1)
+    lab.record(lab.answer(first))
+    there = f"sqlite:///{tmp_path / 'there.db'}"
+    upgrade(there)
+    with Database.open(there) as database:
+        take(database, export(lab.database, run))
+        with database.transaction() as tx:
+            assert settle(tx, LATER) == 0
+        lab.settle(device)
+        take(database, export(lab.database, run))
+        with database.transaction() as tx:
+            assert settle(tx, LATER) == 1
 
 
 def test_a_newer_announcement_is_not_overwritten(lab, elsewhere: Database) -> None:

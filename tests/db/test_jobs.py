@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Mode, Outcome, Source, State
 from vkbench_db import models, store
@@ -177,14 +177,6 @@ def test_a_job_that_failed_before_travels_alone(lab) -> None:
     lose(lab, second)
     assert [job.alone for job in lab.pick(device)] == [True, False]
     assert MAX_TRIES > 1
-
-
-def test_imported_runs_are_not_sent(lab) -> None:
-    device = lab.add_device()
-    run = lab.submit(device, 1)
-    with lab.database.transaction() as tx:
-        tx.execute(update(models.Run).where(models.Run.id == run).values(imported_at=lab.now))
-    assert lab.pick(device) == []
 
 
 @pytest.mark.parametrize("limit", [1, 7])

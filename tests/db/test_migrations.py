@@ -12,7 +12,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, insert, inspect
+from sqlalchemy import create_engine, insert, inspect, text
 
 from vkbench_db import migrations, steadiness, views
 from vkbench_db.blank import blank
@@ -66,6 +66,40 @@ def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> Non
         kept = load_bundle(tx, "b")
         assert kept
         assert kept.blobs == {sha: blob}
+
+
+def test_what_older_versions_imported_unfinished_is_elsewhere(empty_url: str) -> None:
+    engine = create_engine(parse_url(empty_url))
+    with engine.begin() as tx:
+        command.upgrade(migrations.config(tx), "0005")
+        for statement in OLD_IMPORT:
+            tx.execute(text(statement))
+    engine.dispose()
+    upgrade(empty_url)
+    with Database.open(empty_url) as database, database.reading() as tx:
+        found = tx.execute(text("SELECT run_id, state FROM job ORDER BY id")).all()
+    assert [tuple(row) for row in found] == [(1, "queued"), (2, "elsewhere"), (2, "passed")]
+
+
+OLD_IMPORT = (
+    "INSERT INTO host (id, name) VALUES (1, 'h')",
+    "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle, environment,"
+    " last_run) VALUES (1, 'k', 1, 'd', '{}', false, '', '', '', 0)",
+    "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params)"
+    " VALUES (1, 'copy/f32/n1', 'copy', 'f32', '', 'n1', '')",
+    *(
+        "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
+        f" imported_at) VALUES ({id}, '{id}', {now}, '', '', '{{}}', '{{}}', 'both', 0, {imported})"
+        for id, now, imported in ((1, "'2026-01-01'", "NULL"), (2, "'2026-01-01'", "'2026-01-02'"))
+    ),
+    *(
+        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
+        " limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries, dispatches,"
+        f" cause, reason) VALUES ({id}, {run}, {id}, 1, 1, 'both', 'auto', '', 1, 1, 1, 1,"
+        f" '{state}', 0, 0, 0, '', '')"
+        for id, run, state in ((1, 1, "queued"), (2, 2, "queued"), (3, 2, "passed"))
+    ),
+)
 
 
 @pytest.mark.parametrize(

@@ -135,11 +135,11 @@ def _submit(sought: Sought, device: list[str], store: Store) -> int:
     from vkbench_cli.absence import warn
     from vkbench_cli.sought import begun
     from vkbench_cli.store import opened
-    from vkbench_db.device_names import device_keys
+    from vkbench_db.device_names import served_keys
 
     with opened(store.settings()) as database:
         with database.reading() as tx:
-            keys = device_keys(tx, device or sought.devices(tx))
+            keys = served_keys(tx, device or sought.devices(tx))
         number = begun(database, sought, keys)
         print(number)
         print(f"bisection {number}: `vkbench bisect show {number}`", file=sys.stderr)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from vkbench.job import State
+from vkbench.settings import settings
 from vkbench_cli.layout import Rank
 from vkbench_cli.options import Output, Store
 from vkbench_cli.printing import Cell, Column, Kind, Table, show
@@ -39,6 +41,7 @@ COLUMNS = (
     Column(key="canary_at", heading="canary at", kind=Kind.TIME, hidden=True),
     Column(key="queued", heading="queued", kind=Kind.COUNT),
     Column(key="in_flight", heading="in flight", kind=Kind.COUNT),
+    Column(key="elsewhere", heading="elsewhere", kind=Kind.COUNT),
     Column(key="memory_bytes", heading="memory", kind=Kind.BYTES, rank=Rank.MINOR),
     Column(key="subgroup_size", heading="subgroup", kind=Kind.COUNT, rank=Rank.MINOR),
     Column(key="last_seen", heading="last seen", kind=Kind.TIME),
@@ -61,8 +64,10 @@ def devices(
     """List devices, known to the database or found here.
 
     A device is online if its worker was heard of within the last minute. Its canary, a kernel that
-    is timed now and then, is steady or off: more than 3 sigmas from its own history. Where nothing
-    is recorded yet and no database is named, it shows the devices of this machine.
+    is timed now and then, is steady or off: more than 3 sigmas from its own history. A device that
+    only imports know is elsewhere, as are the unfinished jobs of imported runs: they belong to
+    another database. Where nothing is recorded yet and no database is named, this shows the devices
+    of this machine.
     """
     ours = store.settings()
     rows = _here() if local else _known(ours)
@@ -114,6 +119,7 @@ def _row(row: DeviceRow, canary: Steadiness | None) -> dict[str, Cell]:
         "canary_at": canary and canary.at,
         "queued": row.queued,
         "in_flight": row.in_flight,
+        "elsewhere": row.elsewhere or None,
         "last_seen": row.last_seen,
         "worker": row.worker,
         "bundle": row.bundle,
@@ -123,5 +129,8 @@ def _row(row: DeviceRow, canary: Steadiness | None) -> dict[str, Cell]:
 def _state(row: DeviceRow) -> str:
     from vkbench_db.attendance import LATELY_SECONDS
 
-    seen = row.last_seen is not None and time.time() - row.last_seen < LATELY_SECONDS
-    return "paused" if row.paused else "online" if seen else "offline"
+    if row.paused:
+        return "paused"
+    if row.last_seen is None:
+        return "offline" if row.host == settings().host else State.ELSEWHERE
+    return "online" if time.time() - row.last_seen < LATELY_SECONDS else "offline"

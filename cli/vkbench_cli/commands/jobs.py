@@ -66,7 +66,8 @@ def jobs(
 ) -> None:
     """List runs, or the jobs of one run.
 
-    Without a run, --state or --device it lists runs, the newest first.
+    Without a run, --state or --device it lists runs, the newest first. What an imported run has not
+    finished is `elsewhere`: it belongs to the database that it came from and is never run here.
 
     \b
     vkbench jobs

@@ -111,10 +111,12 @@ def planned(
 
 def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]:
     from vkbench_cli.machine import all_devices
+    from vkbench_cli.store import refuse_imported
     from vkbench_db import queries
 
     with database.reading() as tx:
         found = queries.find_run(tx, asked)
+        refuse_imported(found, "go on with it")
         waiting = {job.device for job in queries.jobs(tx, run=found.id, states=ACTIVE, limit=None)}
     if not waiting:
         raise NothingToDo(f"run {found.id} has nothing left to do")

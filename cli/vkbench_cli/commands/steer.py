@@ -27,12 +27,13 @@ def cancel(*, run: Run, store: Store) -> None:
 
     The job that is on a device now is ended too.
     """
-    from vkbench_cli.store import opened
+    from vkbench_cli.store import opened, refuse_imported
     from vkbench_db import queries
     from vkbench_db import store as states
 
     with opened(store.settings()) as database, database.transaction() as tx:
         found = queries.find_run(tx, run)
+        refuse_imported(found, "cancel it")
         count = states.cancel(tx, found.id, time.time())
     print(f"run {found.id}: {count} jobs cancelled")
 

@@ -70,12 +70,12 @@ def submit(
 def _submitted(database: Database, selecting: Selecting, effort: Effort, key: str) -> Submitted:
     from vkbench_cli.store import bundle_named, user_name
     from vkbench_db import queries
-    from vkbench_db.device_names import device_keys
+    from vkbench_db.device_names import served_keys
     from vkbench_scheduler.submit import submit as store_run
 
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
-        meant = device_keys(tx, selecting.device) if selecting.device else []
+        meant = served_keys(tx, selecting.device)
         bundle = bundle_named(tx, selecting.bundle)
     return store_run(
         database,

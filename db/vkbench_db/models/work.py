@@ -120,7 +120,7 @@ class Run(Model):
     cancelled_at: Mapped[float | None] = mapped_column(Moment)
     imported_at: Mapped[float | None] = mapped_column(
         Moment
-    )  # its jobs are another database's to send
+    )  # by an import; what it had left is `elsewhere`
 
 
 class Job(Model):
