@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from vkbench.errors import NothingToDo
+from vkbench.names import MOST_TOLD
 from vkbench.selector import choose
 from vkbench.settings import settings
 from vkbench_db.views import DEVICE, HOST
@@ -40,8 +41,9 @@ def only_served(meant: Sequence[NamedDevice]) -> list[NamedDevice]:
     """Those that a worker announced here; NothingToDo if imports alone know all of them."""
     found = [device for device in meant if device.is_served]
     if not found:
-        names = ", ".join(f"{device.name} ({device.key})" for device in meant)
-        raise NothingToDo(f"no worker here has served {names}: known from an import alone")
+        told = ", ".join(f"{device.name} ({device.key})" for device in meant[:MOST_TOLD])
+        more = f" and {len(meant) - MOST_TOLD} more" if len(meant) > MOST_TOLD else ""
+        raise NothingToDo(f"no worker here has served {told}{more}: known from an import alone")
     return found
 
 
