@@ -131,7 +131,7 @@ def test_what_fits_nothing_is_met_with_the_nearest(selector: str, hint: str) -> 
 
 
 def test_without_devices_nothing_can_be_chosen() -> None:
-    with pytest.raises(NothingToDo, match="start a worker"):
+    with pytest.raises(NothingToDo, match="`vkbench worker` on a GPU host"):
         choose([], [])
 
 
