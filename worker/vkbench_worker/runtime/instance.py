@@ -14,6 +14,10 @@ LAYER = "VK_LAYER_KHRONOS_validation"
 
 _HIGHEST_API = 1 << 22 | 3 << 12
 _SYNCHRONISATION = 4  # VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+# Settings of newer layers that turn synchronisation validation on; without the second one a layer
+# does not look at what shaders read and write.
+_SETTINGS = ("validate_sync", "syncval_shader_accesses_heuristic")
+_BOOL = 0  # VK_LAYER_SETTING_TYPE_BOOL32_EXT
 _ERROR = 0x1000
 _WARNING = 0x100
 _KINDS = 0x7  # general, validation, performance
@@ -108,6 +112,33 @@ class Instance:
         layers = vk.listed("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
         if LAYER not in {vk.text(layer.layerName) for layer in layers}:
             raise NoValidation()
+        takes_settings = "VK_EXT_layer_settings" in self._layer_extensions()
+        info.pNext = self._settings() if takes_settings else self._features()
+        info.enabledLayerCount, info.ppEnabledLayerNames = 1, self._strings([LAYER])
+        how = "VK_EXT_layer_settings" if takes_settings else "VK_EXT_validation_features"
+        extensions = self._strings(["VK_EXT_debug_utils", how])
+        info.enabledExtensionCount, info.ppEnabledExtensionNames = 2, extensions
+
+    def _layer_extensions(self) -> set[str]:
+        call, name = "vkEnumerateInstanceExtensionProperties", self._string(LAYER)
+        found = vk.listed(call, "VkExtensionProperties", name)
+        return {vk.text(extension.extensionName) for extension in found}
+
+    def _settings(self) -> Any:
+        """What asks a newer layer for synchronisation validation."""
+        on = vk.ffi.new("VkBool32[]", [1])
+        settings = vk.ffi.new("VkLayerSettingEXT[]", len(_SETTINGS))
+        for setting, name in zip(settings, _SETTINGS, strict=True):
+            setting.pLayerName, setting.pSettingName = self._string(LAYER), self._string(name)
+            setting.type, setting.valueCount, setting.pValues = _BOOL, 1, on
+        info = vk.struct(
+            "VkLayerSettingsCreateInfoEXT", settingCount=len(_SETTINGS), pSettings=settings
+        )
+        self._kept += [on, settings, info]
+        return info
+
+    def _features(self) -> Any:
+        """What asks an older layer, such as Debian 12's, for synchronisation validation."""
         enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", [_SYNCHRONISATION])
         features = vk.struct(
             "VkValidationFeaturesEXT",
@@ -115,10 +146,7 @@ class Instance:
             pEnabledValidationFeatures=enabled,
         )
         self._kept += [enabled, features]
-        info.pNext = features
-        info.enabledLayerCount, info.ppEnabledLayerNames = 1, self._strings([LAYER])
-        extensions = ["VK_EXT_debug_utils", "VK_EXT_validation_features"]
-        info.enabledExtensionCount, info.ppEnabledExtensionNames = 2, self._strings(extensions)
+        return features
 
     def _listen(self) -> None:
         callback = vk.ffi.callback(_CALLBACK, self._hear)
@@ -138,7 +166,7 @@ class Instance:
 
     def _hear(self, severity: int, kinds: int, data: Any, user: Any) -> int:
         if severity & _ERROR and len(self.messages) < _MAX_MESSAGES:
-            self.messages.append(" ".join(vk.text(data.pMessage).split()))
+            self.messages.append(_message(data))
         return 0
 
     def _string(self, value: str) -> Any:
@@ -150,3 +178,10 @@ class Instance:
         array = vk.ffi.new("char *[]", [self._string(value) for value in values])
         self._kept.append(array)
         return array
+
+
+def _message(data: Any) -> str:
+    """What a layer says, on one line; newer layers leave the broken rule's name out of the text."""
+    said = " ".join(vk.text(data.pMessage).split())
+    rule = vk.text(data.pMessageIdName) if data.pMessageIdName else ""
+    return said if rule in said else f"{rule}: {said}"

@@ -65,6 +65,7 @@ _STRUCTURE_TYPES: Final = {
     "VkPhysicalDeviceDriverProperties": 1000196000,
     "VkPhysicalDevicePCIBusInfoPropertiesEXT": 1000212000,
     "VkValidationFeaturesEXT": 1000247000,
+    "VkLayerSettingsCreateInfoEXT": 1000496000,
 }
 
 _FAILURES: Final = {
