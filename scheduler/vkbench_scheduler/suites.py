@@ -54,7 +54,10 @@ OTHERS = tuple(
     for kernel in KERNELS
     if kernel.name not in ABOUT_BLOCKS and kernel.group != CALIBRATE
 )
-CALIBRATED = tuple(kernel.name for kernel in KERNELS if kernel.group == CALIBRATE)
+OF_CPUS = "matrix_rate_8"  # a size of matrices that CPU drivers have, and no GPU's roof
+CALIBRATED = tuple(
+    kernel.name for kernel in KERNELS if kernel.group == CALIBRATE and kernel.name != OF_CPUS
+)
 COPIED = ("copy/f32/n8388608", "copy/f32/n67108864")  # for CPU drivers, and beyond a GPU's caches
 NOISE_TIMES = 8
 SPINE_KERNELS = ("copy", "add", *ABOUT_BLOCKS)
@@ -152,6 +155,7 @@ CALIBRATION = Suite(
     rows=(
         Row(mode=Mode.CORRECTNESS, every_variant=True, kernels=CALIBRATED),
         Row(mode=Mode.PERFORMANCE, kernels=CALIBRATED),
+        Row(kernels=(OF_CPUS,), every_variant=True, only="cpu"),
         Row(mode=Mode.PERFORMANCE, kernels=("copy",), cases=COPIED),
         *(
             Row(

@@ -84,6 +84,15 @@ def test_a_calibration_repeats_the_device_s_own_canary(kind: str) -> None:
     assert len(jobs) == count(Selection(suite="calibration"), [device])
 
 
+def test_a_gpu_s_calibration_leaves_out_the_matrices_of_cpu_drivers() -> None:
+    kernels = {
+        kind: {job.case.split("/")[0] for job in plan(Selection(suite="calibration"), [device])}
+        for kind, device in (("cpu", CPU), ("gpu", replace(CPU, type="discrete")))
+    }
+    assert kernels["cpu"] - kernels["gpu"] == {"matrix_rate_8"}
+    assert kernels["gpu"] < kernels["cpu"]
+
+
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_every_row_of_a_suite_means_something(suite: Suite) -> None:
     for row in suite.rows:

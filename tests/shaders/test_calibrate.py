@@ -11,7 +11,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernels import calibrate
 from vkbench_shaders.kernels.calibrate import ADDEND, FACTOR, FMA, LAST, STEPS
-from vkbench_shaders.kernels.matrix_rate import MATRIX_RATE
+from vkbench_shaders.kernels.matrix_rate import MATRIX_RATE, MATRIX_RATE_8
 
 CPU = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a CPU driver", uuid="00", vendor_id=0, device_id=0,
@@ -35,10 +35,10 @@ def test_multiply_adds_add_one_a_round_and_round_nothing(case: str) -> None:
     assert not np.array_equal(values, inputs["x"])
 
 
-@pytest.mark.parametrize("case", MATRIX_RATE.cases, ids=str)
+@pytest.mark.parametrize("case", [*MATRIX_RATE.cases, *MATRIX_RATE_8.cases], ids=str)
 def test_products_of_matrices_are_whole_numbers_that_their_sums_hold(case: str) -> None:
     posed = problem(case)
-    inputs = MATRIX_RATE.inputs(posed)
+    inputs = posed.kernel.inputs(posed)
     wide = inputs["x"].dtype
     factors = {
         name: (inputs[name].astype("u4") << 16).view("f4")
@@ -52,7 +52,7 @@ def test_products_of_matrices_are_whole_numbers_that_their_sums_hold(case: str) 
         product = factors["a"] @ factors[right]
         sums = sums + product.astype(wide)  # rounded where it does not fit
         assert np.abs(sums).max() <= 2048
-    wanted = MATRIX_RATE.reference(posed, inputs, None)["y"]
+    wanted = posed.kernel.reference(posed, inputs, None)["y"]
     np.testing.assert_array_equal(sums, wanted)
     assert (sums != inputs["x"]).any()
 
@@ -76,6 +76,7 @@ def test_what_would_not_be_exact_is_refused() -> None:
         ("matrix_rate/f16/t8_m16_n16_k16_r1025", "exact for 1024 rounds"),
         ("matrix_rate/f16/t9_m16_n16_k16_r1", "multiple of 8"),
         ("matrix_rate/f16/t8_m16_n16_k32_r1", "k=16"),
+        ("matrix_rate_8/i8:x=i32/t8_m16_n16_k32_r1", "m=8, n=8, k=8"),
     ):
         posed = problem(name)
         [variant] = posed.kernel.variants_for(posed.types)

@@ -25,6 +25,7 @@ FEATURES = {
     "subgroup_arithmetic", "int_dot", "fp16", "storage16", "int8", "storage8", "int64", "fp64",
     "bda", "coopmat", "coopmat2", "bf16", "subgroup_size_control", "subgroup_shuffle",
     "matrix_f16_f16", "matrix_f16_f32", "matrix_bf16_f32", "matrix_i8_i32",
+    "matrix_f16_f16_8x8x8", "matrix_f16_f32_8x8x8", "matrix_i8_i32_8x8x8",
 }  # fmt: skip
 SMALLEST = DeviceFacts(
     key="0" * 12, host="h", index=0, name="the smallest", uuid="00", vendor_id=0, device_id=0,

@@ -27,6 +27,7 @@ FEATURES = {  # what asks for each device feature
     "storage8": {"UniformAndStorageBuffer8BitAccess"},
     "coopmat": {"CooperativeMatrixKHR", "VulkanMemoryModel"},
     **{f"matrix_{kind}": set() for kind in ("f16_f16", "f16_f32", "bf16_f32", "i8_i32")},
+    **{f"matrix_{kind}_8x8x8": set() for kind in ("f16_f16", "f16_f32", "i8_i32")},
 }
 UNSAID = {"bf16_f32": {"UniformAndStorageBuffer16BitAccess"}}  # which Slang leaves out for bf16
 MATRICES = "CooperativeMatrixKHR"

@@ -27,7 +27,7 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.matrix_rate import MATRIX_RATE
+from vkbench_shaders.kernels.matrix_rate import MATRIX_RATE, MATRIX_RATE_8
 
 GROUP = "calibrate"
 THREADS = 128
@@ -268,4 +268,4 @@ LAUNCH = Kernel(
     timed=_cases("launch/u32", ("n1",)),
 )
 
-CALIBRATE = (READ_BANDWIDTH, FMA, DOT_I8, MATRIX_RATE, LAUNCH)
+CALIBRATE = (READ_BANDWIDTH, FMA, DOT_I8, MATRIX_RATE, MATRIX_RATE_8, LAUNCH)

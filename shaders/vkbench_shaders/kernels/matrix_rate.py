@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -25,14 +27,34 @@ from vkbench_shaders.kernel import (
 
 STEPS = 32  # of a round
 CHAINS = 8  # tiles of a subgroup
-SIDE = 16  # of a tile
 MOST_EXACT = 1 << 10  # rounds after which halves still hold the sums
-# formats of a and x -> k of a product, Slang types, device features beside cooperative matrices
-KINDS: Mapping[tuple[str, str], tuple[int, tuple[str, str], tuple[str, ...]]] = {
-    ("f16", "f16"): (16, ("half", "half"), ("fp16", "storage16")),
-    ("f16", "f32"): (16, ("half", "float"), ("fp16", "storage16")),
-    ("bf16", "f32"): (16, ("BFloat16", "float"), ("bf16", "storage16")),
-    ("i8", "i32"): (32, ("int8_t", "int"), ("int8", "storage8")),
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiles:
+    """Products of one size: sums of `side` x `side`, by their formats."""
+
+    side: int
+    suffix: str  # of the device features that say which of them a device has
+    depths: Mapping[tuple[str, str], int]  # formats of a and x -> k of a product
+
+
+LARGE = Tiles(
+    side=16,
+    suffix="",
+    depths={("f16", "f16"): 16, ("f16", "f32"): 16, ("bf16", "f32"): 16, ("i8", "i32"): 32},
+)
+SMALL = Tiles(
+    side=8,
+    suffix="_8x8x8",
+    depths={("f16", "f16"): 8, ("f16", "f32"): 8, ("i8", "i32"): 8},
+)
+SLANG = {"f16": "half", "f32": "float", "bf16": "BFloat16", "i8": "int8_t", "i32": "int"}
+# format of a -> device features beside cooperative matrices
+FEATURES = {
+    "f16": ("fp16", "storage16"),
+    "bf16": ("bf16", "storage16"),
+    "i8": ("int8", "storage8"),
 }
 
 
@@ -50,10 +72,10 @@ def _kind(types: Mapping[str, str]) -> tuple[str, str]:
     return types["a"], types["x"]
 
 
-def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    shape, (depth, _, _) = problem.shape, KINDS[_kind(problem.types)]
-    if (shape["m"], shape["n"], shape["k"]) != (SIDE, SIDE, depth):
-        return f"is for m={SIDE}, n={SIDE}, k={depth}"
+def _refuses(tiles: Tiles, problem: Problem, device: DeviceFacts) -> str | None:
+    shape, side, depth = problem.shape, tiles.side, tiles.depths[_kind(problem.types)]
+    if (shape["m"], shape["n"], shape["k"]) != (side, side, depth):
+        return f"is for m={side}, n={side}, k={depth}"
     if shape["t"] % CHAINS:
         return f"t is a multiple of {CHAINS}"
     if shape["r"] > MOST_EXACT:
@@ -65,7 +87,7 @@ def _inputs(problem: Problem) -> dict[str, Array]:
     """Ones of either sign and zeros, such that a round adds a itself, or its halves added up."""
 
     b = _whole(problem, "b", -1, 3)
-    unit = np.resize(np.eye(SIDE), b.shape)
+    unit = np.resize(np.eye(problem.shape["n"]), b.shape)
     numbers = {"a": _whole(problem, "a", -1, 3), "b": b, "c": -b, "d": unit - b}
     numbers["x"] = _whole(problem, "x", -512, 1024)
     return {name: _stored(problem, name, values) for name, values in numbers.items()}
@@ -96,38 +118,38 @@ def _numbers(problem: Problem, binding: str, inputs: Arrays) -> Array:
     return stored.astype("f8") if fmt.name[0] == "i" else quants.dequantise(fmt.name, stored)
 
 
-def _variant(kind: tuple[str, str]) -> Variant:
-    depth, arguments, features = KINDS[kind]
+def _variant(tiles: Tiles, kind: tuple[str, str]) -> Variant:
+    side, depth = tiles.side, tiles.depths[kind]
     name = "_".join(kind)
     return Variant(
         name=name,
         module="matrix_rate",
         entry="matrix_rate",
-        arguments=lambda types: (*arguments, str(depth)),
+        arguments=lambda types: (*(SLANG[fmt] for fmt in kind), str(side), str(depth)),
         launch=_launch,
         path="exact",
-        requires=("coopmat", f"matrix_{name}", *features),
+        requires=("coopmat", f"matrix_{name}{tiles.suffix}", *FEATURES[kind[0]]),
         accepts=lambda types: _kind(types) == kind,
-        refuses=_refuses,
+        refuses=partial(_refuses, tiles),
     )
 
 
-def _cases(tiles: int, rounds: int) -> Iterator[Case]:
-    for (narrow, wide), (depth, _, _) in KINDS.items():
+def _cases(kernel: str, tiles: Tiles, count: int, rounds: int) -> Iterator[Case]:
+    for (narrow, wide), depth in tiles.depths.items():
         yield Case(
-            kernel="matrix_rate",
+            kernel=kernel,
             format=narrow,
             types={} if wide == "f32" else {"x": wide},
-            shape={"t": tiles, "m": SIDE, "n": SIDE, "k": depth, "r": rounds},
+            shape={"t": count, "m": tiles.side, "n": tiles.side, "k": depth, "r": rounds},
         )
 
 
-def _factor(name: str, dims: tuple[str, str], description: str) -> Binding:
+def _factor(tiles: Tiles, name: str, dims: tuple[str, str], description: str) -> Binding:
     same_as = "" if name == "a" else "a"
     return Binding(
         name=name,
         access="in",
-        types=("f16", "bf16", "i8"),
+        types=tuple(dict.fromkeys(narrow for narrow, _ in tiles.depths)),
         dims=dims,
         same_as=same_as,
         description=description,
@@ -145,24 +167,33 @@ def _sums(name: str, access: str, description: str) -> Binding:
     )
 
 
-MATRIX_RATE = Kernel(
-    name="matrix_rate",
-    description=f"Rounds of {STEPS} products of cooperative matrices, added up in registers.",
-    group="calibrate",
-    dims=("t", "m", "n", "k", "r"),
-    bindings=(
-        _factor("a", ("m", "k"), "what all are multiplied by"),
-        _factor("b", ("k", "n"), "of 16 products of a round"),
-        _factor("c", ("k", "n"), "of 15"),
-        _factor("d", ("k", "n"), "of the last one"),
-        _sums("x", "in", "tiles that products are added to"),
-        _sums("y", "out", "x + r a (16 b + 15 c + d)"),
-    ),
-    variants=tuple(map(_variant, KINDS)),
-    accepts=lambda types: _kind(types) in KINDS,
-    inputs=_inputs,
-    reference=_reference,
-    flops=lambda problem: 2 * STEPS * prod(problem.shape.values()),
-    cases=(*_cases(8, 1), *_cases(16, 3), *_cases(264, 7)),
-    timed=tuple(_cases(1 << 16, 128)),
-)
+def _kernel(name: str, tiles: Tiles, timed: tuple[Case, ...]) -> Kernel:
+    side = f"{tiles.side} x {tiles.side}"
+    return Kernel(
+        name=name,
+        description=f"Rounds of {STEPS} products of cooperative matrices, {side}, in registers.",
+        group="calibrate",
+        dims=("t", "m", "n", "k", "r"),
+        bindings=(
+            _factor(tiles, "a", ("m", "k"), "what all are multiplied by"),
+            _factor(tiles, "b", ("k", "n"), "of 16 products of a round"),
+            _factor(tiles, "c", ("k", "n"), "of 15"),
+            _factor(tiles, "d", ("k", "n"), "of the last one"),
+            _sums("x", "in", "tiles that products are added to"),
+            _sums("y", "out", "x + r a (16 b + 15 c + d)"),
+        ),
+        variants=tuple(_variant(tiles, kind) for kind in tiles.depths),
+        accepts=lambda types: _kind(types) in tiles.depths,
+        inputs=_inputs,
+        reference=_reference,
+        flops=lambda problem: 2 * STEPS * prod(problem.shape.values()),
+        cases=tuple(
+            case for of in ((8, 1), (16, 3), (264, 7)) for case in _cases(name, tiles, *of)
+        ),
+        timed=timed,
+    )
+
+
+MATRIX_RATE = _kernel("matrix_rate", LARGE, timed=tuple(_cases("matrix_rate", LARGE, 1 << 16, 128)))
+# 8 x 8 x 8 is what Mesa's lavapipe has: no GPU's roof, but a check of cooperative matrices.
+MATRIX_RATE_8 = _kernel("matrix_rate_8", SMALL, timed=tuple(_cases("matrix_rate_8", SMALL, 64, 4)))
