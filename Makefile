@@ -6,6 +6,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Kernels are compiled again when the catalogue or a shader changed; unchanged ones come from the cache.
 SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 
+# What tests may not do without; elsewhere than in CI there may be no newer lavapipe.
+REQUIRED := gpu,swiftshader,redis,postgres,validation,index$(CI:%=,new-lavapipe)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup bench test check offline clean
 
@@ -20,7 +23,8 @@ bench: $(VENV)/worker.stamp $(VENV)/shaders.stamp ## set up this machine and pri
 
 test: setup ## set up what the tests need, and run them all (ARGS="-k name" for some)
 	@scripts/services
-	@VKBENCH_REQUIRE=gpu,swiftshader,redis,postgres,validation,index scripts/tests $(BIN)/pytest $(ARGS)
+	@scripts/new-lavapipe $(VENV) || true
+	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
 
 check: setup ## formatter, linter, type checker, import contract
 	$(BIN)/ruff format --check .

@@ -1,13 +1,14 @@
 """What every test has: a data folder, the session's cache, no developer's settings, strict numpy.
 
 A test that needs something of the machine asks `need` for it: a laptop without it skips with the
-reason, a machine whose VKBENCH_REQUIRE names it (comma list: gpu, swiftshader, redis, postgres,
-validation, index, compose) fails.
+reason, a machine whose VKBENCH_REQUIRE names it (comma list: gpu, swiftshader, new-lavapipe, redis,
+postgres, validation, index, compose) fails.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -33,6 +34,18 @@ def need() -> Need:
         pytest.skip(f"{name}: {reason}")
 
     return lacking
+
+
+@pytest.fixture(scope="session")
+def new_lavapipe(need: Need) -> Path:
+    """The folder of `python`, `vkbench` and `spirv-val` that run on Mesa's newer CPU driver."""
+    commands = Path(sys.prefix, "new-lavapipe", "bin")
+    if not (commands / "spirv-val").exists():
+        need(
+            "new-lavapipe",
+            "it is not unpacked; `scripts/new-lavapipe .venv` does that, or says why not",
+        )
+    return commands
 
 
 @pytest.fixture

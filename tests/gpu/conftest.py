@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
 Need = Callable[[str, str], NoReturn]
 
 LAVAPIPE = ("/usr/share/vulkan/icd.d/lvp_icd*.json", "/usr/local/share/vulkan/icd.d/lvp_icd*.json")
+NEW_LAVAPIPE = Path(sys.prefix, "driver.json")  # there in a Python of scripts/new-lavapipe
 SWIFTSHADER = (
     "/usr/lib/chromium/vk_swiftshader_icd.json",
     "/usr/lib/chromium-browser/vk_swiftshader_icd.json",
@@ -35,6 +36,8 @@ def _first(patterns: tuple[str, ...]) -> str:
 def drivers() -> Iterator[dict[str, str]]:
     """ICD files by device name, and the loader told to use just these."""
     found = {"llvmpipe": _first(LAVAPIPE), "SwiftShader": _first(SWIFTSHADER)}
+    if NEW_LAVAPIPE.exists():  # which has this one driver alone
+        found = {"llvmpipe": str(NEW_LAVAPIPE), "SwiftShader": ""}
     before = os.environ.get("VK_DRIVER_FILES")
     os.environ["VK_DRIVER_FILES"] = ":".join(filter(None, found.values()))
     yield found
