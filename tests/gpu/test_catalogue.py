@@ -4,13 +4,18 @@ What takes the time is the drivers' compilers: there are some 660 paths, and nea
 one is a program of its own. So a path runs the next case of its formats' list, contiguous and
 strided ones by turns and other ones on the other driver; formats of weights meet every layout and
 kernels every value of their parameters. Kernels that read no blocks run a few cases from all over
-their lists, and those of empty arrays. Every case on every path is what `vkbench run --suite quant`
-and `--suite transformer` run.
+their lists, and those of empty arrays.
+
+SwiftShader, whose compiler is the slowest, adds another compiler and subgroups of 4. Every set of
+formats ran on lavapipe, so there each format of weights meets one format of vectors on each path,
+and kernels that read no blocks run one case a path. Every case on every path is what
+`vkbench run --suite quant` and `--suite transformer` run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 
 import pytest
@@ -26,7 +31,15 @@ from vkbench_worker.runtime.device import Device
 
 Path = tuple[Problem, str]  # and the variant's name
 Types = Mapping[str, str]
-FEW = 3  # cases of a plain kernel on each path
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """How much a driver runs."""
+
+    start: int  # another one gives other cases
+    plain: int  # cases of a plain kernel on each path
+    is_brief: bool  # one format of vectors for each format of weights and path, and no empty arrays
 
 
 class Cases:
@@ -52,29 +65,51 @@ def layouts(kernel: Kernel) -> tuple[Value | None, ...]:
     return kernel.params["layout"].choices if "layout" in kernel.params else (None,)
 
 
-def turns(kernel: Kernel, start: int) -> Iterator[Path]:
-    """The cases that a driver runs; another start gives other ones."""
-    if not any(format_named(fmt).quantised for b in kernel.bindings for fmt in b.types):
-        yield from plain_turns(kernel, start)
+def reads_blocks(kernel: Kernel) -> bool:
+    return any(format_named(fmt).quantised for b in kernel.bindings for fmt in b.types)
+
+
+def by_weights(kernel: Kernel) -> list[list[Types]]:
+    """The kernel's sets of formats, those of one format of weights together."""
+    first = kernel.bindings[0].name
+    return [list(group) for _, group in groupby(kernel.type_choices(), lambda t: t[first])]
+
+
+def turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
+    """The cases that a driver runs."""
+    if not reads_blocks(kernel):
+        yield from plain_turns(kernel, sweep)
         return
-    cases, first = Cases(kernel, start), kernel.bindings[0].name
-    for number, (_, group) in enumerate(groupby(kernel.type_choices(), lambda t: t[first])):
+    cases = Cases(kernel, sweep.start)
+    for number, group in enumerate(by_weights(kernel)):
         paths = [(types, variant.name) for types in group for variant in kernel.variants_for(types)]
+        if sweep.is_brief:
+            paths = one_of_each_variant(paths, number)
         for turn in range(max(len(paths), len(layouts(kernel)))):
             types, variant = paths[turn % len(paths)]
-            kind = start + number + turn
+            kind = sweep.start + number + turn
             yield cases.next(types, layouts(kernel)[kind % len(layouts(kernel))]), variant
 
 
-def plain_turns(kernel: Kernel, start: int) -> Iterator[Path]:
+def one_of_each_variant(paths: list[tuple[Types, str]], number: int) -> list[tuple[Types, str]]:
+    """For each variant one of its sets of formats, the next one for the next format of weights."""
+    found: dict[str, list[Types]] = {}
+    for types, variant in paths:
+        found.setdefault(variant, []).append(types)
+    return [(types[number % len(types)], variant) for variant, types in found.items()]
+
+
+def plain_turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
     """A few cases of each formats, evenly out of their list, on each of their paths."""
     listed = [Problem(kernel, case) for case in kernel.cases]
     for types in kernel.type_choices():
         ours = [posed for posed in listed if posed.types == types]
-        some = {(start + turn * len(ours) // FEW) % len(ours) for turn in range(FEW)}
-        empty = {place for place, posed in enumerate(ours) if 0 in posed.shape.values()}
+        few = range(sweep.plain)
+        some = {(sweep.start + turn * len(ours) // sweep.plain) % len(ours) for turn in few}
+        if not sweep.is_brief:
+            some |= {place for place, posed in enumerate(ours) if 0 in posed.shape.values()}
         for variant in kernel.variants_for(types):
-            yield from ((ours[place], variant.name) for place in sorted(some | empty))
+            yield from ((ours[place], variant.name) for place in sorted(some))
 
 
 def with_every_choice(kernel: Kernel, paths: list[Path]) -> list[Path]:
@@ -89,13 +124,32 @@ def with_every_choice(kernel: Kernel, paths: list[Path]) -> list[Path]:
     return paths
 
 
-def chosen(start: int) -> dict[tuple[str, str], Path]:
+def with_every_layout(kernel: Kernel, paths: list[Path]) -> list[Path]:
+    """And the first case of each layout that a format of weights has not met yet."""
+    if not reads_blocks(kernel):
+        return paths
+    seen = {(posed.case.format, posed.params.get("layout")) for posed, _ in paths}
+    for case in kernel.cases:
+        posed = Problem(kernel, case)
+        kind = (posed.case.format, posed.params.get("layout"))
+        if kind not in seen:
+            seen.add(kind)
+            paths.append((posed, kernel.variants_for(posed.types)[0].name))
+    return paths
+
+
+def chosen(sweep: Sweep) -> dict[tuple[str, str], Path]:
     """Case and variant of all that a driver runs."""
-    paths = [path for k in KERNELS for path in with_every_choice(k, [*turns(k, start)])]
+    paths = [
+        path
+        for kernel in KERNELS
+        for path in with_every_choice(kernel, with_every_layout(kernel, [*turns(kernel, sweep)]))
+    ]
     return {(posed.case.name, variant): (posed, variant) for posed, variant in paths}
 
 
-LAVAPIPE, SWIFTSHADER = chosen(0), chosen(1)
+LAVAPIPE = chosen(Sweep(start=0, plain=3, is_brief=False))
+SWIFTSHADER = chosen(Sweep(start=1, plain=1, is_brief=True))
 
 
 def each(paths: Iterable[tuple[str, str]]) -> pytest.MarkDecorator:
@@ -109,9 +163,10 @@ def test_what_is_chosen_is_something_of_everything(
     kernel: Kernel, paths: dict[tuple[str, str], Path]
 ) -> None:
     ours = [path for path in paths.values() if path[0].kernel is kernel]
-    for types in kernel.type_choices():
-        ran = {variant for posed, variant in ours if posed.types == types}
-        assert ran == {variant.name for variant in kernel.variants_for(types)}
+    is_brief = paths is SWIFTSHADER and reads_blocks(kernel)
+    for group in by_weights(kernel) if is_brief else [[types] for types in kernel.type_choices()]:
+        ran = {variant for posed, variant in ours if posed.types in group}
+        assert ran == {variant.name for types in group for variant in kernel.variants_for(types)}
     listed = [Problem(kernel, case) for case in kernel.cases]
     kinds = {(posed.case.format, posed.params.get("layout")) for posed in listed}
     if any(format_named(fmt).quantised for fmt, _ in kinds):
