@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import func, insert, select, text
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Mode, Outcome, State
 from vkbench_db import models, placing, queries, store
 from vkbench_db.device_names import device_keys
+
+MOST_PASSES = 10
 
 
 @pytest.fixture
@@ -210,7 +213,10 @@ def test_an_ambiguous_uuid_asks_for_more(lab) -> None:
 def test_a_hundred_thousand_results_are_listed_quickly(
     lab, engine_name: str, with_statistics: bool
 ) -> None:
-    """150 ms of database time is the bound; a command that lists has 500 ms in all."""
+    """A listing costs at most a few passes over the jobs, whatever else the machine does.
+
+    A pass takes some 15 ms where this was written, and a listing has 150 ms.
+    """
     device = lab.add_device()
     run = lab.submit(device, [number % 3000 + 1 for number in range(100_000)])
     _settle_by_sql(lab, with_statistics)
@@ -220,13 +226,29 @@ def test_a_hundred_thousand_results_are_listed_quickly(
         *({"devices": ["llvm"]}, {"states": ["wrong", "passed"], "format": "q4*"}),
     )
     for filters in asked:
-        taken = []
-        for _ in range(3):
-            started = time.monotonic()
-            assert len(ask(lab, **filters)) == 50
-            taken.append(time.monotonic() - started)
-        print(f"{engine_name} {filters}: {min(taken) * 1e3:.1f} ms")
-        assert min(taken) < 0.15, filters
+        taken, passes = [], []
+        for _ in range(5):
+            passes.append(_seconds(lambda: _pass_over_jobs(lab)))
+            taken.append(_seconds(lambda filters=filters: _list_fifty(lab, filters)))
+        print(f"{engine_name} {filters}: {min(taken) / min(passes):.1f} passes")
+        assert min(taken) < MOST_PASSES * min(passes), filters
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def _pass_over_jobs(lab) -> None:
+    """Look at every job's row once."""
+    with lab.database.reading() as tx:
+        found = tx.execute(select(func.max(models.Job.reason), func.sum(models.Job.token))).one()
+    assert found[1] >= 100_000
+
+
+def _list_fifty(lab, filters: dict) -> None:
+    assert len(ask(lab, **filters)) == 50
 
 
 def _settle_by_sql(lab, with_statistics: bool) -> None:

@@ -124,7 +124,8 @@ def test_both_arms_put_as_many_launches_into_a_sample() -> None:
     result = compared(Pair(taking(200e-6), taking(1200e-6)))
     old, new = result.timings
     assert old.launches == new.launches > 4
-    assert 4 < new.seconds / old.seconds < 8
+    quickest = [min(unpack_samples(timing.samples)) for timing in (old, new)]
+    assert 4 < quickest[1] / quickest[0] < 8  # others on this machine only add time
     for timing in result.timings:
         assert timing.count == len(unpack_samples(timing.samples))
         assert timing.count % 2 == 0  # as many of the first visit as of the second
