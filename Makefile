@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := gpu,swiftshader,redis,postgres,validation,index$(CI:%=,new-lavapipe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test check offline clean
+.PHONY: help setup bench test quick check offline clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -25,6 +25,13 @@ test: setup ## set up what the tests need, and run them all (ARGS="-k name" for 
 	@scripts/services
 	@scripts/new-lavapipe $(VENV) || true
 	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
+
+quick: setup ## in two minutes: formatter, linter, types, and tests without servers and GPUs (ARGS="-k name")
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q --numprocesses=auto --dist=worksteal -m "not slow" \
+	  $(addprefix tests/,vkbench shaders worker scheduler cli contract) $(ARGS)
 
 check: setup ## formatter, linter, type checker, import contract
 	$(BIN)/ruff format --check .

@@ -125,6 +125,7 @@ def test_only_the_run_asked_for_is_done(planted: Settings, database: Database) -
     assert states(database, newer) == {"passed": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_kill_nine_loses_and_doubles_nothing(planted: Settings, database: Database) -> None:
     run = planned(database, ["sleep/f32/n20"] * 40)
@@ -145,6 +146,7 @@ def test_kill_nine_loses_and_doubles_nothing(planted: Settings, database: Databa
     assert {"passed"} <= set(causes) <= {"passed", "worker_died"}
 
 
+@pytest.mark.slow
 def test_a_job_that_takes_its_supervisor_along_fails_in_the_end(
     planted: Settings, database: Database
 ) -> None:

@@ -124,6 +124,7 @@ def test_twice_is_once(history: Path, capsys) -> None:
     assert asked(capsys, "ls") == before
 
 
+@pytest.mark.slow
 def test_a_lab_of_two_hundred_series_takes_seconds(
     planted: Settings, tmp_path: Path, capsys
 ) -> None:

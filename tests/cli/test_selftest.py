@@ -23,6 +23,7 @@ def tried(capsys: Captured, *words: str) -> tuple[int, list[dict[str, Any]]]:
     return code, json.loads(capsys.readouterr().out)["rows"]
 
 
+@pytest.mark.slow
 def test_all_targets_are_met(capsys: Captured) -> None:
     code, rows = tried(capsys, "--streams", "60", "--seed", "1")
     assert [row for row in rows if row["verdict"] == "FAIL"] == []

@@ -36,6 +36,7 @@ UNIMPORTED = {
     "pre-commit",
     "psycopg",
     "pytest-timeout",
+    "pytest-xdist",
     "ruff",
 }
 

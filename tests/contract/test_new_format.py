@@ -65,6 +65,7 @@ def planted(tmp_path: Path) -> Copy:
     return Copy(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_everything_finds_a_format_that_was_planted(
     planted: Copy, tmp_path: Path, need: Callable[[str, str], NoReturn]

@@ -44,6 +44,7 @@ def test_what_targets_cite_is_made_of_the_same_files() -> None:
     assert made.stdout == (ROOT / "cli/vkbench_cli/recorded.csv").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [FILES[-1], TRANSFORMER[-1]], ids=lambda file: file.stem)
 def test_the_files_can_be_imported_twice(tmp_path: Path, last: Path) -> None:
     said = []

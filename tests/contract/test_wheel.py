@@ -11,6 +11,8 @@ import pytest
 
 import vkbench
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NAME = f"vkbench-{vkbench.__version__}-py3-none-any.whl"
 

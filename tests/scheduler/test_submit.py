@@ -98,6 +98,7 @@ def test_a_bundle_of_ones_own_is_stored_with_the_run(database: Database) -> None
     assert made.jobs
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_jobs_are_stored_in_seconds(database: Database) -> None:
     once = count(Selection(suite="spine", mode=Mode.CORRECTNESS), [FACTS])
     repeat = -(-100_000 // once)

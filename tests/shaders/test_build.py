@@ -20,6 +20,8 @@ from vkbench_shaders.bundle import PROBES, Bundle, load
 from vkbench_shaders.catalogue import kernel_named
 from vkbench_shaders.compiler import CompileError, Compiler, Unit
 
+pytestmark = pytest.mark.slow
+
 FEW = (kernel_named("copy"), kernel_named("sgd"))
 
 

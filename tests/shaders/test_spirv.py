@@ -45,6 +45,8 @@ def validator(need: Need) -> str:
     return found or need("validation", "spirv-val is not installed (apt install spirv-tools)")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)  # a process for each of 1,155 modules
 @pytest.mark.parametrize("target", ["vulkan1.2", "vulkan1.3"])
 def test_every_blob_is_valid(bundle: Bundle, target: str, tmp_path: Path, validator: str) -> None:
     for key, entry in bundle.entries.items():

@@ -16,6 +16,8 @@ from vkbench_shaders.build import TREE
 from vkbench_shaders.compiler import CompileError, Compiler, Unit, find
 from vkbench_shaders.workers import Backlog, compile_all, worker
 
+pytestmark = pytest.mark.slow
+
 COPY, SGD = Unit(module="copy", entry="copy"), Unit(module="optimisers", entry="sgd")
 MISSING = Unit(module="copy", entry="nothing")
 
