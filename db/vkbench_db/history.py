@@ -2,13 +2,15 @@
 
 A change that is found lies between two results. If a change point of the same direction lies there
 or a few results away, it is that one; else one is made. On a device that a worker serves it is then
-measured again; elsewhere this pass decides, and says so.
+measured again; elsewhere this pass decides, and says so. Where it cannot tell a change from the
+series' own wander, the change becomes ambiguous, which people see; it is not dismissed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, select, update
@@ -29,15 +31,16 @@ from vkbench_db.change_points import (
 from vkbench_db.database import watch_alone
 from vkbench_db.fleet import WATCHED_SECONDS, watched
 from vkbench_db.screening import dismiss, restart
-from vkbench_db.series import VERDICT, Point, origins, points
-from vkbench_db.statistics.ratios import Ratio, of_values
+from vkbench_db.series import VERDICT, Origin, Point, origins, points
+from vkbench_db.statistics import segments
+from vkbench_db.statistics.ratios import Ratio
 from vkbench_db.statistics.screen import Direction
-from vkbench_db.statistics.segments import LAST, SHORTEST, Change, find
+from vkbench_db.statistics.segments import LAST, SHORTEST, Change, Rest
 
 NEAR = 5  # results between a change point and a change that are one
-BESIDE = 2  # results between a change and the kernel or driver that explains it
+BESIDE = segments.NEAR  # results between a change and the kernel or driver that explains it
 ENOUGH = 2 * SHORTEST  # results after a suspicion, of which nothing came
-LEVEL = 30  # results before it that those are held against
+LEVEL = 30  # results on each side of it that are held against each other
 
 AnyRow = Row[*tuple[Any, ...]]
 
@@ -50,6 +53,22 @@ class _History:
     device: int
     points: Sequence[Point]
     known: Sequence[AnyRow]  # change points
+    origins: Mapping[int, Origin]  # of the points, by job
+
+    @property
+    def seconds(self) -> list[float]:
+        return [point.seconds for point in self.points]
+
+    @cached_property
+    def causes(self) -> Sequence[Cause]:
+        """What moved with each point since the one before; HOST where nothing did."""
+        moments = [self.origins[point.job] for point in self.points]
+        return [Cause.HOST, *map(cause_of, moments, moments[1:])]
+
+    @property
+    def moved(self) -> list[int]:
+        """Where the kernel or the environment is another than before."""
+        return [place for place, cause in enumerate(self.causes) if cause != Cause.HOST]
 
     def place(self, job: int) -> int | None:
         """Where a job's result stands; None when it is too old, or does not count."""
@@ -117,17 +136,19 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[_History]:
             .where(change.series_id == row.id, change.direction != WRONG)
             .order_by(change.id)
         ).all()
-        yield _History(row.id, row.device_id, points(tx, row.id, LAST), known)
+        last = points(tx, row.id, LAST)
+        made_with = origins(tx, [point.job for point in last])
+        yield _History(row.id, row.device_id, last, known, made_with)
 
 
 def _scan(tx: Connection, history: _History, is_served: bool, now: float) -> list[int]:
-    changes = find([point.seconds for point in history.points])
+    changes = segments.find(history.seconds, history.moved)
     touched: list[int] = []
     claimed: set[int] = set()
     for change in changes:
         # What is over cannot be measured again.
         decides = not is_served or change is not changes[-1]
-        place = _explained(tx, history, change)
+        place = _explained(history, change.index)
         same = _same(history, change, place)
         found = _take(tx, history, change, place, same, decides=decides, now=now)
         claimed |= {same.id} if same else set()
@@ -151,13 +172,13 @@ def _take(
     if same is None:
         made = _suspect(tx, history, change, place, now)
         if made and decides:
-            settle(tx, made, _confirmed(change.ratio, place.cause), now)
+            settle(tx, made, _finding(change, place.cause), now)
         return made
     if not _may_decide(tx, same, change, decides=decides):
         return None
     if same.state == Standing.SUSPECTED and _is_free(history, place.after):
         move(tx, same.id, place.before, place.after, now)
-    settle(tx, same.id, _confirmed(change.ratio, place.cause), now)
+    settle(tx, same.id, _finding(change, place.cause), now)
     return int(same.id)
 
 
@@ -178,7 +199,7 @@ def _go_on(
 
 def _same(history: _History, change: Change, place: _Place) -> AnyRow | None:
     """The change point that a change is: of its direction, at its place or a few results off."""
-    direction = _direction(change)
+    direction = _toward(change.ratio)
     near = [
         row for row in history.known if row.direction == direction and _covers(history, row, change)
     ]
@@ -208,10 +229,15 @@ def _may_decide(tx: Connection, row: AnyRow, change: Change, *, decides: bool) -
     """Whether this pass may decide what is open, or what less was known of."""
     if row.state == Standing.SUSPECTED:
         return decides
-    knows_more = row.p is None or change.ratio.p < row.p
-    if row.state == Standing.AMBIGUOUS:
-        return knows_more
-    return row.state == Standing.DISMISSED and knows_more and not _was_measured(tx, row.id)
+    if row.state not in (Standing.AMBIGUOUS, Standing.DISMISSED):
+        return False
+    if _was_measured(tx, row.id):
+        return row.state == Standing.AMBIGUOUS and change.is_certain and _knows_more(row, change)
+    return change.is_certain or row.state == Standing.DISMISSED
+
+
+def _knows_more(row: AnyRow, change: Change) -> bool:
+    return row.p is None or change.ratio.p < row.p
 
 
 def _was_measured(tx: Connection, change: int) -> bool:
@@ -220,25 +246,18 @@ def _was_measured(tx: Connection, change: int) -> bool:
     return tx.execute(asked).first() is not None
 
 
-def _explained(tx: Connection, history: _History, change: Change) -> _Place:
+def _explained(history: _History, index: int) -> _Place:
     """The neighbours of a change and its cause, by the nearest move of kernel or environment.
 
     Noise may put a change a result or two from where it was: a kernel that moved there says better.
     """
-    first = max(1, change.index - BESIDE)
-    last = min(len(history.points) - 1, change.index + BESIDE)
-    jobs = [point.job for point in history.points]
-    known = origins(tx, jobs[first - 1 : last + 1])
-    for index in sorted(range(first, last + 1), key=lambda index: abs(index - change.index)):
-        before, after = jobs[index - 1], jobs[index]
-        cause = cause_of(known[before], known[after])
-        if cause != Cause.HOST:
-            return _Place(before, after, cause)
-    return _Place(jobs[change.index - 1], jobs[change.index], Cause.HOST)
+    near = [place for place in history.moved if abs(place - index) <= BESIDE]
+    at = min(near, key=lambda place: abs(place - index), default=index)
+    return _Place(history.points[at - 1].job, history.points[at].job, history.causes[at])
 
 
-def _direction(change: Change) -> Direction:
-    return Direction.SLOWER if change.ratio.ratio > 1 else Direction.FASTER
+def _toward(ratio: Ratio) -> Direction:
+    return Direction.SLOWER if ratio.ratio > 1 else Direction.FASTER
 
 
 def _suspect(
@@ -247,7 +266,7 @@ def _suspect(
     found = Suspicion(
         series=history.series,
         method=Method.HISTORY,
-        direction=_direction(change),
+        direction=_toward(change.ratio),
         before_job=place.before,
         after_job=place.after,
         ratio=change.ratio.ratio,
@@ -256,12 +275,15 @@ def _suspect(
     return next(iter(suspect(tx, [found], now)), None)
 
 
-def _confirmed(ratio: Ratio, cause: Cause) -> Finding:
+def _finding(change: Change, cause: Cause) -> Finding:
+    note = "by history, not measured again"
+    if not change.is_certain:
+        note = f"{note}: it is sudden, and within what the series comes and goes by"
     return Finding(
-        state=Standing.CONFIRMED,
-        note="by history, not measured again",
+        state=Standing.CONFIRMED if change.is_certain else Standing.AMBIGUOUS,
+        note=note,
         cause=cause,
-        figures=_figures(ratio),
+        figures=_figures(change.ratio),
     )
 
 
@@ -270,23 +292,34 @@ def _figures(ratio: Ratio) -> dict[str, float | None]:
 
 
 def _dismiss(tx: Connection, history: _History, claimed: set[int], now: float) -> list[int]:
-    """Dismiss suspicions that enough results came after, and that none of the changes is."""
-    dismissed = []
+    """Dismiss suspicions that enough results came after, and that none of the changes is.
+
+    Those whose shift is still there become ambiguous, if more than the series' wander speaks for
+    them: a kernel or driver that moved there, or their size.
+    """
+    settled = []
     for row in history.known:
         after = history.place(row.after_job)
         if row.state != Standing.SUSPECTED or row.id in claimed or not after:
             continue
         if len(history.points) - after >= ENOUGH:
-            settle(tx, row.id, _faded(history, after), now)
-            dismissed.append(row.id)
-    return dismissed
+            settle(tx, row.id, _faded(history, row, after), now)
+            settled.append(row.id)
+    return settled
 
 
-def _faded(history: _History, after: int) -> Finding:
-    seconds = [point.seconds for point in history.points]
-    ratio = of_values(seconds[max(0, after - LEVEL) : after], seconds[after : after + LEVEL])
-    return Finding(
-        state=Standing.DISMISSED,
-        note=f"by history: {len(seconds) - after} results since then show no new level",
-        figures=_figures(ratio),
-    )
+def _faded(history: _History, row: AnyRow, after: int) -> Finding:
+    cause = _explained(history, after).cause
+    rest = segments.rest(history.seconds, after, LEVEL)
+    figures = _figures(rest.levels)
+    if _is_left(rest, row.direction, cause):
+        text = "by history: the shift stays, and the series wanders by as much"
+        return Finding(state=Standing.AMBIGUOUS, note=text, cause=cause, figures=figures)
+    text = f"by history: {len(history.points) - after} results since then show no new level"
+    return Finding(state=Standing.DISMISSED, note=text, figures=figures)
+
+
+def _is_left(rest: Rest, direction: str, cause: Cause) -> bool:
+    """Whether there is a shift still, with more to speak for it than the wander has."""
+    is_there = rest.is_shifted and _toward(rest.levels) == direction
+    return is_there and (cause != Cause.HOST or rest.exceeds_wander)

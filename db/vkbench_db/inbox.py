@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import ColumnElement, Connection, distinct, func, select
+from sqlalchemy import ColumnElement, Connection, Select, distinct, func, select
 
 from vkbench import names
 from vkbench.errors import UnknownName
@@ -22,6 +22,7 @@ from vkbench_db.views import (
 )
 
 UNDECIDED = ("suspected", "confirming")
+UNCERTAIN = (*UNDECIDED, "ambiguous")  # ambiguous: looked into, and neither confirmed nor dismissed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +78,14 @@ class MemberRow:
 
 @dataclass(frozen=True, kw_only=True)
 class SuspectRow:
-    """A change that is not decided."""
+    """A change that is not certain."""
 
     change: int
     state: str
     direction: str
+    cause: str  # of an ambiguous one: what moved there
     ratio: float | None
+    p: float | None
     method: str
     host: str
     device: str  # key
@@ -91,6 +94,7 @@ class SuspectRow:
     variant: str
     metric: str
     found_at: float
+    evidence: str = ""  # the last word on it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +154,15 @@ def story(tx: Connection, regression: int) -> RegressionStory:
     return RegressionStory(row=found[0], members=members, events=_events(tx, regression))
 
 
-def suspected(tx: Connection, *, devices: Sequence[str] = ()) -> list[SuspectRow]:
-    """Changes that are not decided, the newest first."""
+def suspected(
+    tx: Connection, *, devices: Sequence[str] = (), states: Sequence[str] = UNDECIDED
+) -> list[SuspectRow]:
+    """Changes in these states, the newest first."""
     change, series, device = CHANGE_POINT.c, SERIES.c, DEVICE.c
     asked = (
         select(
-            *(change.id.label("change"), change.state, change.direction, change.ratio),
+            *(change.id.label("change"), change.state, change.direction, change.cause),
+            *(change.ratio, change.p),
             *(change.method, change.found_at, series.variant, series.metric),
             *(HOST.c.name.label("host"), device.key.label("device")),
             *(device.name.label("device_name"), CASE.c.name.label("case_name")),
@@ -164,19 +171,23 @@ def suspected(tx: Connection, *, devices: Sequence[str] = ()) -> list[SuspectRow
         .join(DEVICE, device.id == series.device_id)
         .join(HOST, HOST.c.id == device.host_id)
         .join(CASE, CASE.c.id == series.case_id)
-        .where(change.state.in_(UNDECIDED))
+        .where(change.state.in_(states))
         .order_by(change.found_at.desc(), change.id.desc())
     )
     if devices:
         asked = asked.where(device.key.in_(device_keys(tx, devices)))
-    return [SuspectRow(**row._mapping) for row in tx.execute(asked)]
+    evidence = _last_words(tx, select(change.id).where(change.state.in_(states)))
+    return [
+        SuspectRow(**row._mapping, evidence=evidence.get(row.change, ""))
+        for row in tx.execute(asked)
+    ]
 
 
-def undecided(tx: Connection) -> int:
-    """How many changes are suspected and not decided."""
+def uncertain(tx: Connection) -> Mapping[str, int]:
+    """How many changes are suspected, being measured again, or ambiguous, by state."""
     change = CHANGE_POINT.c
-    asked = select(func.count()).where(change.state.in_(UNDECIDED))
-    return tx.execute(asked).scalar_one()
+    asked = select(change.state, func.count()).where(change.state.in_(UNCERTAIN))
+    return dict(tx.execute(asked.group_by(change.state)).all())
 
 
 _MEMBER = tuple(
@@ -212,11 +223,16 @@ def _rows(
 
 
 def _evidence(tx: Connection, regression: int) -> Mapping[int, str]:
-    event, view = CHANGE_POINT_EVENT.c, REGRESSIONS.c
-    members = select(view.change).where(view.regression == regression)
+    view = REGRESSIONS.c
+    return _last_words(tx, select(view.change).where(view.regression == regression))
+
+
+def _last_words(tx: Connection, changes: Select[int]) -> Mapping[int, str]:
+    """The note of the last event of each change."""
+    event = CHANGE_POINT_EVENT.c
     rows = tx.execute(
         select(event.change_point_id, event.note)
-        .where(event.change_point_id.in_(members))
+        .where(event.change_point_id.in_(changes))
         .order_by(event.id)
     )
     return {row.change_point_id: row.note for row in rows}

@@ -149,8 +149,8 @@ CHANGE_POINT = Table(
     "change_point",
     _METADATA,
     *_columns(Integer, "id", "series_id", "before_job", "after_job"),
-    *_columns(Text, "state", "direction", "method"),
-    Column("ratio", Float),
+    *_columns(Text, "state", "direction", "method", "cause"),
+    *_columns(Float, "ratio", "p"),
     Column("found_at", Moment),
 )
 REGRESSION_EVENT = Table(

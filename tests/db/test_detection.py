@@ -146,3 +146,57 @@ def test_noise_alone_is_nothing(database: Database, seed: int) -> None:
     take(database, file_lines(Plan(cases=4, runs=60, sigma=0.02, seed=seed)))
     assert verdicts(database) == set()
     assert rows(database, "SELECT count(*) FROM regression") == [(0,)]
+
+
+def wandering(wander: float, factor: float, *, cause: str = "kernel", sigma: float = 0.002) -> Plan:
+    """Two devices whose times come and go in waves, and a step late in their histories."""
+    steps = [
+        Step(case=case, run=126, factor=factor, cause=cause, device=device)
+        for device in range(2)
+        for case in range(2)
+    ]
+    return Plan(
+        cases=2, runs=150, devices=2, sigma=sigma, wander=wander, steps=steps, metrics=("hot",)
+    )
+
+
+@pytest.mark.parametrize("wander", [0.005, 0.01, 0.02])
+def test_a_step_in_a_slow_wave_is_found(database: Database, wander: float) -> None:
+    """Nobody can measure again: by history alone, and by the kernel that moved there."""
+    plan = wandering(wander, 1.2)
+    take(database, file_lines(plan))
+    assert verdicts(database) == expected(plan.steps, ["hot"])
+    assert rows(database, "SELECT direction, cause, state FROM regression") == [
+        ("slower", "kernel", "open")
+    ] * len(rows(database, "SELECT id FROM regression"))
+
+
+def test_a_step_within_the_wander_is_never_dismissed(database: Database) -> None:
+    """Of 4 % in waves of 2 % a history cannot tell: it is ambiguous, unless it is certain."""
+    plan = wandering(0.02, 1.04)
+    take(database, file_lines(plan))
+    question = """
+        SELECT series_id, change_point.state FROM change_point
+        JOIN job ON job.id = change_point.after_job JOIN run ON run.id = job.run_id
+        WHERE run.label = 'night 126' AND change_point.cause = 'kernel'
+          AND direction = 'slower'
+    """
+    found = dict(rows(database, question))
+    assert len(found) == 4
+    assert set(found.values()) <= {"ambiguous", "confirmed"}
+
+
+def test_waves_alone_are_nothing(database: Database) -> None:
+    plan = Plan(cases=3, runs=150, sigma=0.002, wander=0.02, metrics=("hot",), harmless={2: 60})
+    take(database, file_lines(plan))
+    states = "SELECT DISTINCT state FROM change_point WHERE state <> 'dismissed'"
+    assert rows(database, states) == []
+    assert rows(database, "SELECT count(*) FROM regression") == [(0,)]
+
+
+def test_nothing_is_dismissed_by_a_p_that_says_the_opposite(database: Database) -> None:
+    """What a dismissal says of chance takes the memory of its series into account."""
+    plan = Plan(cases=4, runs=150, sigma=0.002, wander=0.02, metrics=("hot",), seed=2)
+    take(database, file_lines(plan))
+    sure = "SELECT count(*) FROM change_point WHERE state = 'dismissed' AND p < 1e-4"
+    assert rows(database, sure) == [(0,)]

@@ -69,6 +69,8 @@ class Plan:
     runs: int = 120
     devices: int = 1
     sigma: float = 0.01
+    wander: float = 0.0  # amplitude of a slow wave, relative
+    period: float = 44.0  # its length in runs
     steps: Sequence[Step] = ()
     seed: int = 1
     metrics: Sequence[str] = METRICS
@@ -77,9 +79,11 @@ class Plan:
 
 def file_lines(plan: Plan, runs: Sequence[int] | None = None) -> Iterator[str]:
     """Exports of the runs, one after the other."""
-    noise = np.random.default_rng(plan.seed).normal(
-        0, plan.sigma, (plan.runs, plan.devices, plan.cases, len(plan.metrics))
-    )
+    rng = np.random.default_rng(plan.seed)
+    shape = (plan.runs, plan.devices, plan.cases, len(plan.metrics))
+    noise = rng.normal(0, plan.sigma, shape)
+    turns = np.arange(plan.runs)[:, None, None, None] / plan.period + rng.random(shape[1:])
+    noise += plan.wander * np.sin(2 * np.pi * turns)
     for run in range(plan.runs) if runs is None else runs:
         yield from _sealed(_records(plan, run, noise[run]))
 

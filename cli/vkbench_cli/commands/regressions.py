@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -95,9 +96,12 @@ SUSPECTED = (
     Column(key="variant", heading="variant"),
     Column(key="metric", heading="metric"),
     Column(key="direction", heading="direction"),
+    Column(key="cause", heading="cause"),
     Column(key="ratio", heading="new/old", kind=Kind.NUMBER, rank=Rank.KEY),
+    Column(key="p", heading="p", kind=Kind.NUMBER),
     Column(key="method", heading="found by", rank=Rank.MINOR),
     Column(key="found_at", heading="found", kind=Kind.TIME),
+    Column(key="evidence", heading="evidence", lifted=True, prose=True),
 )
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
 
@@ -159,12 +163,11 @@ def list_(
             directions=directions,
             devices=device,
         )
-        waiting = inbox.undecided(tx)
+        waiting = inbox.uncertain(tx)
     table = Table(columns=ROWS, rows=[asdict(row) for row in rows])
     show_newest(table, output, output.most(limit))
     if waiting:
-        suspected = f"{counted(waiting, 'change')} suspected"
-        print(f"{suspected}: `vkbench regressions suspected`", file=sys.stderr)
+        print(f"{_waiting(waiting)}: `vkbench regressions suspected`", file=sys.stderr)
     bad = any(row.state == "open" and row.direction in BAD for row in rows)
     return EXIT_REGRESSION if bad and fail_on is FailOn.OPEN else EXIT_OK
 
@@ -214,7 +217,11 @@ def show_(
 @app.command()
 @spread
 def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  # noqa: B006
-    """List changes that are suspected and not certain yet."""
+    """List changes that are suspected, being measured again, or ambiguous.
+
+    An ambiguous change was looked into and neither confirmed nor dismissed: its evidence says why.
+    More results may still confirm it.
+    """
     from vkbench_cli.store import reading
     from vkbench_db import inbox
     from vkbench_db.blank import is_blank
@@ -223,7 +230,8 @@ def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  #
         if is_blank(tx):
             show(Table(columns=SUSPECTED, rows=(), nothing=NOTHING_YET), output)
             return
-        rows = [asdict(row) for row in inbox.suspected(tx, devices=device)]
+        found = inbox.suspected(tx, devices=device, states=inbox.UNCERTAIN)
+    rows = [asdict(row) for row in found]
     show(Table(columns=SUSPECTED, rows=rows), output)
 
 
@@ -320,6 +328,14 @@ def _move(regressions: list[int], stage: str, note: str, store: Store) -> None:
     with opened(store.settings()) as database, database.transaction() as tx:
         for regression in regressions:
             move(tx, regression, Stage(stage), time.time(), user=user_name(), note=note)
+
+
+def _waiting(counts: Mapping[str, int]) -> str:
+    ambiguous = counts.get("ambiguous", 0)
+    suspected = sum(counts.values()) - ambiguous
+    said = [f"{counted(suspected, 'change')} suspected"] if suspected else []
+    said += [f"{counted(ambiguous, 'change')} ambiguous"] if ambiguous else []
+    return ", ".join(said)
 
 
 def _headline(row: RegressionRow) -> str:
