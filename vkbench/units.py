@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _RATE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -31,6 +32,13 @@ def significant(value: float, digits: int = 4) -> str:
 def counted(count: int, noun: str) -> str:
     """1 change, 2 changes."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def tallied(counts: Mapping[str, int], most: int | None = None) -> str:
+    """How many of each, in their order: "copy 7, softmax 5"; of many names the first ones."""
+    said = ", ".join(f"{name} {count}" for name, count in islice(counts.items(), most))
+    left = len(counts) - most if most is not None else 0
+    return f"{said}, {left} more" if left > 0 else said
 
 
 def _column(

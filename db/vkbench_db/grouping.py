@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from vkbench_db import models
-from vkbench_db.change_points import WRONG, Cause, Standing
+from vkbench_db.change_points import Cause, Standing
 
 SHOWN = 12  # digits of a hash
 
@@ -56,18 +56,19 @@ def environment_facts(tx: Connection, hashes: set[str]) -> Facts:
 
 
 def group_of(change: AnyRow, facts: Facts) -> Group:
-    """By direction, cause, what moved, and the family of kernels; a host's is one for them all."""
-    moved = _moved(change, facts)
+    """By direction, cause and what moved; where nothing moved, by the device.
+
+    One bundle, one driver or one host is one cause, however many kernels and devices show it.
+    """
     if change.cause == Cause.HOST:
-        family = change.family if change.direction == WRONG else ""
-        what = f"{change.device_name} on {change.host}"
-        words = (family, change.direction, f"on {what}: neither kernels nor driver changed")
-        parts = (change.device, family)
-    else:
-        words = (change.family, change.direction, f"since {moved}")
-        parts = (moved, change.family)
-    key = "|".join((change.direction, change.cause, *parts))
-    return Group(key=key, title=" ".join(word for word in words if word))
+        what = f"on {change.device_name} on {change.host}: neither kernels nor driver changed"
+        return Group(key=_key(change, change.device), title=f"{change.direction} {what}")
+    moved = _moved(change, facts)
+    return Group(key=_key(change, moved), title=f"{change.direction} since {moved}")
+
+
+def _key(change: AnyRow, what: str) -> str:
+    return "|".join((change.direction, change.cause, what))
 
 
 def _moved(change: AnyRow, facts: Facts) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import ColumnElement, Connection, Select, distinct, func, select
 
 from vkbench import names
 from vkbench.errors import UnknownName
+from vkbench_db.batches import batches
 from vkbench_db.device_names import device_keys
 from vkbench_db.views import (
     CASE,
@@ -43,6 +44,7 @@ class RegressionRow:
     ratio: float | None  # the mean of its members'; None of wrong results
     smallest: float | None
     largest: float | None
+    kernels: Mapping[str, int] = field(default_factory=dict)  # series of each, most first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +221,25 @@ def _rows(
         .order_by(view.opened_at.desc(), view.regression.desc())
         .limit(limit)
     )
-    return [RegressionRow(**row._mapping) for row in rows]
+    found = [RegressionRow(**row._mapping) for row in rows]
+    kernels = _kernels(tx, [row.id for row in found])
+    return [replace(row, kernels=kernels[row.id]) for row in found]
+
+
+def _kernels(tx: Connection, regressions: Sequence[int]) -> Mapping[int, dict[str, int]]:
+    """How many series of each kernel changed, by regression; most first."""
+    view, count = REGRESSIONS.c, func.count().label("changes")
+    found: dict[int, dict[str, int]] = {}
+    for page in batches(regressions):
+        rows = tx.execute(
+            select(view.regression, view.kernel, count)
+            .where(view.regression.in_(page))
+            .group_by(view.regression, view.kernel)
+            .order_by(count.desc(), view.kernel)
+        )
+        for regression, kernel, changes in rows:
+            found.setdefault(regression, {})[kernel] = changes
+    return found
 
 
 def _evidence(tx: Connection, regression: int) -> Mapping[int, str]:

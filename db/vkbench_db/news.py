@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, select
@@ -55,6 +56,7 @@ class RegressionNews:
     changed_at: float
     note: str  # of its last event
     changes: tuple[Change, ...]
+    kernels: Mapping[str, int] = field(default_factory=dict)  # changes of each, most first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,8 @@ def of_regression(tx: Connection, regression: int) -> RegressionNews:
     )
     member = models.RegressionMember
     asked = _changes().join(member, member.change_point_id == models.ChangePoint.id)
+    changes = _found(tx, asked, member.regression_id == regression)
+    kernels = Counter(change.case.partition("/")[0] for change in changes)
     return RegressionNews(
         id=row.id,
         title=row.title,
@@ -102,7 +106,8 @@ def of_regression(tx: Connection, regression: int) -> RegressionNews:
         opened_at=row.opened_at,
         changed_at=row.changed_at,
         note=tx.execute(last).scalar() or "",
-        changes=_found(tx, asked, member.regression_id == regression),
+        changes=changes,
+        kernels=dict(kernels.most_common()),
     )
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.units import counted
 from vkbench_db import models
 from vkbench_db.change_points import DECIDED, Finding, Standing, settle
 from vkbench_db.database import watch_alone
@@ -150,7 +151,11 @@ def _joinable(tx: Connection, key: str) -> AnyRow | None:
     table = models.Regression
     return tx.execute(
         select(table.__table__)
-        .where(table.group_key == key, table.state.in_(JOINED))
+        .where(
+            # an older vkbench put the family of kernels at the end of its keys
+            or_(table.group_key == key, table.group_key.startswith(f"{key}|", autoescape=True)),
+            table.state.in_(JOINED),
+        )
         .order_by(table.id.desc())
         .limit(1)
     ).first()
@@ -186,5 +191,6 @@ def _add(tx: Connection, regression: int, members: Sequence[AnyRow]) -> None:
 
 
 def _counted(members: Sequence[AnyRow]) -> str:
-    devices = len({each.device for each in members})
-    return f"{len(members)} series on {devices} device{'s' if devices > 1 else ''}"
+    kernels = counted(len({each.family for each in members}), "kernel")
+    devices = counted(len({each.device for each in members}), "device")
+    return f"{len(members)} series of {kernels} on {devices}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from vkbench import markdown
+from vkbench import markdown, units
 from vkbench.job import State
 from vkbench_db.news import Change, RegressionNews, RunNews, Trouble
 
@@ -19,6 +19,8 @@ def of_regression(news: RegressionNews) -> str:
     facts += [f"owner: {markdown.escaped(news.owner)}"] if news.owner else []
     parts = [", ".join(facts)]
     parts += [markdown.escaped(news.note)] if news.note else []
+    if len(news.kernels) > 1:
+        parts += [f"kernels: {markdown.escaped(units.tallied(news.kernels))}"]
     if news.changes:
         parts += [_changes(_by_size(news.changes)), _provenance(news.changes)]
     return markdown.summary(f"Regression {news.id}: {news.title}", parts)

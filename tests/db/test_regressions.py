@@ -9,7 +9,7 @@ from sqlalchemy import insert, select, text, update
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench.wire import Announcement
-from vkbench_db import alerts, models, recoveries, store
+from vkbench_db import alerts, inbox, models, news, recoveries, store
 from vkbench_db.change_points import Cause, Finding, Standing, Suspicion, settle, suspect
 from vkbench_db.placing import place
 from vkbench_db.regressions import Stage, group, move
@@ -89,20 +89,30 @@ MEMBERS = """
 EVENTS = "SELECT state, note FROM regression_event ORDER BY id"
 
 
-def test_one_family_of_one_bundle_is_one_on_all_devices(full) -> None:
+def test_one_bundle_is_one_regression_of_all_kernels_and_devices(full) -> None:
     for device in (1, 2):
         change(full, CASES[0], device=device)
     change(full, CASES[1])
     change(full, CASES[2])
-    assert len(grouped(full).opened) == 2  # softmax, copy
-    assert sorted(count for _, count in rows(full, MEMBERS)) == [1, 3]
-    assert ("open", "3 series on 2 devices") in rows(full, EVENTS)
-    titles = "SELECT title FROM regression ORDER BY title"
-    assert rows(full, titles) == [
-        ("copy slower since bundle b2",),
-        ("softmax slower since bundle b2",),
-    ]
+    assert len(grouped(full).opened) == 1
+    assert rows(full, MEMBERS) == [(1, 4)]
+    assert ("open", "4 series of 2 kernels on 2 devices") in rows(full, EVENTS)
+    assert rows(full, "SELECT title FROM regression") == [("slower since bundle b2",)]
+    with full.database.reading() as tx:
+        [row] = inbox.regressions(tx)
+        assert list(row.kernels.items()) == [("softmax", 3), ("copy", 1)]
+        assert news.of_regression(tx, row.id).kernels == row.kernels
     assert grouped(full).opened == ()
+
+
+def test_a_later_kernel_joins_what_an_older_vkbench_opened(full) -> None:
+    """It kept a regression a family, named at the end of its key."""
+    change(full, CASES[0])
+    [opened] = grouped(full).opened
+    with full.database.transaction() as tx:
+        tx.execute(update(models.Regression).values(group_key="slower|kernel|bundle b2|softmax"))
+    change(full, CASES[2])
+    assert grouped(full).joined == (opened,)
 
 
 def test_of_changes_that_old_results_bring_nobody_is_told(full) -> None:
@@ -114,10 +124,20 @@ def test_of_changes_that_old_results_bring_nobody_is_told(full) -> None:
     full.now += 13 * NIGHT
     grouped(full)
     assert told() == [1]
-    change(full, CASES[2], device=2)
+    change(full, CASES[2], device=2, bundle="b3")
     full.now += 2 * NIGHT
     assert len(grouped(full).opened) == 1
     assert told() == []
+
+
+def test_a_regression_of_many_kernels_waits_for_all_of_them(full) -> None:
+    """A part that recovers is not the end of it."""
+    for case in (CASES[0], CASES[2]):
+        change(full, case)
+    [opened] = grouped(full).opened
+    with full.database.transaction() as tx:
+        assert recoveries.settle(tx, full.now) == []
+    assert rows(full, f"SELECT state FROM regression WHERE id = {opened}") == [("open",)]
 
 
 def test_directions_and_bundles_part(full) -> None:
@@ -153,7 +173,7 @@ def test_hosts_updated_alike_have_one_regression(full, environment) -> None:
             tx.execute(update(table).where(table.id == made).values(**moved))
     assert len(grouped(full).opened) == 1
     [(title,)] = rows(full, "SELECT title FROM regression")
-    assert title == "softmax slower since driver_version 23.1"
+    assert title == "slower since driver_version 23.1"
 
 
 def test_later_members_join(full) -> None:

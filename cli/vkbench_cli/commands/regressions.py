@@ -13,7 +13,7 @@ from typer import Argument, Option, Typer
 
 from vkbench import names
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
-from vkbench.units import counted
+from vkbench.units import counted, tallied
 from vkbench_cli.layout import Rank
 from vkbench_cli.options import Devices, Limit, Output, Store, spread
 from vkbench_cli.printing import Cell, Column, Kind, Table, show, show_newest
@@ -28,6 +28,7 @@ SHOWN = STATES[:3]  # what somebody has to look at
 DIRECTIONS = ("slower", "faster", "wrong")
 BAD = ("slower", "wrong")
 SHA_SHOWN = 12
+KERNELS_SHOWN = 2
 
 ROWS = (
     Column(key="id", heading="id", kind=Kind.COUNT, rank=Rank.KEY),
@@ -35,6 +36,7 @@ ROWS = (
     Column(key="direction", heading="direction"),
     Column(key="cause", heading="cause"),
     Column(key="title", heading="what", rank=Rank.KEY),
+    Column(key="kernels", heading="kernels"),
     Column(key="changes", heading="series", kind=Kind.COUNT),
     Column(key="cases", heading="cases", kind=Kind.COUNT, hidden=True),
     Column(key="devices", heading="devices", kind=Kind.COUNT, rank=Rank.MINOR),
@@ -164,7 +166,7 @@ def list_(
             devices=device,
         )
         waiting = inbox.uncertain(tx)
-    table = Table(columns=ROWS, rows=[asdict(row) for row in rows])
+    table = Table(columns=ROWS, rows=[_listed(row, output) for row in rows])
     show_newest(table, output, output.most(limit))
     if waiting:
         print(f"{_waiting(waiting)}: `vkbench regressions suspected`", file=sys.stderr)
@@ -340,7 +342,17 @@ def _waiting(counts: Mapping[str, int]) -> str:
 
 def _headline(row: RegressionRow) -> str:
     owner = f", {row.owner}" if row.owner else ""
-    return f"regression {row.id} ({row.state}{owner}; cause: {row.cause})\n{row.title}"
+    said = f"regression {row.id} ({row.state}{owner}; cause: {row.cause})"
+    where = counted(row.devices, "device")
+    series = f"{row.changes} series on {where}: {tallied(row.kernels)}"
+    return f"{said}\n{row.title}\n{series}"
+
+
+def _listed(row: RegressionRow, output: Output) -> dict[str, Cell]:
+    if output.json:
+        return asdict(row)
+    most = None if output.csv else KERNELS_SHOWN
+    return asdict(row) | {"kernels": tallied(row.kernels, most)}
 
 
 def _story(story: RegressionStory) -> dict[str, Cell]:
