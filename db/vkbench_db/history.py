@@ -278,7 +278,7 @@ def _suspect(
 def _finding(change: Change, cause: Cause) -> Finding:
     note = "by history, not measured again"
     if not change.is_certain:
-        note = f"{note}: it is sudden, and within what the series comes and goes by"
+        note = f"{note}: the series wanders so much that its results alone cannot tell"
     return Finding(
         state=Standing.CONFIRMED if change.is_certain else Standing.AMBIGUOUS,
         note=note,

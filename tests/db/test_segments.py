@@ -13,7 +13,8 @@ from vkbench_db.statistics.ratios import Floats
 from vkbench_db.statistics.synthetic import KINDS
 
 NOISES = {noise.name: noise for noise in KINDS}
-WHITE = [name for name in NOISES if name not in ("AR(1) 2 %", "day drift 2 %")]
+WANDERING = ("wave 1 %", "wave 2 %", "walk 2 %")
+WHITE = [name for name in NOISES if name not in ("AR(1) 2 %", "day drift 2 %", *WANDERING)]
 
 
 def drawn(name: str, streams: int, length: int, seed: int = 0) -> Floats:
@@ -45,6 +46,43 @@ def test_a_step_stands_out_of_a_creep_far_below_it() -> None:
     (change,) = segments.find(values)
     assert change.index == 50
     assert change.ratio.ratio == pytest.approx(1.1, rel=0.002)
+
+
+@pytest.mark.parametrize("name", WANDERING)
+def test_wander_alone_blames_no_kernel(name: str) -> None:
+    found = [
+        c for stream in drawn(name, 40, 200) for c in segments.find(stream, range(20, 200, 20))
+    ]
+    certain = [change for change in found if change.is_certain]
+    assert sum(min(change.index % 20, -change.index % 20) <= 2 for change in certain) <= 1
+    assert len(certain) <= 6
+
+
+@pytest.mark.parametrize("factor", [1.2, 1 / 1.2])
+@pytest.mark.parametrize("name", WANDERING)
+def test_a_step_is_certain_in_wander_that_is_far_below_it(name: str, factor: float) -> None:
+    values = drawn(name, 20, 150)
+    values[:, 126:] *= factor
+    for stream in values:
+        [step] = [c for c in segments.find(stream) if abs(c.index - 126) <= 2]
+        assert step.is_certain
+        assert step.ratio.ratio == pytest.approx(factor, rel=0.04)
+
+
+def test_a_step_within_the_wander_is_uncertain() -> None:
+    values = drawn("wave 2 %", 20, 150)
+    values[:, 126:] *= 1.05
+    found = [c for stream in values for c in segments.find(stream, [126]) if c.index == 126]
+    assert len(found) >= 14
+    assert sum(change.is_certain for change in found) <= 10
+
+
+def test_where_every_result_has_another_kernel_only_real_steps_are_found() -> None:
+    values = drawn("gauss 1 %", 10, 150)
+    assert [segments.find(stream, range(150)) for stream in values] == [[]] * 10
+    values[:, 126:] *= 1.1
+    found = [segments.find(stream, range(150)) for stream in values]
+    assert [[abs(c.index - 126) <= 1 for c in changes] for changes in found] == [[True]] * 10
 
 
 @pytest.mark.parametrize("factor", [1.05, 1 / 1.05])

@@ -145,9 +145,10 @@ def _tails(old: Floats, new: Floats, differences: Floats) -> tuple[float, float]
     from scipy.stats import mannwhitneyu
 
     method: Literal["exact", "auto"] = "exact" if n * m <= EXACT else "auto"
-    above = mannwhitneyu(new, old, alternative="greater", method=method).pvalue
-    below = mannwhitneyu(new, old, alternative="less", method=method).pvalue
-    return float(above), float(below)
+    is_above = float(np.median(differences)) >= 0
+    side: Literal["greater", "less"] = "greater" if is_above else "less"
+    p = float(mannwhitneyu(new, old, alternative=side, method=method).pvalue)
+    return (p, 1 - p) if is_above else (1 - p, p)  # the other side is never significant
 
 
 @lru_cache(maxsize=512)

@@ -14,7 +14,8 @@ left. There are two kinds of evidence, for two kinds of noise:
   it lasts, and it exceeds the whole wander. Steps of 20 % in waves of 2 % are found so, in 100 of
   100 series; by levels alone none was.
 
-A jump that is sudden but within the wander is returned as uncertain.
+A jump that is sudden but within the wander is returned as uncertain, and so are other levels of a
+series that walks: they differ, and nothing is sudden.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ DOUBTED_P = 1e-2  # of a jump where something moved: rarer ones are worth a word
 NEAR = 2  # results between a boundary and the move that explains it: noise puts it so far off
 LEAST_CHANGE = 0.02
 CREEP = 0.001  # relative: the memory of what scatters by less matters to no change
+LONG_MEMORY = 0.55  # correlation with the next result; more is a walk, which has levels by itself
 CHANCE_SIGMAS = 2.0  # correlations of so many standard errors are none by chance
 
 
@@ -68,6 +70,7 @@ class _Boundary:
     levels: Ratio  # of the results on both sides, corrected for memory
     jump: Ratio  # of the few beside it
     is_level: bool
+    is_walk: bool  # levels alone prove nothing
     is_jump: bool
     is_doubted: bool
 
@@ -128,7 +131,8 @@ def _change(
     series: _Series, skipped: int, at: int, found: _Boundary, ends: Sequence[int]
 ) -> Change:
     if found.is_level:
-        return Change(index=skipped + at, ratio=found.levels)
+        certain = not found.is_walk or found.jump.p <= DOUBTED_P
+        return Change(index=skipped + at, ratio=found.levels, is_certain=certain)
     certain = found.is_jump and exceeds_wander(found.jump, series.logs, ends)
     return Change(index=skipped + at, ratio=found.jump, is_certain=certain)
 
@@ -203,6 +207,7 @@ def _boundary(
         jump=jump,
         is_level=levels.is_significant(alpha=P, floor=LEAST_CHANGE)
         and is_sudden(series.logs[start:at], series.logs[at:end]),
+        is_walk=stretch > _stretch_of(LONG_MEMORY),
         is_jump=is_lasting and jump.is_significant(alpha=alpha, floor=LEAST_CHANGE),
         is_doubted=is_lasting
         and is_odd
@@ -220,4 +225,8 @@ def _stretch(logs: Floats, ends: Sequence[int]) -> float:
     memory = float(rest[:-1] @ rest[1:]) / (float(rest @ rest) + len(rest) * CREEP**2)
     if memory <= CHANCE_SIGMAS / sqrt(len(logs)):
         return 1.0
+    return _stretch_of(memory)
+
+
+def _stretch_of(memory: float) -> float:
     return sqrt((1 + memory) / (1 - memory))

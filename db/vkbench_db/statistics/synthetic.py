@@ -13,6 +13,7 @@ import numpy as np
 from vkbench_db.statistics.pairs import arms
 from vkbench_db.statistics.ratios import Floats
 
+PERIOD = 44  # days of a wave
 SPIKE = (0.08, 0.30)  # how much slower a disturbed job is
 
 
@@ -28,6 +29,8 @@ class Noise:
     memory: float = 0.0  # correlation of one job with the next
     drift: float = 0.0  # sigma of what all jobs of a day share
     drift_memory: float = 0.0  # correlation of one day with the next
+    wave: float = 0.0  # sigma of a slow sinusoid that all jobs of a day share
+    tails: int = 0  # degrees of freedom of Student's t; 0 is normal noise
 
 
 KINDS = (
@@ -38,12 +41,19 @@ KINDS = (
     Noise(name="bimodal 2 %", sigma=0.012, modes=0.035, second=0.3),  # 2 % in all
     Noise(name="AR(1) 2 %", sigma=0.02, memory=0.5),
     Noise(name="day drift 2 %", sigma=0.012, drift=0.016, drift_memory=0.7),
+    Noise(name="wave 1 %", sigma=0.002, wave=0.0098),
+    Noise(name="wave 2 %", sigma=0.005, wave=0.01936),
+    Noise(name="walk 2 %", sigma=0.005, drift=0.01936, drift_memory=0.97),  # returns to its mean
+    Noise(name="tails 2 %", sigma=0.02, tails=3),
 )
 
 
 def series(noise: Noise, rng: np.random.Generator, streams: int, length: int) -> Floats:
     """Streams of results, a row each; a result a day."""
     days = _remembering(rng, (streams, length), noise.drift, noise.drift_memory)
+    if noise.wave:
+        turns = np.arange(length) / PERIOD + rng.random((streams, 1))
+        days = days + noise.wave * np.sqrt(2) * np.sin(2 * np.pi * turns)
     return days + _jobs(noise, rng, (streams, length))
 
 
@@ -56,11 +66,17 @@ def pairs(noise: Noise, rng: np.random.Generator, count: int) -> tuple[Floats, F
 
 def _jobs(noise: Noise, rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     found = _remembering(rng, shape, noise.sigma, noise.memory)
+    if noise.tails:
+        found = rng.standard_t(noise.tails, shape) * noise.sigma / _sigma_of_t(noise.tails)
     if noise.spikes:
         found = found + (rng.random(shape) < noise.spikes) * np.log1p(rng.uniform(*SPIKE, shape))
     if noise.modes:
         found = found + (rng.random(shape) < noise.second) * np.log1p(noise.modes)
     return found
+
+
+def _sigma_of_t(freedom: int) -> float:
+    return float(np.sqrt(freedom / (freedom - 2)))
 
 
 def _remembering(
