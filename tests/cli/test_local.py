@@ -176,7 +176,7 @@ def test_a_signal_stops_after_the_job_on_the_device(
 
 
 def test_a_second_signal_does_not_wait(planted: Settings, database: Database) -> None:
-    run = planned(database, ["sleep/f32/n1", "sleep/f32/n900"])
+    run = planned(database, ["sleep/f32/n1", "sleep/f32/n9000"])  # ms
     with execute_apart(run) as child:
         assert child.stdout
         child.stdout.readline()
@@ -186,7 +186,7 @@ def test_a_second_signal_does_not_wait(planted: Settings, database: Database) ->
             os.kill(child.pid, signal.SIGINT)
         child.communicate(timeout=10)
     assert states(database, run) == {"passed": 1, "queued": 1}
-    assert time.monotonic() - began < 0.8
+    assert time.monotonic() - began < 6  # and not the nine seconds of the job
 
 
 def test_waiting_for_a_busy_device_is_said_and_can_be_ended(
