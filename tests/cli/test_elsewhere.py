@@ -30,9 +30,13 @@ def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
     return list(json.loads(said(capsys, *words, "--json")[0])["rows"])
 
 
-@pytest.fixture
+@pytest.fixture(params=["there", "here"])  # machines have the same name by chance: "vm"
 def there(
-    filled: Database, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    filled: Database,
+    tmp_path: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> tuple[str, str]:
     """Another machine's database into which a run with two jobs left was imported."""
     with filled.transaction() as tx:
@@ -41,7 +45,7 @@ def there(
         store.add_jobs(tx, run, [planned] * 2)
     file, database = tmp_path / "run.jsonl", str(tmp_path / "there.db")
     said(capsys, "export", str(run), "-o", str(file))
-    monkeypatch.setenv("VKBENCH_HOST", "there")
+    monkeypatch.setenv("VKBENCH_HOST", request.param)
     settings.cache_clear()
     said(capsys, "import", str(file), "--database", database)
     return "--database", database

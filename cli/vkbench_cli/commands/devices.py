@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench.job import State
-from vkbench.settings import settings
 from vkbench_cli.layout import Rank
 from vkbench_cli.options import Output, Store
 from vkbench_cli.printing import Cell, Column, Kind, Table, show
@@ -131,6 +130,6 @@ def _state(row: DeviceRow) -> str:
 
     if row.paused:
         return "paused"
-    if row.last_seen is None:
-        return "offline" if row.host == settings().host else State.ELSEWHERE
+    if row.last_seen is None:  # no worker announced it here: an import brought it
+        return State.ELSEWHERE
     return "online" if time.time() - row.last_seen < LATELY_SECONDS else "offline"
