@@ -28,7 +28,7 @@ def warn(
 
 
 def absence(found: Attendance, now: float) -> str:
-    """Who is missing, and how to start them; "" if nobody is or nothing is left to do."""
+    """What is missing, and how to start it; "" if nothing is missing or nothing is left to do."""
     if not found.stations:
         return ""
     unserved = [each for each in found.stations if not each.is_served(now)]
@@ -42,7 +42,7 @@ def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) ->
     said = (
         f"no scheduler {_seen(found.scheduler_seen, now, 'is running')}; start `vkbench scheduler`"
     )
-    # Without a scheduler nobody sees workers: those of these hosts may be there.
+    # Only a scheduler records that workers are there: those of these hosts may be running.
     return (
         f"{said}, and `vkbench worker` on {_hosts(unserved)} unless it runs" if unserved else said
     )

@@ -47,9 +47,9 @@ def reading(settings: Settings) -> Iterator[Connection]:
 
 
 def is_unmade(settings: Settings) -> bool:
-    """Whether nobody named a database and this machine's own was never made.
+    """Whether no setting names a database and this machine's own was never made.
 
-    One that somebody named and that is not there is an error: the name may be a slip.
+    A named database that does not exist is an error instead: the name may be mistyped.
     """
     if settings.database:
         return False
@@ -70,7 +70,7 @@ def _blank() -> Database:
 
 @contextmanager
 def _explained(settings: Settings) -> Iterator[None]:
-    """Says of a name that nobody can know yet why that is."""
+    """Adds to the error of an unknown name that nothing is recorded yet."""
     try:
         yield
     except UnknownName as error:

@@ -31,7 +31,7 @@ def is_blank(tx: Connection) -> bool:
 
 
 def _views() -> MetaData:
-    """The public views as tables: without rows nobody can tell one from the other."""
+    """The public views as tables: without rows, a view and a table answer alike."""
     views = MetaData()
     for view in (RESULTS, ALL_SERIES, REGRESSIONS):
         view.to_metadata(views)
