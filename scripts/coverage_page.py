@@ -26,8 +26,8 @@ HEAD = """\
 # Coverage
 
 What four plans for inference kernels ask for, item by item, and what shows it: a kernel, which
-[the sweep over the catalogue](../tests/gpu/test_catalogue.py) runs on lavapipe in every format and
-on every code path, and on SwiftShader on every code path; a test; a page; or a command. Where there
+[the sweep over the catalogue](../tests/gpu/test_catalogue.py) runs in every format and on every
+code path on lavapipe or SwiftShader; a test; a page; or a command. Where there
 is nothing, the remark says "not here" and why.
 
 Of {all} items {shown} are shown and {absent} are not here.

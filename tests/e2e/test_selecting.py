@@ -44,7 +44,7 @@ def test_a_device_of_this_machine_is_named_in_any_way(
 def test_a_run_and_its_results_agree(vkbench: Vkbench, devices: list[dict[str, Any]]) -> None:
     every = {device["key"] for device in devices}
     assert vkbench("run", *CHECK, "-d", "host:{host}".format(**devices[0])).code == 0
-    for selector in ("*", "{host}".format(**devices[0])):
+    for selector in ("*", "host:{host}".format(**devices[0])):
         assert {row["device"] for row in vkbench("results", "-d", selector, "--json").rows} == every
 
 
