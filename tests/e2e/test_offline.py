@@ -6,6 +6,7 @@ import is tried here in an environment that has nothing else.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -21,6 +22,9 @@ ROOT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 ADD = ("run", "--case", "add/f32/b1_c1_h1_w4096", "--seconds", "0.05")
 
+# whichever test comes first waits for the folder
+pytestmark = pytest.mark.timeout(400)
+
 Vkbench = Callable[..., Any]
 Host = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -29,8 +33,21 @@ Host = Callable[..., subprocess.CompletedProcess[str]]
 def installed(
     tmp_path_factory: pytest.TempPathFactory, need: Callable[[str, str], NoReturn]
 ) -> Path:
-    """The virtual environment of a host that got nothing but the folder."""
-    folder = tmp_path_factory.mktemp("offline")
+    """The virtual environment of a host that got nothing but the folder.
+
+    The processes of pytest-xdist share one: the first that needs it makes it.
+    """
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "offline"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "venv/bin/vkbench").exists():
+            _install(folder, need)
+    return folder / "venv"
+
+
+def _install(folder: Path, need: Callable[[str, str], NoReturn]) -> None:
     if subprocess.run(
         [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, "vine"],
         capture_output=True,
@@ -54,7 +71,6 @@ def installed(
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "venv"
 
 
 def _pythons() -> Path:
@@ -74,7 +90,6 @@ def host(installed: Path, vkbench: Vkbench) -> Host:
     return run
 
 
-@pytest.mark.timeout(300)
 def test_the_folder_installs_a_worker_and_no_more(installed: Path) -> None:
     names = {path.name.partition("-")[0] for path in installed.rglob("*.dist-info")}
     assert {"vkbench", "numpy", "vulkan"} <= names
@@ -111,7 +126,6 @@ def test_it_runs_one_kernel_on_arrays(host: Host, tmp_path: Path) -> None:
         np.testing.assert_allclose(archive["y"], x / (1 + np.exp(-x)), rtol=1e-6)
 
 
-@pytest.mark.timeout(180)
 def test_it_calibrates_its_device(host: Host, database: Path) -> None:
     ended = host("calibrate", "--json")
     assert ended.returncode == 0, ended.stderr

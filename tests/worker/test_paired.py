@@ -125,7 +125,8 @@ def test_both_arms_put_as_many_launches_into_a_sample() -> None:
     old, new = result.timings
     assert old.launches == new.launches > 4
     quickest = [min(unpack_samples(timing.samples)) for timing in (old, new)]
-    assert 4 < quickest[1] / quickest[0] < 8  # others on this machine only add time
+    # 6 by construction; a wrong number of launches would make it 30 or 1.2, a busy machine up to 11
+    assert 2.5 < quickest[1] / quickest[0] < 18
     for timing in result.timings:
         assert timing.count == len(unpack_samples(timing.samples))
         assert timing.count % 2 == 0  # as many of the first visit as of the second
