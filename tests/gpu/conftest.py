@@ -73,3 +73,8 @@ def bundle() -> Bundle:
     if not PACKAGED.exists():
         pytest.fail("the kernels are not built: python -m vkbench_shaders.build", pytrace=False)
     return packaged()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, so that no process ends with one while the others have nothing."""
+    items.sort(key=lambda item: item.path.name != "test_new_lavapipe.py")
