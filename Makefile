@@ -26,7 +26,7 @@ test: setup ## set up what the tests need, and run them all (ARGS="-k name" for 
 	@scripts/new-lavapipe $(VENV) || true
 	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
 
-quick: setup ## in two minutes: formatter, linter, types, and tests without servers and GPUs (ARGS="-k name")
+quick: setup ## formatter, linter, types, and tests without servers and GPUs (ARGS="-k name")
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
