@@ -1,6 +1,6 @@
 """A machine on which nothing was recorded yet: what commands say, and that asking makes nothing.
 
-A database that somebody named and that is not there is another matter: the name may be a slip.
+A named database that does not exist is an error instead: the name may be mistyped.
 """
 
 from __future__ import annotations

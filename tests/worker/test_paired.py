@@ -121,12 +121,16 @@ def test_a_gpu_goes_through_the_order_once_and_so_do_long_launches(
 
 
 def test_both_arms_put_as_many_launches_into_a_sample() -> None:
-    result = compared(Pair(taking(200e-6), taking(1200e-6)))
-    old, new = result.timings
-    assert old.launches == new.launches > 4
-    quickest = [min(unpack_samples(timing.samples)) for timing in (old, new)]
-    # 6 by construction; a wrong number of launches would make it 30 or 1.2, a busy machine up to 11
-    assert 2.5 < quickest[1] / quickest[0] < 18
+    ratios = []
+    for _ in range(5):  # others on this machine may disturb one; a wrong count spoils them all
+        result = compared(Pair(taking(200e-6), taking(1200e-6)))
+        old, new = result.timings
+        assert old.launches == new.launches > 4
+        quickest = [min(unpack_samples(timing.samples)) for timing in (old, new)]
+        ratios.append(quickest[1] / quickest[0])
+        if 4 < ratios[-1] < 8:
+            break
+    assert 4 < ratios[-1] < 8, ratios
     for timing in result.timings:
         assert timing.count == len(unpack_samples(timing.samples))
         assert timing.count % 2 == 0  # as many of the first visit as of the second
