@@ -26,17 +26,19 @@ test: setup ## set up what the tests need, and run them all (ARGS="-k name" for 
 	@scripts/new-lavapipe $(VENV) || true
 	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
 
-quick: setup ## formatter, linter, types, and tests without servers and GPUs (ARGS="-k name")
+quick: setup ## formatter, linter, types, and tests without servers and GPUs, in two minutes (ARGS="-k name")
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
+	@$(BIN)/pyrefly check --summary=none
 	@$(BIN)/pytest -q --numprocesses=auto --dist=worksteal -m "not slow" \
-	  $(addprefix tests/,vkbench shaders worker scheduler cli contract) $(ARGS)
+	  $(addprefix tests/,vkbench shaders worker scheduler local cli contract) $(ARGS)
 
-check: setup ## formatter, linter, type checker, import contract
+check: setup ## formatter, linter, two type checkers, import contract
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/pyrefly check --summary=none
 	$(BIN)/lint-imports
 
 offline: PYTHON ?= 3.12
@@ -56,5 +58,5 @@ $(VENV)/worker.stamp: pyproject.toml hatch_build.py
 	@touch $(VENV)/shaders.stamp $@
 
 $(VENV)/shaders.stamp: $(SHADERS)
-	@$(BIN)/python -m vkbench_shaders.build
+	@$(BIN)/python -m vkbench_shaders.compile.build
 	@touch $@

@@ -20,6 +20,7 @@ class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
             return
         root = Path(self.root)
         sys.path[:0] = [str(root), str(root / "shaders")]
-        from vkbench_shaders.build import PACKAGED, TREE, build, progress_bar
+        from vkbench_shaders.compile.build import PACKAGED, build, progress_bar
+        from vkbench_shaders.compile.tree import TREE
 
         build(TREE, PACKAGED, progress_bar())

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import MetaData, Table, create_engine, text
 
-from vkbench_db import models
+from vkbench_db import schema
 from vkbench_db.database import parse_url
 
 DEVICES = 4
@@ -41,17 +41,20 @@ def fill(url: str, size: Size) -> None:
     """All rows, by the database itself."""
     engine = create_engine(parse_url(url), isolation_level="AUTOCOMMIT")
     dialect = engine.dialect.name
-    tables = [model.__table__ for model in (models.Job, models.Attempt, models.Measurement)]
     with engine.connect() as connection:
+        tables = [  # with the indexes that migrations made
+            Table(table.name, MetaData(), autoload_with=connection)
+            for table in (schema.job, schema.attempt, schema.measurement)
+        ]
         for statement in _FASTER[dialect]:
             connection.exec_driver_sql(statement)
         for table in tables:
-            for index in table.indexes:  # type: ignore[attr-defined]
+            for index in table.indexes:
                 index.drop(connection)
         for statement in statements(dialect, size):
             connection.execute(text(statement))
         for table in tables:
-            for index in table.indexes:  # type: ignore[attr-defined]
+            for index in table.indexes:
                 index.create(connection)
         for statement in _AFTERWARDS[dialect]:
             connection.exec_driver_sql(statement)

@@ -40,17 +40,17 @@ from many_results import (  # noqa: E402
     bundle_sha,
     fill,
 )
-from postgres_server import PostgresServer  # noqa: E402
 from sqlalchemy import Connection  # noqa: E402
 
+from postgres_server import PostgresServer  # noqa: E402
 from vkbench_cli.main import GC_OBJECTS  # noqa: E402
-from vkbench_db.comparison import compare  # noqa: E402
+from vkbench_db.ask.queries import results  # noqa: E402
 from vkbench_db.database import Database, upgrade  # noqa: E402
-from vkbench_db.inbox import regressions  # noqa: E402
-from vkbench_db.profiles import noise  # noqa: E402
-from vkbench_db.queries import results  # noqa: E402
-from vkbench_db.references import find  # noqa: E402
-from vkbench_db.series import origins, points  # noqa: E402
+from vkbench_detection.compare.comparison import compare  # noqa: E402
+from vkbench_detection.compare.references import find  # noqa: E402
+from vkbench_detection.regress.inbox import regressions  # noqa: E402
+from vkbench_detection.series.points import origins, points  # noqa: E402
+from vkbench_detection.series.profiles import noise  # noqa: E402
 
 HISTORY = 200  # results that a page shows
 COLD = 3  # times that each is asked of a database that lies on the disk alone

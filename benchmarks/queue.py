@@ -31,15 +31,14 @@ from itertools import pairwise  # noqa: E402
 import planted_runner  # noqa: E402
 from cluster import Event, Lab, RedisServer  # noqa: E402
 from postgres_server import PostgresServer, program  # noqa: E402
-
 from vkbench.job import Mode  # noqa: E402
 from vkbench.settings import Settings  # noqa: E402
 from vkbench.wire import Announcement  # noqa: E402
-from vkbench_db import store  # noqa: E402
 from vkbench_db.database import Database  # noqa: E402
-from vkbench_scheduler.plan import count  # noqa: E402
-from vkbench_scheduler.selection import Selection  # noqa: E402
-from vkbench_scheduler.submit import submit  # noqa: E402
+from vkbench_db.work import store  # noqa: E402
+from vkbench_scheduler.planning.plan import count  # noqa: E402
+from vkbench_scheduler.planning.selection import Selection  # noqa: E402
+from vkbench_scheduler.planning.submit import submit  # noqa: E402
 
 CHUNKS = (0.02, 0.1, 0.4, 1.0)  # seconds of work in a message, beside the chosen one
 MANY = 100_000

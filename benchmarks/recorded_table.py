@@ -2,7 +2,7 @@
 
     cd docs/results
     python ../../benchmarks/recorded_table.py peers-h200.csv *h200-*.jsonl \
-        > ../../cli/vkbench_cli/recorded.csv
+        > ../../cli/vkbench_local/peers/recorded.csv
 
 A product counts by the faster kind of vectors, quantising them included.
 """

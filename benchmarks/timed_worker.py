@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from vkbench.settings import settings
-from vkbench_worker import service
-from vkbench_worker.lease import Pulse
-from vkbench_worker.sender import Sender
+from vkbench_worker.service import main
+from vkbench_worker.service.lease import Pulse
+from vkbench_worker.service.sender import Sender
 
 chunk: dict[str, Any] = {}
 
@@ -30,7 +30,7 @@ def timed(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
 def noted(run_chunk: Callable[..., None]) -> Callable[..., None]:
     """The same, with a line about each chunk in the data folder."""
 
-    def run(self: service.Worker, message: object) -> None:
+    def run(self: main.Worker, message: object) -> None:
         chunk.clear()
         run_chunk(self, message)
         with (settings().data / "chunks").open("a") as file:
@@ -40,8 +40,8 @@ def noted(run_chunk: Callable[..., None]) -> Callable[..., None]:
 
 
 if __name__ == "__main__":
-    service.claim = timed("claim", service.claim)
+    main.claim = timed("claim", main.claim)
     Pulse.hold = timed("hold", Pulse.hold)  # type: ignore[method-assign]
     Sender.join = timed("join", Sender.join)  # type: ignore[method-assign]
-    service.Worker.run_chunk = noted(service.Worker.run_chunk)  # type: ignore[method-assign]
-    service.main()
+    main.Worker.run_chunk = noted(main.Worker.run_chunk)  # type: ignore[method-assign]
+    main.main()

@@ -7,6 +7,7 @@ postgres, validation, index, compose) fails.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -18,10 +19,27 @@ import pytest
 
 from vkbench.settings import settings
 
+pytest_plugins = ["databases"]
+
+# Tests start a thousand processes: each would compile all its modules again if nobody kept them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 REQUIRED = set(filter(None, os.environ.get("VKBENCH_REQUIRE", "").split(",")))
 
 Need = Callable[[str, str], NoReturn]
 GgufFile = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that may take long come first, so that no process ends with one while others wait."""
+    items.sort(key=_most_seconds, reverse=True)
+
+
+def _most_seconds(item: pytest.Item) -> float:
+    """What a test's own mark `timeout` allows it; 0 without."""
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark else 0.0
 
 
 @pytest.fixture(scope="session")
@@ -77,22 +95,32 @@ def gguf_file(tmp_path: Path) -> GgufFile:
 def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The cache folder of all tests of a session, so that pipelines compile once.
 
-    The Slang compiler and compiled units, both named by what they hold, are the developer's.
+    The Slang compiler, compiled units and names of valid ones, all named by what they hold, are the
+    developer's.
     """
     cache = tmp_path_factory.mktemp("cache")
-    for folder in (*settings().cache.glob("slang-*"), *settings().cache.glob("spirv")):
-        (cache / folder.name).symlink_to(folder)
+    (settings().cache / "valid").mkdir(parents=True, exist_ok=True)
+    for name in ("slang-*", "spirv", "valid"):
+        for folder in settings().cache.glob(name):
+            (cache / folder.name).symlink_to(folder)
     return cache
+
+
+@pytest.fixture(scope="session")
+def data_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Data folders, a test each, which do not exist yet: few tests need one on the disk."""
+    together = tmp_path_factory.mktemp("data")
+    return (together / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
 def _own_settings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, session_cache: Path
+    monkeypatch: pytest.MonkeyPatch, data_folders: Iterator[Path], session_cache: Path
 ) -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("VKBENCH_")]:
         if name != "VKBENCH_REQUIRE":
             monkeypatch.delenv(name)
-    monkeypatch.setenv("VKBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VKBENCH_DATA", str(next(data_folders)))
     monkeypatch.setenv("VKBENCH_CACHE", str(session_cache))
     settings.cache_clear()
     yield

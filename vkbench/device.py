@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-_TIMES_THE_CACHE = 2  # what was there before is displaced, whichever lines a cache gives up first
+_TIMES_THE_CACHE = 2  # reading twice its size replaces all that a cache holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Environment:
 
 
 def uncached_bytes(llc_bytes: int) -> int:
-    """Bytes of which the last-level cache keeps none until they are read again; 0 of no cache."""
+    """Bytes so many that a second read finds none in the cache; 0 if its size is unknown."""
     return _TIMES_THE_CACHE * llc_bytes
 
 

@@ -8,7 +8,7 @@
     ├── NothingToDo         7   the request is fine and selects nothing
     └── ServiceUnreachable  8   Redis, the database, or a scheduler cannot be reached
 
-A docstring is the default message, so an error raised bare still says something whole.
+An error raised without a message shows its docstring.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class VkbenchError(Exception):
 
 
 class UsageError(VkbenchError):
-    """The request makes no sense."""
+    """The request is invalid."""
 
     exit_code = 2
 
@@ -49,13 +49,13 @@ class UnknownName(UsageError):
 
 
 class WrongResult(VkbenchError):
-    """A kernel computed something else than its reference."""
+    """A kernel's output differs from its reference."""
 
     exit_code = 3
 
 
 class WaitTimeout(VkbenchError):
-    """The waiting ended before the jobs did; they go on."""
+    """The time limit for waiting passed; the jobs continue."""
 
     exit_code = 5
 

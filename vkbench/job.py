@@ -10,12 +10,12 @@ class Mode(StrEnum):
     """What a job is to find out."""
 
     CORRECTNESS = "correctness"
-    PERFORMANCE = "performance"  # judged as well: a timing counts only with a right output
+    PERFORMANCE = "performance"  # the output is checked too: a timing counts only if it is right
     PAIRED = "paired"  # two bundles timed in turns: old, new, new, old, or new, old, old, new
     BOTH = "both"  # as asked for in a selection; a plan turns it into one job of each
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """Where a job stands in the database; only the store moves it."""
 
     QUEUED = "queued"
@@ -29,9 +29,12 @@ class State(StrEnum):
     ELSEWHERE = "elsewhere"  # of an imported run, not ended: its own database sends it
 
 
-ACTIVE = (State.QUEUED, State.DISPATCHED, State.RUNNING)  # ours to run
-UNFINISHED = (*ACTIVE, State.ELSEWHERE)
-FINISHED = (State.PASSED, State.WRONG, State.SKIPPED, State.FAILED, State.CANCELLED)
+IN_FLIGHT = (JobState.DISPATCHED, JobState.RUNNING)
+ACTIVE = (JobState.QUEUED, *IN_FLIGHT)  # still to be run by this database's fleet
+UNFINISHED = (*ACTIVE, JobState.ELSEWHERE)
+SETTLED_STATES = (JobState.PASSED, JobState.WRONG, JobState.SKIPPED)  # a result decided the job
+SEVERITY = (JobState.WRONG, JobState.FAILED, JobState.SKIPPED, JobState.PASSED)  # worst first
+FINISHED = (*SETTLED_STATES, JobState.FAILED, JobState.CANCELLED)
 
 
 class Outcome(StrEnum):
@@ -40,20 +43,20 @@ class Outcome(StrEnum):
     PASSED = "passed"
     WRONG = "wrong"
     SKIPPED = "skipped"
-    ERROR = "error"  # the runner said why it could not do it
+    ERROR = "error"  # the runner reported why the job failed
     CRASHED = "crashed"  # the runner died: signal or exit status
     TIMED_OUT = "timed_out"  # the runner was ended at the job's limit
     DEVICE_LOST = "device_lost"
-    WORKER_DIED = "worker_died"  # the supervisor went with it
-    LOST = "lost"  # never heard of again, more often than is bearable
+    WORKER_DIED = "worker_died"  # the runner and its supervisor died
+    LOST = "lost"  # sent MAX_DISPATCHES times, and no result came back
 
 
 SETTLED = (Outcome.PASSED, Outcome.WRONG, Outcome.SKIPPED)  # the first of these decides the job
 
-MAIN = "main"  # the track of what a lab watches
+MAIN = "main"  # the default track: timings that regression detection watches
 
-MAX_TRIES = 3  # attempts that ran and did not settle, before a job is failed
-MAX_DISPATCHES = 30  # times that a job is sent at all
+MAX_TRIES = 3  # attempts without a verdict after which a job fails
+MAX_DISPATCHES = 30  # times that a job is sent before it fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """All that a runner needs, and the token that makes its answer count once."""
+    """What a runner needs to run a case; the token makes its result count once."""
 
     id: int
     token: int  # fencing: grows with every dispatch of this job

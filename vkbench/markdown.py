@@ -1,11 +1,11 @@
-"""Text that GitHub, chats and mail show well: tables and summaries, never longer than they take."""
+"""Markdown tables and summaries for GitHub, chat and mail, cut to the length they accept."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MOST = 60_000  # characters: GitHub takes 65,536 of a comment or a check
-MOST_ROWS = 50  # of a table; more nobody reads
+MOST_ROWS = 50  # of a table
 
 
 def table(
@@ -24,16 +24,16 @@ def table(
 
 
 def escaped(text: str) -> str:
-    """Text as one line that says itself, whatever is in it: in tables, lists and headings."""
+    """Text as one line in which Markdown shows every character as it is."""
     flat = " ".join(text.split())
     for sign in "\\`*_[]<>|~":
         flat = flat.replace(sign, f"\\{sign}")
-    # no names of people to call, no numbers of issues to link
+    # no @mention and no #issue becomes a link
     return flat.replace("@", "@\u200b").replace("#", "#\u200b")
 
 
 def code(text: str) -> str:
-    """Text as code, which shows it letter by letter; a backtick would end it."""
+    """Text as inline code; backticks in it are replaced."""
     flat = " ".join(text.replace("`", "'").split()).replace("|", "\\|")
     return f"`{flat}`" if flat else ""
 

@@ -1,4 +1,4 @@
-"""Finding things by name: whatever the case, by glob, with the nearest names when none fits."""
+"""Lookup by name or glob, ignoring case; an unknown name raises with the nearest known ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from vkbench.errors import UnknownName
 
-MOST_TOLD = 12  # names that a person is shown
+MOST_TOLD = 12  # names that an error message lists
 
 
 def pick(asked: str, known: Iterable[str], what: str) -> str:
@@ -17,6 +17,8 @@ def pick(asked: str, known: Iterable[str], what: str) -> str:
     Where none is near it names all, unless they are many.
     """
     known = list(known)
+    if asked in known:
+        return asked
     for name in known:
         if name.casefold() == asked.casefold():
             return name

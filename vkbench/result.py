@@ -6,15 +6,42 @@ import base64
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from vkbench.job import Outcome
 
 OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
 NEW: Final = "new"
-NOT_COLD: Final = "not cold"  # how the warning begins of a cold timing that caches may have helped
+NOT_COLD: Final = "not cold"  # first words of the warning that a cold timing may have hit a cache
+
+
+class WrongArm(StrEnum):
+    """Which outputs of a pair are wrong."""
+
+    NONE = "none"
+    OLD = "old"
+    NEW = "new"
+    BOTH = "both"
+
+    @classmethod
+    def of(cls, arms: Collection[str]) -> WrongArm:
+        """The member that says that these arms are wrong."""
+        if len(arms) > 1:
+            return cls.BOTH
+        return cls(next(iter(arms), cls.NONE))
+
+    @property
+    def is_old(self) -> bool:
+        """Whether outputs of the old bundle are wrong."""
+        return self in (WrongArm.OLD, WrongArm.BOTH)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether outputs of the new bundle are wrong."""
+        return self in (WrongArm.NEW, WrongArm.BOTH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +62,7 @@ class Verdict:
     guard_bytes: int = 0  # bytes changed outside the buffers
     unrepeated: int = 0  # elements whose bits differed on a second run
     first_bad: str = ""  # binding[index]: found, expected
+    wrong_arm: WrongArm = WrongArm.NONE  # of a paired job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,21 +106,6 @@ class Result:
     started: float = 0.0  # Unix time
     seconds: float = 0.0  # time on the device's runner
     telemetry: Mapping[str, float] = field(default_factory=dict)  # clocks, power, where told
-
-
-def wrong_reason(arms: Mapping[str, str]) -> str:
-    """Why a paired job is wrong, from the reasons of its wrong arms; `wrong_arms` reads it."""
-    return "; ".join(f"{arm}: {arms[arm]}" for arm in (OLD, NEW) if arm in arms)
-
-
-def wrong_arms(reason: str) -> dict[str, str]:
-    """The wrong arms of a paired job, and why each is wrong."""
-    if reason.startswith(f"{NEW}: "):
-        return {NEW: reason.removeprefix(f"{NEW}: ")}
-    if not reason.startswith(f"{OLD}: "):
-        return {}
-    old, both, new = reason.removeprefix(f"{OLD}: ").partition(f"; {NEW}: ")
-    return {OLD: old, NEW: new} if both else {OLD: old}
 
 
 def pack_samples(seconds: Iterable[float]) -> str:

@@ -25,7 +25,10 @@ from vkbench.errors import NothingToDo, UnknownName, UsageError
 
 LEAST_KEY = 4  # digits of a key that are enough to name it
 INDEX_DIGITS = 2  # a number as short is an index and no part of a name
-HELP = "Index, key, UUID, part of the name, host:NAME or HOST/INDEX, by commas; '*' is all."
+HELP = (
+    "Devices by index, key, UUID, part of the name, host:NAME or HOST/INDEX; "
+    "separate several with commas; '*' means all."
+)
 
 _BEST_FIRST = ("discrete", "integrated", "virtual", "other", "cpu")
 _HOST = "host:"

@@ -27,7 +27,7 @@ class Settings:
     cache: Path = Path("~/.cache/vkbench")  # bundles, pipeline caches, references
     device: str = ""  # device selector when a command names none
     slangc: str = ""  # a Slang compiler to use instead of the packaged one
-    runner: str = "vkbench_worker.runner"  # module that owns the device, run with python -m
+    runner: str = "vkbench_worker.runner.main"  # module that owns the device, run with python -m
     validation: bool = False  # Khronos validation layer on, its messages are errors
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message

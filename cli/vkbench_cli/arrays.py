@@ -1,4 +1,4 @@
-"""Arrays of somebody's own for one kernel: read from an npz file, checked against its bindings."""
+"""A user's arrays for one kernel: read from an npz file, checked against its bindings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What somebody said about their arrays."""
+    """Formats, sizes and parameters that the user gave for the arrays."""
 
     types: Mapping[str, str]  # binding -> format
     shape: Mapping[str, int]
@@ -40,7 +40,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
     except (BadZipFile, EOFError, OSError, ValueError, zlib.error) as error:
-        raise UsageError(f"{path} is not a whole npz file of plain arrays: {error}") from error
+        raise UsageError(f"{path} is not a complete npz file of plain arrays: {error}") from error
 
 
 def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str, Array]]:
@@ -109,7 +109,7 @@ def _by_binding(kernel: Kernel, read: Sequence[Binding], arrays: Arrays) -> dict
             raise UsageError(_unread(kernel, kernel.binding(name)))
     missing = [name for name in wanted if name not in by_name]
     if missing or len(by_name) != len(arrays):
-        what = f"{' and '.join(missing)} missing" if missing else "one name is there twice"
+        what = f"{' and '.join(missing)} missing" if missing else "one array is given twice"
         raise UsageError(f"{kernel.name} takes the arrays {', '.join(wanted)}: {what}")
     return {name: by_name[name] for name in wanted}
 
@@ -145,7 +145,7 @@ def _format(kernel: Kernel, binding: Binding, arrays: Arrays, types: Mapping[str
     if fitting:
         raise UsageError(
             f"{binding.name} is an array of {dtype}, which may be {', '.join(fitting)}: "
-            f"say which with {_option(kernel, binding)}"
+            f"choose one with {_option(kernel, binding)}"
         )
     return binding.types[0]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from vkbench.errors import VkbenchError
+from vkbench.settings import settings
+from vkbench_cli.store import known_devices
+
 
 def kernels(incomplete: str) -> list[tuple[str, str]]:
     """Kernels of the catalogue with their descriptions."""
@@ -19,16 +23,13 @@ def formats(incomplete: str) -> list[tuple[str, str]]:
 
 def suites(incomplete: str) -> list[tuple[str, str]]:
     """Suites with their descriptions."""
-    from vkbench_scheduler.suites import SUITES
+    from vkbench_scheduler.planning.suites import SUITES
 
     return [(s.name, s.description) for s in SUITES if s.name.startswith(incomplete.lower())]
 
 
 def devices(incomplete: str) -> list[tuple[str, str]]:
     """Keys of the devices that the database knows, with their names."""
-    from vkbench.errors import VkbenchError
-    from vkbench.settings import settings
-    from vkbench_cli.store import known_devices
 
     try:
         known = known_devices(settings())

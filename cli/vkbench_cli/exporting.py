@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from vkbench_cli.files import check_readable, whole_file
-from vkbench_db import exchange
 from vkbench_db.database import Database
+from vkbench_db.transfer import exchange
 
 
 def export_run(database: Database, run: int, path: Path) -> None:
-    """Write a run with its results, whole or not at all."""
+    """Write a run with its results, completely or not at all."""
     with whole_file(path) as file, database.reading() as tx:
         for line in exchange.export_run(tx, run):
             file.write(line.encode())

@@ -1,4 +1,4 @@
-"""Files for people to keep: written whole or not at all."""
+"""Output files, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vkbench.errors import UsageError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name when the block ends well; otherwise nothing is left."""
+    """A file that gets its name when the block succeeds; after an error nothing is left."""
     check_writable(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -27,7 +27,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def check_writable(path: Path) -> None:
-    """UsageError now, rather than after an hour of work, if a file could not be written there."""
+    """UsageError before the work starts if the file cannot be written."""
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():

@@ -16,10 +16,10 @@ from typer.core import TyperGroup
 import vkbench
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError, VkbenchError
 from vkbench_cli.options import spread
-from vkbench_cli.printing import ReaderLeft
-from vkbench_cli.table import COMMANDS, Row
+from vkbench_cli.show.printing import ReaderLeft
+from vkbench_cli.table import COMMANDS, Command
 
-GC_OBJECTS = 100_000  # imports make objects that stay: looking for garbage was 1/8 of a command
+GC_OBJECTS = 100_000  # imports make objects that stay: collecting garbage took 1/8 of a command
 EXTRAS = {
     name: f"pip install 'vkbench[{extra}]'"
     for extra, names in (
@@ -42,7 +42,7 @@ class LazyGroup(TyperGroup):
         return name, load(row) if row else command, rest
 
 
-def load(row: Row) -> Any:
+def load(row: Command) -> Any:
     """The command of a row, with its options."""
     module, attribute = row.home
     target = getattr(import_module(module), attribute)
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
         return int(code or EXIT_OK)
-    except (ReaderLeft, BrokenPipeError, SystemExit):  # the last is how Typer says the same
+    except (ReaderLeft, BrokenPipeError, SystemExit):  # Typer raises SystemExit for a closed pipe
         return _reader_left()
     except (Exception, KeyboardInterrupt) as error:
         if "--traceback" in takewhile(lambda word: word.startswith("-"), arguments):

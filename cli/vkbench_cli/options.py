@@ -17,43 +17,22 @@ from vkbench.job import MAIN, Mode
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
-from vkbench_scheduler.selection import LIMIT_SECONDS, NOISE, Selection, Weights
+from vkbench_scheduler.planning.selection import LIMIT_SECONDS, NOISE, Selection, Weights
 
 DEFAULT_SUITE = "quick"
 NO_TRACK = "none"
-READABLE = 50  # rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """How a table is printed."""
-
-    json: Annotated[bool, Option("--json", help="Print JSON, values in base units.")] = False
-    csv: Annotated[bool, Option("--csv", help="Print CSV, values in base units.")] = False
-    wide: Annotated[
-        bool, Option("--wide", help="Print every column in full, wider than the terminal or not.")
-    ] = False
-
-    def most(self, limit: int | None) -> int | None:
-        """How many rows to show: what was asked for, or as many as a person reads."""
-        if limit is None:
-            return None if self.json or self.csv else READABLE
-        return limit or None
-
-
-Limit = Annotated[
-    int | None,
-    Option(metavar="N", min=0, help="Show at most so many, 0 is all; default: 50 as text."),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """Which database."""
+    """The option that names the database."""
 
     database: Annotated[
         str,
-        Option(metavar="URL", help="Database instead of VKBENCH_DATABASE: a URL or a SQLite file."),
+        Option(
+            metavar="URL",
+            help="Use this database (a URL or a SQLite file) instead of VKBENCH_DATABASE.",
+        ),
     ] = ""
 
     def settings(self) -> Settings:
@@ -68,7 +47,12 @@ class Store:
 
 Suite = Annotated[
     str,
-    Option("--suite", metavar="S", help="A named set of cases.", autocompletion=completion.suites),
+    Option(
+        "--suite",
+        metavar="S",
+        help="Choose the cases of this suite.",
+        autocompletion=completion.suites,
+    ),
 ]
 Kernels = Annotated[
     list[str],
@@ -76,7 +60,7 @@ Kernels = Annotated[
         "--kernel",
         "-k",
         metavar="GLOB",
-        help="Only these kernels.",
+        help="Only kernels whose name matches; may be repeated.",
         autocompletion=completion.kernels,
     ),
 ]
@@ -86,13 +70,18 @@ Formats = Annotated[
         "--format",
         "-f",
         metavar="GLOB",
-        help="Only these formats.",
+        help="Only cases of formats whose name matches; may be repeated.",
         autocompletion=completion.formats,
     ),
 ]
 Shapes = Annotated[
     list[str],
-    Option("--shape", "-s", metavar="m=..,n=..,k=..", help="These sizes instead of the suite's."),
+    Option(
+        "--shape",
+        "-s",
+        metavar="m=..,n=..,k=..",
+        help=("Run at these sizes instead of those of the suite or catalogue; may be repeated."),
+    ),
 ]
 Devices = Annotated[
     list[str],
@@ -106,14 +95,26 @@ Devices = Annotated[
 ]
 Gguf = Annotated[
     Path | None,
-    Option("--gguf", metavar="FILE", help="Take the weights from a tensor of this GGUF file."),
+    Option(
+        "--gguf",
+        metavar="FILE",
+        help="Read the weights from this GGUF file; --tensor names the tensor.",
+    ),
 ]
-Tensor = Annotated[str, Option("--tensor", metavar="NAME", help="The tensor of --gguf FILE.")]
-Find = Annotated[Mode, Option(help="What was to be found out.", case_sensitive=False)]
+Tensor = Annotated[
+    str, Option("--tensor", metavar="NAME", help="Name of the tensor in the file of --gguf.")
+]
+Find = Annotated[
+    Mode,
+    Option(
+        help="Only checks, only timings, only paired jobs, or checks and timings.",
+        case_sensitive=False,
+    ),
+]
 
 
 class Aim(StrEnum):
-    """What can be asked for; pairs are vkbench's own to ask for."""
+    """Modes that a user can ask for; only vkbench itself creates paired jobs."""
 
     CORRECTNESS = Mode.CORRECTNESS.value
     PERFORMANCE = Mode.PERFORMANCE.value
@@ -122,7 +123,7 @@ class Aim(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting:
-    """What is to run: the same options wherever work is chosen."""
+    """Options that choose what runs; every command that runs cases has them."""
 
     suite: Suite = ""
     kernel: Kernels = field(default_factory=list)
@@ -130,25 +131,41 @@ class Selecting:
     shape: Shapes = field(default_factory=list)
     case: Annotated[
         list[str],
-        Option(metavar="NAME", help="Exactly this case, by its whole name, as results show it."),
+        Option(
+            metavar="NAME",
+            help="Only this case: its full name as in the results table; may be repeated.",
+        ),
     ] = field(default_factory=list)
     device: Devices = field(default_factory=list)
-    mode: Annotated[Aim, Option(help="What is to be found out.", case_sensitive=False)] = Aim.BOTH
+    mode: Annotated[
+        Aim,
+        Option(help="Check correctness, measure performance, or do both.", case_sensitive=False),
+    ] = Aim.BOTH
     gguf: Gguf = None
     tensor: Tensor = ""
     variant: Annotated[
         str,
         Option(
             metavar="V",
-            help="Code path to run; all is each, auto the device's best, and a suite's choice.",
+            help=(
+                "Variant of the kernel to run: its name, 'all', or 'auto' for the best "
+                "one that the device supports (in a suite: the suite's choice)."
+            ),
         ),
     ] = "auto"
     bundle: Annotated[
-        str, Option(metavar="SHA", help="Compiled kernels to run; default: those of this package.")
+        str,
+        Option(
+            metavar="SHA",
+            help=(
+                "Run the kernels of this bundle (its hash or the beginning of it); "
+                "default: the bundle of the installed package."
+            ),
+        ),
     ] = ""
 
     def selection(self, effort: Effort) -> Selection:
-        """What the scheduler's plan is made from; with nothing chosen, the quick suite."""
+        """What the scheduler plans jobs from; the quick suite if nothing is chosen."""
         anything = self.suite or self.kernel or self.format or self.shape or self.case
         return Selection(
             suite=self.suite if anything else DEFAULT_SUITE,
@@ -170,7 +187,7 @@ class Selecting:
         )
 
     def _weights(self) -> Weights | None:
-        from vkbench_scheduler.weights import weights_from
+        from vkbench_scheduler.planning.weights import weights_from
 
         check_pair(self.gguf, self.tensor)
         return weights_from(self.gguf, self.tensor) if self.gguf else None
@@ -178,14 +195,14 @@ class Selecting:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is spent on the work, and how it is known afterwards."""
+    """Options that limit the measuring time, and that label and order the run."""
 
     seconds: Annotated[
         float | None,
         Option(
             metavar="S",
             min=0.001,
-            help="Most seconds for one metric of a timing; default: the suite's.",
+            help="Time limit for sampling one metric (hot or cold); default: the suite's.",
         ),
     ] = None
     noise: Annotated[
@@ -193,21 +210,28 @@ class Effort:
         Option(
             metavar="FRACTION",
             min=0.0,
-            help="Stop sampling when the median is known to this fraction.",
+            help=(
+                "Stop sampling when the confidence interval of the median is within this "
+                "fraction of it."
+            ),
         ),
     ] = NOISE
     limit: Annotated[
         float,
-        Option(metavar="S", min=0.1, help="End a job that takes longer than so many seconds."),
+        Option(metavar="S", min=0.1, help="End a job that runs longer than S seconds."),
     ] = LIMIT_SECONDS
-    repeat: Annotated[int, Option(metavar="N", min=1, help="Do every job so many times.")] = 1
-    priority: Annotated[int, Option(metavar="N", help="Runs with a higher one go first.")] = 0
-    label: Annotated[str, Option(metavar="TEXT", help="A few words to find the run by.")] = ""
+    repeat: Annotated[int, Option(metavar="N", min=1, help="Run every job N times.")] = 1
+    priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0
+    label: Annotated[
+        str, Option(metavar="TEXT", help="Label of the run; commands that take a RUN accept it.")
+    ] = ""
     track: Annotated[
         str,
         Option(
             metavar="NAME",
-            help="Whose history the timings join; none is no one's, for trials of all kinds.",
+            help=(
+                "History to add the timings to; 'none' keeps a trial out of regression detection."
+            ),
         ),
     ] = MAIN
 

@@ -1,42 +1,43 @@
-"""The database as commands meet it: opened by what the settings say, asked for devices and runs."""
+"""The database as commands meet it: opened by what the settings say, asked for devices and runs.
+
+SQLAlchemy loads when a database is opened, so that `--help` does without it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from getpass import getuser
 from typing import TYPE_CHECKING
 
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.settings import Settings
-from vkbench_db.database import Database, parse_url
-from vkbench_db.errors import SchemaMissing
-from vkbench_db.queries import DeviceRow, RunRow, devices
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from vkbench_db.ask.queries import DeviceRow, RunRow
+    from vkbench_db.database import Database, Transaction
 
-    from vkbench_shaders.bundle import Bundle
-
-NOTHING_YET = "nothing is recorded yet: `vkbench run` makes the first results"
+NOTHING_YET = "there are no results yet: `vkbench run` makes the first ones"
 
 
 def opened(settings: Settings) -> Database:
     """The database of these settings, which must be there and at this version's schema."""
+    from vkbench_db.database import Database
+    from vkbench_db.errors import SchemaMissing
+
     if is_unmade(settings):
         raise SchemaMissing(
-            f"there is no database yet ({settings.database_url()}): `vkbench run` makes it on a "
-            "machine of its own, `vkbench db upgrade` for a fleet"
+            f"there is no database yet ({settings.database_url()}): `vkbench run` creates it for "
+            "this machine, `vkbench db upgrade` for a fleet"
         )
     return Database.open(settings.database_url())
 
 
 @contextmanager
-def reading(settings: Settings) -> Iterator[Connection]:
-    """One moment of the database, for commands that only read.
+def reading(settings: Settings) -> Iterator[Transaction]:
+    """A read-only transaction of the database.
 
-    On a machine where nothing was recorded yet that is a blank one, and no file is made.
+    If no database exists yet it reads an empty one in memory; no file is created.
     """
     if is_unmade(settings):
         with _blank() as database, database.reading() as tx, _explained(settings):
@@ -47,10 +48,12 @@ def reading(settings: Settings) -> Iterator[Connection]:
 
 
 def is_unmade(settings: Settings) -> bool:
-    """Whether no setting names a database and this machine's own was never made.
+    """Whether no setting names a database and this machine's default one does not exist.
 
     A named database that does not exist is an error instead: the name may be mistyped.
     """
+    from vkbench_db.database import parse_url
+
     if settings.database:
         return False
     return not os.path.lexists(str(parse_url(settings.database_url()).database))
@@ -58,19 +61,21 @@ def is_unmade(settings: Settings) -> bool:
 
 def known_devices(settings: Settings) -> list[DeviceRow]:
     """Every device that the database has heard of."""
+    from vkbench_db.ask.queries import devices
+
     with reading(settings) as tx:
         return devices(tx)
 
 
 def _blank() -> Database:
-    from vkbench_db.blank import blank
+    from vkbench_db.ask.blank import blank
 
     return blank()
 
 
 @contextmanager
 def _explained(settings: Settings) -> Iterator[None]:
-    """Adds to the error of an unknown name that nothing is recorded yet."""
+    """Add to errors about unknown names that the database has no results yet."""
     try:
         yield
     except UnknownName as error:
@@ -80,31 +85,6 @@ def _explained(settings: Settings) -> Iterator[None]:
 
 
 def refuse_imported(run: RunRow, what: str) -> None:
-    """NothingToDo for a run of another database, whose jobs are not ours to touch."""
+    """NothingToDo for an imported run: its jobs belong to the database that it came from."""
     if run.imported:
-        raise NothingToDo(f"run {run.id} was imported: {what} where its database is")
-
-
-def bundle_named(tx: Connection, asked: str) -> Bundle | None:
-    """A bundle of this machine or of the database, by the beginning of its hash; None for ""."""
-    from vkbench_cli.commands.bundle import kept
-    from vkbench_scheduler.bundles import kept_as
-    from vkbench_shaders.bundle import UnknownBundle
-
-    if not asked:
-        return None
-    try:
-        return kept().get(asked)
-    except UnknownBundle:
-        found = kept_as(tx, asked)
-        if found is None:
-            raise
-        return found
-
-
-def user_name() -> str:
-    """Who is at the keyboard, as the system knows them."""
-    try:
-        return getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return str(os.getuid())
+        raise NothingToDo(f"run {run.id} was imported: {what} on the host of its own database")

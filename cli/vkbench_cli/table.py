@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Command:
     """One command: what it is called, what it does, where it lives."""
 
     name: str
@@ -21,48 +21,126 @@ class Row:
 
 
 COMMANDS = (
-    Row(name="run", help="Check and time kernels on this machine, with no server."),
-    Row(name="exec", help="Run one kernel on your own arrays.", function="execute"),
-    Row(name="kernels", help="List kernels with their formats and variants."),
-    Row(name="devices", help="List devices, known to the database or found here."),
-    Row(name="results", help="Show results, the latest of each case by default."),
-    Row(name="compare", help="Compare two runs, bundles, drivers, devices, days or baselines."),
-    Row(name="baseline", help="Pin what others are compared with.", function="app"),
-    Row(name="noise", help="Show how each series scatters, and which changes it hides."),
-    Row(
-        name="regressions",
-        help="Show what became slower, wrong or faster, and say what is done about it.",
-        function="app",
+    Command(
+        name="run",
+        help="Check and time kernels on this machine, with no server.",
+        module="measure.run",
     ),
-    Row(name="bisect", help="Find the bundle that made a case slower, or wrong.", function="app"),
-    Row(name="report", help="Say what was found, for people who were not there.", function="app"),
-    Row(name="query", help="Ask the database a question in SQL; nothing can be changed."),
-    Row(name="submit", help="Send work to the devices of the fleet."),
-    Row(name="schedule", help="Do work again at times of a cron expression.", function="app"),
-    Row(name="calibrate", help="Measure what devices do at most: the roofs of timings."),
-    Row(name="jobs", help="List runs, or the jobs of one run."),
-    Row(name="cancel", help="Cancel what a run has not finished.", module="steer"),
-    Row(name="pause", help="Send no more jobs to a device.", module="steer"),
-    Row(name="resume", help="Send jobs to a paused device again.", module="steer"),
-    Row(
+    Command(
+        name="exec",
+        help="Run one kernel on your own arrays.",
+        function="execute",
+        module="measure.exec",
+    ),
+    Command(
+        name="kernels", help="List kernels with their formats and variants.", module="ask.kernels"
+    ),
+    Command(
+        name="devices",
+        help="List the devices of the database, or of this machine.",
+        module="ask.devices",
+    ),
+    Command(
+        name="results",
+        help="Show results, the latest of each case by default.",
+        module="ask.results",
+    ),
+    Command(
+        name="compare",
+        help="Compare two runs, bundles, drivers, devices, days or baselines.",
+        module="ask.compare",
+    ),
+    Command(
+        name="baseline",
+        help="Name results that later ones are compared with.",
+        function="app",
+        module="ask.baseline",
+    ),
+    Command(
+        name="noise",
+        help="Show the noise of each series, and the smallest change visible in it.",
+        module="ask.noise",
+    ),
+    Command(
+        name="regressions",
+        help="List what became slower, wrong or faster; acknowledge or close it.",
+        function="app",
+        module="ask.regressions",
+    ),
+    Command(
+        name="bisect",
+        help="Find the bundle or revision that made a case slower or wrong.",
+        function="app",
+        module="measure.bisect",
+    ),
+    Command(
+        name="report",
+        help="Summarise a run, or the state of the success metrics.",
+        function="app",
+        module="ask.report",
+    ),
+    Command(
+        name="query",
+        help="Query the database in SQL, read-only.",
+        module="ask.query",
+    ),
+    Command(
+        name="submit", help="Queue cases for the devices of the fleet.", module="measure.submit"
+    ),
+    Command(
+        name="schedule",
+        help="Submit runs again and again, at the times of a cron expression.",
+        function="app",
+        module="measure.schedule",
+    ),
+    Command(
+        name="calibrate",
+        help="Measure the peak rates of devices, which timings are compared with.",
+        module="measure.calibrate",
+    ),
+    Command(name="jobs", help="List runs, or the jobs of one run.", module="ask.jobs"),
+    Command(name="cancel", help="Cancel the unfinished jobs of a run.", module="measure.steer"),
+    Command(name="pause", help="Stop sending jobs to a device.", module="measure.steer"),
+    Command(name="resume", help="Send jobs to a paused device again.", module="measure.steer"),
+    Command(
         name="import",
-        help="Read results that another host exported.",
-        module="exchange",
+        help="Import results that another host exported.",
+        module="serve.exchange",
         function="import_",
     ),
-    Row(
+    Command(
         name="export",
-        help="Write a run's results to a file that `import` reads.",
-        module="exchange",
+        help="Export the results of a run to a file that `import` reads.",
+        module="serve.exchange",
     ),
-    Row(name="bundle", help="Build and list sets of compiled kernels.", function="app"),
-    Row(name="worker", help="Serve one device of this host until stopped.", module="services"),
-    Row(
+    Command(
+        name="bundle",
+        help="Build and list sets of compiled kernels.",
+        function="app",
+        module="serve.bundle",
+    ),
+    Command(
+        name="worker",
+        help="Run the jobs of this host's devices until stopped.",
+        module="serve.services",
+    ),
+    Command(
         name="scheduler",
         help="Send jobs to workers and store their results until stopped.",
-        module="services",
+        module="serve.services",
     ),
-    Row(name="db", help="Look after the database.", function="app", module="database"),
-    Row(name="doctor", help="Say what is missing on this machine and how to install it."),
-    Row(name="selftest", help="Try what this program claims about itself.", function="app"),
+    Command(
+        name="db", help="Create or upgrade the database.", function="app", module="serve.database"
+    ),
+    Command(
+        name="doctor",
+        help="Check what vkbench needs on this machine, and how to install it.",
+        module="serve.doctor",
+    ),
+    Command(
+        name="selftest",
+        help="Test the regression detection on synthetic results.",
+        function="app",
+        module="measure.selftest",
+    ),
 )

@@ -1,1 +1,1 @@
-"""What happened: models, migrations, writes and queries of the results database."""
+"""What happened: tables, migrations, writes and queries of the results database."""

@@ -1,4 +1,4 @@
-"""Many things, a bounded number at a time."""
+"""Batches: many items, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BATCH = 2000  # rows of a statement; well under SQLite's 32,766 parameters with 
 
 
 def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
-    """The items in lists of at most `size`."""
+    """Split items into lists of at most `size`."""
     source = iter(items)
     while batch := list(islice(source, size)):
         yield batch

@@ -20,11 +20,14 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_
 
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
 
-SCHEMA = "0008"  # the newest migration; a test holds them together
+_VERSIONS = Path(__file__).parent / "migrations" / "versions"
+SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newest migration
 BUSY_SECONDS = 10  # how long a writer of SQLite waits for another
 CONNECT_SECONDS = 5
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
 WATCH_LOCK = 0x766B63  # of whoever looks at what results mean
+
+Transaction = Connection  # what callers outside db and detection call it: they write no SQL
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def upgrade(url: str) -> None:
 
 
 def try_lead(tx: Connection) -> bool:
-    """Whether this transaction is the only dispatcher's until it ends.
+    """Whether this transaction is the only one that dispatches, until it ends.
 
     On SQLite every writing transaction already is the only one.
     """
@@ -110,7 +113,7 @@ def try_lead(tx: Connection) -> bool:
 
 
 def watch_alone(tx: Connection) -> None:
-    """Wait until nobody else places or judges results; until `tx` ends nobody else will."""
+    """Wait for others that place or judge results, and keep them out until `tx` ends."""
     if tx.dialect.name == "postgresql":
         tx.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": WATCH_LOCK})
 

@@ -1,4 +1,4 @@
-"""What can go wrong between vkbench and its database, each said in one line."""
+"""Errors of the database part; each message is one line."""
 
 from __future__ import annotations
 

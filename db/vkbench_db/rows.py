@@ -1,20 +1,21 @@
-"""Rows in bulk: inserted where they are missing, locked in one order."""
+"""Rows: read as records, inserted where they are missing, locked in one order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Insert, Select, Table, select
 
-from vkbench_db import models
+from vkbench_db import schema
+
+R = TypeVar("R")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LockedJob:
-    """What deciding about a job takes."""
+    """What the store needs to know of a job to decide about it."""
 
     id: int
     state: str
@@ -24,34 +25,60 @@ class LockedJob:
     case_id: int
 
 
-def insert_missing(
-    tx: Connection, model: type[models.Model], rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Insert rows; those whose key is taken stay as they are."""
+def fetch(tx: Connection, asked: Select[*tuple[Any, ...]], record: type[R]) -> list[R]:
+    """The rows of a query as records; TypeError unless its columns are the record's fields."""
+    rows = tx.execute(asked)
+    names = tuple(rows.keys())
+    return [record(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def fetch_first(tx: Connection, asked: Select[*tuple[Any, ...]], record: type[R]) -> R | None:
+    """The first row of a query as a record; None if there is no row."""
+    found = fetch(tx, asked.limit(1), record)
+    return found[0] if found else None
+
+
+def record_of(values: Mapping[str, Any], record: type[R]) -> R:
+    """A record of these values; fields of the record that are not among them keep their default."""
+    known = fields(record)  # type: ignore[arg-type]  # every record is a dataclass
+    return record(**{field.name: values[field.name] for field in known if field.name in values})
+
+
+def insert_missing(tx: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows; leave rows that already exist under the same key as they are."""
     if not rows:
         return
-    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
-    tx.execute(dialect.insert(model).on_conflict_do_nothing(), list(rows))
+    tx.execute(_skipping_insert(tx, table), list(rows))
 
 
-def insert_new(tx: Connection, model: type[models.Model], row: Mapping[str, Any]) -> bool:
-    """Insert a row, and say whether it is this one that has its key; waits for whoever has it."""
-    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
-    first = next(iter(model.__table__.primary_key))
-    insert = dialect.insert(model).values(**row).on_conflict_do_nothing().returning(first)
+def insert_new(tx: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row; False if another transaction, whose end it waits for, inserted its key."""
+    first = next(iter(table.primary_key))
+    insert = _skipping_insert(tx, table).values(**row).returning(first)
     return tx.execute(insert).first() is not None
 
 
 def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
-    """The jobs of these ids, which stay as they are until the transaction ends.
+    """Lock the jobs of these ids until the transaction ends.
 
-    Everybody locks in the order of ids, so no two transactions can wait for each other.
+    Every caller locks in the order of ids, so no two transactions can wait for each other.
     """
-    job = models.Job
-    rows = tx.execute(
+    job = schema.job.c
+    asked = (
         select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id)
         .where(job.id.in_(sorted(set(ids))))
         .order_by(job.id)
         .with_for_update(key_share=True)
     )
-    return [LockedJob(*row) for row in rows]
+    return fetch(tx, asked, LockedJob)
+
+
+def _skipping_insert(tx: Connection, table: Table) -> Insert:
+    """An insert that skips rows whose key exists; it loads the dialect of this database alone."""
+    if tx.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table).on_conflict_do_nothing()
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table).on_conflict_do_nothing()

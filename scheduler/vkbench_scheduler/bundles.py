@@ -1,4 +1,4 @@
-"""Bundles into the database and out of it: what ran once can be measured again."""
+"""Stores bundles in the database and loads them, so that old builds can be measured again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sqlalchemy import Connection
 from vkbench import log
 from vkbench.errors import UsageError
 from vkbench_db.database import Database
-from vkbench_db.store import StoredBundle, bundles_named, has_bundle, load_bundle, store_bundle
+from vkbench_db.work.store import StoredBundle, bundles_named, has_bundle, load_bundle, store_bundle
 from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
 
 _log = logging.getLogger(__name__)
 
 
 def keep(tx: Connection, bundle: Bundle, now: float) -> bool:
-    """Keep a bundle in the database; says whether it is new there."""
+    """Store a bundle in the database; returns whether it is new there."""
     stored = StoredBundle(
         sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs
     )
@@ -25,7 +25,7 @@ def keep(tx: Connection, bundle: Bundle, now: float) -> bool:
 
 
 def keep_packaged(database: Database) -> None:
-    """Keep the packaged bundle, where it was built: the next version's will be another one."""
+    """Store the packaged bundle, if it was built: the next version brings another one."""
     sha = packaged_sha()
     with database.reading() as tx:
         if not sha or has_bundle(tx, sha):
@@ -35,17 +35,17 @@ def keep_packaged(database: Database) -> None:
     log.event(_log, "bundle_kept", bundle=sha)
 
 
-def kept(tx: Connection, sha: str) -> Bundle | None:
-    """A bundle by its whole hash; None when the database has no such one."""
+def stored(tx: Connection, sha: str) -> Bundle | None:
+    """A bundle by its full hash; None if the database does not have it."""
     stored = load_bundle(tx, sha)
     if stored is None:
         return None
     return Bundle(text=stored.manifest, blobs=stored.blobs, name=stored.name)
 
 
-def kept_as(tx: Connection, start: str) -> Bundle | None:
-    """The one bundle of the database whose hash begins so; None when there is none."""
+def bundle_beginning(tx: Connection, start: str) -> Bundle | None:
+    """The one bundle of the database whose hash begins with `start`; None if there is none."""
     found = bundles_named(tx, start.lower())
     if len(found) > 1:
-        raise UsageError(f"'{start}' begins the hashes of several bundles: give more of it")
-    return kept(tx, found[0]) if found else None
+        raise UsageError(f"'{start}' matches several bundles: give more of the hash")
+    return stored(tx, found[0]) if found else None

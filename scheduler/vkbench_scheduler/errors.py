@@ -10,4 +10,4 @@ class BrokerUnreachable(ServiceUnreachable):
 
 
 class AlertFailed(VkbenchError):
-    """An alert was not heard."""
+    """An alert could not be delivered."""

@@ -1,4 +1,4 @@
-"""A scheduler's heartbeat: whoever submits work sees in SQL whether anybody sends it."""
+"""A scheduler's heartbeat in SQL: `vkbench submit` reads it to warn if none is running."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 from vkbench import log
 from vkbench.errors import ServiceUnreachable
 from vkbench.settings import Settings
-from vkbench_db.attendance import BEAT_SECONDS, beat, leave
 from vkbench_db.database import Database
+from vkbench_db.upkeep.attendance import BEAT_SECONDS, beat, leave
 
 _log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Says now and then that this scheduler is there."""
+    """Records at intervals that this scheduler is running."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
@@ -24,7 +24,7 @@ class Heartbeat:
         self._due = 0.0  # monotonic
 
     def turn(self) -> None:
-        """Say it, if it is time."""
+        """Record it, if it is due."""
         if time.monotonic() < self._due:
             return
         with self._database.transaction() as tx:
@@ -32,7 +32,7 @@ class Heartbeat:
         self._due = time.monotonic() + BEAT_SECONDS
 
     def end(self) -> None:
-        """Say that it is not there any more; a database that is gone learns it by the silence."""
+        """Delete the record; if the database cannot be reached, the record gets old instead."""
         try:
             with self._database.transaction() as tx:
                 leave(tx, self._name)

@@ -16,25 +16,25 @@ from typing import TypeVar
 
 from vkbench import log
 from vkbench.errors import ServiceUnreachable
+from vkbench.redis_client import connect
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable
-from vkbench_scheduler.broker import Broker
 from vkbench_scheduler.bundles import keep_packaged
-from vkbench_scheduler.collect import Collector
-from vkbench_scheduler.connection import connect
-from vkbench_scheduler.dispatch import Dispatcher
 from vkbench_scheduler.heartbeat import Heartbeat
-from vkbench_scheduler.presence import Presence
-from vkbench_scheduler.reconcile import Reconciler
-from vkbench_scheduler.registry import Registry
-from vkbench_scheduler.stream import ResultStream
-from vkbench_scheduler.watch import Watch, steps, telling
+from vkbench_scheduler.queue.broker import Broker
+from vkbench_scheduler.queue.collect import Collector
+from vkbench_scheduler.queue.dispatch import Dispatcher
+from vkbench_scheduler.queue.presence import Presence
+from vkbench_scheduler.queue.reconcile import Reconciler
+from vkbench_scheduler.queue.registry import Registry
+from vkbench_scheduler.queue.stream import ResultStream
+from vkbench_scheduler.watch.timetable import Watch, steps, telling
 
 TURN_SECONDS = 0.1  # between two fillings of the windows
-LOOK_SECONDS = 1.0  # between two looks at workers and at what is lost
-WATCH_SECONDS = 0.25  # between two looks at what results mean
-LONGEST_PAUSE_SECONDS = 2.0  # after errors
+LOOK_SECONDS = 1.0  # between two checks of workers and of lost jobs
+WATCH_SECONDS = 0.25  # between two turns of the watch
+LONGEST_PAUSE_SECONDS = 2.0  # between retries after errors
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def _patiently(ask: Callable[[], T], stop: threading.Event) -> T | None:
 def _keep_packaged(database: Database, stop: threading.Event) -> None:
     try:
         _patiently(lambda: keep_packaged(database), stop)
-    except Exception:  # work goes on; only this build cannot be measured again later
+    except Exception:  # continue: only measuring this build again later is lost
         _log.exception("bundle_not_kept")
 
 
@@ -107,7 +107,7 @@ def _dispatching(
 
     def dispatch() -> None:
         nonlocal devices, look_at
-        heartbeat.turn()  # before Redis is asked: who waits for Redis is there
+        heartbeat.turn()  # before Redis is asked: a scheduler that waits for Redis is running
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + LOOK_SECONDS
             devices = registry.look()
@@ -158,6 +158,6 @@ def _loop(turn: Callable[[], None], stop: threading.Event) -> None:
             log.warn(_log, "service_awaited", turn=turn.__name__, error=error)
             stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-        except Exception:  # a scheduler that ends helps nobody; the log has the trace
+        except Exception:  # keep running; the log has the traceback
             _log.exception("turn_failed")
             stop.wait(LONGEST_PAUSE_SECONDS)

@@ -14,17 +14,20 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 import msgspec
 
 from vkbench import names
 from vkbench.errors import UsageError, VkbenchError
-from vkbench_shaders.compiler import Unit
+from vkbench.settings import Settings
+from vkbench_shaders.compile import reflection
+from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.kernel import Stage, Variant
+from vkbench_shaders.launch import Interface
 
 MANIFEST = "manifest.json"
 PACKAGED = Path(__file__).parent / "spirv"
@@ -42,7 +45,7 @@ class UnknownBundle(UsageError):
 
 
 class MissingBundle(VkbenchError):
-    """The packaged kernels are not built: run python -m vkbench_shaders.build."""
+    """The packaged kernels are not built: run python -m vkbench_shaders.compile.build."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +60,7 @@ class Entry:
     bytes: int
     local_size: tuple[int, int, int] | None
     capabilities: tuple[str, ...]
-    push_bytes: int
+    interface: str = ""  # which of the manifest's; "": its SPIR-V says, as before version 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,7 @@ class Manifest:
     slang: str  # compiler version
     tree: str  # SHA-256 of the shader sources
     entries: tuple[Entry, ...]
+    interfaces: Mapping[str, Interface] = field(default_factory=dict)  # what entries take, by hash
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,16 +104,29 @@ class Bundle:
 
     def entry(self, key: str) -> Entry:
         """An entry by key; UnknownName with the nearest keys."""
+        if found := self.entries.get(key):
+            return found
         return self.entries[names.pick(key, self.entries, f"kernel of bundle {self.sha[:12]}")]
 
     def code(self, key: str) -> bytes:
         """SPIR-V of an entry, its hash checked."""
         return self._blob(self.entry(key))
 
+    def interface(self, key: str) -> Interface:
+        """What an entry takes from a launch: by the manifest, or by its SPIR-V before version 2."""
+        entry = self.entry(key)
+        if entry.interface:
+            return self.manifest.interfaces[entry.interface]
+        return _interface_in(self.code(key))
+
     def check(self) -> Bundle:
         """Itself, when the manifest reads well and every blob is whole; CorruptBundle otherwise."""
         for entry in self.manifest.entries:
             self._blob(entry)
+            if entry.interface and entry.interface not in self.manifest.interfaces:
+                raise CorruptBundle(
+                    f"bundle {self.name or self.sha[:12]}: the interface of {entry.key} is missing"
+                )
         return self
 
     def archive(self) -> bytes:
@@ -152,11 +169,31 @@ def unit_of(stage: Stage | Variant, types: Mapping[str, str]) -> Unit:
     return Unit(module=stage.module, entry=stage.entry, arguments=stage.arguments(types))
 
 
-def manifest_text(slang: str, tree: str, entries: tuple[Entry, ...]) -> str:
-    """A manifest as canonical JSON: sorted, no dates, so the same sources give the same bundle."""
+def manifest_text(
+    slang: str, tree: str, entries: Iterable[Entry], interfaces: Mapping[str, Interface]
+) -> str:
+    """A manifest as canonical JSON: sorted, no dates, so the same sources give the same bundle.
+
+    It has those of the interfaces that its entries name.
+    """
     ordered = tuple(sorted(entries, key=lambda entry: entry.key))
-    manifest = Manifest(version=1, slang=slang, tree=tree, entries=ordered)
-    return json.dumps(msgspec.to_builtins(manifest), sort_keys=True, separators=(",", ":"))
+    named = {entry.interface: interfaces[entry.interface] for entry in ordered if entry.interface}
+    manifest = Manifest(version=2, slang=slang, tree=tree, entries=ordered, interfaces=named)
+    return _canonical(manifest)
+
+
+def interface_name(interface: Interface) -> str:
+    """What a manifest calls an interface: the beginning of its hash."""
+    return hashlib.sha256(_canonical(interface).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _interface_in(code: bytes) -> Interface:
+    return reflection.needs(code).interface
+
+
+def _canonical(record: Manifest | Interface) -> str:
+    return json.dumps(msgspec.to_builtins(record), sort_keys=True, separators=(",", ":"))
 
 
 def load(path: Path) -> Bundle:
@@ -254,6 +291,11 @@ class BundleStore:
             for path in self.folder.glob(f"*/{MANIFEST}")
             if path.parent.name[0] != "."
         )
+
+
+def kept_bundles(settings: Settings) -> BundleStore:
+    """The bundles that this machine keeps."""
+    return BundleStore(settings.cache / "bundles")
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -8,48 +8,48 @@ from vkbench import names
 from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
-from vkbench_shaders.kernels.affine import AFFINE
-from vkbench_shaders.kernels.attention import ATTENTION
-from vkbench_shaders.kernels.binary import BINARY
-from vkbench_shaders.kernels.calibrate import CALIBRATE
-from vkbench_shaders.kernels.casts import CASTS
-from vkbench_shaders.kernels.col2im import COL2IM
-from vkbench_shaders.kernels.compare import COMPARE
-from vkbench_shaders.kernels.conv import CONV
-from vkbench_shaders.kernels.conv_dw import CONV_DW
-from vkbench_shaders.kernels.conv_transposed import CONV_TRANSPOSED
-from vkbench_shaders.kernels.copies import COPIES
-from vkbench_shaders.kernels.copy import COPY
-from vkbench_shaders.kernels.copy_from import COPY_FROM
-from vkbench_shaders.kernels.dequantize import DEQUANTIZE
-from vkbench_shaders.kernels.get_rows import GET_ROWS
-from vkbench_shaders.kernels.glu import GLU
-from vkbench_shaders.kernels.im2col import IM2COL
-from vkbench_shaders.kernels.index import INDEX
-from vkbench_shaders.kernels.loss import LOSS
-from vkbench_shaders.kernels.matmul import MATMUL
-from vkbench_shaders.kernels.moves import MOVES
-from vkbench_shaders.kernels.mul_mat import MUL_MAT
-from vkbench_shaders.kernels.mul_mat_id import MUL_MAT_ID
-from vkbench_shaders.kernels.mul_mat_vec import MUL_MAT_VEC
-from vkbench_shaders.kernels.mul_mat_vec_id import MUL_MAT_VEC_ID
-from vkbench_shaders.kernels.muon import MUON
-from vkbench_shaders.kernels.norm import NORM
-from vkbench_shaders.kernels.optimisers import OPTIMISERS
-from vkbench_shaders.kernels.pool import POOL
-from vkbench_shaders.kernels.quantize import QUANTIZE
-from vkbench_shaders.kernels.random import RANDOM
-from vkbench_shaders.kernels.recurrent import RECURRENT
-from vkbench_shaders.kernels.reduce import REDUCE
-from vkbench_shaders.kernels.rope import ROPE
-from vkbench_shaders.kernels.routing import ROUTING
-from vkbench_shaders.kernels.scan import SCAN
-from vkbench_shaders.kernels.select import SELECT
-from vkbench_shaders.kernels.set_rows import SET_ROWS
-from vkbench_shaders.kernels.softmax import SOFTMAX
-from vkbench_shaders.kernels.sort import SORT
-from vkbench_shaders.kernels.unary import UNARY
-from vkbench_shaders.kernels.upsample import UPSAMPLE
+from vkbench_shaders.kernels.attention.entries import ATTENTION
+from vkbench_shaders.kernels.calibration.calibrate import CALIBRATE
+from vkbench_shaders.kernels.elementwise.affine import AFFINE
+from vkbench_shaders.kernels.elementwise.binary import BINARY
+from vkbench_shaders.kernels.elementwise.compare import COMPARE
+from vkbench_shaders.kernels.elementwise.glu import GLU
+from vkbench_shaders.kernels.elementwise.random import RANDOM
+from vkbench_shaders.kernels.elementwise.select import SELECT
+from vkbench_shaders.kernels.elementwise.unary import UNARY
+from vkbench_shaders.kernels.images.col2im import COL2IM
+from vkbench_shaders.kernels.images.conv import CONV
+from vkbench_shaders.kernels.images.conv_dw import CONV_DW
+from vkbench_shaders.kernels.images.conv_transposed import CONV_TRANSPOSED
+from vkbench_shaders.kernels.images.im2col import IM2COL
+from vkbench_shaders.kernels.images.pool import POOL
+from vkbench_shaders.kernels.images.upsample import UPSAMPLE
+from vkbench_shaders.kernels.matrices.matmul import MATMUL
+from vkbench_shaders.kernels.matrices.mul_mat import MUL_MAT
+from vkbench_shaders.kernels.matrices.mul_mat_id import MUL_MAT_ID
+from vkbench_shaders.kernels.matrices.mul_mat_vec import MUL_MAT_VEC
+from vkbench_shaders.kernels.matrices.mul_mat_vec_id import MUL_MAT_VEC_ID
+from vkbench_shaders.kernels.moves.casts import CASTS
+from vkbench_shaders.kernels.moves.copies import COPIES
+from vkbench_shaders.kernels.moves.copy import COPY
+from vkbench_shaders.kernels.moves.index import INDEX
+from vkbench_shaders.kernels.moves.rearranged import MOVES
+from vkbench_shaders.kernels.quant.copy_from import COPY_FROM
+from vkbench_shaders.kernels.quant.dequantize import DEQUANTIZE
+from vkbench_shaders.kernels.quant.get_rows import GET_ROWS
+from vkbench_shaders.kernels.quant.quantize import QUANTIZE
+from vkbench_shaders.kernels.quant.set_rows import SET_ROWS
+from vkbench_shaders.kernels.recurrent.entries import RECURRENT
+from vkbench_shaders.kernels.reductions.reduce import REDUCE
+from vkbench_shaders.kernels.reductions.routing import ROUTING
+from vkbench_shaders.kernels.reductions.scan import SCAN
+from vkbench_shaders.kernels.reductions.sort import SORT
+from vkbench_shaders.kernels.rowwise.loss import LOSS
+from vkbench_shaders.kernels.rowwise.norm import NORM
+from vkbench_shaders.kernels.rowwise.rope import ROPE
+from vkbench_shaders.kernels.rowwise.softmax import SOFTMAX
+from vkbench_shaders.kernels.training.muon import MUON
+from vkbench_shaders.kernels.training.optimisers import OPTIMISERS
 
 KERNELS: tuple[Kernel, ...] = (
     COPY,
@@ -177,7 +177,7 @@ def describe(kernel: Kernel) -> dict[str, object]:
             for name, param in kernel.params.items()
         },
         "variants": [
-            {"name": variant.name, "requires": list(variant.requires), "path": variant.path}
+            {"name": variant.name, "requires": list(variant.requires), "path": variant.arithmetic}
             for variant in kernel.variants
         ],
         "cases": len(kernel.cases),

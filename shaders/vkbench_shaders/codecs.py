@@ -118,9 +118,8 @@ def _rounded(values: Floats) -> Floats:
 
 def _joined(*fields: NDArray[np.generic]) -> Bytes:
     """Blocks of the fields, one after the other; floats as halves."""
-    parts = [
-        field if field.dtype == np.uint8 else field.astype("<f2").view(np.uint8) for field in fields
-    ]
+    exact = (field if field.dtype == np.uint8 else field.astype("<f2") for field in fields)
+    parts = [field.view(np.uint8) for field in exact]
     return np.concatenate(parts, axis=1)
 
 

@@ -27,22 +27,14 @@ from vkbench.errors import UsageError
 from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.formats import Format, format_named
+from vkbench_shaders.launch import Launch as Launch
+from vkbench_shaders.launch import Push as Push
 from vkbench_shaders.layout import Layout as Layout
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 Shapes = Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Launch:
-    """One dispatch: how many workgroups, with which constants."""
-
-    groups: tuple[int, int, int]
-    push: bytes  # push constants, at most 128 bytes
-    constants: Mapping[int, int] = field(default_factory=dict)  # specialisation constant -> value
-    entry: str = ""  # which of the variant's stages; "": its own entry point
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +59,7 @@ class Variant:
     entry: str  # entry point in it
     arguments: Arguments
     launch: Callable[[Problem, DeviceFacts], Launches]
-    path: str  # arithmetic path, whose limits judge it: a key of tolerance.LIMITS
+    arithmetic: str  # how it computes, whose limits judge it: a key of tolerance.LIMITS
     more: tuple[Stage, ...] = ()  # further entry points that its launches name
     # sizes in bytes of buffers of its own, bound behind the kernel's; nobody sets them beforehand
     scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()

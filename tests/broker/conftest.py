@@ -1,7 +1,6 @@
 """A lab a test: its own Redis, a database on the session's PostgreSQL server, real processes."""
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -9,8 +8,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
 
 from cluster import Lab, RedisServer
 from postgres_server import PostgresServer, program

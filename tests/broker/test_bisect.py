@@ -4,11 +4,11 @@ import time
 from hashlib import sha256
 
 import pytest
-from cluster import Lab, until
 
-from vkbench.job import State
-from vkbench_db import bisections
-from vkbench_db.bisections import Bisection, Candidate
+from cluster import Lab, until
+from vkbench.job import JobState
+from vkbench_db.upkeep import bisections
+from vkbench_db.upkeep.bisections import Bisection, Candidate
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import Bundle, Entry, manifest_text
 
@@ -29,9 +29,10 @@ def planted(name: str) -> Bundle:
         bytes=len(name),
         local_size=None,
         capabilities=(),
-        push_bytes=0,
     )
-    return Bundle(text=manifest_text("1", name, (entry,)), blobs={sha: name.encode()}, name=name)
+    return Bundle(
+        text=manifest_text("1", name, (entry,), {}), blobs={sha: name.encode()}, name=name
+    )
 
 
 @pytest.mark.timeout(120)
@@ -61,4 +62,7 @@ def test_the_scheduler_takes_it_to_its_end(lab: Lab) -> None:
     assert (ended.state, step.position, step.verdict) == ("failed", 2, "ambiguous")
     assert ended.note == f"nobody can tell whether c is worse than the good one: {step.note}"
     assert step.note
-    assert set(lab.counts(step.run)) == {State.FAILED, State.CANCELLED}  # the rest is not tried
+    assert set(lab.counts(step.run)) == {
+        JobState.FAILED,
+        JobState.CANCELLED,
+    }

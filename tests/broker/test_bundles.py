@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from cluster import Lab
 
-from vkbench.job import Mode, Outcome, PlannedJob, State
-from vkbench_db import store
+from cluster import Lab
+from vkbench.job import JobState, Mode, Outcome, PlannedJob
+from vkbench_db.work import store
 from vkbench_shaders.bundle import Bundle, BundleStore, manifest_text, packaged
 
 
@@ -14,7 +14,7 @@ def edited() -> Bundle:
     """The packaged kernels, as if of another source tree."""
     manifest = packaged().manifest
     return Bundle(
-        text=manifest_text(manifest.slang, "0" * 64, manifest.entries),
+        text=manifest_text(manifest.slang, "0" * 64, manifest.entries, manifest.interfaces),
         blobs=packaged().blobs,
         name="edited",
     )
@@ -42,7 +42,7 @@ def test_a_worker_fetches_an_unknown_bundle_once(lab: Lab) -> None:
     run = submit(lab, bundle.sha)
     lab.await_end(run)
     lab.check(run)
-    assert lab.counts(run) == {State.PASSED: 3}
+    assert lab.counts(run) == {JobState.PASSED: 3}
     assert BundleStore(lab.settings.cache / "bundles").get(bundle.sha).sha == bundle.sha
     log = (lab.folder / "worker-a.log").read_text()
     assert log.count("bundle_fetched") == 1
@@ -62,7 +62,7 @@ def test_a_bundle_that_nobody_has_ends_its_jobs(
     other = lab.submit(["sleep/f32/n10"])
     lab.await_end(run, other)
     lab.check(run, other)
-    assert lab.counts(run) == {State.FAILED: 3}
+    assert lab.counts(run) == {JobState.FAILED: 3}
     assert {row.cause for row in lab.jobs(run)} == {Outcome.ERROR}
     assert "bundle" in lab.jobs(run)[0].reason
-    assert lab.counts(other) == {State.PASSED: 1}
+    assert lab.counts(other) == {JobState.PASSED: 1}

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import planted_runner
 from cluster import Lab, kill, until
-
-from vkbench.job import State
-from vkbench_db import store
-from vkbench_db.attendance import Attendance, attendance
+from vkbench.job import JobState
 from vkbench_db.database import Database
-from vkbench_db.devices import store_device
-from vkbench_db.exchange import export_run, import_lines
+from vkbench_db.transfer.exchange import export_run, import_lines
+from vkbench_db.upkeep.attendance import Attendance, attendance
+from vkbench_db.work import store
+from vkbench_db.work.devices import store_device
 
 LONG = "sleep/f32/n100"
 
@@ -36,7 +35,7 @@ def test_cancel_ends_the_running_job_and_skips_the_window(lab: Lab) -> None:
     assert lab.ended(run) == 30
     lab.await_end(other, seconds=8)
     lab.check(run, other)
-    assert lab.counts(other) == {State.PASSED: 3}
+    assert lab.counts(other) == {JobState.PASSED: 3}
     assert started(lab, run) == 11
 
 
@@ -55,7 +54,7 @@ def test_what_an_import_has_left_is_never_sent(lab: Lab) -> None:
     mine = lab.submit([LONG] * 3)
     lab.await_end(mine)
     lab.check(mine)
-    assert lab.counts(mine - 1) == {State.ELSEWHERE: 3}
+    assert lab.counts(mine - 1) == {JobState.ELSEWHERE: 3}
     assert started(lab, mine - 1) == 0
 
 
@@ -72,7 +71,7 @@ def test_cancel_outlives_the_scheduler(lab: Lab) -> None:
     ran = len(lab.events("start"))
     time.sleep(0.5)
     assert len(lab.events("start")) == ran < 80
-    assert lab.counts(run)[State.CANCELLED] >= 20
+    assert lab.counts(run)[JobState.CANCELLED] >= 20
     lab.check(run)
 
 
@@ -83,8 +82,8 @@ def test_a_paused_device_gets_nothing_new(lab: Lab) -> None:
     lab.await_start(2)
     with lab.database.transaction() as tx:
         store.pause(tx, lab.key("a"), True)
-    until(lambda: State.DISPATCHED not in lab.counts(run), "the window stays full", 20)
-    until(lambda: State.RUNNING not in lab.counts(run), "a job stays", 5)
+    until(lambda: JobState.DISPATCHED not in lab.counts(run), "the window stays full", 20)
+    until(lambda: JobState.RUNNING not in lab.counts(run), "a job stays", 5)
     ran = lab.ended(run)
     assert ran < 80  # two chunks that were sent as jobs of half the length
     time.sleep(1)
@@ -120,7 +119,7 @@ def test_two_schedulers_share_the_work(lab: Lab) -> None:
     lab.await_end(*runs)
     lab.check(*runs)
     assert second.poll() is None
-    assert [lab.counts(run) for run in runs] == [{State.PASSED: 150}] * 2
+    assert [lab.counts(run) for run in runs] == [{JobState.PASSED: 150}] * 2
 
 
 def test_an_offline_device_keeps_its_jobs(lab: Lab) -> None:
@@ -132,7 +131,7 @@ def test_an_offline_device_keeps_its_jobs(lab: Lab) -> None:
     time.sleep(1.1)  # the scheduler's next look
     waiting, other = lab.submit([LONG] * 3, "a"), lab.submit([LONG] * 3, "b")
     lab.await_end(other)
-    assert lab.counts(waiting) == {State.QUEUED: 3}
+    assert lab.counts(waiting) == {JobState.QUEUED: 3}
     lab.start_worker("a")
     lab.await_end(waiting)
     lab.check(waiting, other)

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from cluster import Lab, kill, until
 from sqlalchemy import select
 
+from cluster import Lab, kill, until
 from vkbench.device import DeviceFacts
-from vkbench.job import Mode, State
+from vkbench.job import JobState, Mode
 from vkbench.wire import from_builtins
-from vkbench_db import models
-from vkbench_scheduler.selection import Selection
-from vkbench_scheduler.submit import submit
+from vkbench_db import schema
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import submit
 
 DRIVERS = {
     "gpu": Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"),
@@ -36,13 +36,13 @@ def drivers(need: Callable[[str, str], NoReturn], monkeypatch: pytest.MonkeyPatc
 
 def devices(lab: Lab) -> list[DeviceFacts]:
     with lab.database.reading() as tx:
-        rows = tx.execute(select(models.Device.facts)).scalars()
+        rows = tx.execute(select(schema.device.c.facts)).scalars()
         return [from_builtins(facts, DeviceFacts) for facts in rows]
 
 
 def start_worker(lab: Lab, name: str) -> int:
     """The worker's process id."""
-    return lab.start("-m", "vkbench_worker.service", name, log=f"worker-{name}").pid
+    return lab.start("-m", "vkbench_worker.service.main", name, log=f"worker-{name}").pid
 
 
 def runner_of(worker: int) -> int:
@@ -53,7 +53,7 @@ def runner_of(worker: int) -> int:
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("drivers")
 def test_two_devices_and_three_kills(make_lab: Callable[..., Lab]) -> None:
-    lab = make_lab(runner="vkbench_worker.runner")
+    lab = make_lab(runner="vkbench_worker.runner.main")
     scheduler = lab.start_scheduler()
     workers = {name: start_worker(lab, name) for name in NAMES}
     until(lambda: len(devices(lab)) == 2, "two devices do not announce themselves", 60)
@@ -75,20 +75,22 @@ def test_two_devices_and_three_kills(make_lab: Callable[..., Lab]) -> None:
     lab.await_end(run, seconds=90)
     lab.check(run)
     bad = [
-        (job.case, job.reason) for job in lab.jobs(run) if job.state in (State.WRONG, State.FAILED)
+        (job.case, job.reason)
+        for job in lab.jobs(run)
+        if job.state in (JobState.WRONG, JobState.FAILED)
     ]
     assert not bad
-    assert {job.device_id for job in lab.jobs(run) if job.state == State.PASSED} == {1, 2}
+    assert {job.device_id for job in lab.jobs(run) if job.state == JobState.PASSED} == {1, 2}
     check_one_at_a_time(lab, run)
 
 
 def check_one_at_a_time(lab: Lab, run: int) -> None:
-    job, attempt = models.Job, models.Attempt
+    job, attempt = schema.job.c, schema.attempt.c
     with lab.database.reading() as tx:
         rows = tx.execute(
             select(job.device_id, attempt.started_at, attempt.seconds)
-            .join(job, job.id == attempt.job_id)
-            .where(job.run_id == run, attempt.outcome == State.PASSED)
+            .join(schema.job, job.id == attempt.job_id)
+            .where(job.run_id == run, attempt.outcome == JobState.PASSED)
             .order_by(job.device_id, attempt.started_at)
         ).all()
     for before, after in pairwise(rows):

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from cluster import Lab, alive, kill, until
 
+from cluster import Lab, alive, kill, until
 from vkbench import wire
-from vkbench.job import Outcome, State
+from vkbench.job import JobState, Outcome
 from vkbench.result import Result
 from vkbench.wire import Lease
 
@@ -33,10 +33,10 @@ def test_poison_fails_after_three_tries_and_its_mates_run_once(lab: Lab) -> None
     lab.await_end(run, seconds=40)
     lab.check(run)
     causes = {row.case: (row.state, row.cause, row.tries) for row in lab.jobs(run)}
-    assert causes["segfault/f32/n1"] == (State.FAILED, Outcome.CRASHED, 3)
-    assert causes["hang/f32/n1"] == (State.FAILED, Outcome.TIMED_OUT, 3)
-    assert causes["lose_device/f32/n1"] == (State.FAILED, Outcome.DEVICE_LOST, 3)
-    assert causes[SHORT] == (State.PASSED, "", 0)
+    assert causes["segfault/f32/n1"] == (JobState.FAILED, Outcome.CRASHED, 3)
+    assert causes["hang/f32/n1"] == (JobState.FAILED, Outcome.TIMED_OUT, 3)
+    assert causes["lose_device/f32/n1"] == (JobState.FAILED, Outcome.DEVICE_LOST, 3)
+    assert causes[SHORT] == (JobState.PASSED, "", 0)
     assert len(lab.attempts(run)) == 20 + 3 * 3
     reasons = {reason for *_, outcome, reason in lab.attempts(run) if outcome == Outcome.CRASHED}
     assert reasons == {"SIGSEGV"}
@@ -55,7 +55,7 @@ def test_a_killed_runner_costs_its_job_one_try(lab: Lab) -> None:
     lab.await_end(run)
     lab.check(run)
     first = lab.jobs(run)[0]
-    assert (first.state, first.tries) == (State.PASSED, 1)
+    assert (first.state, first.tries) == (JobState.PASSED, 1)
     assert outcomes(lab, run, first.id) == [Outcome.CRASHED, Outcome.PASSED]
     assert [row.tries for row in lab.jobs(run)[1:]] == [0] * 10
     following = [event.at for event in lab.events("start") if event.at > killed_at]
@@ -88,7 +88,7 @@ def test_a_case_that_kills_its_worker_fails_after_three(lab: Lab) -> None:
     lab.await_end(run, other, seconds=50)
     lab.check(run, other)
     # the marker may be one job behind, and a job that paid for that passes at its next try
-    assert states(lab, run) == [State.PASSED, State.FAILED, State.PASSED]
+    assert states(lab, run) == [JobState.PASSED, JobState.FAILED, JobState.PASSED]
     assert lab.jobs(run)[1].cause == Outcome.WORKER_DIED
     assert outcomes(lab, run, lab.jobs(run)[1].id) == [Outcome.WORKER_DIED] * 3
 
@@ -112,14 +112,14 @@ def test_sigterm_hands_back_what_has_not_begun(lab: Lab) -> None:
 def test_a_second_worker_waits_for_the_device_and_takes_over(lab: Lab) -> None:
     lab.start_scheduler()
     first = lab.start_worker()
-    second = lab.start("-m", "vkbench_worker.service", "a", log="worker-second")
+    second = lab.start("-m", "vkbench_worker.service.main", "a", log="worker-second")
     run = lab.submit(["sleep/f32/n100"] * 15 + ["segfault/f32/n1"])
     lab.await_start(5)
     kill(first)
     lab.await_end(run)
     lab.check(run)
     assert second.poll() is None
-    assert states(lab, run) == [State.PASSED] * 15 + [State.FAILED]
+    assert states(lab, run) == [JobState.PASSED] * 15 + [JobState.FAILED]
 
 
 def test_a_message_that_comes_again_is_not_run_again(lab: Lab) -> None:
@@ -147,7 +147,7 @@ def test_the_late_result_of_an_old_token_counts_once(lab: Lab) -> None:
     run = lab.submit(["sleep/f32/n500"])
     lab.await_start()
     worker.send_signal(signal.SIGSTOP)  # the runner goes on, its result stays unread
-    until(lambda: lab.jobs(run)[0].state == State.QUEUED, "the job is not missed", 20)
+    until(lambda: lab.jobs(run)[0].state == JobState.QUEUED, "the job is not missed", 20)
     # as if another worker had the device
     lease = wire.encode(Lease(worker="other", jobs=()))
     lab.redis.client.set(wire.lease_of(lab.key("a")), lease, ex=wire.LEASE_SECONDS)
@@ -157,7 +157,7 @@ def test_the_late_result_of_an_old_token_counts_once(lab: Lab) -> None:
     until(lambda: len(lab.attempts(run)) == 2, "the second attempt is not heard of", 20)
     lab.check(run)
     job = lab.jobs(run)[0]
-    assert (job.state, job.tries, job.settled_token) == (State.PASSED, 0, 1)
+    assert (job.state, job.tries, job.settled_token) == (JobState.PASSED, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_scheduler_killed_between_two_steps(lab: Lab, point: str) -> None:
     lab.start_scheduler()
     lab.await_end(run)
     lab.check(run)
-    assert set(states(lab, run)) == {State.PASSED}
+    assert set(states(lab, run)) == {JobState.PASSED}
 
 
 def test_an_entry_that_nobody_deletes_holds_up_nothing(make_lab: Callable[..., Lab]) -> None:
@@ -195,5 +195,5 @@ def test_an_entry_that_nobody_deletes_holds_up_nothing(make_lab: Callable[..., L
     lab.start_worker()
     lab.await_end(run)
     lab.check(run)
-    assert set(states(lab, run)) == {State.PASSED}
+    assert set(states(lab, run)) == {JobState.PASSED}
     assert redis.xlen(wire.RESULTS) == 1

@@ -6,15 +6,16 @@ from statistics import median
 from typing import NoReturn
 
 import pytest
-from cluster import Lab, until
-from planted_add import SLOW, planted_add
 from sqlalchemy import select
 
+from cluster import Lab, until
+from planted_add import SLOW, planted_add
 from vkbench.job import Outcome
-from vkbench_db import models, store
-from vkbench_db.pairs import PairResults, pair_results
+from vkbench_db import schema
+from vkbench_db.work import store
+from vkbench_detection.confirm.pairs import PairResults, pair_results
 from vkbench_scheduler.bundles import keep
-from vkbench_scheduler.pairs import more_pairs, submit_pairs
+from vkbench_scheduler.planning.pairs import more_pairs, submit_pairs
 from vkbench_shaders.bundle import packaged_sha
 
 LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
@@ -29,13 +30,13 @@ def lab(
     if not LAVAPIPE.exists():
         need("gpu", f"there is no {LAVAPIPE}")
     monkeypatch.setenv("VK_DRIVER_FILES", str(LAVAPIPE))
-    return make_lab(runner="vkbench_worker.runner")
+    return make_lab(runner="vkbench_worker.runner.main")
 
 
 def device_of(lab: Lab) -> str:
     def keys() -> list[str]:
         with lab.database.reading() as tx:
-            return list(tx.execute(select(models.Device.key)).scalars())
+            return list(tx.execute(select(schema.device.c.key)).scalars())
 
     until(keys, "no device announces itself", 60)
     return keys()[0]
@@ -63,7 +64,7 @@ def ratio(results: PairResults) -> float:
 def test_what_is_slower_and_what_is_wrong_is_found(lab: Lab) -> None:
     slow, wrong = planted_add(SLOW), planted_add("sum = 0;")
     lab.start_scheduler()
-    lab.start("-m", "vkbench_worker.service", "llvmpipe", log="worker")
+    lab.start("-m", "vkbench_worker.service.main", "llvmpipe", log="worker")
     with lab.database.transaction() as tx:
         for bundle in (slow, wrong):
             keep(tx, bundle, 1.0)
@@ -91,9 +92,9 @@ def test_what_is_slower_and_what_is_wrong_is_found(lab: Lab) -> None:
     with lab.database.reading() as tx:
         assert store.has_bundle(tx, packaged)  # the scheduler's own
         attempts = tx.execute(
-            select(models.Attempt.bundle, models.Attempt.outcome, models.Attempt.seconds)
-            .join(models.Job, models.Job.id == models.Attempt.job_id)
-            .order_by(models.Job.run_id)
+            select(schema.attempt.c.bundle, schema.attempt.c.outcome, schema.attempt.c.seconds)
+            .join(schema.job, schema.job.c.id == schema.attempt.c.job_id)
+            .order_by(schema.job.c.run_id)
         ).all()
     assert [row.bundle for row in attempts] == [*[slow.sha] * 3, packaged, wrong.sha, packaged]
     assert [row.outcome for row in attempts].count(Outcome.PASSED) == 4

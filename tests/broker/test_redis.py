@@ -5,12 +5,12 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from cluster import Lab, until
-from postgres_server import PostgresServer
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
-from vkbench.job import State
+from cluster import Lab, until
+from postgres_server import PostgresServer
+from vkbench.job import JobState
 
 MakeLab = Callable[..., Lab]
 
@@ -34,7 +34,7 @@ def test_redis_is_killed_and_comes_back(make_lab: MakeLab, appendonly: bool) -> 
     lab.redis.start()
     lab.await_end(run, run + 1, seconds=30)
     lab.check(run, run + 1)
-    assert lab.counts(run) == {State.PASSED: 60}
+    assert lab.counts(run) == {JobState.PASSED: 60}
     assert {row.tries for row in lab.jobs(run)} == {0}
 
 
@@ -44,7 +44,7 @@ def test_redis_forgets_everything(lab: Lab) -> None:
     flushed_at = time.monotonic()
     lab.await_end(run, run + 1, seconds=30)
     lab.check(run, run + 1)
-    assert lab.counts(run) == {State.PASSED: 60}
+    assert lab.counts(run) == {JobState.PASSED: 60}
     assert time.monotonic() - flushed_at < 20
 
 
@@ -56,7 +56,7 @@ def test_a_frozen_redis_wedges_nobody(lab: Lab) -> None:
     lab.redis.freeze(8)  # longer than every socket waits
     lab.await_end(run, seconds=50)
     lab.check(run)
-    assert lab.counts(run) == {State.PASSED: 60}
+    assert lab.counts(run) == {JobState.PASSED: 60}
     assert {row.tries for row in lab.jobs(run)} == {0}
 
 

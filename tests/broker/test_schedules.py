@@ -3,14 +3,15 @@
 import time
 
 import pytest
-from cluster import Lab, until
 from sqlalchemy import select
 
+from cluster import Lab, until
 from vkbench.job import Mode
-from vkbench_db import models, schedules
-from vkbench_db.schedules import Slot
-from vkbench_scheduler.selection import Selection
-from vkbench_scheduler.submit import told
+from vkbench_db import schema
+from vkbench_db.upkeep import schedules
+from vkbench_db.upkeep.schedules import Slot
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import selection_json
 
 CASES = Selection(cases=("copy/f32/n64",), mode=Mode.CORRECTNESS)
 
@@ -30,7 +31,7 @@ def test_two_schedulers_run_what_is_due_once(lab: Lab) -> None:
             tx,
             name="often",
             cron="* * * * *",
-            selection=told(CASES),
+            selection=selection_json(CASES),
             user="",
             now=time.time() - 150,
         )
@@ -46,4 +47,4 @@ def test_two_schedulers_run_what_is_due_once(lab: Lab) -> None:
     lab.await_end(*runs)
     lab.check(*runs)
     with lab.database.reading() as tx:
-        assert sorted(tx.execute(select(models.Run.id)).scalars()) == sorted(runs)
+        assert sorted(tx.execute(select(schema.run.c.id)).scalars()) == sorted(runs)

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from sqlalchemy import select, text
+
 from cluster import Lab, until
 from planted_add import SLOW, planted_add
 from planted_night import LEVEL, quiet_nights, settle
-from sqlalchemy import select, text
-
 from vkbench.job import Mode, PlannedJob
-from vkbench_db import models, store
+from vkbench_db import schema
+from vkbench_db.work import store
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import packaged_sha
 
@@ -29,14 +30,14 @@ def lab(
     if not LAVAPIPE.exists():
         need("gpu", f"there is no {LAVAPIPE}")
     monkeypatch.setenv("VK_DRIVER_FILES", str(LAVAPIPE))
-    return make_lab(runner="vkbench_worker.runner")
+    return make_lab(runner="vkbench_worker.runner.main")
 
 
 @pytest.mark.timeout(400)
 def test_a_slower_kernel_is_confirmed_and_a_wrong_one_is_wrong(lab: Lab) -> None:
     slow, wrong = planted_add(SLOW), planted_add("sum = 0;")
     lab.start_scheduler()
-    lab.start("-m", "vkbench_worker.service", "llvmpipe", log="worker")
+    lab.start("-m", "vkbench_worker.service.main", "llvmpipe", log="worker")
     with lab.database.transaction() as tx:
         for bundle in (slow, wrong):
             keep(tx, bundle, 1.0)
@@ -61,7 +62,7 @@ def test_a_slower_kernel_is_confirmed_and_a_wrong_one_is_wrong(lab: Lab) -> None
 def device_of(lab: Lab) -> str:
     def keys() -> list[str]:
         with lab.database.reading() as tx:
-            return list(tx.execute(select(models.Device.key)).scalars())
+            return list(tx.execute(select(schema.device.c.key)).scalars())
 
     until(keys, "no device announces itself", 60)
     return keys()[0]

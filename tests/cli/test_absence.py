@@ -9,12 +9,14 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
+from planted_runs import Past
 from vkbench.device import DeviceFacts
 from vkbench_cli import main as cli
-from vkbench_cli.absence import absence
-from vkbench_db import models, store
-from vkbench_db.attendance import Attendance, Station, beat
+from vkbench_cli.show.absence import absence
+from vkbench_db import schema
 from vkbench_db.database import Database
+from vkbench_db.upkeep.attendance import Attendance, Station, beat
+from vkbench_db.work import store
 
 Captured = pytest.CaptureFixture[str]
 SUBMIT = ("submit", "-k", "copy", "-s", "n=64")
@@ -33,27 +35,31 @@ def silence(filled: Database) -> Callable[..., None]:
 
     def silent(*, scheduler: float | None = None, worker: float = 0.0) -> None:
         with filled.transaction() as tx:
-            tx.execute(update(models.Device).values(last_seen=time.time() - worker))
+            tx.execute(update(schema.device).values(last_seen=time.time() - worker))
             if scheduler is not None:
                 beat(tx, "here:1", time.time() - scheduler)
 
     return silent
 
 
-def test_nothing_is_said_where_all_are_there(silence, capsys: Captured) -> None:
+def test_nothing_is_said_where_all_are_there(
+    silence: Callable[..., None], capsys: Captured
+) -> None:
     silence(scheduler=3.0)
     [line] = submitted(capsys)
     assert line.endswith("jobs submitted")
 
 
-def test_a_scheduler_that_never_ran_is_missed(silence, capsys: Captured) -> None:
+def test_a_scheduler_that_never_ran_is_missed(
+    silence: Callable[..., None], capsys: Captured
+) -> None:
     silence()
     _, line = submitted(capsys)
     assert line == "run 3 waits: no scheduler is running; start `vkbench scheduler`"
 
 
 def test_a_scheduler_that_is_gone_is_missed_and_workers_are_not_known(
-    silence, capsys: Captured
+    silence: Callable[..., None], capsys: Captured
 ) -> None:
     silence(scheduler=2 * 3600.0, worker=2 * 3600.0)
     _, line = submitted(capsys)
@@ -63,7 +69,7 @@ def test_a_scheduler_that_is_gone_is_missed_and_workers_are_not_known(
     )
 
 
-def test_a_worker_that_is_gone_is_missed(silence, capsys: Captured) -> None:
+def test_a_worker_that_is_gone_is_missed(silence: Callable[..., None], capsys: Captured) -> None:
     silence(scheduler=3.0, worker=190.0)
     _, line = submitted(capsys)
     assert line == (
@@ -72,13 +78,15 @@ def test_a_worker_that_is_gone_is_missed(silence, capsys: Captured) -> None:
     )
 
 
-def test_who_waits_is_told_first(silence, capsys: Captured) -> None:
+def test_who_waits_is_told_first(silence: Callable[..., None], capsys: Captured) -> None:
     silence(scheduler=3.0, worker=190.0)
     first, *_ = submitted(capsys, "--wait", "--timeout", "0.1", code=5)
     assert "no worker of Planted 9000" in first
 
 
-def test_a_paused_device_is_told(silence, capsys: Captured, past) -> None:
+def test_a_paused_device_is_told(
+    silence: Callable[..., None], capsys: Captured, past: Past
+) -> None:
     silence(scheduler=3.0)
     with past.database.transaction() as tx:
         store.pause(tx, past.device.key, True)
@@ -86,7 +94,9 @@ def test_a_paused_device_is_told(silence, capsys: Captured, past) -> None:
     assert line == f"run 3 waits: Planted 9000 is paused: `vkbench resume {past.device.key}`"
 
 
-def test_what_is_done_already_waits_for_nobody(silence, capsys: Captured) -> None:
+def test_what_is_done_already_waits_for_nobody(
+    silence: Callable[..., None], capsys: Captured
+) -> None:
     silence()
     submitted(capsys, "--key", "k")
     assert cli.main(["cancel", "last"]) == 0
@@ -115,7 +125,9 @@ def test_a_fleet_without_devices_is_told_what_to_start(
     assert "`vkbench scheduler`" in said.err
 
 
-def test_a_schedule_fired_by_hand_says_the_same(silence, capsys: Captured) -> None:
+def test_a_schedule_fired_by_hand_says_the_same(
+    silence: Callable[..., None], capsys: Captured
+) -> None:
     silence()
     assert cli.main(["schedule", "add", "nightly", "--cron", "0 2 * * *", *SUBMIT[1:]]) == 0
     capsys.readouterr()
@@ -123,7 +135,9 @@ def test_a_schedule_fired_by_hand_says_the_same(silence, capsys: Captured) -> No
     assert "no scheduler is running" in capsys.readouterr().err
 
 
-def test_a_device_of_another_host_is_named_by_it(silence, capsys: Captured, past) -> None:
+def test_a_device_of_another_host_is_named_by_it(
+    silence: Callable[..., None], capsys: Captured, past: Past
+) -> None:
     silence(scheduler=3.0)
     far: DeviceFacts = replace(past.device, key="ab" * 6, host="gpu7", name="Far", uuid="1" * 32)
     past.add_device(far)

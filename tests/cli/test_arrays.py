@@ -41,7 +41,7 @@ def test_an_output_has_the_format_asked_for() -> None:
 
 
 def test_what_is_changed_in_place_is_given() -> None:
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "y": np.zeros((9, 34), np.uint8),
         "x": np.zeros((3, 32), np.float16),
         "ids": np.arange(3),
@@ -58,7 +58,7 @@ def test_what_is_changed_in_place_is_given() -> None:
     [
         ({"x": X}, {"weights": "q4_0"}, "weights missing"),
         ({"wights": WEIGHTS, "x": X}, {"weights": "q4_0"}, "did you mean 'weights'?"),
-        ({"weights": WEIGHTS, "WEIGHTS": WEIGHTS, "x": X}, {}, "there twice"),
+        ({"weights": WEIGHTS, "WEIGHTS": WEIGHTS, "x": X}, {}, "given twice"),
         ({"weights": WEIGHTS, "x": X}, {}, "--format"),
         ({"weights": X, "x": X}, {"weights": "q4_0"}, "array of uint8"),
         ({"weights": WEIGHTS, "x": X.astype("f8")}, {"weights": "q4_0"}, "got float64"),
@@ -147,7 +147,7 @@ def test_a_shape_that_the_arrays_do_not_have_is_refused() -> None:
 def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "in.npz"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="not a whole npz file"):
+    with pytest.raises(UsageError, match="not a complete npz file"):
         read_arrays(path)
 
 
@@ -162,7 +162,7 @@ def test_a_truncated_npz_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
     np.savez_compressed(path, x=np.arange(1000))
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(UsageError, match="not a whole npz file"):
+    with pytest.raises(UsageError, match="not a complete npz file"):
         read_arrays(path)
 
 
@@ -170,5 +170,5 @@ def test_a_plain_npy_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
     with path.open("wb") as file:
         np.save(file, X)
-    with pytest.raises(UsageError, match="not a whole npz file"):
+    with pytest.raises(UsageError, match="not a complete npz file"):
         read_arrays(path)

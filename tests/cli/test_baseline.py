@@ -34,7 +34,7 @@ def test_a_baseline_from_first_to_last(capsys: Captured) -> None:
     assert "copy/f32/n4096" in out
     assert err.startswith("baseline release: run 1 (before) → run 2 (after)")
     assert "no timed case in common" in said(capsys, "compare", "autumn", "last", code=7)[1]
-    assert "no baseline any more" in said(capsys, "baseline", "rm", "release")[0]
+    assert "is deleted" in said(capsys, "baseline", "rm", "release")[0]
     assert "unknown run or baseline" in said(capsys, "compare", "release", "last", code=2)[1]
 
 

@@ -13,29 +13,21 @@ from typing import Any
 
 import pytest
 
-from vkbench.device import DeviceFacts, Environment, device_key
+from planted_runs import ENVIRONMENT
+from vkbench.device import DeviceFacts, device_key
 from vkbench.wire import Announcement
 from vkbench_cli import main as cli
-from vkbench_db import bisections, queries, store
+from vkbench_db.ask import queries
 from vkbench_db.database import Database
-from vkbench_scheduler.bisect import step
+from vkbench_db.upkeep import bisections
+from vkbench_db.work import store
 from vkbench_scheduler.bundles import keep
-from vkbench_shaders.build import units_for
+from vkbench_scheduler.watch.bisect import step
 from vkbench_shaders.bundle import Bundle, Entry, manifest_text
 from vkbench_shaders.catalogue import problem
+from vkbench_shaders.compile.build import units_for
 
 CASE = "copy/f32/n4096"
-ENVIRONMENT = Environment(
-    driver="planted",
-    driver_version="1.2",
-    driver_info="",
-    api_version="1.3",
-    loader="",
-    os="",
-    os_kernel="",
-    cpu="",
-    vkbench="0",
-)
 
 Captured = pytest.CaptureFixture[str]
 Say = Callable[..., str]
@@ -72,11 +64,12 @@ def bundle(word: str) -> Bundle:
             bytes=len(code),
             local_size=None,
             capabilities=(),
-            push_bytes=0,
         )
         for unit in units_for(problem(CASE))
     )
-    return Bundle(text=manifest_text("1", word, entries), blobs={sha: code}, name=f"build {word}")
+    return Bundle(
+        text=manifest_text("1", word, entries, {}), blobs={sha: code}, name=f"build {word}"
+    )
 
 
 @pytest.fixture
@@ -168,7 +161,7 @@ def test_a_regression_says_all_of_it(
     assert [each.sha for each in found.candidates] == kept[1:]
 
     same = planted_regression(key, CASE, kept[1], kept[1])
-    assert "same kernels before and after" in say("--regression", str(same), "--submit", code=7)
+    assert "are the same before and after" in say("--regression", str(same), "--submit", code=7)
     assert "unknown regression '99'" in say("--regression", "99", "--submit", code=2)
 
 
@@ -183,14 +176,17 @@ def test_unlike_devices_do_not_share_one(say: Say, database: Database, kept: lis
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--case", CASE), "give the order"),
-        (("--case", CASE, "--good", "a"), "give the order"),
-        (("--bundles", "a,b"), "give the case"),
-        (("--case", CASE, "--bundles", "a,b", "--revisions", "a..b"), "give one of them"),
+        (("--case", CASE), "nothing to search"),
+        (("--case", CASE, "--good", "a"), "nothing to search"),
+        (("--bundles", "a,b"), "--case NAME is missing"),
+        (
+            ("--case", CASE, "--bundles", "a,b", "--revisions", "a..b"),
+            "--bundles or --revisions, not both",
+        ),
         (("--case", "copi/f32/n1", "--bundles", "a,b"), "did you mean 'copy'"),
         (("--case", CASE, "--bundles", "a", "--metric", "warm"), "is hot or cold"),
-        (("--case", CASE, "--revisions", "a"), "is GOOD..BAD"),
-        (("--resume", "1", "--case", CASE), "leave the rest out"),
+        (("--case", CASE, "--revisions", "a"), "needs two ends"),
+        (("--resume", "1", "--case", CASE), "leave out the other options"),
     ],
 )
 def test_what_cannot_be_searched_says_so(
@@ -203,13 +199,15 @@ def test_what_cannot_be_searched_says_so(
 def test_what_bundles_cannot_be_searched(say: Say, database: Database, kept: list[str]) -> None:
     add_device(database, "RTX")
     for order, why in (
-        (kept[0], "there is nothing between"),
+        (kept[0], "needs at least two bundles"),
         (f"{kept[0]},{kept[0]}", "not the kernel that changed"),
         (f"{kept[0]},beef", "unknown bundle 'beef'"),
     ):
         assert why in say("--case", CASE, "--bundles", order, "--submit", code=2)
     words = ("--bundles", ",".join(kept), "--good", "beef")
-    assert "'beef' is not one of --bundles" in say("--case", CASE, *words, "--submit", code=2)
+    assert "'beef' does not name one of --bundles" in say(
+        "--case", CASE, *words, "--submit", code=2
+    )
 
 
 def test_revisions_come_from_a_repository(say: Say, database: Database, tmp_path: Path) -> None:

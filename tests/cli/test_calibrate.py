@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import select
 
 from vkbench_cli import main as cli
-from vkbench_db import models
-from vkbench_db.canaries import Canary, note
+from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_db.placing import place
+from vkbench_detection.series.canaries import CanaryReading, note
+from vkbench_detection.series.placing import place
 
 Captured = pytest.CaptureFixture[str]
 GIGA = 10**9
@@ -34,12 +34,14 @@ def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
 def calibrated(filled: Database) -> Database:
     """The database, its device calibrated before its results are placed."""
     with filled.transaction() as tx:
-        device, environment = tx.execute(select(models.Device.id, models.Device.environment)).one()
+        device, environment = tx.execute(
+            select(schema.device.c.id, schema.device.c.environment)
+        ).one()
         values = {
             "device_id": device,
             "environment": environment,
             "measured_at": time.time(),
-            "run_id": tx.execute(select(models.Run.id)).scalars().first(),
+            "run_id": tx.execute(select(schema.run.c.id)).scalars().first(),
             "read_bytes": 4.5e12,
             "copy_bytes": 100e6,
             "fma_f32": 60e12,
@@ -48,7 +50,7 @@ def calibrated(filled: Database) -> Database:
             "tick_seconds": 32e-9,
             "noise": 0.0012,
         }
-        tx.execute(models.Calibration.__table__.insert().values(**values))  # type: ignore[attr-defined]
+        tx.execute(schema.calibration.insert().values(**values))
         place(tx, time.time())
     return filled
 
@@ -73,7 +75,7 @@ def test_what_devices_reached_is_shown(capsys: Captured) -> None:
 def test_an_unknown_cache_is_told(capsys: Captured) -> None:
     assert cli.main(["calibrate", "--show", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "Planted 9000 (0123456789ab): the size of its last-level cache is unknown" in err
+    assert "Planted 9000 (0123456789ab): its last-level cache size is unknown" in err
     assert json.loads(out)["rows"][0]["llc_bytes"] is None
 
 
@@ -91,7 +93,7 @@ def test_results_say_how_near_the_roof_they_come(capsys: Captured) -> None:
 @pytest.mark.usefixtures("filled")
 def test_without_a_calibration_none_is_shown(capsys: Captured) -> None:
     assert cli.main(["calibrate", "--show"]) == 0
-    assert "no device was calibrated yet: `vkbench calibrate`" in capsys.readouterr().err
+    assert "no device is calibrated yet: run `vkbench calibrate`" in capsys.readouterr().err
     assert rows(capsys, "calibrate", "--show") == []
     assert "of roof" not in said(capsys, "results")
 
@@ -107,7 +109,7 @@ def test_the_fleet_is_asked(capsys: Captured) -> None:
 
 def test_measuring_and_showing_exclude_each_other(capsys: Captured, filled: Database) -> None:
     assert cli.main(["calibrate", "--show", "--submit"]) == 2
-    assert "give one of them" in capsys.readouterr().err
+    assert "--submit or --show, not both" in capsys.readouterr().err
 
 
 def test_devices_say_whether_their_canary_is_steady(capsys: Captured, filled: Database) -> None:
@@ -117,9 +119,9 @@ def test_devices_say_whether_their_canary_is_steady(capsys: Captured, filled: Da
 
     def tell(*seconds: float, begin: float) -> None:
         with filled.transaction() as tx:
-            device = tx.execute(select(models.Device.id)).scalar_one()
+            device = tx.execute(select(schema.device.c.id)).scalar_one()
             told = [
-                Canary(at=begin + n, device_id=device, environment="e", seconds=value)
+                CanaryReading(at=begin + n, device_id=device, environment="e", seconds=value)
                 for n, value in enumerate(seconds)
             ]
             note(tx, told)

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from planted_runs import Past
 from vkbench.device import device_key
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
-from vkbench_db.exchange import export_run
+from vkbench_db.transfer.exchange import export_run
 
 Captured = pytest.CaptureFixture[str]
 
@@ -80,13 +81,13 @@ def test_exit_codes(words: list[str], code: int, capsys: Captured) -> None:
     said(capsys, *words, code=code)
 
 
-def test_slower_alone_is_a_regression(past, capsys: Captured) -> None:
+def test_slower_alone_is_a_regression(past: Past, capsys: Captured) -> None:
     past.run("slow", *map(past.done, (1.5e-3, 2e-6, 3e-6)))
     said(capsys, "before", "slow", "--fail-on", "regression", code=1)
     said(capsys, "before", "slow", "--fail-on", "wrong", code=0)
 
 
-def test_markdown_is_whole_and_capped(past, capsys: Captured) -> None:
+def test_markdown_is_whole_and_capped(past: Past, capsys: Captured) -> None:
     out = said(capsys, "1", "2", "--markdown")[0]
     assert out.startswith("### 1 wrong, 2 slower\n")
     assert "**Verdicts changed: 1**" in out
@@ -101,7 +102,7 @@ def test_markdown_is_whole_and_capped(past, capsys: Captured) -> None:
     assert "\\| \\</table\\> \\`rm\\` @\u200ball #\u200b heading" in out
 
 
-def test_the_canary_of_the_device_stands_beside_it(past, capsys: Captured) -> None:
+def test_the_canary_of_the_device_stands_beside_it(past: Past, capsys: Captured) -> None:
     assert "canary" not in said(capsys, "1", "2")[1]
     add = (
         "INSERT INTO canary (device_id, environment, measured_at, seconds, is_off) SELECT 1, 'e',"
@@ -128,7 +129,7 @@ def test_orders(capsys: Captured) -> None:
     assert cases("--sort", "case") == ["copy", "copy", "mul_mat_vec", "mul_mat_vec"]
 
 
-def test_unlike_clocks_are_refused_unless_told(past, capsys: Captured) -> None:
+def test_unlike_clocks_are_refused_unless_told(past: Past, capsys: Captured) -> None:
     locked = replace(past.environment, clock_policy="locked")
     past.add_device(past.device, locked)
     past.run("locked", *[replace(past.done(1e-3), environment=locked.hash)] * 3)
@@ -140,7 +141,7 @@ def test_unlike_clocks_are_refused_unless_told(past, capsys: Captured) -> None:
 
 
 @pytest.fixture
-def other(past) -> str:
+def other(past: Past) -> str:
     """A second device, on another host, and a run there: copies take twice as long."""
     device = replace(past.device, key="ba9876543210", name="Other 1", host="there", uuid="1" * 32)
     past.add_device(device)
@@ -148,7 +149,9 @@ def other(past) -> str:
     return device.key
 
 
-def test_runs_imported_from_two_labs_are_compared(past, tmp_path: Path, capsys: Captured) -> None:
+def test_runs_imported_from_two_labs_are_compared(
+    past: Past, tmp_path: Path, capsys: Captured
+) -> None:
     for host, seconds in (("h100", 2e-3), ("h200", 1e-3)):
         device = replace(past.device, key=device_key(host, "0"), name=f"GPU {host}", host=host)
         with Database.open(f"sqlite:///{tmp_path / host}.db", create=True) as there:
@@ -170,7 +173,9 @@ def test_runs_imported_from_two_labs_are_compared(past, tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("sides", [("before", "other"), ("device:9000", "device:Other")])
-def test_two_devices_are_compared_by_their_times(other: str, sides, past, capsys: Captured) -> None:
+def test_two_devices_are_compared_by_their_times(
+    other: str, sides: tuple[str, str], past: Past, capsys: Captured
+) -> None:
     past.run("again", *map(past.done, (1e-3, 2e-6, 3e-6)))
     out, err = said(capsys, *sides, "--json")
     found = json.loads(out)
@@ -209,7 +214,7 @@ def test_the_heading_says_which_devices_stand_on_each_side(other: str, capsys: C
     assert {(row["old_host"], row["new_host"]) for row in rows} == {("here", "there")}
 
 
-def test_devices_of_one_name_are_told_apart_by_their_keys(past, capsys: Captured) -> None:
+def test_devices_of_one_name_are_told_apart_by_their_keys(past: Past, capsys: Captured) -> None:
     past.add_device(replace(past.device, key="ba9876543210", uuid="1" * 32))
     past.run("other", *map(past.done, (5e-3, 2e-6, 3e-6)), device="ba9876543210")
     out = said(capsys, "before", "other")[0]
@@ -218,7 +223,7 @@ def test_devices_of_one_name_are_told_apart_by_their_keys(past, capsys: Captured
 
 
 def test_shares_of_roofs_stand_beside_times_where_both_have_them(
-    other: str, past, capsys: Captured
+    other: str, past: Past, capsys: Captured
 ) -> None:
     share = "UPDATE measurement SET roof_fraction = {} WHERE metric = 'cold' AND job_id IN "
     of_run = "(SELECT id FROM job WHERE run_id = {})"

@@ -11,8 +11,8 @@ import pytest
 
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings, settings
-from vkbench_cli import diagnosis
 from vkbench_cli import main as cli
+from vkbench_local import diagnosis
 
 Captured = pytest.CaptureFixture[str]
 
@@ -23,7 +23,7 @@ def examined(capsys: Captured, *words: str) -> tuple[int, dict[str, dict[str, An
     return code, {row["check"]: row for row in rows}
 
 
-def only(check: Any, ours: Settings | None = None) -> diagnosis.Finding:
+def only(check: Any, ours: Settings | None = None) -> diagnosis.CheckResult:
     [finding] = check(ours or settings())
     return finding
 

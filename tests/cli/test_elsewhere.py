@@ -11,8 +11,8 @@ import pytest
 from vkbench.job import Mode, PlannedJob
 from vkbench.settings import settings
 from vkbench_cli import main as cli
-from vkbench_db import store
 from vkbench_db.database import Database
+from vkbench_db.work import store
 
 Captured = pytest.CaptureFixture[str]
 
@@ -66,8 +66,11 @@ def test_jobs_and_devices_say_that_it_is_elsewhere(
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("run", "--resume", "1"), "run 1 was imported: go on with it where its database is"),
-        (("cancel", "1"), "run 1 was imported: cancel it where its database is"),
+        (
+            ("run", "--resume", "1"),
+            "run 1 was imported: continue it on the host of its own database",
+        ),
+        (("cancel", "1"), "run 1 was imported: cancel it on the host of its own database"),
         (
             ("submit", "-k", "copy"),
             "no worker here has served Planted 9000 (0123456789ab): known from an import alone",

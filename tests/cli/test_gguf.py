@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from vkbench_cli import main as cli
-from vkbench_db import models
+from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_shaders.gguf_file import open_gguf
 
@@ -26,7 +26,7 @@ def model(gguf_file: Written) -> Path:
 
 def jobs(database: Database) -> int:
     with database.reading() as tx:
-        return tx.execute(select(func.count()).select_from(models.Job)).scalar_one()
+        return tx.execute(select(func.count()).select_from(schema.job)).scalar_one()
 
 
 def test_submitted_jobs_name_the_tensor_and_its_hash(
@@ -36,10 +36,12 @@ def test_submitted_jobs_name_the_tensor_and_its_hash(
     words = ["--gguf", model.name, "--tensor", "w", "-k", "mul_mat_vec", "--mode", "correctness"]
     before = jobs(filled)
     assert cli.main(["submit", *words]) == 0
-    job, case = models.Job, models.KernelCase
+    job, case = schema.job.c, schema.kernel_case.c
     with filled.reading() as tx:
         found = tx.execute(
-            select(case.name, job.source).join(case, case.id == job.case_id).where(job.id > before)
+            select(case.name, job.source)
+            .join(schema.kernel_case, case.id == job.case_id)
+            .where(job.id > before)
         ).all()
     assert found
     assert {tuple(sorted(row.source.items())) for row in found} == {

@@ -8,26 +8,13 @@ from typing import Any
 
 import pytest
 
-from vkbench.device import DeviceFacts
+import planted_runs
 from vkbench_cli import main as cli
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 from vkbench_shaders.formats import FORMATS, format_named
 
-DEVICE = DeviceFacts(
-    key="0123456789ab",
-    host="here",
-    index=0,
-    name="Planted 9000",
-    uuid="0" * 32,
-    vendor_id=0,
-    device_id=0,
-    type="other",
-    memory_bytes=1 << 30,
-    subgroup_size=8,
-    features=(),
-    limits={},
-)
+DEVICE = replace(planted_runs.DEVICE, features=())
 Captured = pytest.CaptureFixture[str]
 
 
@@ -94,7 +81,7 @@ def test_the_grid_is_the_catalogue_s_where_there_is_no_device(
 
 
 def test_the_grid_says_what_a_device_lacks() -> None:
-    from vkbench_cli.grid import grid_table
+    from vkbench_cli.show.grid import grid_table
 
     [row] = grid_table([DEVICE], {"q4_0"}, {"mul_mat_vec"}).rows
     assert row["device"] == DEVICE.name
@@ -121,4 +108,4 @@ def test_the_rocm_grid_is_listed(capsys: Captured) -> None:
 
 def test_one_table_at_a_time(capsys: Captured) -> None:
     assert cli.main(["kernels", "--grid", "--rocm"]) == 2
-    assert "ask for one" in capsys.readouterr().err
+    assert "give only one of" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 
 from vkbench.errors import UnknownName
 from vkbench_cli import main as cli
-from vkbench_cli.table import COMMANDS
+from vkbench_cli.table import COMMANDS, Command
 
 HEAVY = ("vulkan", "celery", "kombu", "redis", "alembic", "sqlalchemy", "numpy", "gguf", "rich")
 
@@ -61,7 +61,7 @@ def test_help_loads_no_command() -> None:
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
 def test_every_command_begins_its_help_with_its_line(
-    row: cli.Row, capsys: pytest.CaptureFixture[str]
+    row: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main([row.name, "--help"]) == 0
     shown = capsys.readouterr().out

@@ -87,7 +87,7 @@ def test_what_is_named_is_unknown_and_why(words: str, folder: Path, capsys: Capt
     said = capsys.readouterr()
     assert said.out == ""
     assert "unknown " in said.err
-    assert "nothing is recorded yet: `vkbench run`" in said.err
+    assert "there are no results yet: `vkbench run`" in said.err
     assert str(settings().data) in said.err
     assert not made(folder)
 
@@ -109,7 +109,7 @@ def test_a_query_has_its_columns_and_counts_nothing(folder: Path, capsys: Captur
     )
     said = capsys.readouterr()
     assert said.out == "kernel,n\n"
-    assert "nothing is recorded yet: `vkbench run`" in said.err
+    assert "there are no results yet: `vkbench run`" in said.err
     assert cli.main(["query", "SELECT count(*) AS n FROM v_series", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 0}]
     assert cli.main(["query", "DROP TABLE job"]) == 2

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from planted_runs import Past
 from vkbench_cli import main as cli
-from vkbench_db import placing
+from vkbench_detection.series import placing
 
 Captured = pytest.CaptureFixture[str]
 
@@ -24,7 +25,7 @@ def said(capsys: Captured, *words: str, code: int = 0) -> tuple[str, str]:
 
 
 @pytest.fixture
-def scattered(past):
+def scattered(past: Past) -> Past:
     """Ten more runs, of which the second case scatters by 4 %, placed in their series."""
     for night in range(10):
         away = 1 + 0.02 * (night % 5)

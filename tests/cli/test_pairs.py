@@ -9,23 +9,24 @@ from typing import Any
 
 import pytest
 
+from planted_runs import Past
 from vkbench.job import Outcome
-from vkbench.result import Result, wrong_reason
+from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_cli import main as cli
-from vkbench_cli.local import Executor
+from vkbench_cli.bundles import bundle_named
 from vkbench_cli.options import Effort, Selecting
-from vkbench_cli.store import bundle_named
-from vkbench_db import store
 from vkbench_db.database import Database
+from vkbench_db.work import store
+from vkbench_local.executor import Executor
 from vkbench_scheduler.bundles import keep
-from vkbench_scheduler.pairs import submit_pairs
+from vkbench_scheduler.planning.pairs import submit_pairs
 from vkbench_shaders.bundle import Bundle, BundleStore, UnknownBundle, manifest_text, packaged
 
 Captured = pytest.CaptureFixture[str]
 
 
-def pairs(past, case: str, old: str, count: int = 1) -> int:
+def pairs(past: Past, case: str, old: str, count: int = 1) -> int:
     with past.database.transaction() as tx:
         return submit_pairs(
             tx, devices=[past.device.key], case=case, variant="auto", metric="hot", old=old,
@@ -37,7 +38,8 @@ def build(tree: str) -> Bundle:
     """One of the packaged kernels, as if of another tree."""
     [entry, *_] = packaged().manifest.entries
     blobs = {entry.sha256: packaged().blobs[entry.sha256]}
-    return Bundle(text=manifest_text("1", tree, (entry,)), blobs=blobs, name="old")
+    text = manifest_text("1", tree, (entry,), packaged().manifest.interfaces)
+    return Bundle(text=text, blobs=blobs, name="old")
 
 
 def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
@@ -46,14 +48,14 @@ def rows(capsys: Captured, *words: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_pairs_are_shown_when_asked_for(past, capsys: Captured) -> None:
+def test_pairs_are_shown_when_asked_for(past: Past, capsys: Captured) -> None:
     run = pairs(past, "copy/f32/n4096", "0a" * 32, 2)
     with past.database.transaction() as tx:
         first, second = (each.job for each in store.pick(tx, past.device.key, 9, 1.0, run=run))
         hot, cold = past.done(2e-3).timings
         arms = (replace(hot, metric="old"), replace(cold, metric="new", seconds=3e-3))
         timed = replace(past.done(1.0), job=first.id, token=first.token, timings=arms)
-        wrong = past.wrong(wrong_reason({"new": "NaN"}))
+        wrong = past.wrong("new: NaN")
         store.record(tx, [timed, replace(wrong, job=second.id, token=second.token)], time.time())
     assert {row["mode"] for row in rows(capsys, "results")} == {"performance"}
     for words in (["--run", "pairs"], ["--mode", "paired", "--history"]):
@@ -65,7 +67,7 @@ def test_pairs_are_shown_when_asked_for(past, capsys: Captured) -> None:
         assert {row["reason"] for row in found} == {"", "new: NaN"}
 
 
-def test_a_run_brings_the_bundles_that_its_runner_lacks(past, planted: Settings) -> None:
+def test_a_run_brings_the_bundles_that_its_runner_lacks(past: Past, planted: Settings) -> None:
     old = build("brought")
     with past.database.transaction() as tx:
         keep(tx, old, 1.0)

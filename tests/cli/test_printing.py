@@ -10,17 +10,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vkbench_cli.options import Output
-from vkbench_cli.printing import Column, Kind, Table, show
+from vkbench_cli.show.printing import Column, Output, Table, ValueKind, show
 
 COLUMNS = (
     Column(key="case", heading="case"),
     Column(key="device", heading="device", lifted=True),
-    Column(key="count", heading="jobs", kind=Kind.COUNT),
-    Column(key="hot_seconds", heading="hot", kind=Kind.SECONDS),
-    Column(key="bytes_per_second", heading="moved", kind=Kind.BYTE_RATE),
-    Column(key="spread", heading="±", kind=Kind.PERCENT),
-    Column(key="nmse", heading="nmse", kind=Kind.NUMBER),
+    Column(key="count", heading="jobs", kind=ValueKind.COUNT),
+    Column(key="hot_seconds", heading="hot", kind=ValueKind.SECONDS),
+    Column(key="bytes_per_second", heading="moved", kind=ValueKind.BYTE_RATE),
+    Column(key="spread", heading="±", kind=ValueKind.PERCENT),
+    Column(key="nmse", heading="nmse", kind=ValueKind.NUMBER),
     Column(key="detail", heading="detail", hidden=True),
 )
 ROWS = (
@@ -99,7 +98,7 @@ def test_text_leaves_out_columns_without_a_value() -> None:
 
 def test_times_are_utc_for_programs() -> None:
     table = Table(
-        columns=[Column(key="at", heading="at", kind=Kind.TIME)],
+        columns=[Column(key="at", heading="at", kind=ValueKind.TIME)],
         rows=[{"at": datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC).timestamp()}],
     )
     assert "2026-02-03T04:05:06+00:00" in printed(table, json=True)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from vkbench_cli import main as cli
-from vkbench_db.attendance import beat
 from vkbench_db.database import Database
+from vkbench_db.upkeep.attendance import beat
 
 pytestmark = pytest.mark.usefixtures("filled")
 
@@ -206,7 +206,7 @@ def test_waiting_ends_in_time_and_the_jobs_go_on(capsys: Captured, filled: Datab
         beat(tx, "here:1", time.time())  # or it says that no scheduler is there
     words = ["submit", "-k", "copy", "-s", "n=64", "--wait", "--timeout", "0.1"]
     code, line = refused(capsys, *words)
-    assert (code, "they go on" in line) == (5, True)
+    assert (code, "they continue" in line) == (5, True)
     assert rows(capsys, "jobs", "last", "--state", "queued")
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from vkbench.settings import Settings
-from vkbench_cli.main import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
-
 from planted_history import Plan, Step, case_name, device, file_lines
 from planted_history import planted as planted_plan
+from vkbench.settings import Settings
+from vkbench_cli.main import main
 
 STEPS = (
     Step(case=0, run=25, factor=1.1, cause="kernel"),
@@ -34,7 +31,7 @@ def history(planted: Settings, tmp_path: Path) -> Path:
     return file
 
 
-def asked(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
     capsys.readouterr()
     main(["regressions", *words, "--json"])
     return list(json.loads(capsys.readouterr().out)["rows"])
@@ -51,7 +48,7 @@ def test_import_says_that_there_is_something(
     assert "regressions" not in capsys.readouterr().out
 
 
-def test_the_list(history: Path, capsys) -> None:
+def test_the_list(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = asked(capsys, "ls")
     assert {(row["direction"], row["cause"], row["changes"]) for row in rows} == {
         ("slower", "kernel", 2),  # hot and cold
@@ -70,11 +67,13 @@ def test_the_list(history: Path, capsys) -> None:
         (["--device", "lab0"], 3),
     ],
 )
-def test_filters(history: Path, capsys, words: list[str], count: int) -> None:
+def test_filters(
+    history: Path, capsys: pytest.CaptureFixture[str], words: list[str], count: int
+) -> None:
     assert len(asked(capsys, "ls", *words)) == count
 
 
-def test_one_of_them(history: Path, capsys) -> None:
+def test_one_of_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [row] = asked(capsys, "ls", "--direction", "slower")
     [story] = asked(capsys, "show", str(row["id"]))
     member = story["members"][0]
@@ -91,7 +90,7 @@ def test_one_of_them(history: Path, capsys) -> None:
     assert f"device: {device(0).name}" in text
 
 
-def test_people_move_them(history: Path, capsys) -> None:
+def test_people_move_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [row] = asked(capsys, "ls", "--direction", "slower")
     number = str(row["id"])
     assert main(["regressions", "ack", number, "--note", "looking"]) == 0
@@ -107,7 +106,7 @@ def test_people_move_them(history: Path, capsys) -> None:
     assert main(["regressions", "show", "999"]) == 2
 
 
-def test_exit_codes(history: Path, capsys) -> None:
+def test_exit_codes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regressions", "ls"]) == 0
     assert main(["regressions", "ls", "--fail-on", "open"]) == 1
     assert main(["regressions", "ls", "--fail-on", "open", "--direction", "faster"]) == 0
@@ -116,7 +115,7 @@ def test_exit_codes(history: Path, capsys) -> None:
     assert main(["regressions", "ls", "--fail-on", "open"]) == 0
 
 
-def test_twice_is_once(history: Path, capsys) -> None:
+def test_twice_is_once(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = asked(capsys, "ls")
     assert main(["import", str(history)]) == 0
     assert main(["regressions", "scan", "--all"]) == 0
@@ -126,7 +125,7 @@ def test_twice_is_once(history: Path, capsys) -> None:
 
 @pytest.mark.slow
 def test_a_lab_of_two_hundred_series_takes_seconds(
-    planted: Settings, tmp_path: Path, capsys
+    planted: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each of the planted changes and no other, from a file to verdicts."""
     plan = planted_lab()

@@ -6,25 +6,24 @@ import io
 
 import pytest
 
-from vkbench.job import State
-from vkbench_cli.measured import table
-from vkbench_cli.options import Output
-from vkbench_cli.printing import show
-from vkbench_cli.report import exit_code, summary, telling
+from vkbench.job import JobState
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.report import exit_code, summary, telling
+from vkbench_cli.show.result_table import table
 
 
 @pytest.mark.parametrize(
     ("counts", "code"),
     [
-        ({State.PASSED: 3, State.SKIPPED: 1}, 0),
-        ({State.PASSED: 3, State.WRONG: 1, State.FAILED: 1}, 3),
-        ({State.PASSED: 3, State.FAILED: 1}, 4),
-        ({State.SKIPPED: 3}, 7),
-        ({State.CANCELLED: 3}, 7),
+        ({JobState.PASSED: 3, JobState.SKIPPED: 1}, 0),
+        ({JobState.PASSED: 3, JobState.WRONG: 1, JobState.FAILED: 1}, 3),
+        ({JobState.PASSED: 3, JobState.FAILED: 1}, 4),
+        ({JobState.SKIPPED: 3}, 7),
+        ({JobState.CANCELLED: 3}, 7),
         ({}, 7),
     ],
 )
-def test_the_exit_code_says_the_worst(counts: dict[State, int], code: int) -> None:
+def test_the_exit_code_says_the_worst(counts: dict[JobState, int], code: int) -> None:
     assert exit_code(counts) == code
 
 
@@ -34,7 +33,7 @@ def test_passed_checks_are_counted_where_there_is_more_to_tell() -> None:
     timed = {"hot_seconds": 1.0, "verdict": "passed"}
     assert telling([check, wrong, check, timed]) == [wrong, timed]
     assert telling([check, check]) == [check, check]
-    assert summary(3, {State.PASSED: 3, State.WRONG: 1}, 2) == (
+    assert summary(3, {JobState.PASSED: 3, JobState.WRONG: 1}, 2) == (
         "run 3: 3 passed, 1 wrong (2 passed checks not shown: --all)"
     )
 

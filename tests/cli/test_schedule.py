@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vkbench_cli import main as cli
-from vkbench_db import queries
+from vkbench_db.ask import queries
 from vkbench_db.database import Database
 
 pytestmark = pytest.mark.usefixtures("filled")

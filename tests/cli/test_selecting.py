@@ -13,8 +13,11 @@ from sqlalchemy import Connection, insert, select, update
 
 from vkbench.device import DeviceFacts
 from vkbench_cli import main as cli
-from vkbench_db import models, queries
+from vkbench_db import schema
+from vkbench_db.ask import queries
 from vkbench_db.database import Database
+
+pytestmark = pytest.mark.slow
 
 Captured = pytest.CaptureFixture[str]
 
@@ -64,11 +67,11 @@ def fleet(past: Any, planted_regression: Callable[..., int]) -> Database:
             past.run("night", *map(past.done, (1e-3, 2e-6, 3e-6)), device=key)
         assert planted_regression(key, COPY, "", "") == number
     with past.database.transaction() as tx:
-        tx.execute(update(models.Series).values(sigma=0.01, smallest_effect=0.02))
-        tx.execute(update(models.ChangePoint).values(state="suspected"))
-        for device in tx.execute(select(models.Device.id)).scalars().all():
+        tx.execute(update(schema.series).values(sigma=0.01, smallest_effect=0.02))
+        tx.execute(update(schema.change_point).values(state="suspected"))
+        for device in tx.execute(select(schema.device.c.id)).scalars().all():
             row = {"device_id": device, "environment": "", "measured_at": time.time()}
-            tx.execute(insert(models.Calibration).values(**row, run_id=1, matrices={}))
+            tx.execute(insert(schema.calibration).values(**row, run_id=1, matrices={}))
     return past.database
 
 

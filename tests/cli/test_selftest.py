@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from vkbench_cli import main as cli
-from vkbench_cli.commands.selftest import COLUMNS
-from vkbench_db.statistics import pairs, screen, segments, selftest
-from vkbench_db.statistics.pairs import Look
-from vkbench_db.statistics.synthetic import KINDS
+from vkbench_cli.commands.measure.selftest import COLUMNS
+from vkbench_detection.statistics import pairs, screen, segments, selftest
+from vkbench_detection.statistics.pairs import Look
+from vkbench_detection.statistics.synthetic import KINDS
+
+pytestmark = pytest.mark.slow
 
 Captured = pytest.CaptureFixture[str]
 
@@ -23,7 +25,6 @@ def tried(capsys: Captured, *words: str) -> tuple[int, list[dict[str, Any]]]:
     return code, json.loads(capsys.readouterr().out)["rows"]
 
 
-@pytest.mark.slow
 def test_all_targets_are_met(capsys: Captured) -> None:
     code, rows = tried(capsys, "--streams", "60", "--seed", "1")
     assert [row for row in rows if row["verdict"] == "FAIL"] == []
@@ -82,13 +83,14 @@ def test_the_table_is_for_people_too(capsys: Captured) -> None:
 
 
 def test_the_screen_alone_loads_no_numpy() -> None:
-    code = "import sys, vkbench_db.statistics.screen; sys.exit('numpy' in sys.modules)"
+    code = "import sys, vkbench_detection.statistics.screen; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_command_loads_no_scipy_until_it_runs() -> None:
     code = (
-        "import sys, vkbench_cli.commands.selftest, vkbench_db.statistics.segments, "
-        "vkbench_db.statistics.noise; sys.exit('scipy' in sys.modules or 'ruptures' in sys.modules)"
+        "import sys, vkbench_cli.commands.measure.selftest, vkbench_detection.statistics.segments, "
+        "vkbench_detection.statistics.noise; "
+        "sys.exit('scipy' in sys.modules or 'ruptures' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

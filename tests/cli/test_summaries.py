@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from vkbench_cli import main as cli
-from vkbench_db import alerts
 from vkbench_db.database import Database
+from vkbench_db.upkeep import alerts
 
 pytestmark = pytest.mark.usefixtures("filled")
 

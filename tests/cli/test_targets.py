@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planted_runs import Past
 from vkbench.device import DeviceFacts
 from vkbench.job import Mode, PlannedJob
-from vkbench_cli import cpu
 from vkbench_cli import main as cli
-from vkbench_cli.standings import Evidence, faster_than_cpu
-from vkbench_db import queries, store
+from vkbench_db.ask import queries
+from vkbench_db.work import store
+from vkbench_local.peers import cpu
+from vkbench_local.peers.standings import Evidence, faster_than_cpu
 from vkbench_shaders.rocm_grid import GRID
+
+pytestmark = pytest.mark.slow
 
 Captured = pytest.CaptureFixture[str]
 
@@ -47,7 +51,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measure(
-    past,
+    past: Past,
     case: str,
     seconds: float,
     mode: Mode = Mode.PERFORMANCE,
@@ -64,7 +68,7 @@ def measure(
         store.record(tx, [replace(ended, timings=timings)], time.time())
 
 
-def check(past, *cases: str) -> None:
+def check(past: Past, *cases: str) -> None:
     for case in cases:
         measure(past, case, 1.0, Mode.CORRECTNESS)
 
@@ -122,7 +126,7 @@ def test_without_a_result_nothing_is_met(
     assert command in row["how"]
 
 
-def test_ours_is_held_against_numpy_here_and_now(past, capsys: Captured) -> None:
+def test_ours_is_held_against_numpy_here_and_now(past: Past, capsys: Captured) -> None:
     measure(past, SQUARE, 1e-9)
     measure(past, ADD, 1e3)
     check(past, PARITY)
@@ -138,7 +142,7 @@ def test_ours_is_held_against_numpy_here_and_now(past, capsys: Captured) -> None
     assert sizes["how"].startswith("1 of 5 timed so far: run `vkbench run --case matmul/f32/")
 
 
-def test_parity_counts_in_the_rms_of_the_reference(past, capsys: Captured) -> None:
+def test_parity_counts_in_the_rms_of_the_reference(past: Past, capsys: Captured) -> None:
     """The planted error is 1e-7; the case's products have an RMS of about 15."""
     check(past, PARITY)
     row = rows(capsys)["parity with the CPU, 128²", "1e-5"]
@@ -146,13 +150,13 @@ def test_parity_counts_in_the_rms_of_the_reference(past, capsys: Captured) -> No
     assert row["value"] == pytest.approx(1e-7 / 15, rel=0.1)
 
 
-def test_the_layout_is_met_by_kernels_that_write_it(past, capsys: Captured) -> None:
+def test_the_layout_is_met_by_kernels_that_write_it(past: Past, capsys: Captured) -> None:
     check(past, "quantize/q4_0/b1_m1_k32")
     row = rows(capsys)["Q4_0 layout", "18 bytes a block of 32"]
     assert (row["standing"], row["measured"]) == ("met", "1 of 1 results are gguf's bytes")
 
 
-def test_as_many_checks_as_the_plans_count_have_to_pass(past, capsys: Captured) -> None:
+def test_as_many_checks_as_the_plans_count_have_to_pass(past: Past, capsys: Captured) -> None:
     check(past, *(f"copy/f32/n{n}" for n in range(1, 52)))
     key = ("tests", "32 of 32; 20 of 20")
     row = rows(capsys)[key]
@@ -165,7 +169,7 @@ def test_as_many_checks_as_the_plans_count_have_to_pass(past, capsys: Captured) 
     assert (row["standing"], row["measured"]) == ("met", "52 of 52 passed, 0 wrong or failed")
 
 
-def test_shaders_and_names_count_where_they_passed(past, capsys: Captured) -> None:
+def test_shaders_and_names_count_where_they_passed(past: Past, capsys: Captured) -> None:
     """Of the 123 names those that a passed result is of; a kernel and a format are one shader."""
     check(past, *(kernel.case.name for kernel in GRID[:103]))
     check(past, "mul_mat_vec/q4_0/m7_n1_k256")  # the same shader and name again
@@ -181,7 +185,7 @@ def test_shaders_and_names_count_where_they_passed(past, capsys: Captured) -> No
     assert str(len(shaders)) in row["measured"] + row["how"]
 
 
-def test_a_gpu_is_held_against_the_cpu_and_slower_is_said(past) -> None:
+def test_a_gpu_is_held_against_the_cpu_and_slower_is_said(past: Past) -> None:
     """On a smaller size than the target's, since numpy does it as well."""
     find = faster_than_cpu(SQUARE, PARITY)
     cpu_driver = replace(past.device, key="c" * 12, type="cpu", name="llvmpipe")
@@ -197,7 +201,7 @@ def test_a_gpu_is_held_against_the_cpu_and_slower_is_said(past) -> None:
     assert found.how.startswith("Planted 9000")
 
 
-def evidence(past) -> Evidence:
+def evidence(past: Past) -> Evidence:
     with past.database.reading() as tx:
         gpus = {row.key for row in queries.devices(tx) if row.facts.type != "cpu"}
         results = queries.results(tx, latest=True, limit=None)
@@ -222,7 +226,7 @@ def test_cuda_is_what_was_recorded_beside_it(
 
 
 def test_results_of_other_hosts_do_not_count(
-    past, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    past: Past, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vkbench.settings import settings
 

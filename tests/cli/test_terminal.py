@@ -22,24 +22,26 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select
 
+from planted_history import Plan, Step, file_lines
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result
 from vkbench.settings import settings
 from vkbench.wire import Announcement
-from vkbench_cli import cpu, layout
 from vkbench_cli import main as cli
 from vkbench_cli.exporting import import_file
+from vkbench_cli.show import layout
 from vkbench_cli.table import COMMANDS
-from vkbench_db import bisections, models, store
-from vkbench_db.baselines import pin
+from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_db.detection import detect
-from vkbench_db.references import Kind
+from vkbench_db.upkeep import bisections
+from vkbench_db.work import store
+from vkbench_detection.compare.baselines import pin
+from vkbench_detection.compare.references import ReferenceKind
+from vkbench_detection.steps import detect
+from vkbench_local.peers import cpu
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
-
-from planted_history import Plan, Step, file_lines
+pytestmark = pytest.mark.slow
 
 WIDTHS = (80, 100, 120)
 LONG_CASE = "flash_attn/f16:k=q4_0,v=q4_0/s2_h32_g8_q512_n4096_d128_e128/mask=causal,sinks=on"
@@ -192,16 +194,16 @@ def _failed(job: Job, reason: str, environment: str) -> Result:
 def _add_the_rest(database: Database) -> None:
     now = time.time()
     with database.transaction() as tx:
-        device = tx.execute(select(models.Device.id)).scalars().first()
-        run = tx.execute(select(models.Run.id)).scalars().first()
-        change = tx.execute(select(models.ChangePoint.__table__)).first()
+        device = tx.execute(select(schema.device.c.id)).scalars().first()
+        run = tx.execute(select(schema.run.c.id)).scalars().first()
+        change = tx.execute(select(schema.change_point)).first()
         assert change
-        values = dict(change._mapping) | {"state": "suspected"}
+        values = change._asdict() | {"state": "suspected"}
         values.pop("id")
-        tx.execute(insert(models.ChangePoint).values(**values | {"after_job": change.before_job}))
-        pin(tx, "release-of-a-long-name-1.2.3", Kind.RUN, str(run), now, "somebody")
+        tx.execute(insert(schema.change_point).values(**values | {"after_job": change.before_job}))
+        pin(tx, "release-of-a-long-name-1.2.3", ReferenceKind.RUN, str(run), now, "somebody")
         tx.execute(
-            insert(models.Calibration).values(
+            insert(schema.calibration).values(
                 device_id=device,
                 environment="e",
                 measured_at=now,
@@ -218,7 +220,7 @@ def _add_the_rest(database: Database) -> None:
             )
         )
         tx.execute(
-            insert(models.Schedule).values(
+            insert(schema.schedule).values(
                 name="nightly",
                 cron="*/5 0-6,18-23 1,15 * 1-5",
                 selection={"kernels": ["copy"]},
@@ -227,12 +229,12 @@ def _add_the_rest(database: Database) -> None:
                 user_name="somebody",
             )
         )
-        schedule = tx.execute(select(models.Schedule.id)).scalar_one()
+        schedule = tx.execute(select(schema.schedule.c.id)).scalar_one()
         slot = {"slot": now, "run_id": run, "note": LONG_LABEL}
-        tx.execute(insert(models.ScheduleSlot).values(schedule_id=schedule, **slot))
+        tx.execute(insert(schema.schedule_slot).values(schedule_id=schedule, **slot))
         bundles = [{"sha": f"{n:064x}", "label": f"rev {n}: {LONG_LABEL}"} for n in range(4)]
         tx.execute(
-            insert(models.Bisection).values(
+            insert(schema.bisection).values(
                 created_at=now,
                 user_name="somebody",
                 devices={"keys": ["fedcba987654"]},
@@ -292,7 +294,9 @@ NUMBERS = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)+(?:e[-+]\d+)?%?(?![\w.])")
 
 
 @pytest.mark.parametrize("name", ["results --history", "calibrate", "noise", "compare"])
-def test_numbers_are_whole(name: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_numbers_are_whole(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with terminal(2000, monkeypatch) as whole:
         cli.main([*WORDS[name], "--wide"])
     known = set(NUMBERS.findall(whole.text))
@@ -339,8 +343,11 @@ def test_text_breaks_where_it_has_joints(text: str, width: int, lines: list[str]
 
 
 def test_an_interval_is_left_out_whole() -> None:
-    def number(name: str, **how: bool) -> layout.Strip:
-        return layout.Strip(name=name, heading=name, cells=["1.2345"], is_rigid=True, **how)
+    def number(name: str, *, is_joined: bool = False) -> layout.Strip:
+        cells = ["1.2345"]
+        return layout.Strip(
+            name=name, heading=name, cells=cells, is_rigid=True, is_joined=is_joined
+        )
 
     minor = layout.Rank.MINOR
     strips = [

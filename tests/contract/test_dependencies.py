@@ -16,6 +16,8 @@ OURS = {
     "vkbench",
     "vkbench_cli",
     "vkbench_db",
+    "vkbench_detection",
+    "vkbench_local",
     "vkbench_scheduler",
     "vkbench_shaders",
     "vkbench_worker",
@@ -29,12 +31,14 @@ ROLES = {
     "cli": (),
     "tests": ("worker", "scheduler", "dev"),
 }
+OF_SERVICES = "vkbench/redis_client.py"  # worker and scheduler share it, and both install redis
 UNIMPORTED = {
     "import-linter",
     "mypy",
     "packaging",
     "pre-commit",
     "psycopg",
+    "pyrefly",
     "pytest-timeout",
     "pytest-xdist",
     "ruff",
@@ -61,10 +65,12 @@ def declared(roles: tuple[str, ...]) -> set[str]:
     return {name_of(requirement) for requirement in wanted}
 
 
-def imported(folder: str) -> set[str]:
+def imported(folder: str, *, without: str = "") -> set[str]:
     """Top-level modules that any file of a folder imports, wherever in the file."""
     found = set()
     for path in (ROOT / folder).rglob("*.py"):
+        if str(path.relative_to(ROOT)) == without:
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
@@ -77,8 +83,31 @@ def imported(folder: str) -> set[str]:
 @pytest.mark.parametrize("folder", list(ROLES))
 def test_imports_are_declared(folder: str) -> None:
     distributions = packages_distributions()
-    needed = {distributions.get(module, [module])[0].lower() for module in imported(folder)}
+    modules = imported(folder, without=OF_SERVICES)
+    needed = {distributions.get(module, [module])[0].lower() for module in modules}
     assert needed <= declared(ROLES[folder])
+
+
+@pytest.mark.parametrize("role", ["worker", "scheduler"])
+def test_both_services_install_redis(role: str) -> None:
+    assert "redis" in imported("vkbench") & declared((role,))
+
+
+def test_only_services_import_the_client_of_redis() -> None:
+    name = Path(OF_SERVICES).stem
+    users = {
+        str(path.relative_to(ROOT))
+        for folder in ROLES
+        for path in (ROOT / folder).rglob("*.py")
+        if f"vkbench.{name} import" in path.read_text()
+    }
+    assert users == {
+        "cli/vkbench_cli/commands/serve/services.py",
+        "scheduler/vkbench_scheduler/queue/broker.py",
+        "scheduler/vkbench_scheduler/service.py",
+        "worker/vkbench_worker/service/app.py",
+        "worker/vkbench_worker/service/main.py",
+    }
 
 
 def test_what_is_declared_is_imported() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from vkbench_cli.main import load
-from vkbench_cli.table import COMMANDS, Row
-from vkbench_scheduler.suites import SUITES
+from vkbench_cli.table import COMMANDS, Command
+from vkbench_scheduler.planning.suites import SUITES
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.formats import FORMATS
 
@@ -39,7 +39,7 @@ TYPED = [(page.name, line) for page in PAGES for line in prompts(page)]
 OURS = [(page, line) for page, line in TYPED if words_after_vkbench(line)]
 
 
-def options_of(row: Row) -> set[str]:
+def options_of(row: Command) -> set[str]:
     """Every option of a command and of the commands below it."""
     command = load(row)
     below = getattr(command, "commands", {}).values()
@@ -51,7 +51,7 @@ def test_prompts_are_found() -> None:
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_every_command_is_in_the_readme(row: Row) -> None:
+def test_every_command_is_in_the_readme(row: Command) -> None:
     assert f"`{row.name}`" in (ROOT / "README.md").read_text()
 
 
@@ -83,6 +83,13 @@ def test_paths_of_contributing_exist() -> None:
     assert [path for path in real if not any((f / path).exists() for f in folders)] == []
 
 
+def test_tests_that_hold_a_decision_exist() -> None:
+    texts = [page.read_text() for page in (ROOT / "docs/decisions").glob("*.md")]
+    named = {path for text in texts for path in PATH.findall(text) if path.startswith("tests/")}
+    assert len(named) > 5
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_files_of_the_tree_exist() -> None:
     tree = (ROOT / "ARCHITECTURE.md").read_text().partition("## The tree")[2].split("```")[1]
     files = {path.name for path in ROOT.rglob("*") if ".venv" not in path.parts}
@@ -93,8 +100,26 @@ def test_files_of_the_tree_exist() -> None:
     assert [name for name in named if name not in files] == []
 
 
-DESCRIBED: dict[str, str] = {
-    thing.name: thing.description for thing in (*KERNELS, *FORMATS, *SUITES)
+TERM = re.compile(r"^\| ([\w ]+) \| .+ \| `(\S+\.py)` \|$", re.MULTILINE)
+TERMS = TERM.findall((ROOT / "docs/glossary.md").read_text())
+
+
+def test_terms_are_found_and_none_twice() -> None:
+    names = [term for term, _ in TERMS]
+    rows = (ROOT / "docs/glossary.md").read_text().count("\n| ") - 4  # headings of four tables
+    assert len(names) == rows >= 40
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("term", "module"), TERMS)
+def test_a_term_is_used_by_the_module_that_owns_it(term: str, module: str) -> None:
+    assert re.search(rf"\b{term}", (ROOT / module).read_text(), re.IGNORECASE)
+
+
+DESCRIBED = {
+    **{kernel.name: kernel.description for kernel in KERNELS},
+    **{fmt.name: fmt.description for fmt in FORMATS},
+    **{suite.name: suite.description for suite in SUITES},
 }
 
 

@@ -6,54 +6,26 @@ A copy of the packages gets q4_0 under another name, and nothing more.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PARTS = ("", "shaders", "worker", "scheduler", "db", "cli")
+from copied_packages import ROOT, VKBENCH, CopiedPackages, copy_packages
+
 DRIVER = ROOT / "tests/planted/planted_format.py"
 NAME = "x4_0"
-VKBENCH = "import sys; from vkbench_cli.main import main; sys.exit(main())"
 ROW = f'    _row("{NAME}", 2, 32, 18, {{0: 1 / 8}}, "q4_0 under another name"),\n'
 
 
-@dataclass
-class Copy:
-    """A copy of the packages, in which commands run."""
-
-    folder: Path
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join(str(self.folder / part) for part in PARTS)
-        return subprocess.run(
-            [sys.executable, *words],
-            env=os.environ | {"PYTHONPATH": path},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
 @pytest.fixture
-def planted(tmp_path: Path) -> Copy:
+def planted(tmp_path: Path) -> CopiedPackages:
     """The packages, with one row in formats.py and one struct in blocks.slang more."""
-    for part in PARTS:
-        for package in (ROOT / part).glob("vkbench*"):
-            if (package / "__init__.py").is_file():
-                ignored = shutil.ignore_patterns("spirv", "__pycache__")
-                shutil.copytree(package, tmp_path / part / package.name, ignore=ignored)
+    copy = copy_packages(tmp_path)
     shaders = tmp_path / "shaders/vkbench_shaders"
-    table, blocks = shaders / "formats.py", shaders / "slang/blocks.slang"
+    table, blocks = shaders / "formats.py", shaders / "slang/formats/blocks.slang"
     rows = table.read_text()
     head, end, tail = rows.partition("\n)\n\nQUANTISED")
     assert end
@@ -62,13 +34,13 @@ def planted(tmp_path: Path) -> Copy:
         r"^public struct q4_0 : IFormat\n\{\n.*?^\}\n", blocks.read_text(), re.M | re.S
     )
     blocks.write_text(blocks.read_text() + "\n" + struct.replace("q4_0", NAME))
-    return Copy(tmp_path)
+    return copy
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_everything_finds_a_format_that_was_planted(
-    planted: Copy, tmp_path: Path, need: Callable[[str, str], NoReturn]
+    planted: CopiedPackages, tmp_path: Path, need: Callable[[str, str], NoReturn]
 ) -> None:
     done = planted.run(str(DRIVER), NAME, str(tmp_path / "bundle"))
     assert done.returncode == 0, done.stderr

@@ -41,7 +41,7 @@ def test_what_targets_cite_is_made_of_the_same_files() -> None:
         text=True,
         check=True,
     )
-    assert made.stdout == (ROOT / "cli/vkbench_cli/recorded.csv").read_text()
+    assert made.stdout == (ROOT / "cli/vkbench_local/peers/recorded.csv").read_text()
 
 
 @pytest.mark.slow

@@ -45,6 +45,8 @@ def test_it_holds_every_part_and_nothing_else(members: list[str]) -> None:
         "vkbench",
         "vkbench_cli",
         "vkbench_db",
+        "vkbench_detection",
+        "vkbench_local",
         "vkbench_scheduler",
         "vkbench_shaders",
         "vkbench_worker",
@@ -57,7 +59,7 @@ def test_it_holds_kernels_compiled_and_as_sources(members: list[str]) -> None:
     compiled = [name for name in members if name.startswith(folder)]
     assert folder + "manifest.json" in compiled
     assert len(compiled) > 10
-    assert "vkbench_shaders/slang/copy.slang" in members
+    assert "vkbench_shaders/slang/moves/copy.slang" in members
 
 
 def test_it_holds_licences_types_and_migrations(members: list[str]) -> None:

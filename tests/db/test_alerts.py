@@ -11,15 +11,19 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert
 
 from vkbench.settings import Settings, read
-from vkbench_db import alerts, models
+from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_scheduler import webhook
-from vkbench_scheduler.alerts import (
+from vkbench_db.upkeep import alerts
+from vkbench_detection.regress.announcements import unannounced
+from vkbench_scheduler.errors import AlertFailed
+from vkbench_scheduler.watch import webhook
+from vkbench_scheduler.watch.alerts import (
     AT_ONCE,
     FIRST_RETRY_SECONDS,
     MOST_TRIES,
@@ -27,7 +31,6 @@ from vkbench_scheduler.alerts import (
     retry_seconds,
     step,
 )
-from vkbench_scheduler.errors import AlertFailed
 
 # what apprise imports is its own affair
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:apprise", "ignore:'imghdr'")
@@ -59,7 +62,7 @@ def listening(*answers: int) -> Iterator[Listener]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *words: object) -> None:
+        def log_message(self, format: str, *words: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -90,15 +93,15 @@ def happens(
             "opened_at": at,
             "changed_at": at,
         }
-        made = insert(models.Regression).values(**row).returning(models.Regression.id)
+        made = insert(schema.regression).values(**row).returning(schema.regression.c.id)
         regression = int(tx.execute(made).scalar_one())
         moves(tx, regression, state, at)
     return regression
 
 
-def moves(tx, regression: int, state: str, at: float = NOW) -> None:
+def moves(tx: Connection, regression: int, state: str, at: float = NOW) -> None:
     event = {"regression_id": regression, "at": at, "state": state, "user_name": "", "note": ""}
-    tx.execute(insert(models.RegressionEvent).values(**event))
+    tx.execute(insert(schema.regression_event).values(**event))
 
 
 def deliveries(database: Database, regression: int) -> list[alerts.Delivery]:
@@ -106,9 +109,9 @@ def deliveries(database: Database, regression: int) -> list[alerts.Delivery]:
         return alerts.deliveries(tx, regression)
 
 
-def verifier() -> dict[str, object]:
+def verifier() -> dict[str, Any]:
     """What the documentation tells receivers to do, as it stands there."""
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0], names)
     return names
 
@@ -194,7 +197,7 @@ def test_a_process_that_died_of_sending_is_followed_by_another_try(database: Dat
     with listening() as listener:
         ours = settings_for(listener)
         with database.transaction() as tx:
-            alerts.expect(tx, alerts.missing(tx, ["webhook"], NOW), NOW)
+            alerts.expect(tx, unannounced(tx, ["webhook"], NOW), NOW)
             (due,) = alerts.due(tx, ["webhook"], NOW, most_tries=9, limit=9)
             assert alerts.claim(tx, due, NOW + 30)
             assert not alerts.claim(tx, due, NOW + 30)

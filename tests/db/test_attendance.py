@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.job import State
-from vkbench_db import store
-from vkbench_db.attendance import (
+from databases import Lab
+from vkbench.job import JobState
+from vkbench_db.upkeep.attendance import (
     FORGOTTEN_SECONDS,
     LATELY_SECONDS,
     Attendance,
@@ -14,14 +14,15 @@ from vkbench_db.attendance import (
     beat,
     leave,
 )
+from vkbench_db.work import store
 
 
-def found(lab, run: int) -> Attendance:
+def found(lab: Lab, run: int) -> Attendance:
     with lab.database.reading() as tx:
         return attendance(tx, run=run)
 
 
-def test_a_scheduler_is_there_from_its_first_beat_until_it_leaves(lab) -> None:
+def test_a_scheduler_is_there_from_its_first_beat_until_it_leaves(lab: Lab) -> None:
     run = lab.submit(lab.add_device(), 1)
     assert found(lab, run).scheduler_seen is None
     assert not found(lab, run).has_scheduler(lab.now)
@@ -37,7 +38,7 @@ def test_a_scheduler_is_there_from_its_first_beat_until_it_leaves(lab) -> None:
     assert found(lab, run).scheduler_seen == pytest.approx(lab.now - 30)
 
 
-def test_a_scheduler_that_died_long_ago_is_forgotten(lab) -> None:
+def test_a_scheduler_that_died_long_ago_is_forgotten(lab: Lab) -> None:
     run = lab.submit(lab.add_device(), 1)
     with lab.database.transaction() as tx:
         beat(tx, "dead:1", lab.now - FORGOTTEN_SECONDS - 1)
@@ -46,7 +47,7 @@ def test_a_scheduler_that_died_long_ago_is_forgotten(lab) -> None:
     assert found(lab, run).scheduler_seen is None
 
 
-def test_the_stations_are_those_with_unfinished_jobs(lab) -> None:
+def test_the_stations_are_those_with_unfinished_jobs(lab: Lab) -> None:
     first, second = lab.add_device(), lab.add_device("SwiftShader", "beta")
     run = lab.submit(first, 2)
     other = lab.submit(second, 1)
@@ -59,7 +60,7 @@ def test_the_stations_are_those_with_unfinished_jobs(lab) -> None:
     assert found(lab, run).stations[0].paused
     with lab.database.transaction() as tx:
         store.cancel(tx, run, lab.now)
-        assert store.run_progress(tx, run).counts == {State.CANCELLED: 2}
+        assert store.run_progress(tx, run).counts == {JobState.CANCELLED: 2}
     assert found(lab, run).stations == []
     assert [each.host for each in found(lab, other).stations] == ["beta"]
     with lab.database.reading() as tx:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
 
+from databases import Lab
 from vkbench.job import Job, Outcome
-from vkbench.result import NEW, OLD, Result, Timing, pack_samples, wrong_reason
-from vkbench_db import bisections, queries
-from vkbench_db.bisections import Bisection, Candidate
-from vkbench_scheduler.bisect import step, stop
+from vkbench.result import NEW, OLD, Result, Timing, WrongArm, pack_samples
+from vkbench_db.ask import queries
+from vkbench_db.upkeep import bisections
+from vkbench_db.upkeep.bisections import Bisection, Candidate
+from vkbench_scheduler.watch.bisect import step, stop
 
 CASE = "copy/f32/n4096"
 NOISE = 0.004
@@ -23,8 +25,8 @@ NOISE = 0.004
 class Fleet:
     """Devices on which each bundle takes its time, with some noise; or is wrong, or fails."""
 
-    lab: object
-    seconds: Mapping[str, float]  # by bundle; 0: it crashes, below: it is wrong
+    lab: Lab
+    seconds: dict[str, float]  # by bundle; 0: it crashes, below: it is wrong
     devices: int = 1
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     keys: list[str] = field(default_factory=list)
@@ -65,10 +67,12 @@ class Fleet:
         old, new = self.seconds[job.against], self.seconds[job.bundle]
         if not new:
             return self.lab.answer(job, Outcome.CRASHED)
-        wrong = {arm: "NMSE 0.5" for arm, time in ((OLD, old), (NEW, new)) if time < 0}
+        wrong = [arm for arm, time in ((OLD, old), (NEW, new)) if time < 0]
         if wrong:
             bad = self.lab.answer(job, Outcome.WRONG)
-            return replace(bad, reason=wrong_reason(wrong))
+            assert bad.verdict
+            verdict = replace(bad.verdict, reason="NMSE 0.5", wrong_arm=WrongArm.of(wrong))
+            return replace(bad, verdict=verdict)
         return replace(self.lab.answer(job), timings=self.timings(old, new))
 
     def timings(self, old: float, new: float) -> tuple[Timing, ...]:
@@ -115,7 +119,7 @@ def times(count: int, first_bad: int, factor: float = 1.1) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("devices", [1, 3])
-def test_the_first_bad_one_is_found_with_its_evidence(lab, devices: int) -> None:
+def test_the_first_bad_one_is_found_with_its_evidence(lab: Lab, devices: int) -> None:
     fleet = Fleet(lab, times(16, 11), devices)
     ended = fleet.run(fleet.begin())
     assert (ended.state, ended.low, ended.high) == ("found", 10, 11)
@@ -125,13 +129,17 @@ def test_the_first_bad_one_is_found_with_its_evidence(lab, devices: int) -> None
     assert by_place[11].verdict == by_place[15].verdict == "bad"
     assert by_place[10].verdict == "good"
     evidence = by_place[11]
+    assert evidence.low
+    assert evidence.ratio
+    assert evidence.high
+    assert evidence.p
     assert evidence.low < evidence.ratio < evidence.high
     assert evidence.ratio == pytest.approx(1.1, abs=0.01)
     assert evidence.p <= 0.001
     assert len(by_place) <= (5 if devices == 1 else 3 * devices)
 
 
-def test_it_goes_on_with_nothing_but_the_database(lab) -> None:
+def test_it_goes_on_with_nothing_but_the_database(lab: Lab) -> None:
     """A step after every few jobs, by whoever is there."""
     fleet = Fleet(lab, times(16, 4))
     number = fleet.begin()
@@ -143,7 +151,7 @@ def test_it_goes_on_with_nothing_but_the_database(lab) -> None:
     assert fleet.found(number).high == 4
 
 
-def test_schedulers_at_once_begin_no_step_twice(lab) -> None:
+def test_schedulers_at_once_begin_no_step_twice(lab: Lab) -> None:
     fleet = Fleet(lab, times(16, 9), 2)
     number = fleet.begin()
     with ThreadPoolExecutor(4) as pool:
@@ -157,7 +165,7 @@ def test_schedulers_at_once_begin_no_step_twice(lab) -> None:
         assert len(queries.runs(tx, limit=None)) == len(ended.steps)
 
 
-def test_a_wrong_one_is_bad_and_named_so(lab) -> None:
+def test_a_wrong_one_is_bad_and_named_so(lab: Lab) -> None:
     seconds = times(8, 5, 0.5) | {f"b{place}": -1.0 for place in range(5, 8)}
     fleet = Fleet(lab, seconds | {"b3": 1.3})  # a slow one before it is not looked for
     ended = fleet.run(fleet.begin())
@@ -166,7 +174,7 @@ def test_a_wrong_one_is_bad_and_named_so(lab) -> None:
     assert {each.verdict for each in ended.steps if each.position >= 5} == {"wrong"}
 
 
-def test_what_does_not_compile_or_fails_is_passed_over(lab) -> None:
+def test_what_does_not_compile_or_fails_is_passed_over(lab: Lab) -> None:
     fleet = Fleet(lab, times(16, 8) | {"b6": 0.0, "b5": 0.0})
     ended = fleet.run(fleet.begin(skipped=[7]))
     assert (ended.state, ended.low, ended.high) == ("found", 4, 8)
@@ -177,7 +185,7 @@ def test_what_does_not_compile_or_fails_is_passed_over(lab) -> None:
     assert {each.note for each in failed} == {"because crashed"}
 
 
-def test_a_small_step_before_the_large_one_is_not_it(lab) -> None:
+def test_a_small_step_before_the_large_one_is_not_it(lab: Lab) -> None:
     fleet = Fleet(
         lab, {f"b{place}": 1.0 + 0.03 * (place > 2) + 0.2 * (place > 9) for place in range(16)}
     )
@@ -194,7 +202,7 @@ def test_a_small_step_before_the_large_one_is_not_it(lab) -> None:
     ],
 )
 def test_where_there_is_nothing_to_find_it_says_so(
-    lab, seconds: dict[str, float], why: str
+    lab: Lab, seconds: dict[str, float], why: str
 ) -> None:
     fleet = Fleet(lab, seconds)
     ended = fleet.run(fleet.begin())
@@ -202,7 +210,7 @@ def test_where_there_is_nothing_to_find_it_says_so(
     assert ended.note.startswith(why)
 
 
-def test_small_changes_take_more_pairs(lab) -> None:
+def test_small_changes_take_more_pairs(lab: Lab) -> None:
     fleet = Fleet(lab, times(3, 2, 1.018), chance=random.Random(5))
     fleet.seconds["b1"] = 1.009
     ended = fleet.run(fleet.begin())
@@ -210,7 +218,7 @@ def test_small_changes_take_more_pairs(lab) -> None:
     assert max(each.pairs for each in ended.steps) <= 48
 
 
-def test_a_stopped_one_leaves_no_jobs(lab) -> None:
+def test_a_stopped_one_leaves_no_jobs(lab: Lab) -> None:
     fleet = Fleet(lab, times(16, 4))
     number = fleet.begin()
     step(lab.database, lab.now)
@@ -220,7 +228,7 @@ def test_a_stopped_one_leaves_no_jobs(lab) -> None:
     assert fleet.work() == 0
 
 
-def test_one_that_cannot_go_on_stops_no_other(lab, caplog) -> None:
+def test_one_that_cannot_go_on_stops_no_other(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     fleet = Fleet(lab, times(4, 2), 1)
     broken, other = fleet.begin(), fleet.begin()
     with lab.database.transaction() as tx:

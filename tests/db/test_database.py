@@ -17,10 +17,10 @@ import pytest
 from sqlalchemy import insert, select, text
 
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
-from vkbench_db import models
+from vkbench_db import schema
+from vkbench_db.ask.readonly import query
 from vkbench_db.database import SCHEMA, Database, try_lead, upgrade
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
-from vkbench_db.readonly import query
 
 
 def complaint(error: pytest.ExceptionInfo[VkbenchError]) -> str:
@@ -125,13 +125,13 @@ def test_a_readonly_file_cannot_be_written_and_says_so(template_file: Path) -> N
         path.chmod(0o444)
         with _as_nobody(), pytest.raises(DatabaseUnreachable) as error:  # noqa: SIM117
             with Database.open(f"sqlite:///{path}") as database, database.transaction() as tx:
-                tx.execute(insert(models.Host).values(name="alpha"))
+                tx.execute(insert(schema.host).values(name="alpha"))
     assert "vkbench.db" in complaint(error)
 
 
 def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
     with pytest.raises(ZeroDivisionError), database.transaction() as tx:  # noqa: PT012
-        tx.execute(insert(models.Host).values(name="alpha"))
+        tx.execute(insert(schema.host).values(name="alpha"))
         raise ZeroDivisionError
     with database.reading() as tx:
         assert tx.execute(text("SELECT count(*) FROM host")).scalar() == 0
@@ -142,7 +142,7 @@ def test_a_reader_sees_one_moment_and_cannot_write(database: Database) -> None:
     with database.reading() as reader:
         assert reader.execute(count).scalar() == 0
         with database.transaction() as writer:
-            writer.execute(insert(models.Host).values(name="alpha"))
+            writer.execute(insert(schema.host).values(name="alpha"))
         assert reader.execute(count).scalar() == 0
 
 
@@ -161,13 +161,13 @@ def test_foreign_keys_hold(database: Database) -> None:
 
     row = {"key": "k", "host_id": 99, "name": "n", "facts": {}}
     with pytest.raises(IntegrityError), database.transaction() as tx:
-        tx.execute(insert(models.Device).values(**row))
+        tx.execute(insert(schema.device).values(**row))
 
 
 def test_reading_imports_neither_alembic_nor_the_orm(template_file: Path) -> None:
     code = (
         "import sys\n"
-        "from vkbench_db import queries\n"
+        "from vkbench_db.ask import queries\n"
         "from vkbench_db.database import Database\n"
         f"with Database.open('sqlite:///{template_file}') as d, d.reading() as tx:\n"
         "    assert not queries.results(tx, latest=True) + queries.jobs(tx) + queries.runs(tx)\n"
@@ -185,6 +185,6 @@ def test_a_database_without_an_encoding_holds_text(cluster: Any) -> None:
     url = cluster.url("ascii")
     upgrade(url)
     with Database.open(url) as database, database.transaction() as tx:
-        tx.execute(insert(models.Host).values(name="größer"))
-        assert tx.execute(select(models.Host.name)).scalar() == "größer"
+        tx.execute(insert(schema.host).values(name="größer"))
+        assert tx.execute(select(schema.host.c.name)).scalar() == "größer"
     assert query(url, "SELECT '±' AS sign")[1] == [("±",)]

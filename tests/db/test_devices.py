@@ -6,11 +6,17 @@ from dataclasses import replace
 
 from sqlalchemy import func, select
 
+from databases import Lab
+from vkbench.device import DeviceFacts, Environment
 from vkbench.wire import Announcement
-from vkbench_db import models, queries, store
+from vkbench_db import schema
+from vkbench_db.ask import queries
+from vkbench_db.work import store
 
 
-def announce(lab, facts, environment, *, worker: str = "alpha:1") -> int:
+def announce(
+    lab: Lab, facts: DeviceFacts, environment: Environment, *, worker: str = "alpha:1"
+) -> int:
     announcement = Announcement(
         worker=worker, facts=facts, environment=environment, bundle="b0" * 32
     )
@@ -18,7 +24,7 @@ def announce(lab, facts, environment, *, worker: str = "alpha:1") -> int:
         return store.register_device(tx, announcement, lab.now)
 
 
-def test_a_device_is_registered_with_all_its_facts(lab, environment) -> None:
+def test_a_device_is_registered_with_all_its_facts(lab: Lab, environment: Environment) -> None:
     facts = lab.facts()
     announce(lab, facts, environment)
     lab.now += 60
@@ -32,17 +38,19 @@ def test_a_device_is_registered_with_all_its_facts(lab, environment) -> None:
     assert (device.queued, device.in_flight, device.paused) == (0, 0, False)
 
 
-def test_a_new_driver_is_a_new_environment_of_the_same_device(lab, environment) -> None:
+def test_a_new_driver_is_a_new_environment_of_the_same_device(
+    lab: Lab, environment: Environment
+) -> None:
     newer = replace(environment, driver_version="23.1")
     ids = {announce(lab, lab.facts(), env) for env in (environment, newer, newer)}
     assert len(ids) == 1
     with lab.database.reading() as tx:
-        hashes = set(tx.execute(select(models.Environment.hash)).scalars())
+        hashes = set(tx.execute(select(schema.environment.c.hash)).scalars())
         assert queries.devices(tx)[0].driver_version == "23.1"
     assert hashes == {environment.hash, newer.hash}
 
 
-def test_devices_of_one_host_share_it(lab) -> None:
+def test_devices_of_one_host_share_it(lab: Lab) -> None:
     lab.add_device()
     lab.add_device("SwiftShader")
     lab.add_device("llvmpipe", "beta")
@@ -52,10 +60,10 @@ def test_devices_of_one_host_share_it(lab) -> None:
             ("alpha", "llvmpipe"),
             ("beta", "llvmpipe"),
         ]
-        assert tx.execute(select(func.count()).select_from(models.Host)).scalar() == 2
+        assert tx.execute(select(func.count()).select_from(schema.host)).scalar() == 2
 
 
-def test_what_waits_is_counted_by_device(lab) -> None:
+def test_what_waits_is_counted_by_device(lab: Lab) -> None:
     first, second = lab.add_device(), lab.add_device("SwiftShader")
     lab.submit(first, 5)
     lab.submit(second, 2)

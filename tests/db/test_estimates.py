@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from databases import Lab
 from vkbench.job import Mode, Outcome
-from vkbench_db import store
+from vkbench_db.work import store
 
 
-def test_recent_seconds_are_means_by_case_and_of_the_device(lab) -> None:
+def test_recent_seconds_are_means_by_case_and_of_the_device(lab: Lab) -> None:
     device, other = lab.add_device(), lab.add_device("SwiftShader")
     lab.submit(device, [1, 1, 2, 3])
     lab.submit(device, [1], mode=Mode.CORRECTNESS)
@@ -29,7 +30,7 @@ def test_recent_seconds_are_means_by_case_and_of_the_device(lab) -> None:
     assert recent.of(case(3), Mode.PERFORMANCE) == recent.mean
 
 
-def test_only_the_last_ones_count(lab) -> None:
+def test_only_the_last_ones_count(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, 10)
     for number, job in enumerate(lab.pick(device)):

@@ -7,17 +7,21 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from databases import Lab
 from vkbench.calibration import SUITE
-from vkbench.job import Mode, Outcome, State
-from vkbench_db import models, queries, store
-from vkbench_db.calibrations import LAUNCH, settle
+from vkbench.job import JobState, Mode, Outcome
+from vkbench_db import schema
+from vkbench_db.ask import queries
 from vkbench_db.database import Database, upgrade
 from vkbench_db.errors import ImportRefused
-from vkbench_db.exchange import Imported, export_run, import_lines
+from vkbench_db.transfer.exchange import Imported, export_run, import_lines
+from vkbench_db.work import store
+from vkbench_detection.series.calibrations import LAUNCH, settle
 
 LATER = 1_800_000_000.0
 
@@ -50,13 +54,15 @@ def seal(lines: list[str]) -> list[str]:
 
 
 def rows(database: Database) -> dict[str, int]:
-    tables = models.Model.metadata.sorted_tables
+    tables = schema.TABLES.sorted_tables
     with database.reading() as tx:
-        return {t.name: tx.execute(select(func.count()).select_from(t)).scalar() for t in tables}
+        return {
+            t.name: tx.execute(select(func.count()).select_from(t)).scalar_one() for t in tables
+        }
 
 
 @pytest.fixture
-def lived(lab):
+def lived(lab: Lab) -> tuple[Lab, int]:
     """A run in which everything happened, on two devices; and its number."""
     first, second = lab.add_device(), lab.add_device("NVIDIA H200", "beta")
     with lab.database.transaction() as tx:
@@ -75,7 +81,7 @@ def lived(lab):
     return lab, run
 
 
-def test_a_round_trip_is_equal(lived, elsewhere: Database) -> None:
+def test_a_round_trip_is_equal(lived: tuple[Lab, int], elsewhere: Database) -> None:
     lab, run = lived
     lines = export(lab.database, run)
     assert all(line.endswith("\n") and "\n" not in line[:-1] for line in lines)
@@ -90,7 +96,7 @@ def test_a_round_trip_is_equal(lived, elsewhere: Database) -> None:
         assert queries.find_run(there, "tuning ü").tags == {"pr": "7"}
 
 
-def test_a_pair_travels_with_its_bundles(lab, elsewhere: Database) -> None:
+def test_a_pair_travels_with_its_bundles(lab: Lab, elsewhere: Database) -> None:
     device = lab.add_device()
     changes = {"mode": Mode.PAIRED, "bundle": "0b" * 32, "against": "0a" * 32, "metric": "cold"}
     with lab.database.transaction() as tx:
@@ -100,9 +106,9 @@ def test_a_pair_travels_with_its_bundles(lab, elsewhere: Database) -> None:
     lab.record(replace(lab.answer(job), bundle="0b" * 32))
     take(elsewhere, export(lab.database, run))
     with elsewhere.reading() as tx:
-        assert tx.execute(select(models.Attempt.bundle)).scalar_one() == "0b" * 32
-        assert tx.execute(select(models.Run.track)).scalar_one() == ""
-        row = tx.execute(select(models.Job.__table__)).one()
+        assert tx.execute(select(schema.attempt.c.bundle)).scalar_one() == "0b" * 32
+        assert tx.execute(select(schema.run.c.track)).scalar_one() == ""
+        row = tx.execute(select(schema.job)).one()
         assert {name: row._mapping[name] for name in changes} == changes
 
 
@@ -110,7 +116,7 @@ def _anonymous(row: queries.ResultRow) -> dict[str, object]:
     return vars(row) | {"job": 0, "run": 0}
 
 
-def test_importing_twice_changes_nothing(lived, elsewhere: Database) -> None:
+def test_importing_twice_changes_nothing(lived: tuple[Lab, int], elsewhere: Database) -> None:
     lab, run = lived
     lines = export(lab.database, run)
     first = take(elsewhere, lines)
@@ -122,13 +128,13 @@ def test_importing_twice_changes_nothing(lived, elsewhere: Database) -> None:
     assert export(elsewhere, 1) == lines
 
 
-def test_a_run_that_goes_on_is_taken_on(lived, elsewhere: Database) -> None:
+def test_a_run_that_goes_on_is_taken_on(lived: tuple[Lab, int], elsewhere: Database) -> None:
     lab, run = lived
     early = export(lab.database, run)
     take(elsewhere, early)
     with elsewhere.reading() as tx:
         assert queries.find_run(tx, "last").progress.counts == {
-            State.PASSED: 1, State.WRONG: 1, State.SKIPPED: 1, State.ELSEWHERE: 4,
+            JobState.PASSED: 1, JobState.WRONG: 1, JobState.SKIPPED: 1, JobState.ELSEWHERE: 4,
         }  # fmt: skip
     with lab.database.transaction() as tx:
         flying = store.dispatched_before(tx, LATER)
@@ -147,7 +153,7 @@ def test_a_run_that_goes_on_is_taken_on(lived, elsewhere: Database) -> None:
     assert export(elsewhere, 1) == cancelled
 
 
-def test_several_runs_in_one_file_and_one_without_jobs(lab, elsewhere: Database) -> None:
+def test_several_runs_in_one_file_and_one_without_jobs(lab: Lab, elsewhere: Database) -> None:
     device = lab.add_device()
     runs = [lab.submit(device, count) for count in (2, 0, 1)]
     lab.settle(device)
@@ -157,7 +163,7 @@ def test_several_runs_in_one_file_and_one_without_jobs(lab, elsewhere: Database)
     )
 
 
-def test_imports_meet_what_is_there(lived, tmp_path: Path, url: str) -> None:
+def test_imports_meet_what_is_there(lived: tuple[Lab, int], tmp_path: Path, url: str) -> None:
     """Into a database with the same device and cases, of either engine."""
     lab, run = lived
     other = f"sqlite:///{tmp_path / 'third.db'}"
@@ -172,14 +178,16 @@ def test_imports_meet_what_is_there(lived, tmp_path: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize(("state", "taken"), [("skipped", True), ("cancelled", False)])
-def test_home_takes_a_result_that_it_lost_and_no_other_state(lab, state: str, taken: bool) -> None:
+def test_home_takes_a_result_that_it_lost_and_no_other_state(
+    lab: Lab, state: str, taken: bool
+) -> None:
     """As after its database came back from a backup: the export knows more than home does."""
     device = lab.add_device()
     run = lab.submit(device, 1)
     [job] = lab.pick(device)
     told = [json.loads(line) for line in export(lab.database, run)]
     [record] = [line["job"] for line in told if "job" in line]
-    attempt = {
+    attempt: dict[str, Any] = {
         **dict.fromkeys(("reason", "variant", "kernel_sha", "environment", "worker"), ""),
         "token": 1,
         "outcome": "skipped",
@@ -193,14 +201,14 @@ def test_home_takes_a_result_that_it_lost_and_no_other_state(lab, state: str, ta
     lines = seal([json.dumps(line, separators=(",", ":")) + "\n" for line in told])
     found = take(lab.database, lines)
     assert (found.updated, found.known, found.attempts) == (taken, not taken, taken)
-    assert lab.states(run) == [State.SKIPPED if taken else State.DISPATCHED]
+    assert lab.states(run) == [JobState.SKIPPED if taken else JobState.DISPATCHED]
     assert take(lab.database, lines).known == 1
     own = lab.record(lab.answer(job))
-    assert (own.duplicates, own.counts) == ((1, {}) if taken else (0, {State.PASSED: 1}))
+    assert (own.duplicates, own.counts) == ((1, {}) if taken else (0, {JobState.PASSED: 1}))
 
 
 @pytest.fixture
-def half_done(lab, tmp_path: Path) -> list[str]:
+def half_done(lab: Lab, tmp_path: Path) -> list[str]:
     """An export from another database, of a run with three jobs on this lab's device: none ended.
 
     One of them was on its way when the run was stopped.
@@ -215,13 +223,13 @@ def half_done(lab, tmp_path: Path) -> list[str]:
         return export(database, run)
 
 
-def test_what_an_import_has_left_is_never_ours_to_run(lab, half_done: list[str]) -> None:
+def test_what_an_import_has_left_is_never_ours_to_run(lab: Lab, half_done: list[str]) -> None:
     """Though a worker here serves the very device."""
     device = lab.add_device()
     own = lab.submit(device, 1)
     take(lab.database, half_done)
     imported = own + 1
-    assert lab.states(imported) == [State.ELSEWHERE] * 3
+    assert lab.states(imported) == [JobState.ELSEWHERE] * 3
     with lab.database.transaction() as tx:
         [row] = queries.devices(tx)
         assert (row.queued, row.in_flight, row.elsewhere) == (1, 0, 3)
@@ -233,11 +241,13 @@ def test_what_an_import_has_left_is_never_ours_to_run(lab, half_done: list[str])
         assert [each.run for each in store.dispatched_before(tx, LATER + 1)] == [own]
         assert store.mark_running(tx, [(job.id, 1) for job in queries.jobs(tx, run=imported)]) == 0
         assert store.cancel(tx, imported, LATER) == 0
-    assert lab.states(imported) == [State.ELSEWHERE] * 3
+    assert lab.states(imported) == [JobState.ELSEWHERE] * 3
     assert export(lab.database, imported)[-3:-1] == half_done[-3:-1]
 
 
-def test_the_rest_of_an_import_may_come_later(lab, half_done: list[str], tmp_path: Path) -> None:
+def test_the_rest_of_an_import_may_come_later(
+    lab: Lab, half_done: list[str], tmp_path: Path
+) -> None:
     take(lab.database, half_done)
     with Database.open(f"sqlite:///{tmp_path / 'there.db'}") as database:
         other = replace(lab, database=database)
@@ -246,10 +256,10 @@ def test_the_rest_of_an_import_may_come_later(lab, half_done: list[str], tmp_pat
             store.return_lost(tx, sent, lab.now)
         other.settle(other.add_device())
         assert take(lab.database, export(database, 1)).updated == 3
-    assert lab.states(1) == [State.PASSED] * 3
+    assert lab.states(1) == [JobState.PASSED] * 3
 
 
-def test_a_calibration_that_goes_on_elsewhere_is_no_roof(lab, tmp_path: Path) -> None:
+def test_a_calibration_that_goes_on_elsewhere_is_no_roof(lab: Lab, tmp_path: Path) -> None:
     """As soon as it came whole it is one; half of it would tell too low rates."""
     device = lab.add_device()
     with lab.database.transaction() as tx:
@@ -272,7 +282,7 @@ def test_a_calibration_that_goes_on_elsewhere_is_no_roof(lab, tmp_path: Path) ->
             assert settle(tx, LATER) == 1
 
 
-def test_a_newer_announcement_is_not_overwritten(lab, elsewhere: Database) -> None:
+def test_a_newer_announcement_is_not_overwritten(lab: Lab, elsewhere: Database) -> None:
     device = lab.add_device()
     run = lab.submit(device, 1)
     lines = export(lab.database, run)
@@ -283,7 +293,9 @@ def test_a_newer_announcement_is_not_overwritten(lab, elsewhere: Database) -> No
         assert queries.devices(tx)[0].facts == lab.facts()
 
 
-def test_an_imported_device_has_the_environment_of_its_results(lived, elsewhere: Database) -> None:
+def test_an_imported_device_has_the_environment_of_its_results(
+    lived: tuple[Lab, int], elsewhere: Database
+) -> None:
     lab, run = lived
     take(elsewhere, export(lab.database, run))
     with lab.database.reading() as here, elsewhere.reading() as there:
@@ -294,7 +306,7 @@ def test_an_imported_device_has_the_environment_of_its_results(lived, elsewhere:
     assert {device.last_seen for device in imported.values()} == {None}
 
 
-def test_every_cut_leaves_nothing(lived, elsewhere: Database) -> None:
+def test_every_cut_leaves_nothing(lived: tuple[Lab, int], elsewhere: Database) -> None:
     lab, run = lived
     lines = export(lab.database, run)
     before = rows(elsewhere)
@@ -305,7 +317,9 @@ def test_every_cut_leaves_nothing(lived, elsewhere: Database) -> None:
     assert rows(elsewhere) == before
 
 
-def test_every_changed_or_missing_line_leaves_nothing(lived, elsewhere: Database) -> None:
+def test_every_changed_or_missing_line_leaves_nothing(
+    lived: tuple[Lab, int], elsewhere: Database
+) -> None:
     lab, run = lived
     lines = export(lab.database, run)
     before = rows(elsewhere)
@@ -335,7 +349,7 @@ def test_every_changed_or_missing_line_leaves_nothing(lived, elsewhere: Database
     ],
 )
 def test_a_forged_line_is_named(
-    lived, elsewhere: Database, old: str, new: str, complaint: str
+    lived: tuple[Lab, int], elsewhere: Database, old: str, new: str, complaint: str
 ) -> None:
     lab, run = lived
     forged = [line.replace(old, new) for line in export(lab.database, run)]
@@ -352,7 +366,9 @@ def test_what_is_no_export_is_refused(elsewhere: Database, text: str) -> None:
         take(elsewhere, [text] if text else [])
 
 
-def test_a_run_of_the_same_uuid_with_other_jobs_is_refused(lived, elsewhere: Database) -> None:
+def test_a_run_of_the_same_uuid_with_other_jobs_is_refused(
+    lived: tuple[Lab, int], elsewhere: Database
+) -> None:
     lab, run = lived
     lines = export(lab.database, run)
     take(elsewhere, lines)

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 
 import pytest
 from sqlalchemy import select
 
-from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Mode, Outcome, Source, State
-from vkbench_db import models, store
+from databases import Lab
+from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Job, JobState, Mode, Outcome, Source
+from vkbench_db import schema
+from vkbench_db.work import store
 
 
-def runs_of(lab, jobs) -> list[int]:
+def runs_of(lab: Lab, jobs: Iterable[Job]) -> list[int]:
     return [job.run for job in jobs]
 
 
-def lose(lab, *jobs, now: float | None = None) -> store.Returned:
+def lose(lab: Lab, *jobs: Job, now: float | None = None) -> store.Returned:
     with lab.database.transaction() as tx:
         return store.return_lost(tx, [(job.id, job.token) for job in jobs], now or lab.now)
 
 
-def test_a_job_without_a_file_has_none(lab) -> None:
+def test_a_job_without_a_file_has_none(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, 1)
     [job] = lab.pick(device)
     assert job.source is None
     with lab.database.reading() as tx:
-        assert tx.execute(select(models.Job.source).where(models.Job.source.is_(None))).all()
+        assert tx.execute(select(schema.job.c.source).where(schema.job.c.source.is_(None))).all()
 
 
-def test_a_picked_job_holds_all_that_a_runner_needs(lab) -> None:
+def test_a_picked_job_holds_all_that_a_runner_needs(lab: Lab) -> None:
     device = lab.add_device()
     source = Source(path="/models/a.gguf", tensor="blk.0.attn_q.weight")
     run = lab.submit(
@@ -46,7 +49,7 @@ def test_a_picked_job_holds_all_that_a_runner_needs(lab) -> None:
     assert (job.token, job.alone, job.run) == (1, False, run)
     assert job.source == source
     assert (picked.run, picked.estimate_seconds) == (run, 0.25)
-    assert lab.states(run) == [State.DISPATCHED]
+    assert lab.states(run) == [JobState.DISPATCHED]
     with lab.database.reading() as tx:
         [sent] = store.dispatched_before(tx, lab.now + 1)
         assert store.dispatched_before(tx, lab.now) == []
@@ -54,7 +57,7 @@ def test_a_picked_job_holds_all_that_a_runner_needs(lab) -> None:
     assert sent.dispatched_at == lab.now
 
 
-def test_runs_take_turns_also_from_pick_to_pick(lab) -> None:
+def test_runs_take_turns_also_from_pick_to_pick(lab: Lab) -> None:
     device = lab.add_device()
     a, b, c = (lab.submit(device, count) for count in (4, 2, 3))
     assert runs_of(lab, lab.pick(device, 9)) == [a, b, c, a, b, c, a, c, a]
@@ -63,7 +66,7 @@ def test_runs_take_turns_also_from_pick_to_pick(lab) -> None:
     assert one_by_one == [d, e, d, e, d, e]
 
 
-def test_higher_priority_goes_first(lab) -> None:
+def test_higher_priority_goes_first(lab: Lab) -> None:
     device = lab.add_device()
     low, high = lab.submit(device, 3, priority=-1), lab.submit(device, 2, priority=5)
     later = lab.submit(device, 1, priority=5)
@@ -72,40 +75,40 @@ def test_higher_priority_goes_first(lab) -> None:
     assert runs_of(lab, lab.pick(device, 5)) == [urgent, low]
 
 
-def test_many_runs_with_uneven_queues_lose_no_job(lab) -> None:
+def test_many_runs_with_uneven_queues_lose_no_job(lab: Lab) -> None:
     device = lab.add_device()
     counts = {lab.submit(device, count): count for count in (1, 40, 3, 17, 9)}
     picked = runs_of(lab, lab.pick(device, 23)) + runs_of(lab, lab.pick(device, 1000))
     assert {run: picked.count(run) for run in counts} == counts
 
 
-def test_a_pick_ends_at_its_seconds(lab) -> None:
+def test_a_pick_ends_at_its_seconds(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, 10, estimate_seconds=0.5)
     assert len(lab.pick(device, 100, seconds=1.75)) == 4
     with lab.database.reading() as tx:
-        assert store.load(tx, device) == store.Load(jobs=4, seconds=2.0)
+        assert store.load(tx, device) == store.DeviceLoad(jobs=4, seconds=2.0)
     assert len(lab.pick(device, 100, seconds=0.01)) == 1  # a long job goes all the same
 
 
-def test_what_was_learned_replaces_the_first_estimate(lab) -> None:
+def test_what_was_learned_replaces_the_first_estimate(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, [1, 2, 3, 4], estimate_seconds=0.1)
-    learned = {("mul_mat_vec/q4_0/m2_n1_k256", Mode.PERFORMANCE): 5.0}
+    learned: dict[tuple[str, str], float] = {("mul_mat_vec/q4_0/m2_n1_k256", Mode.PERFORMANCE): 5.0}
     with lab.database.transaction() as tx:
         picked = store.pick(tx, device, 9, lab.now, seconds=1.0, learned=learned)
         assert [job.estimate_seconds for job in picked] == [0.1, 5.0]
-        assert store.load(tx, device) == store.Load(jobs=2, seconds=5.1)
+        assert store.load(tx, device) == store.DeviceLoad(jobs=2, seconds=5.1)
 
 
-def test_a_pick_can_keep_to_one_run(lab) -> None:
+def test_a_pick_can_keep_to_one_run(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, 3, priority=9)
     mine = lab.submit(device, 2)
     assert runs_of(lab, lab.pick(device, 9, run=mine)) == [mine, mine]
 
 
-def test_devices_are_served_apart_and_pause(lab) -> None:
+def test_devices_are_served_apart_and_pause(lab: Lab) -> None:
     first, second = lab.add_device(), lab.add_device("SwiftShader")
     lab.submit(first, 2)
     run = lab.submit(second, 2)
@@ -121,21 +124,21 @@ def test_devices_are_served_apart_and_pause(lab) -> None:
     assert lab.pick("0" * 12) == []
 
 
-def test_running_is_noted_for_the_token_that_runs(lab) -> None:
+def test_running_is_noted_for_the_token_that_runs(lab: Lab) -> None:
     device = lab.add_device()
     run = lab.submit(device, 2)
     first, second = lab.pick(device)
     with lab.database.transaction() as tx:
         assert store.mark_running(tx, [(first.id, first.token), (second.id, 7), (999, 1)]) == 1
         assert store.mark_running(tx, [(first.id, first.token)]) == 0
-    assert lab.states(run) == [State.RUNNING, State.DISPATCHED]
+    assert lab.states(run) == [JobState.RUNNING, JobState.DISPATCHED]
     lab.record(lab.answer(first))
     with lab.database.transaction() as tx:
         assert store.mark_running(tx, [(first.id, first.token)]) == 0
-    assert lab.states(run)[0] == State.PASSED
+    assert lab.states(run)[0] == JobState.PASSED
 
 
-def test_lost_jobs_go_back_without_a_try(lab) -> None:
+def test_lost_jobs_go_back_without_a_try(lab: Lab) -> None:
     device = lab.add_device()
     run = lab.submit(device, 2)
     first, second = lab.pick(device)
@@ -150,10 +153,10 @@ def test_lost_jobs_go_back_without_a_try(lab) -> None:
     ]
     # who missed the second dispatch cannot take it back
     assert lose(lab, first) == store.Returned(queued=0, failed=0)
-    assert lab.states(run) == [State.DISPATCHED] * 2
+    assert lab.states(run) == [JobState.DISPATCHED] * 2
 
 
-def test_a_job_that_is_always_lost_fails_in_the_end(lab) -> None:
+def test_a_job_that_is_always_lost_fails_in_the_end(lab: Lab) -> None:
     device = lab.add_device()
     run = lab.submit(device, 1)
     for _ in range(MAX_DISPATCHES - 1):
@@ -161,15 +164,15 @@ def test_a_job_that_is_always_lost_fails_in_the_end(lab) -> None:
     [last] = lab.pick(device)
     assert last.token == MAX_DISPATCHES
     assert lose(lab, last, now=lab.now + 9) == store.Returned(queued=0, failed=1)
-    assert lab.states(run) == [State.FAILED]
+    assert lab.states(run) == [JobState.FAILED]
     assert lab.pick(device) == []
     with lab.database.reading() as tx:
-        job = tx.execute(select(models.Job.__table__)).one()
+        job = tx.execute(select(schema.job)).one()
     assert (job.cause, job.tries, job.finished_at) == (Outcome.LOST, 0, lab.now + 9)
     assert str(MAX_DISPATCHES) in job.reason
 
 
-def test_a_job_that_failed_before_travels_alone(lab) -> None:
+def test_a_job_that_failed_before_travels_alone(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, 2)
     first, second = lab.pick(device)
@@ -180,7 +183,7 @@ def test_a_job_that_failed_before_travels_alone(lab) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7])
-def test_two_dispatchers_never_pick_the_same(lab, limit: int) -> None:
+def test_two_dispatchers_never_pick_the_same(lab: Lab, limit: int) -> None:
     device = lab.add_device()
     lab.submit(device, 60), lab.submit(device, 60)
     picked: list[list[tuple[int, int]]] = [[], []]
@@ -202,7 +205,7 @@ def test_two_dispatchers_never_pick_the_same(lab, limit: int) -> None:
     assert {token for _, token in both} == {1}
 
 
-def test_writers_that_meet_do_not_block_each_other_for_good(lab) -> None:
+def test_writers_that_meet_do_not_block_each_other_for_good(lab: Lab) -> None:
     """Pick, record, lose and cancel the same jobs from three sides."""
     device = lab.add_device()
     runs = [lab.submit(device, 40) for _ in range(3)]
@@ -229,10 +232,10 @@ def test_writers_that_meet_do_not_block_each_other_for_good(lab) -> None:
         thread.join(50)
         assert not thread.is_alive()
     assert errors == []
-    assert not set(lab.states(runs[1])) - {State.PASSED, State.CANCELLED}
+    assert not set(lab.states(runs[1])) - {JobState.PASSED, JobState.CANCELLED}
 
 
-def test_the_pick_is_quick_in_a_long_queue(lab) -> None:
+def test_the_pick_is_quick_in_a_long_queue(lab: Lab) -> None:
     """100,000 queued jobs of 50 runs; a window function took 113 ms."""
     device = lab.add_device()
     for _ in range(50):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,20 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, insert, inspect, text
+from sqlalchemy import Table, create_engine, insert, inspect, text
 
-from vkbench_db import migrations, steadiness, views
-from vkbench_db.blank import blank
-from vkbench_db.bundles import load_bundle
+from views_page import documented_columns
+from vkbench_db import migrations
+from vkbench_db.ask.blank import blank
 from vkbench_db.database import SCHEMA, Database, parse_url, upgrade
-from vkbench_db.models import Model
+from vkbench_db.schema import TABLES, VIEWS, v_regressions, v_results, v_series
+from vkbench_db.work.bundles import load_bundle
 
 
-def test_models_and_migrations_agree(database: Database) -> None:
+def test_tables_and_migrations_agree(database: Database) -> None:
     with database.reading() as tx:
         context = MigrationContext.configure(tx, opts={"compare_type": True})
-        assert compare_metadata(context, Model.metadata) == []
+        assert compare_metadata(context, TABLES) == []
 
 
 def test_the_version_that_open_wants_is_the_newest(database: Database) -> None:
@@ -55,7 +55,7 @@ def test_bundles_of_older_versions_come_back_as_they_were(empty_url: str) -> Non
     engine = create_engine(parse_url(empty_url))
     with engine.begin() as tx:
         command.upgrade(migrations.config(tx), "0002")
-        table = {name: Model.metadata.tables[name] for name in ("bundle", "blob", "bundle_blob")}
+        table = {name: TABLES.tables[name] for name in ("bundle", "blob", "bundle_blob")}
         row = {"sha": "b", "name": "old", "manifest": "{}", "created_at": 1.0}
         tx.execute(insert(table["bundle"]), [row])
         tx.execute(insert(table["blob"]), [{"sha": sha, "data": blob}])
@@ -81,6 +81,39 @@ def test_what_older_versions_imported_unfinished_is_elsewhere(empty_url: str) ->
     assert [tuple(row) for row in found] == [(1, "queued"), (2, "elsewhere"), (2, "passed")]
 
 
+def test_wrong_pairs_of_older_versions_say_which_arm(empty_url: str) -> None:
+    reasons = {1: "new: NaN", 2: "old: a; b", 3: "old: NaN; new: NaN", 4: "old: NaN"}
+    engine = create_engine(parse_url(empty_url))
+    with engine.begin() as tx:
+        command.upgrade(migrations.config(tx), "0008")
+        for statement in OLD_IMPORT:
+            tx.execute(text(statement))
+        for number, reason in reasons.items():
+            mode = "both" if number == 4 else "paired"
+            for statement in _wrong_pair(number + 3, mode, reason):
+                tx.execute(text(statement))
+    engine.dispose()
+    upgrade(empty_url)
+    with Database.open(empty_url) as database, database.reading() as tx:
+        found = tx.execute(text("SELECT wrong_arm FROM verdict ORDER BY job_id")).scalars()
+        assert list(found) == ["new", "old", "both", "none"]
+
+
+def _wrong_pair(job: int, mode: str, reason: str) -> tuple[str, ...]:
+    return (
+        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
+        " limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries, dispatches,"
+        f" cause, reason) VALUES ({job}, 1, {job}, 1, 1, '{mode}', 'auto', '', 1, 1, 1, 1,"
+        f" 'wrong', 1, 0, 1, '', '{reason}')",
+        "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha, environment,"
+        " worker, seconds, telemetry, recorded_at)"
+        f" VALUES ({job}, 1, 'wrong', '{reason}', '', '', '', '', 1, '{{}}', '2026-01-01')",
+        "INSERT INTO verdict (job_id, token, passed, reason, path, nmse_limit, max_abs_limit,"
+        " compared, total, nonfinite, unwritten, guard_bytes, unrepeated, first_bad)"
+        f" VALUES ({job}, 1, false, '{reason}', '', 1, 1, 1, 1, 0, 0, 0, 0, '')",
+    )
+
+
 OLD_IMPORT = (
     "INSERT INTO host (id, name) VALUES (1, 'h')",
     "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle, environment,"
@@ -102,26 +135,9 @@ OLD_IMPORT = (
 )
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        *(views.RESULTS, views.HOST, views.DEVICE, views.ENVIRONMENT),
-        *(views.REGRESSION_EVENT, views.CHANGE_POINT_EVENT),
-        *(views.CASE, views.RUN, views.JOB, views.ATTEMPT, views.MEASUREMENT),
-        *(views.SERIES, views.BASELINE, views.BUNDLE, views.CHANGE_POINT, views.CANARY),
-        *(views.SCHEDULER, steadiness.CANARY),
-    ],
-    ids=lambda table: table.name,
-)
-def test_what_queries_read_is_there(database: Database, table: views.Table) -> None:
-    assert set(table.c.keys()) <= columns(database, table.name)
-
-
 def test_the_views_have_the_same_columns_and_no_other(database: Database) -> None:
-    assert columns(database, "v_results") == set(views.RESULTS.c.keys())
-    assert columns(database, "v_latest") == set(views.RESULTS.c.keys())
-    assert columns(database, "v_series") == set(views.ALL_SERIES.c.keys())
-    assert columns(database, "v_regressions") == set(views.REGRESSIONS.c.keys())
+    for name, view in VIEWS.tables.items():
+        assert columns(database, name) == set(view.c.keys())
 
 
 def test_a_blank_database_has_the_tables_and_views_of_a_made_one(database: Database) -> None:
@@ -142,26 +158,31 @@ def columns(database: Database, table: str) -> set[str]:
 
 
 def test_partial_indexes_are_partial(database: Database) -> None:
-    """Alembic does not compare that part."""
+    """Alembic does not compare the conditions of indexes."""
     with database.reading() as tx:
-        indexes = {index["name"]: index for index in inspect(tx).get_indexes("job")}
-    for name in ("finished", "device_finished", "run_finished", "series"):
-        options = indexes[f"ix_job_{name}"]["dialect_options"]
-        assert "finished_at IS NOT NULL" in str(next(iter(options.values()))).replace('"', "")
+        made = {
+            (table, index["name"]): index.get("dialect_options", {})
+            for table in TABLES.tables
+            for index in inspect(tx).get_indexes(table)
+        }
+    declared = [index for table in TABLES.tables.values() for index in table.indexes]
+    assert any("where" in index.info for index in declared)
+    for index in declared:
+        assert index.table is not None
+        options = made[index.table.name, index.name]
+        [found] = [text for option, text in options.items() if option.endswith("_where")] or [""]
+        assert str(found).replace('"', "").strip("()") == index.info.get("where", "")
 
 
 @pytest.mark.parametrize(
     ("heading", "view"),
     [
-        ("", views.RESULTS),
-        ("## v_series", views.ALL_SERIES),
-        ("## v_regressions", views.REGRESSIONS),
+        ("# ", v_results),
+        ("## v_series", v_series),
+        ("## v_regressions", v_regressions),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_every_public_column_is_documented(heading: str, view: views.Table) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "views.md").read_text()
-    section = page.partition(heading or "# ")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    documented = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(documented) == sorted(view.c.keys())
+def test_every_public_column_is_documented(heading: str, view: Table) -> None:
+    page = Path(__file__).parents[2] / "docs" / "views.md"
+    assert documented_columns(page, heading) == sorted(view.c.keys())

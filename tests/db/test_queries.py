@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 from sqlalchemy import func, insert, select, text
 
+from databases import Lab
 from vkbench.errors import UnknownName, UsageError
-from vkbench.job import Mode, Outcome, State
-from vkbench_db import models, placing, queries, store
-from vkbench_db.device_names import device_keys
+from vkbench.job import JobState, Mode, Outcome
+from vkbench_db import schema
+from vkbench_db.ask import queries
+from vkbench_db.ask.device_names import device_keys
+from vkbench_db.work import store
+from vkbench_detection.series import placing
 
 MOST_PASSES = 10
 
 
 @pytest.fixture
-def filled(lab):
+def filled(lab: Lab) -> Lab:
     """Two devices on two hosts, two kernels, a right, a wrong and a failed result."""
     here, there = lab.add_device(), lab.add_device("NVIDIA H200", "beta")
     lab.submit(here, ["mul_mat_vec/q4_0/m8_n1_k256", "add/f32/h2_w3"])
@@ -31,12 +37,12 @@ def filled(lab):
     return lab
 
 
-def ask(lab, **filters):
+def ask(lab: Lab, **filters: Any) -> Sequence[queries.ResultRow]:
     with lab.database.reading() as tx:
         return queries.results(tx, **filters)
 
 
-def test_a_row_tells_the_whole_story(filled) -> None:
+def test_a_row_tells_the_whole_story(filled: Lab) -> None:
     hot = ask(filled, kernel="mul_mat_vec", format="q4_0")[1]
     assert (hot.host, hot.device_name, hot.driver) == ("alpha", "llvmpipe", "llvmpipe")
     assert (hot.case_name, hot.kernel, hot.format) == (
@@ -50,7 +56,7 @@ def test_a_row_tells_the_whole_story(filled) -> None:
     assert hot.finished_at == pytest.approx(filled.now - 20)
 
 
-def test_newest_first_and_limited(filled) -> None:
+def test_newest_first_and_limited(filled: Lab) -> None:
     rows = ask(filled)
     assert [(row.state, row.metric) for row in rows] == [
         ("failed", None),
@@ -70,7 +76,7 @@ def test_newest_first_and_limited(filled) -> None:
         ({"format": "q8_0"}, 1),
         ({"kernel": "add", "format": "q8_0"}, 0),
         ({"modes": [Mode.CORRECTNESS]}, 1),
-        ({"states": [State.WRONG, State.FAILED]}, 2),
+        ({"states": [JobState.WRONG, JobState.FAILED]}, 2),
         ({"devices": ["*"]}, 6),
         ({"devices": ["h200"]}, 2),
         ({"devices": ["BETA"]}, 2),
@@ -80,12 +86,12 @@ def test_newest_first_and_limited(filled) -> None:
         ({"run": 99}, 0),
     ],
 )
-def test_filters(filled, filters, count: int) -> None:
+def test_filters(filled: Lab, filters: dict[str, Any], count: int) -> None:
     assert len(ask(filled, **filters)) == count
     assert len(ask(filled, latest=True, **filters)) == count
 
 
-def test_a_series_has_its_own_metric_alone_newest_first(lab) -> None:
+def test_a_series_has_its_own_metric_alone_newest_first(lab: Lab) -> None:
     device = lab.add_device()
     for seconds in (1.0, 2.0, 3.0):
         lab.submit(device, ["add/f32/h2_w3", "add/f32/h2_w4"])
@@ -101,7 +107,7 @@ def test_a_series_has_its_own_metric_alone_newest_first(lab) -> None:
     assert ask(lab, series=99) == []
 
 
-def test_a_device_is_found_by_its_key_or_the_beginning_of_it(filled) -> None:
+def test_a_device_is_found_by_its_key_or_the_beginning_of_it(filled: Lab) -> None:
     key = ask(filled)[0].device
     with filled.database.reading() as tx:
         for selector in (key, key[:4], key.upper()):
@@ -117,13 +123,15 @@ def test_a_device_is_found_by_its_key_or_the_beginning_of_it(filled) -> None:
         ({"devices": ["H200", "nvidia h20000"]}, "NVIDIA H200"),
     ],
 )
-def test_an_unknown_name_is_met_with_the_nearest(filled, filters, near: str) -> None:
+def test_an_unknown_name_is_met_with_the_nearest(
+    filled: Lab, filters: dict[str, Any], near: str
+) -> None:
     with pytest.raises(UnknownName, match="did you mean") as error:
         ask(filled, **filters)
     assert near in str(error.value)
 
 
-def test_latest_is_the_newest_of_each_series(lab) -> None:
+def test_latest_is_the_newest_of_each_series(lab: Lab) -> None:
     device = lab.add_device()
     case = "add/f32/h2_w3"
     for seconds in (1.0, 2.0, 3.0):
@@ -144,7 +152,7 @@ def test_latest_is_the_newest_of_each_series(lab) -> None:
     assert {tuple(row) for row in view} == {(row.job, row.metric) for row in latest}
 
 
-def test_cancelled_and_unfinished_jobs_are_no_results(lab) -> None:
+def test_cancelled_and_unfinished_jobs_are_no_results(lab: Lab) -> None:
     device = lab.add_device()
     run = lab.submit(device, 3)
     lab.pick(device, 1)
@@ -161,7 +169,7 @@ def test_cancelled_and_unfinished_jobs_are_no_results(lab) -> None:
     assert (job.dispatched_at, job.finished_at) == (lab.now, None)
 
 
-def test_runs_are_found_by_number_label_uuid_and_last(lab) -> None:
+def test_runs_are_found_by_number_label_uuid_and_last(lab: Lab) -> None:
     device = lab.add_device()
     made = []
     for label in ("nightly", "nightly", "tuning"):
@@ -190,15 +198,15 @@ def test_runs_are_found_by_number_label_uuid_and_last(lab) -> None:
     assert [row.id for row in rows] == [third.id, second.id]
     assert (rows[0].user, rows[0].label, rows[0].tags) == ("ann", "tuning", {"pr": "7"})
     assert rows[0].selection == {"suite": "quick"}
-    assert rows[0].progress == store.Progress(counts={State.QUEUED: 1}, cancelled=False)
+    assert rows[0].progress == store.Progress(counts={JobState.QUEUED: 1}, cancelled=False)
 
 
-def test_an_ambiguous_uuid_asks_for_more(lab) -> None:
+def test_an_ambiguous_uuid_asks_for_more(lab: Lab) -> None:
     with lab.database.transaction() as tx:
         for last in "12":
             row = {"uuid": f"abcd-{last}", "created_at": 1.0, "user_name": "", "label": ""}
             rest = {"tags": {}, "selection": {}, "mode": "both", "priority": 0}
-            tx.execute(insert(models.Run).values(**row, **rest))
+            tx.execute(insert(schema.run).values(**row, **rest))
         with pytest.raises(UsageError, match="several"):
             queries.find_run(tx, "abcd")
         assert queries.find_run(tx, "abcd-2").uuid == "abcd-2"
@@ -211,7 +219,7 @@ def test_an_ambiguous_uuid_asks_for_more(lab) -> None:
     indirect=["engine_name"],
 )
 def test_a_hundred_thousand_results_are_listed_quickly(
-    lab, engine_name: str, with_statistics: bool
+    lab: Lab, engine_name: str, with_statistics: bool
 ) -> None:
     """A listing costs at most a few passes over the jobs, whatever else the machine does.
 
@@ -220,7 +228,7 @@ def test_a_hundred_thousand_results_are_listed_quickly(
     device = lab.add_device()
     run = lab.submit(device, [number % 3000 + 1 for number in range(100_000)])
     _settle_by_sql(lab, with_statistics)
-    asked = (
+    asked: tuple[dict[str, Any], ...] = (
         *({}, {"latest": True}, {"run": run}, {"kernel": "mul*", "latest": True}),
         {"latest": True, "modes": [Mode.CORRECTNESS, Mode.PERFORMANCE]},
         *({"devices": ["llvm"]}, {"states": ["wrong", "passed"], "format": "q4*"}),
@@ -229,7 +237,7 @@ def test_a_hundred_thousand_results_are_listed_quickly(
         taken, passes = [], []
         for _ in range(3):
             passes.append(_seconds(lambda: _pass_over_jobs(lab)))
-            taken.append(_seconds(lambda filters=filters: _list_fifty(lab, filters)))
+            taken.append(_seconds(partial(_list_fifty, lab, filters)))
         print(f"{engine_name} {filters}: {min(taken) / min(passes):.1f} passes")
         assert min(taken) < MOST_PASSES * min(passes), filters
 
@@ -240,18 +248,20 @@ def _seconds(work: Callable[[], None]) -> float:
     return time.monotonic() - began
 
 
-def _pass_over_jobs(lab) -> None:
+def _pass_over_jobs(lab: Lab) -> None:
     """Look at every job's row once."""
     with lab.database.reading() as tx:
-        found = tx.execute(select(func.max(models.Job.reason), func.sum(models.Job.token))).one()
+        found = tx.execute(
+            select(func.max(schema.job.c.reason), func.sum(schema.job.c.token))
+        ).one()
     assert found[1] >= 100_000
 
 
-def _list_fifty(lab, filters: dict) -> None:
+def _list_fifty(lab: Lab, filters: dict[str, Any]) -> None:
     assert len(ask(lab, **filters)) == 50
 
 
-def _settle_by_sql(lab, with_statistics: bool) -> None:
+def _settle_by_sql(lab: Lab, with_statistics: bool) -> None:
     """100,000 results at once; recording them is tested elsewhere and would take a minute."""
     moment = {
         "sqlite": "datetime('2026-01-01', '+' || id || ' seconds') || '.000000'",

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, select, text
 
+from databases import Lab
 from vkbench.errors import UsageError
-from vkbench_db import models, readonly
+from vkbench_db import schema
+from vkbench_db.ask import readonly
+from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, QueryRefused, SchemaMissing
 
 WRITES = [
@@ -61,14 +64,14 @@ WRITES = [
 COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
 
 
-def snapshot(database) -> object:
+def snapshot(database: Database) -> object:
     with database.reading() as tx:
         tables = set(inspect(tx).get_table_names()) | set(inspect(tx).get_view_names())
-        return tables, tx.execute(select(models.Host.__table__)).all()
+        return tables, tx.execute(select(schema.host)).all()
 
 
 @pytest.mark.parametrize("sql", WRITES)
-def test_nothing_is_written(lab, url: str, tmp_path: Path, sql: str) -> None:
+def test_nothing_is_written(lab: Lab, url: str, tmp_path: Path, sql: str) -> None:
     lab.add_device()
     before = snapshot(lab.database)
     with pytest.raises(QueryRefused) as error:
@@ -81,7 +84,7 @@ def test_nothing_is_written(lab, url: str, tmp_path: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
-def test_side_effects_of_functions_are_rolled_back(lab, url: str) -> None:
+def test_side_effects_of_functions_are_rolled_back(lab: Lab, url: str) -> None:
     """SQLite has no function with side effects."""
     readonly.query(url, "SELECT lo_from_bytea(4711, 'x')")
     readonly.query(url, "SELECT pg_advisory_lock(1), set_config('role', 'none', false)")
@@ -103,12 +106,12 @@ def test_side_effects_of_functions_are_rolled_back(lab, url: str) -> None:
         ("SELECT driver, driver_version FROM environment", [("llvmpipe", "22.3.6")]),
     ],
 )
-def test_reading_works(lab, url: str, sql: str, rows) -> None:
+def test_reading_works(lab: Lab, url: str, sql: str, rows: list[tuple[object, ...]]) -> None:
     lab.add_device()
     assert readonly.query(url, sql)[1] == rows
 
 
-def test_the_views_can_be_asked(lab, url: str) -> None:
+def test_the_views_can_be_asked(lab: Lab, url: str) -> None:
     device = lab.add_device()
     lab.submit(device, 3)
     lab.settle(device)
@@ -147,7 +150,7 @@ def test_a_query_without_end_is_stopped(url: str) -> None:
     assert time.monotonic() - started < 10
 
 
-def test_a_query_does_not_wait_for_a_writer(lab, url: str) -> None:
+def test_a_query_does_not_wait_for_a_writer(lab: Lab, url: str) -> None:
     with lab.database.transaction() as tx:
         tx.execute(text("INSERT INTO host (name) VALUES ('beta')"))
         assert readonly.query(url, "SELECT count(*) FROM host")[1] == [(0,)]

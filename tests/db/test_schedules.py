@@ -8,16 +8,18 @@ from datetime import UTC, datetime
 from threading import Barrier
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
+from databases import Lab
 from vkbench.errors import NothingToDo, UnknownName, UsageError
-from vkbench.job import Mode, State
-from vkbench_db import models, schedules
+from vkbench.job import JobState, Mode
+from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_db.schedules import Schedule, Slot
-from vkbench_scheduler.schedules import NOTED, fire, resume, step
-from vkbench_scheduler.selection import Selection
-from vkbench_scheduler.submit import told
+from vkbench_db.upkeep import schedules
+from vkbench_db.upkeep.schedules import Schedule, Slot
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import selection_json
+from vkbench_scheduler.watch.schedules import NOTED, fire, resume, step
 
 DAY = 86_400.0
 NIGHTLY = "0 2 * * *"
@@ -34,7 +36,7 @@ def added(database: Database) -> Added:
 
     def add(name: str = "nightly", selection: Selection = COPIES, cron: str = NIGHTLY) -> Schedule:
         with database.transaction() as tx:
-            words = told(selection)
+            words = selection_json(selection)
             schedules.add(tx, name=name, cron=cron, selection=words, user="ann", now=MIDNIGHT)
         return found(database, name)
 
@@ -53,10 +55,10 @@ def slots(database: Database, name: str = "nightly") -> list[Slot]:
 
 def runs(database: Database) -> int:
     with database.reading() as tx:
-        return int(tx.execute(select(func.count()).select_from(models.Run)).scalar_one())
+        return int(tx.execute(select(func.count()).select_from(schema.run)).scalar_one())
 
 
-def test_a_slot_is_run_when_it_comes_and_once(lab, added: Added) -> None:
+def test_a_slot_is_run_when_it_comes_and_once(lab: Lab, added: Added) -> None:
     device = lab.add_device()
     added()
     step(lab.database, TWO - 1)
@@ -67,7 +69,7 @@ def test_a_slot_is_run_when_it_comes_and_once(lab, added: Added) -> None:
     (slot,) = slots(lab.database)
     assert (slot.at, slot.note, runs(lab.database)) == (TWO, "", 1)
     with lab.database.reading() as tx:
-        run = tx.execute(select(models.Run.__table__)).one()
+        run = tx.execute(select(schema.run)).one()
     assert (run.id, run.label, run.user_name, run.mode) == (
         slot.run,
         "nightly",
@@ -76,10 +78,10 @@ def test_a_slot_is_run_when_it_comes_and_once(lab, added: Added) -> None:
     )
     assert run.tags == {"schedule": "nightly", "slot": "2026-11-21T02:00:00Z"}
     assert run.selection["devices"] == [device]
-    assert set(lab.states(run.id)) == {State.QUEUED}
+    assert set(lab.states(run.id)) == {JobState.QUEUED}
 
 
-def test_two_schedulers_at_once_make_one_run_of_a_slot(lab, added: Added) -> None:
+def test_two_schedulers_at_once_make_one_run_of_a_slot(lab: Lab, added: Added) -> None:
     lab.add_device()
     added(cron="* * * * *")
     together = Barrier(4)
@@ -98,7 +100,7 @@ def test_two_schedulers_at_once_make_one_run_of_a_slot(lab, added: Added) -> Non
     assert runs(lab.database) == 8
 
 
-def test_of_missed_slots_the_newest_is_run_and_the_others_are_noted(lab, added: Added) -> None:
+def test_of_missed_slots_the_newest_is_run_and_the_others_are_noted(lab: Lab, added: Added) -> None:
     lab.add_device()
     added()
     step(lab.database, TWO + 3 * DAY + 60)
@@ -108,7 +110,7 @@ def test_of_missed_slots_the_newest_is_run_and_the_others_are_noted(lab, added: 
     assert runs(lab.database) == 1
 
 
-def test_a_slot_that_is_too_old_is_not_run(lab, added: Added) -> None:
+def test_a_slot_that_is_too_old_is_not_run(lab: Lab, added: Added) -> None:
     lab.add_device()
     added(cron="0 2 * * 1")  # Mondays; midnight is a Saturday's
     monday = TWO + 2 * DAY
@@ -119,7 +121,7 @@ def test_a_slot_that_is_too_old_is_not_run(lab, added: Added) -> None:
     assert slots(lab.database)[0].run
 
 
-def test_a_month_of_minutes_away_notes_so_many(lab, added: Added) -> None:
+def test_a_month_of_minutes_away_notes_so_many(lab: Lab, added: Added) -> None:
     lab.add_device()
     added(cron="* * * * *")
     step(lab.database, MIDNIGHT + 30 * DAY)
@@ -127,7 +129,7 @@ def test_a_month_of_minutes_away_notes_so_many(lab, added: Added) -> None:
     assert runs(lab.database) == 1
 
 
-def test_what_cannot_run_says_why_and_stops_no_other(lab, added: Added) -> None:
+def test_what_cannot_run_says_why_and_stops_no_other(lab: Lab, added: Added) -> None:
     lab.add_device()
     added("a", Selection(kernels=("copy",), devices=("NVIDIA*",)))
     added("b", Selection(suite="no such suite"))
@@ -139,16 +141,16 @@ def test_what_cannot_run_says_why_and_stops_no_other(lab, added: Added) -> None:
     assert runs(lab.database) == 1
 
 
-def test_a_schedule_of_another_version_says_so(lab, added: Added) -> None:
+def test_a_schedule_of_another_version_says_so(lab: Lab, added: Added) -> None:
     lab.add_device()
     added()
     with lab.database.transaction() as tx:
-        tx.execute(models.Schedule.__table__.update().values(selection={"repeat": "often"}))
+        tx.execute(update(schema.schedule).values(selection={"repeat": "often"}))
     step(lab.database, TWO)
     assert "malformed Selection" in slots(lab.database)[0].note
 
 
-def test_devices_are_those_of_the_time_it_comes_due(lab, added: Added) -> None:
+def test_devices_are_those_of_the_time_it_comes_due(lab: Lab, added: Added) -> None:
     first = lab.add_device("RTX 1", "alpha")
     lab.add_device("other", "alpha")
     added(selection=Selection(kernels=("copy",), formats=("f32",), devices=("RTX",)))
@@ -157,18 +159,18 @@ def test_devices_are_those_of_the_time_it_comes_due(lab, added: Added) -> None:
     second = lab.add_device("RTX 2", "beta")
     step(lab.database, TWO + DAY)
     with lab.database.reading() as tx:
-        asked = tx.execute(select(models.Run.selection).order_by(models.Run.id)).scalars().all()
+        asked = tx.execute(select(schema.run.c.selection).order_by(schema.run.c.id)).scalars().all()
     assert [words["devices"] for words in asked] == [[first], sorted_by_key(lab, first, second)]
 
 
-def sorted_by_key(lab, *keys: str) -> list[str]:
-    from vkbench_db import queries
+def sorted_by_key(lab: Lab, *keys: str) -> list[str]:
+    from vkbench_db.ask import queries
 
     with lab.database.reading() as tx:
         return [row.key for row in queries.devices(tx) if row.key in keys]
 
 
-def test_a_device_that_has_not_done_the_last_one_is_left_out(lab, added: Added) -> None:
+def test_a_device_that_has_not_done_the_last_one_is_left_out(lab: Lab, added: Added) -> None:
     away, here = lab.add_device("away"), lab.add_device("here")
     added()
     step(lab.database, TWO)
@@ -177,7 +179,7 @@ def test_a_device_that_has_not_done_the_last_one_is_left_out(lab, added: Added) 
     first, second = reversed(slots(lab.database))
     assert f"away ({away}) left out: run {first.run} has jobs left there" in second.note
     with lab.database.reading() as tx:
-        asked = tx.execute(select(models.Run.selection).where(models.Run.id == second.run))
+        asked = tx.execute(select(schema.run.c.selection).where(schema.run.c.id == second.run))
         assert asked.scalar_one()["devices"] == [here]
     step(lab.database, TWO + 2 * DAY)  # now neither has
     assert slots(lab.database)[0].run is None
@@ -187,7 +189,7 @@ def test_a_device_that_has_not_done_the_last_one_is_left_out(lab, added: Added) 
     assert slots(lab.database)[0].note == ""
 
 
-def test_paused_ones_wait_and_do_not_catch_up(lab, added: Added) -> None:
+def test_paused_ones_wait_and_do_not_catch_up(lab: Lab, added: Added) -> None:
     lab.add_device()
     schedule = added()
     with lab.database.transaction() as tx:
@@ -204,11 +206,11 @@ def test_paused_ones_wait_and_do_not_catch_up(lab, added: Added) -> None:
     assert runs(lab.database) == 1
 
 
-def test_fired_by_hand_it_runs_now_and_still_when_it_is_due(lab, added: Added) -> None:
+def test_fired_by_hand_it_runs_now_and_still_when_it_is_due(lab: Lab, added: Added) -> None:
     device = lab.add_device()
     added()
     made = fire(lab.database, "nightly", TWO - 100.5)
-    assert set(lab.states(made.run.id)) == {State.QUEUED}
+    assert set(lab.states(made.run.id)) == {JobState.QUEUED}
     assert slots(lab.database)[0].note == "fired by hand"
     with pytest.raises(NothingToDo, match="left out"):
         fire(lab.database, "nightly", TWO - 50.5)
@@ -217,7 +219,7 @@ def test_fired_by_hand_it_runs_now_and_still_when_it_is_due(lab, added: Added) -
     assert runs(lab.database) == 2
 
 
-def test_a_bad_one_fired_by_hand_leaves_nothing(lab, added: Added) -> None:
+def test_a_bad_one_fired_by_hand_leaves_nothing(lab: Lab, added: Added) -> None:
     lab.add_device()
     added(selection=Selection(kernels=("copi",)))
     with pytest.raises(UnknownName, match="did you mean"):
@@ -226,7 +228,7 @@ def test_a_bad_one_fired_by_hand_leaves_nothing(lab, added: Added) -> None:
     assert runs(lab.database) == 0
 
 
-def test_names_are_one_s_own_and_removing_keeps_the_runs(lab, added: Added) -> None:
+def test_names_are_one_s_own_and_removing_keeps_the_runs(lab: Lab, added: Added) -> None:
     lab.add_device()
     schedule = added()
     with pytest.raises(UsageError, match="there is a schedule 'nightly'"):

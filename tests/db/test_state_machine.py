@@ -8,23 +8,26 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
+from databases import Lab
 from vkbench.job import (
     ACTIVE,
     FINISHED,
+    IN_FLIGHT,
     MAX_DISPATCHES,
     MAX_TRIES,
     SETTLED,
     Job,
+    JobState,
     Outcome,
-    State,
 )
 from vkbench.result import Result
-from vkbench_db import models, store
-from vkbench_db.jobs import IN_FLIGHT
+from vkbench_db import schema
+from vkbench_db.work import store
 
 STEPS = 250
 JOBS = 12
@@ -35,7 +38,7 @@ UNSETTLED = (Outcome.ERROR, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.DEVICE_L
 class World:
     """Two devices, three runs, all messages that were ever sent or answered."""
 
-    lab: object
+    lab: Lab
     random: random.Random
     devices: list[str]
     runs: list[int]
@@ -94,29 +97,31 @@ class World:
             self.lab.record(*(self.lab.answer(job) for job in jobs[::2]))
         raise AssertionError("jobs wait for ever")
 
-    def jobs(self) -> dict[int, object]:
+    def jobs(self) -> dict[int, Row[*tuple[Any, ...]]]:
         with self.lab.database.reading() as tx:
-            return {row.id: row for row in tx.execute(select(models.Job.__table__))}
+            return {row.id: row for row in tx.execute(select(schema.job))}
 
 
-def check(world: World, before: dict[int, object], after: dict[int, object]) -> None:
+def check(
+    world: World, before: dict[int, Row[*tuple[Any, ...]]], after: dict[int, Row[*tuple[Any, ...]]]
+) -> None:
     """What no step may do."""
     for id, job in after.items():
         was = before[id]
         if was.state in FINISHED:
             assert job == was  # nothing leaves an end, or changes it
         assert job.token >= was.token
-        if was.state in IN_FLIGHT and job.state == State.QUEUED:
+        if was.state in IN_FLIGHT and job.state == JobState.QUEUED:
             assert (job.id, was.token) in world.released  # its own dispatch ended, not an older one
-        if was.state == State.QUEUED and job.state in IN_FLIGHT:
+        if was.state == JobState.QUEUED and job.state in IN_FLIGHT:
             assert job.token == was.token + 1
         assert job.tries >= was.tries
         assert job.tries <= MAX_TRIES
         assert job.dispatches <= MAX_DISPATCHES
-        has_result = job.state in FINISHED and job.state != State.CANCELLED
+        has_result = job.state in FINISHED and job.state != JobState.CANCELLED
         assert (job.finished_at is not None) == has_result
         assert (job.settled_token is not None) == (job.state in SETTLED)
-        if job.state == State.FAILED:
+        if job.state == JobState.FAILED:
             assert job.tries == MAX_TRIES or job.dispatches == MAX_DISPATCHES
         if job.run_id in world.cancelled:
             assert job.state in FINISHED
@@ -126,10 +131,10 @@ def check_records(world: World) -> None:
     """Attempts, verdicts and measurements tell the same story as the jobs do."""
     jobs = world.jobs()
     with world.lab.database.reading() as tx:
-        attempts = tx.execute(select(models.Attempt.__table__)).all()
-        verdicts = tx.execute(select(models.Verdict.job_id, models.Verdict.token)).all()
+        attempts = tx.execute(select(schema.attempt)).all()
+        verdicts = tx.execute(select(schema.verdict.c.job_id, schema.verdict.c.token)).all()
         measured = tx.execute(
-            select(models.Measurement.job_id, models.Measurement.token).distinct()
+            select(schema.measurement.c.job_id, schema.measurement.c.token).distinct()
         ).all()
     sent = Counter((job.id, job.token) for job in world.sent)
     assert set(sent.values()) == {1}  # no token was given twice
@@ -150,7 +155,7 @@ def check_records(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_lives_keep_every_promise(lab, seed: int) -> None:
+def test_random_lives_keep_every_promise(lab: Lab, seed: int) -> None:
     devices = [lab.add_device(), lab.add_device("SwiftShader")]
     runs = [lab.submit(devices[n % 2], JOBS // 3, priority=n % 2) for n in range(3)]
     world = World(lab, random.Random(seed), devices, runs)

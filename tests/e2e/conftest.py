@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from vkbench_cli.main import main
+
 COMMAND = (sys.executable, "-c", "import sys; from vkbench_cli.main import main; sys.exit(main())")
 
 
@@ -58,6 +60,18 @@ def vkbench(need: Callable[[str, str], None]) -> Vkbench:
     if trouble():
         need("gpu", trouble())
     return end
+
+
+@pytest.fixture
+def asked(vkbench: Vkbench, capfd: pytest.CaptureFixture[str]) -> Vkbench:
+    """As `vkbench`, but in this process: for commands that end before anything runs."""
+
+    def here(*words: str) -> Ended:
+        code = main(list(words))
+        out, err = capfd.readouterr()
+        return Ended(code=code, out=out, err=err)
+
+    return here
 
 
 @cache

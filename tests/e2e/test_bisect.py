@@ -7,14 +7,15 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from vkbench_shaders.build import TREE, sources_of
+from vkbench_shaders.compile.tree import TREE, source_of, sources_of
 
 CASE = "copy/f32/n262144"
 COUNT, FIRST_BAD, BROKEN = 16, 11, 8
-WORK = "    copy_wide(index * THREADS * FOURS + thread);\n"
+WORK = "    copy_wide(index * THREADS * VEC4S + thread);\n"
 # a bound that the compiler cannot know: what is done again is not dropped
 MORE_WORK = f"    for (uint done = 0; done < 4 + min(push.odd_half, 0); done++)\n    {WORK}"
 
@@ -23,13 +24,13 @@ MORE_WORK = f"    for (uint done = 0; done < 4 + min(push.odd_half, 0); done++)\
 def repository(tmp_path: Path) -> Path:
     """Revisions of copy: each has other code, one does not compile, and from one on it is slow."""
     folder = tmp_path / "repository"
-    for source in sources_of("copy", TREE):
+    for source in sources_of(source_of("copy", TREE), TREE):
         target = folder / "slang" / source.relative_to(TREE)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
     git(folder, "init", "--quiet")
     git(folder, "add", "-A")
-    path = folder / "slang/copy.slang"
+    path = source_of("copy", folder / "slang")
     plain = path.read_text()
     assert WORK in plain
     for number in range(COUNT):
@@ -54,7 +55,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.mark.timeout(400)  # a minute on two quiet cores: some 50 pairs, a process each
 def test_the_planted_revision_is_found_after_a_kill(
-    vkbench: Callable, begin: Callable, repository: Path, database: Path
+    vkbench: Callable[..., Any], begin: Callable[..., Any], repository: Path, database: Path
 ) -> None:
     where = ("--repository", str(repository), "--folder", "slang")
     words = ("--case", CASE, "--revisions", "change-0..HEAD", "--seconds", "0.05")

@@ -182,9 +182,9 @@ X = np.zeros((2, 64), np.float32)
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_wrong_arrays_are_one_line_and_leave_no_file(
-    vkbench: Vkbench, tmp_path: Path, arrays: Any, words: tuple[str, ...], hint: str
+    asked: Vkbench, tmp_path: Path, arrays: Any, words: tuple[str, ...], hint: str
 ) -> None:
-    ended, _ = executed(vkbench, tmp_path, "mul_mat_vec", *words, **arrays)
+    ended, _ = executed(asked, tmp_path, "mul_mat_vec", *words, **arrays)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("vkbench: ")
     assert ended.err.count("\n") == 1

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from vkbench.job import Mode, PlannedJob, Source
-from vkbench_db import store
 from vkbench_db.database import Database
-from vkbench_db.queries import devices
+from vkbench_db.work import store
+from vkbench_db.work.devices import store_device
 from vkbench_shaders import quants
 from vkbench_shaders.gguf_file import open_gguf
+from vkbench_worker.owner.probe import local_devices
 
 Vkbench = Callable[..., Any]
 Written = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
@@ -29,18 +30,26 @@ def model(gguf_file: Written) -> Path:
     return gguf_file({**tensors, "experts": ("q4_0", VALUES.reshape(3, 16, 256))})
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
 def test_a_tensor_is_checked_and_found_by_its_hash(
-    vkbench: Vkbench, database: Path, model: Path, fmt: str
+    vkbench: Vkbench, database: Path, model: Path
 ) -> None:
-    words = ("--gguf", str(model), "--tensor", fmt, "-k", "mul_mat_vec", "-s", "n=2")
+    words = ("--gguf", str(model), "--tensor", "q4_0", "-k", "mul_mat_vec", "-s", "n=2")
     ended = vkbench("run", *words, "--mode", "correctness", "--json")
     assert ended.code == 0, ended.err
     assert {row["verdict"] for row in ended.rows} == {"passed"}
-    sha = open_gguf(model).sha(fmt)
+    sha = open_gguf(model).sha("q4_0")
     assert all(row["case"].endswith(f"weights={sha}") for row in ended.rows)
     found = vkbench("results", "--kernel", "mul_mat_vec", "--json").rows
     assert {row["case"] for row in found} == {row["case"] for row in ended.rows}
+
+
+def test_tensors_of_every_format_are_checked(vkbench: Vkbench, database: Path, model: Path) -> None:
+    run = stored(database, model, "mul_mat_vec", *FORMATS, shape="m48_n2_k256")
+    ended = vkbench("run", "--resume", str(run), "--json")
+    assert ended.code == 0, ended.err
+    assert [row["verdict"] for row in ended.rows] == ["passed"] * len(FORMATS)
+    shas = {open_gguf(model).sha(fmt) for fmt in FORMATS}
+    assert {row["case"].partition("weights=")[2] for row in ended.rows} == shas
 
 
 def test_a_cut_tensor_is_timed(vkbench: Vkbench, database: Path, model: Path) -> None:
@@ -57,29 +66,40 @@ def test_a_file_that_changed_fails_its_jobs(
     words = ("-k", "dequantize", "--mode", "correctness", "--json")
     ended = vkbench("run", "--gguf", str(model), "--tensor", "q4_0", *words)
     assert ended.code == 0, ended.err
-    again = reopened(database, str(model))
+    again = stored(database, model, "dequantize", "q4_0", shape="m48_k256")
     data = bytearray(model.read_bytes())
     data[open_gguf(model).tensor("q4_0").offset] ^= 1
     model.write_bytes(data)
     ended = vkbench("run", "--resume", str(again), "--json")
     assert ended.code == 4, ended.err
     assert all("is another one on this host" in row["reason"] for row in ended.rows)
-    again = reopened(database, str(model))
+    again = stored(database, model, "dequantize", "q4_0", shape="m48_k256")
     model.unlink()
     ended = vkbench("run", "--resume", str(again), "--json")
     assert ended.code == 4, ended.err
     assert all(f"cannot read {model}: No such file" in row["reason"] for row in ended.rows)
 
 
-def reopened(database: Path, path: str) -> int:
-    """A new run with one job like those of before, that nobody has done yet."""
-    case = f"dequantize/q4_0/m48_k256/weights={open_gguf(Path(path)).sha('q4_0')}"
-    with Database.open(f"sqlite:///{database}") as opened, opened.transaction() as tx:
-        [device] = {row.key for row in devices(tx)}
+def stored(database: Path, model: Path, kernel: str, *formats: str, shape: str) -> int:
+    """A new run of a case on the tensor of each format, that nobody has done yet."""
+    device = local_devices()[0]
+    file = open_gguf(model)
+    with Database.open(f"sqlite:///{database}", create=True) as opened, opened.transaction() as tx:
+        store_device(tx, device)
         run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=1.0).id
-        source = Source(path=path, tensor="q4_0")
-        planned = PlannedJob(device=device, case=case, mode=Mode.CORRECTNESS, source=source)
-        store.add_jobs(tx, run, [planned])
+        store.add_jobs(
+            tx,
+            run,
+            (
+                PlannedJob(
+                    device=device.key,
+                    case=f"{kernel}/{fmt}/{shape}/weights={file.sha(fmt)}",
+                    mode=Mode.CORRECTNESS,
+                    source=Source(path=str(model), tensor=fmt),
+                )
+                for fmt in formats
+            ),
+        )
     return run
 
 

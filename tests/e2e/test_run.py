@@ -102,7 +102,7 @@ def test_kill_nine_loses_and_doubles_nothing(
     assert len(ended.rows) == total
     assert number(database, ONCE) == 0
     again = vkbench("run", "--resume", "last")
-    assert (again.code, again.err) == (7, "vkbench: run 1 has nothing left to do\n")
+    assert (again.code, again.err) == (7, "vkbench: run 1 has no unfinished jobs\n")
 
 
 @pytest.mark.timeout(120)
@@ -112,7 +112,7 @@ def test_control_c_says_how_to_go_on(vkbench: Vkbench, begin: Begin, database: P
         os.kill(child.pid, signal.SIGINT)
         out, err = child.communicate(timeout=20)
     assert (child.returncode, out) == (130, "")
-    assert err == "stopped; `vkbench run --resume 1` goes on\n"
+    assert err == "stopped; `vkbench run --resume 1` continues\n"
     assert (
         number(database, "SELECT count(*) FROM job WHERE state IN ('dispatched', 'running')") == 0
     )
@@ -153,16 +153,16 @@ def test_no_device_is_one_line(vkbench: Vkbench, database: Path) -> None:
         (["--suite", "quik"], 2, "did you mean 'quick'?"),
         (["--bundle", "abcdef"], 2, "unknown bundle 'abcdef'"),
         (["--resume", "99"], 2, "unknown run '99'"),
-        (["--resume", "1", "--kernel", "copy"], 2, "leave the selection out"),
+        (["--resume", "1", "--kernel", "copy"], 2, "leave out the options that choose cases"),
         (["--export", "/nonexistent/x"], 2, "there is no folder /nonexistent"),
         (["--database", "postgresql://127.0.0.1:1/x"], 2, "vkbench submit"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input_is_one_line_and_stores_no_run(
-    vkbench: Vkbench, database: Path, words: list[str], code: int, hint: str
+    asked: Vkbench, database: Path, words: list[str], code: int, hint: str
 ) -> None:
-    ended = vkbench("run", *words)
+    ended = asked("run", *words)
     assert (ended.code, ended.out, hint in ended.err) == (code, "", True), ended.err
     assert ended.err.count("\n") == 1
     assert number(database, "SELECT count(*) FROM run") == 0
@@ -184,7 +184,8 @@ def test_a_corrupt_bundle_is_one_line_and_stores_no_run(
 
     monkeypatch.setenv("VKBENCH_CACHE", str(tmp_path))
     whole = packaged()
-    altered = whole.text.replace('"version":1', '"version":1 ')  # another bundle, same kernels
+    altered = whole.text.replace('"version":2', '"version":2 ')  # another bundle, same kernels
+    assert altered != whole.text
     store = BundleStore(tmp_path / "bundles")
     kept = type(whole)(text=altered, blobs=whole.blobs)
     store.put(kept)

@@ -15,8 +15,6 @@ from vkbench.settings import Settings, read
 from vkbench_shaders.bundle import PACKAGED, Bundle, packaged
 from vkbench_worker.runtime.device import Device
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
-
 Need = Callable[[str, str], NoReturn]
 
 LAVAPIPE = ("/usr/share/vulkan/icd.d/lvp_icd*.json", "/usr/local/share/vulkan/icd.d/lvp_icd*.json")
@@ -71,10 +69,7 @@ def swiftshader(drivers: dict[str, str], gpu_settings: Settings, need: Need) -> 
 @pytest.fixture(scope="session")
 def bundle() -> Bundle:
     if not PACKAGED.exists():
-        pytest.fail("the kernels are not built: python -m vkbench_shaders.build", pytrace=False)
+        pytest.fail(
+            "the kernels are not built: python -m vkbench_shaders.compile.build", pytrace=False
+        )
     return packaged()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first, so that no process ends with one while the others have nothing."""
-    items.sort(key=lambda item: item.path.name != "test_new_lavapipe.py")

@@ -9,7 +9,7 @@ from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array
-from vkbench_worker.execute import compute
+from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])

@@ -27,7 +27,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Kernel, Problem
-from vkbench_worker.execute import execute
+from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.device import Device
 
 Path = tuple[Problem, str]  # and the variant's name

@@ -14,7 +14,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.settings import Settings, read
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.execute import compute, execute
+from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime import device as devices
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
@@ -127,7 +127,7 @@ def test_without_timestamps_the_host_is_the_clock(
     case = "copy/f32/n65537"
     job = Job(id=1, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.05, noise=0.1)
     with Device.open("llvmpipe", gpu_settings) as device:
-        device.tick_mask = 0  # as of a queue family without valid bits
+        device.logical.tick_mask = 0  # as of a queue family without valid bits
         result = execute(device, bundle, job)
     assert result.outcome is Outcome.PASSED, result.reason
     assert [timing.clock for timing in result.timings] == ["host", "host"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from planted_probe import compiled, probed
 
+from planted_probe import compiled, probed
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array
 from vkbench_worker.runtime.device import Device
@@ -16,12 +16,12 @@ COUNT = 1 << 18
 UNROUNDED = ("f32", "f16", "bf16", "mxfp4")  # encoders without a product that is rounded
 RESULTS = (
     *("over(a, 4)", "over(a, 5)", "over(a, 7)", "halved(a, 3)", "halved(a, 4)", "inverse(a)"),
-    *("quotient(c, d)", "of_half(b & 0xffff)", "asuint(raised(e))", "asuint(lowered(a))"),
+    *("quotient(c, d)", "f16_to_f32(b & 0xffff)", "asuint(raised(e))", "asuint(lowered(a))"),
     *("unpowered(raised(e), RAISED)", "unpowered(lowered(f), LOWERED)"),
     "asuint(plus(times(float4(asfloat(c)), float4(asfloat(d))), float4(-1)).x)",
 )
 SOURCE = f"""
-import exact;
+import lib.exact;
 [[vk::binding(0)]] StructuredBuffer<uint> x;
 [[vk::binding(1)]] RWStructuredBuffer<uint> y;
 [shader("compute")]
@@ -41,7 +41,7 @@ void probe(uint3 thread : SV_DispatchThreadID)
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return compiled(SOURCE, "exact", tmp_path_factory.mktemp("slang"))
+    return compiled(SOURCE, tmp_path_factory.mktemp("slang"))
 
 
 @pytest.fixture(scope="module")

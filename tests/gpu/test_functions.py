@@ -9,8 +9,8 @@ from math import erf, erfc, sqrt
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from planted_probe import compiled, probed
 
+from planted_probe import compiled, probed
 from vkbench_worker.runtime.device import Device
 
 Long = NDArray[np.longdouble]
@@ -131,7 +131,7 @@ FUNCTIONS = (
     ),
 )
 SOURCE = f"""
-import functions;
+import lib.functions;
 [[vk::binding(0)]] StructuredBuffer<uint> x;
 [[vk::binding(1)]] RWStructuredBuffer<uint> y;
 
@@ -179,7 +179,7 @@ def arguments() -> Singles:
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return compiled(SOURCE, "functions", tmp_path_factory.mktemp("slang"))
+    return compiled(SOURCE, tmp_path_factory.mktemp("slang"))
 
 
 def computed(device: Device, code: bytes) -> Singles:

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from planted_probe import compiled, probed
 
+from planted_probe import compiled, probed
 from vkbench.case import Value
-from vkbench_shaders.kernels.unary_operations import OPERATIONS, Operation
+from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
 from vkbench_worker.runtime.device import Device
 
 Halves = NDArray[np.float16]
-Tried = tuple[Operation, Mapping[str, Value]]  # an operation and its parameters
+Tried = tuple[UnaryOperation, Mapping[str, Value]]  # an operation and its parameters
 
 COUNT = 1 << 16
 ALL = np.arange(COUNT, dtype=np.uint16).view(np.float16)
@@ -50,7 +50,7 @@ def call_of(tried: Tried) -> str:
 
 
 SOURCE = f"""
-import unary_operations;
+import elementwise.unary_operations;
 [[vk::binding(0)]] StructuredBuffer<uint> x;
 [[vk::binding(1)]] RWStructuredBuffer<uint> y;
 
@@ -74,7 +74,7 @@ void probe(uint3 thread : SV_DispatchThreadID)
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return compiled(SOURCE, "unary_operations", tmp_path_factory.mktemp("slang"))
+    return compiled(SOURCE, tmp_path_factory.mktemp("slang"))
 
 
 def computed(device: Device, code: bytes) -> Halves:

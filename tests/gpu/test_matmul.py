@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.tolerance import LIMITS
-from vkbench_worker.execute import compute
+from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
 
 Matrix = NDArray[np.float32]

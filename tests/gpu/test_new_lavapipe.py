@@ -22,7 +22,7 @@ def ran(new_lavapipe: Path) -> Callable[..., Rows]:
     """`ran("--kernel", "copy")` is what `vkbench run` says of each job."""
 
     def run(*words: str) -> Rows:
-        command = [new_lavapipe / "vkbench", "run", *words, "--variant", "all", "--json"]
+        command = [str(new_lavapipe / "vkbench"), "run", *words, "--variant", "all", "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.stdout, done.stderr
         return list(json.loads(done.stdout)["rows"])

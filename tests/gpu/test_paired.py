@@ -5,13 +5,13 @@ from __future__ import annotations
 from statistics import median
 
 import pytest
-from planted_add import SLOW, planted_add
 
+from planted_add import SLOW, planted_add
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result, wrong_arms
+from vkbench.result import Result, WrongArm
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.paired import execute_pair
 from vkbench_worker.runtime.device import Device
+from vkbench_worker.timing.paired import execute_pair
 
 CASE = "add/f32/b1_c1_h300_w400"
 
@@ -54,5 +54,6 @@ def test_fast_and_wrong_is_not_faster(lavapipe: Device) -> None:
     for old, new, arm in ((slow, lazy, "new"), (lazy, slow, "old")):
         result = pair(lavapipe, old, new)
         assert result.outcome is Outcome.WRONG
-        assert list(wrong_arms(result.reason)) == [arm]
+        assert result.verdict
+        assert result.verdict.wrong_arm is WrongArm(arm)
         assert result.timings == ()

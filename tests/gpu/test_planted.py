@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from planted_add import planted_add
 
+from planted_add import planted_add
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.execute import execute
+from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.device import Device
 
 MILLION = "add/f32/b1_c1_h1000_w1000"

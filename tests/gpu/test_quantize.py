@@ -22,8 +22,8 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Array
-from vkbench_shaders.kernels.quantize import FORMATS
-from vkbench_worker.execute import compute
+from vkbench_shaders.kernels.quant.quantize import FORMATS
+from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
 
 COLUMNS = 256

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vkbench_shaders import philox
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
+from vkbench_shaders.inputs import philox
 from vkbench_shaders.kernel import Array
-from vkbench_worker.execute import compute
+from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
 
 STATE = np.array([1, 2, 2**32 - 300, 2**32 - 1, 5, 6], np.uint32)  # carries over two words

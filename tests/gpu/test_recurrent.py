@@ -8,7 +8,7 @@ import pytest
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Array
-from vkbench_worker.execute import compute
+from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
 
 each_driver = pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])

@@ -10,7 +10,7 @@ import pytest
 
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
-from vkbench_worker.execute import compute
+from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")

@@ -18,8 +18,6 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, read, settings
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.execute import execute
-from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
     FAILED_STATUS,
@@ -29,7 +27,9 @@ from vkbench_worker.protocol import (
     lock_path,
     read_line,
 )
-from vkbench_worker.runner import serve
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runner.inbox import Inbox
+from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime import device as devices
 from vkbench_worker.runtime.device import Device
 
@@ -38,8 +38,8 @@ JOB = Job(id=7, token=3, case="copy/f32/n31", mode=Mode.CORRECTNESS)
 
 PLANTED = """
 import os, sys
-from vkbench_worker import runner
-from vkbench_worker.execute import execute
+from vkbench_worker.runner import main as runner
+from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.errors import DeviceLost
 
 def wrapped(device, bundle, job):
@@ -47,7 +47,7 @@ def wrapped(device, bundle, job):
     if job.id == 13:
         def lost(*commands):
             raise DeviceLost("vkQueueSubmit: VK_ERROR_DEVICE_LOST")
-        device.flush = lost
+        device.transfers.flush = lost
     return execute(device, bundle, job)
 
 sys.exit(runner.main(wrapped))
@@ -59,7 +59,7 @@ def start(lavapipe: Device) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def run(device: str = "llvmpipe", code: str = "") -> subprocess.Popen[bytes]:
-        program = ["-c", code] if code else ["-m", "vkbench_worker.runner"]
+        program = ["-c", code] if code else ["-m", "vkbench_worker.runner.main"]
         command = [sys.executable, *program, "--device", device, "--parent", str(os.getpid())]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))

@@ -13,11 +13,11 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.settings import Settings
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
-from vkbench_worker.execute import execute
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import NoValidation, ValidationFailure
 from vkbench_worker.runtime.program import Dispatch
-from vkbench_worker.variants import choose, plan
 
 CASES = (
     "copy/f16/n65537",

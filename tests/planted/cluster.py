@@ -12,15 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-import planted_runner
 from redis import Redis
 from sqlalchemy import Row, select
 
-from vkbench.job import FINISHED, MAX_TRIES, Mode, PlannedJob, State
+import planted_runner
+from vkbench.job import FINISHED, MAX_TRIES, JobState, Mode, PlannedJob
 from vkbench.settings import PREFIX, Settings
-from vkbench_db import models, store
+from vkbench_db import schema
 from vkbench_db.database import Database
+from vkbench_db.work import store
 
 HERE = Path(__file__).parent
 HOST = "lab"
@@ -147,7 +149,7 @@ class Lab:
 
     def start_worker(self, name: str = "a") -> subprocess.Popen[bytes]:
         """A worker of one device that the scheduler knows."""
-        worker = self.start("-m", "vkbench_worker.service", name, log=f"worker-{name}")
+        worker = self.start("-m", "vkbench_worker.service.main", name, log=f"worker-{name}")
         self.await_device(name)
         return worker
 
@@ -162,9 +164,9 @@ class Lab:
         """Wait until the scheduler knows a device."""
         until(lambda: self.device_row(name) is not None, f"no device {name}", 20)
 
-    def device_row(self, name: str) -> Row[tuple[int, str]] | None:
+    def device_row(self, name: str) -> Row[int, str] | None:
         """Id and worker of a device, None while it is unknown."""
-        device = models.Device
+        device = schema.device.c
         with self.database.reading() as tx:
             asked = select(device.id, device.worker).where(device.key == self.key(name))
             return tx.execute(asked).first()
@@ -193,7 +195,7 @@ class Lab:
             store.add_jobs(tx, run.id, jobs)
         return run.id
 
-    def counts(self, run: int) -> Mapping[State, int]:
+    def counts(self, run: int) -> Mapping[JobState, int]:
         """How many jobs of a run are in which state."""
         with self.database.reading() as tx:
             return store.run_progress(tx, run).counts
@@ -211,24 +213,24 @@ class Lab:
                 seconds,
             )
 
-    def jobs(self, run: int) -> Sequence[Row[tuple[object, ...]]]:
+    def jobs(self, run: int) -> Sequence[Row[*tuple[Any, ...]]]:
         """The jobs of a run with their cases, in order."""
-        job, case = models.Job, models.KernelCase
+        job, case = schema.job.c, schema.kernel_case.c
         with self.database.reading() as tx:
             return tx.execute(
-                select(job.__table__, case.name.label("case"))
-                .join(case, case.id == job.case_id)
+                select(schema.job, case.name.label("case"))
+                .join(schema.kernel_case, case.id == job.case_id)
                 .where(job.run_id == run)
                 .order_by(job.position)
             ).all()
 
     def attempts(self, run: int) -> list[tuple[int, int, str, str]]:
         """(job, token, outcome, reason) of every attempt of a run."""
-        job, attempt = models.Job, models.Attempt
+        job, attempt = schema.job.c, schema.attempt.c
         with self.database.reading() as tx:
             rows = tx.execute(
                 select(attempt.job_id, attempt.token, attempt.outcome, attempt.reason)
-                .join(job, job.id == attempt.job_id)
+                .join(schema.job, job.id == attempt.job_id)
                 .where(job.run_id == run)
                 .order_by(attempt.job_id, attempt.token)
             ).all()
@@ -257,7 +259,7 @@ class Lab:
             assert {row.state for row in rows} <= set(FINISHED), self.counts(run)
             assert all(row.tries <= MAX_TRIES for row in rows)
             for row in rows:
-                if row.state == State.PASSED:
+                if row.state == JobState.PASSED:
                     assert attempts[row.id, row.settled_token] == "passed"
         starts = Counter((event.job, event.token) for event in self.events("start"))
         assert not [pair for pair, times in starts.items() if times > 1]

@@ -1,8 +1,8 @@
 """A worker that waits half a second for a bundle."""
 
-import vkbench_worker.bundles
-from vkbench_worker.service import main
+import vkbench_worker.service.bundles
+from vkbench_worker.service.main import main
 
 if __name__ == "__main__":
-    vkbench_worker.bundles.PATIENCE_SECONDS = 0.5
+    vkbench_worker.service.bundles.PATIENCE_SECONDS = 0.5
     main()

@@ -9,13 +9,13 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from vkbench_shaders import compiler
-from vkbench_shaders.build import TREE, tree_sha
 from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged, unit_of
 from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.compile import compiler
+from vkbench_shaders.compile.tree import TREE, source_of, tree_sha
 
 TYPES = {"a": "f32", "b": "f32", "y": "f32"}
-STORE = "store<Y>(push, share, y, wide_y, results);"
+STORE = "store<Y>(push, own, y, wide_y, results);"
 
 # It takes long, changes nothing, and no compiler can know.
 SLOW = """
@@ -31,15 +31,16 @@ def planted_add(body: str) -> Bundle:
     with TemporaryDirectory(prefix="vkbench-") as folder:
         tree = Path(folder, "slang")
         shutil.copytree(TREE, tree)
-        (tree / "binary.slang").write_text(_edited((tree / "binary.slang").read_text(), body))
+        binary = source_of("binary", tree)
+        binary.write_text(_edited(binary.read_text(), body))
         return _compiled(tree)
 
 
 def _edited(source: str, body: str) -> str:
     assert STORE in source
     function = f"float4 planted(uint first, float4 sum)\n{{\n{body}\nreturn sum;\n}}\n"
-    place = "(share.first + k * share.step) * 4"
-    changed = f"results.fours[k] = asuint(planted({place}, asfloat(results.fours[k])));"
+    place = "(own.first + k * own.step) * 4"
+    changed = f"results.vec4s[k] = asuint(planted({place}, asfloat(results.vec4s[k])));"
     source = source.replace(STORE, f"[unroll] for (int k = 0; k < 4; k++) {changed}\n{STORE}")
     return source.replace('[shader("compute")]', f'{function}\n[shader("compute")]')
 
@@ -51,5 +52,5 @@ def _compiled(tree: Path) -> Bundle:
     sha = sha256(code).hexdigest()
     packaged_entry = packaged().entry(entry_key(add, TYPES))
     entry = replace(packaged_entry, sha256=sha, bytes=len(code))
-    text = manifest_text(slang.version, tree_sha(tree), (entry,))
+    text = manifest_text(slang.version, tree_sha(tree), (entry,), packaged().manifest.interfaces)
     return Bundle(text=text, blobs={sha: code}, name="planted").check()

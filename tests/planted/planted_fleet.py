@@ -4,7 +4,7 @@ import sys
 
 from vkbench import log
 from vkbench.settings import settings
-from vkbench_worker.service import serve
+from vkbench_worker.service.main import serve
 
 if __name__ == "__main__":
     log.set_up()

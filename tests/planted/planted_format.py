@@ -12,14 +12,15 @@ import sys
 from pathlib import Path
 
 from vkbench.settings import settings
-from vkbench_cli.grid import formats_table, grid_table
-from vkbench_scheduler.plan import tasks
-from vkbench_scheduler.selection import Selection
-from vkbench_scheduler.suites import SUITES, Suite
-from vkbench_shaders import build
+from vkbench_cli.show.grid import formats_table, grid_table
+from vkbench_scheduler.planning.plan import tasks
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.suites import SUITES, Suite
 from vkbench_shaders.bundle import PROBES, BundleStore, unit_of
 from vkbench_shaders.catalogue import KERNELS
-from vkbench_shaders.compiler import Unit
+from vkbench_shaders.compile import build
+from vkbench_shaders.compile.compiler import Unit
+from vkbench_shaders.compile.tree import TREE
 from vkbench_shaders.formats_page import text
 from vkbench_shaders.kernel import Kernel
 
@@ -28,8 +29,9 @@ def main() -> None:
     """Look everywhere."""
     fmt, folder = sys.argv[1], Path(sys.argv[2])
     kernels = {kernel.name: kernel for kernel in KERNELS}
-    build.units_of = lambda kernels: units(kernels, fmt)
-    bundle = build.build(build.TREE, folder)
+    chosen = sorted({*units(KERNELS, fmt), *PROBES})
+    bundle = build.compiled(TREE, chosen, folder.name)
+    bundle.save(folder)
     BundleStore(settings().cache / "bundles").put(bundle)
     said = {
         "kernels": [name for name, kernel in kernels.items() if types_of(kernel, fmt)],

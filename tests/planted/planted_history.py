@@ -17,10 +17,10 @@ from uuid import UUID
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment, device_key
-from vkbench.job import Mode, Outcome, State
+from vkbench.job import JobState, Mode, Outcome
 from vkbench.result import Timing, Verdict, pack_samples
 from vkbench.wire import encode
-from vkbench_db.lines import (
+from vkbench_db.transfer.lines import (
     FORMAT,
     VERSION,
     AttemptLine,
@@ -225,7 +225,7 @@ def _job(
         measure_seconds=1.0,
         noise=0.005,
         estimate_seconds=0.5,
-        state=State.PASSED if right else State.WRONG,
+        state=JobState.PASSED if right else JobState.WRONG,
         token=1,
         tries=0,
         dispatches=1,

@@ -9,8 +9,9 @@ from sqlalchemy import select
 
 from vkbench.job import Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Timing, Verdict, pack_samples
-from vkbench_db import models, store
+from vkbench_db import schema
 from vkbench_db.database import Database
+from vkbench_db.work import store
 
 CASE = "add/f32/b1_c1_h300_w400"
 NIGHT = 86_400.0
@@ -39,7 +40,7 @@ def settle(database: Database, device: str, bundle: str, seconds: float, now: fl
         device=device, case=CASE, mode=Mode.PERFORMANCE, variant="portable", bundle=bundle
     )
     with database.transaction() as tx:
-        asked = select(models.Device.environment).where(models.Device.key == device)
+        asked = select(schema.device.c.environment).where(schema.device.c.key == device)
         environment = tx.execute(asked).scalar_one()
         run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=now, priority=9).id
         store.add_jobs(tx, run, [planned])

@@ -5,25 +5,24 @@ from __future__ import annotations
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from shutil import copy
+from shutil import copytree
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import compiler
-from vkbench_shaders.build import TREE, sources_of
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.compiler import Unit
+from vkbench_shaders.compile import compiler
+from vkbench_shaders.compile.compiler import Unit
+from vkbench_shaders.compile.tree import TREE
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
 Words = NDArray[np.uint32]
 
 
-def compiled(source: str, module: str, folder: Path) -> bytes:
-    """Entry point `probe` of a source that imports a module of the shader library."""
-    for found in sources_of(module, TREE):
-        copy(found, folder)
+def compiled(source: str, folder: Path) -> bytes:
+    """Entry point `probe` of a source that imports modules of the shader library."""
+    copytree(TREE, folder, dirs_exist_ok=True)
     Path(folder, "probe.slang").write_text(source)
     return compiler.find().compile(Unit(module="probe", entry="probe"), folder)
 

@@ -12,7 +12,9 @@ from vkbench import log
 from vkbench.result import Result
 from vkbench.settings import settings
 from vkbench.wire import Chunk
-from vkbench_scheduler import broker, collect, service, stream
+from vkbench_db.work.store import record
+from vkbench_scheduler import service
+from vkbench_scheduler.queue import broker, collect, stream
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -22,13 +24,12 @@ def die(*_: Any, **__: Any) -> None:
 
 def before_commit() -> None:
     """The collector has written results and not committed them."""
-    record = collect.record
 
     def record_and_die(tx: Any, results: Sequence[Result], now: float) -> None:
         record(tx, results, now)
         die()
 
-    collect.record = record_and_die  # type: ignore[assignment]
+    vars(collect)["record"] = record_and_die
 
 
 def after_commit() -> None:

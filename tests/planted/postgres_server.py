@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 import psycopg
-from cluster import free_port, until
 
+from cluster import free_port, until
 from vkbench_db.database import upgrade
 
 TEMPLATE = "vkbench_template"  # a database with the schema and nothing in it

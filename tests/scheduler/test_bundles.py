@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from vkbench.errors import UsageError
-from vkbench_db import store
 from vkbench_db.database import Database
-from vkbench_scheduler.bundles import keep, keep_packaged, kept, kept_as
+from vkbench_db.work import store
+from vkbench_scheduler.bundles import bundle_beginning, keep, keep_packaged, stored
 from vkbench_shaders.bundle import Bundle, manifest_text, packaged
 
 
@@ -20,16 +20,17 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def edited(tree: str) -> Bundle:
     """Some of the packaged kernels, as if of another source tree."""
-    entries = packaged().manifest.entries[:2]
+    manifest = packaged().manifest
+    entries = manifest.entries[:2]
     blobs = {entry.sha256: packaged().blobs[entry.sha256] for entry in entries}
-    return Bundle(text=manifest_text("1", tree, entries), blobs=blobs)
+    return Bundle(text=manifest_text("1", tree, entries, manifest.interfaces), blobs=blobs)
 
 
 def test_the_packaged_bundle_is_kept_once_and_comes_back_whole(database: Database) -> None:
     for _ in range(2):
         keep_packaged(database)
     with database.reading() as tx:
-        found = kept(tx, packaged().sha)
+        found = stored(tx, packaged().sha)
     assert found
     assert found.check().blobs == packaged().blobs
     size = Path(str(database.engine.url.database)).stat().st_size
@@ -51,12 +52,12 @@ def test_a_bundle_is_found_by_the_beginning_of_its_hash(database: Database) -> N
     with database.transaction() as tx:
         for tree in range(20):
             keep(tx, edited(str(tree)), 1.0)
-        one = kept_as(tx, shas[7][:12].upper())
+        one = bundle_beginning(tx, shas[7][:12].upper())
         assert one
         assert one.sha == shas[7]
-        assert kept_as(tx, "0" * 30) is None
-        assert kept(tx, "0" * 64) is None
+        assert bundle_beginning(tx, "0" * 30) is None
+        assert stored(tx, "0" * 64) is None
         shared = next(sha[0] for sha in shas if sum(sha[0] == other[0] for other in shas) > 1)
         with pytest.raises(UsageError, match="several bundles"):
-            kept_as(tx, shared)
+            bundle_beginning(tx, shared)
         assert store.bundles_named(tx, shas[3]) == [shas[3]]

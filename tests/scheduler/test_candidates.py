@@ -7,10 +7,10 @@ import hashlib
 import pytest
 
 from vkbench.errors import UsageError
-from vkbench_scheduler.candidates import Built, distinct, of_bundles
-from vkbench_shaders.build import units_for
+from vkbench_scheduler.planning.candidates import Built, distinct, of_bundles
 from vkbench_shaders.bundle import Bundle, Entry, manifest_text
 from vkbench_shaders.catalogue import problem
+from vkbench_shaders.compile.build import units_for
 
 POSED = problem("copy/f32/n64")
 
@@ -28,11 +28,10 @@ def bundle(code: str, *, other: str = "") -> Bundle:
             bytes=len(code),
             local_size=None,
             capabilities=(),
-            push_bytes=0,
         )
         for unit in units_for(POSED)
     )
-    return Bundle(text=manifest_text("1", other, entries), blobs={sha: code.encode()})
+    return Bundle(text=manifest_text("1", other, entries, {}), blobs={sha: code.encode()})
 
 
 def built(word: str) -> list[Built]:
@@ -62,11 +61,11 @@ def test_what_has_the_same_code_is_not_looked_at(word: str, left: str) -> None:
 @pytest.mark.parametrize(
     ("word", "why"),
     [
-        ("a", "there is nothing between"),
+        ("a", "needs at least two bundles"),
         ("aaa", "not the kernel that changed"),
         ("aba", "same code at both ends"),
-        (".ab", "the good one, 0, cannot be run"),
-        ("ab.", "the bad one, 2, cannot be run"),
+        (".ab", "the good bundle, 0, cannot be run"),
+        ("ab.", "the bad bundle, 2, cannot be run"),
     ],
 )
 def test_ends_that_cannot_be_compared(word: str, why: str) -> None:
@@ -75,8 +74,8 @@ def test_ends_that_cannot_be_compared(word: str, why: str) -> None:
 
 
 def test_bundles_without_the_case_are_passed_over() -> None:
-    empty = Bundle(text=manifest_text("1", "", ()), blobs={}, name="old")
+    empty = Bundle(text=manifest_text("1", "", (), {}), blobs={}, name="old")
     first, second = of_bundles(POSED, [bundle("a"), empty])
     assert first.bundle
     assert (second.bundle, second.label) == (None, "old")
-    assert "lacks code of copy/f32/n64" in second.note
+    assert "has no code for copy/f32/n64" in second.note

@@ -1,8 +1,9 @@
 """Chunks: about a second of work each, and the doubtful alone."""
 
 from vkbench.job import Job, Mode
-from vkbench_db.store import Picked
-from vkbench_scheduler.chunks import MOST_JOBS, cut
+from vkbench_db.work.store import Picked
+from vkbench_scheduler.queue.chunks import ChunkBounds, cut
+from vkbench_scheduler.queue.dispatch import MOST_JOBS, MOST_LIMIT_SECONDS
 
 
 def picked(number: int, seconds: float, *, alone: bool = False, limit: float = 1.0) -> Picked:
@@ -18,7 +19,8 @@ def picked(number: int, seconds: float, *, alone: bool = False, limit: float = 1
 
 
 def sizes(jobs: list[Picked], seconds: float = 1.0) -> list[list[int]]:
-    return [[job.id for job in chunk.jobs] for chunk in cut("device", jobs, seconds)]
+    bounds = ChunkBounds(seconds=seconds, jobs=MOST_JOBS, limit_seconds=MOST_LIMIT_SECONDS)
+    return [[job.id for job in chunk] for chunk in cut(jobs, bounds)]
 
 
 def test_chunks_are_cut_by_time() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from vkbench.errors import UsageError
-from vkbench_scheduler.cron import check, next_slot, slots_between
+from vkbench_scheduler.watch.cron import check, next_slot, slots_between
 
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
 

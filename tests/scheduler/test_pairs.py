@@ -9,11 +9,12 @@ from sqlalchemy import select
 
 from vkbench.device import DeviceFacts
 from vkbench.job import Job, Mode, PlannedJob, Source
-from vkbench_db import models, store
+from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_db.devices import store_device
-from vkbench_scheduler.chunks import cut
-from vkbench_scheduler.pairs import PRIORITY, more_pairs, submit_pairs
+from vkbench_db.work import store
+from vkbench_db.work.devices import store_device
+from vkbench_scheduler.planning.pairs import PRIORITY, more_pairs, submit_pairs
+from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 
 OLD, NEW = "0a" * 32, "0b" * 32
 CASE = "copy/f32/n1024"
@@ -52,7 +53,7 @@ def picked(database: Database, device: str = KEYS[0]) -> list[Job]:
 def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:
     run = submitted(database)
     with database.reading() as tx:
-        row = tx.execute(select(models.Run.__table__).where(models.Run.id == run)).one()
+        row = tx.execute(select(schema.run).where(schema.run.c.id == run)).one()
     assert (row.track, row.priority, row.mode, row.tags) == (
         "",
         PRIORITY,
@@ -69,8 +70,9 @@ def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:
 def test_each_pair_travels_in_a_message_of_its_own(database: Database) -> None:
     submitted(database, count=3)
     with database.transaction() as tx:
-        chunks = list(cut(KEYS[0], store.pick(tx, KEYS[0], 100, 2.0), chunk_seconds=1000))
-    assert [len(chunk.jobs) for chunk in chunks] == [1, 1, 1]
+        picked = store.pick(tx, KEYS[0], 100, 2.0)
+        chunks = list(cut(picked, ChunkBounds(seconds=1000, jobs=200)))
+    assert [len(chunk) for chunk in chunks] == [1, 1, 1]
 
 
 def test_more_pairs_are_like_those_before(database: Database) -> None:

@@ -10,9 +10,9 @@ from vkbench.calibration import CANARIES, canary_of
 from vkbench.device import DeviceFacts, device_key
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode, PlannedJob
-from vkbench_scheduler.plan import count, plan, tasks
-from vkbench_scheduler.selection import Selection
-from vkbench_scheduler.suites import FEW, NOISE_TIMES, SUITES, Row, Suite
+from vkbench_scheduler.planning.plan import count, plan, tasks
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.suites import FEW, NOISE_TIMES, SUITES, Suite, SuiteRow
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.families import families
@@ -163,7 +163,7 @@ def test_a_selection_s_formats_replace_those_of_the_suite() -> None:
 
 
 def test_some_of_each_are_spread_over_all() -> None:
-    row = Row(kernels=("copy",), each=3, mode=Mode.CORRECTNESS)
+    row = SuiteRow(kernels=("copy",), each=3, mode=Mode.CORRECTNESS)
     suite = Suite(name="some", description="", rows=(row,))
     sizes = [task.case.shape["n"] for task in tasks(suite, Selection()) if "f32" in task.case.name]
     listed = sorted(case.shape["n"] for case in KERNELS[0].cases if case.format == "f32")
@@ -212,7 +212,10 @@ def test_a_case_goes_by_its_whole_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"cases": ("copy/f32/n5",), "kernels": ("copy",)}, "leave --suite, -k, -f and -s out"),
+        (
+            {"cases": ("copy/f32/n5",), "kernels": ("copy",)},
+            "leave out --suite, --kernel, --format and --shape",
+        ),
         ({"cases": ("copy/f32",)}, "malformed case 'copy/f32'"),
         ({"cases": ("copy/f32/m5",)}, "copy has the shape n=.."),
         ({"cases": ("mul_mat_vec/q4_0/m1_n1_k32/weights=0123456789abcdef",)}, "give --gguf"),

@@ -5,17 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Table, func, select
 
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.errors import UnknownName
 from vkbench.job import Mode
 from vkbench.wire import Announcement
-from vkbench_db import models, store
+from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_scheduler.plan import count
-from vkbench_scheduler.selection import Selection
-from vkbench_scheduler.submit import submit
+from vkbench_db.work import store
+from vkbench_scheduler.planning.plan import count
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import submit
 from vkbench_shaders.bundle import Bundle
 
 FACTS = DeviceFacts(
@@ -55,7 +56,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
         yield made
 
 
-def stored(database: Database, what: type[models.Model]) -> int:
+def stored(database: Database, what: Table) -> int:
     with database.reading() as tx:
         return int(tx.execute(select(func.count()).select_from(what)).scalar_one())
 
@@ -64,9 +65,9 @@ def test_a_submission_is_a_run_with_its_jobs(database: Database) -> None:
     selection = Selection(suite="quick", mode=Mode.CORRECTNESS, priority=3)
     made = submit(database, selection, [FACTS], user="ann", label="try")
     assert made.run.new
-    assert made.jobs == stored(database, models.Job) == count(selection, [FACTS])
+    assert made.jobs == stored(database, schema.job) == count(selection, [FACTS])
     with database.reading() as tx:
-        run = tx.execute(select(models.Run.__table__)).one()
+        run = tx.execute(select(schema.run)).one()
     assert (run.user_name, run.label, run.priority, run.mode) == ("ann", "try", 3, "correctness")
     assert run.selection["suite"] == "quick"
     assert "weights" not in run.selection
@@ -77,7 +78,7 @@ def test_one_key_is_one_run(database: Database) -> None:
     first = submit(database, selection, [FACTS], idempotency_key="tonight")
     again = submit(database, selection, [FACTS], idempotency_key="tonight")
     assert (again.run.id, again.run.new, again.jobs) == (first.run.id, False, 0)
-    assert stored(database, models.Job) == first.jobs
+    assert stored(database, schema.job) == first.jobs
 
 
 def test_a_bad_selection_leaves_nothing_behind(database: Database) -> None:
@@ -86,14 +87,14 @@ def test_a_bad_selection_leaves_nothing_behind(database: Database) -> None:
     stranger = device_key("beta", "cpu")
     with pytest.raises(UnknownName):
         submit(database, Selection(kernels=("copy",)), [_other(stranger)])
-    assert stored(database, models.Run) == stored(database, models.Job) == 0
+    assert stored(database, schema.run) == stored(database, schema.job) == 0
 
 
 def test_a_bundle_of_ones_own_is_stored_with_the_run(database: Database) -> None:
     bundle = Bundle(text="{}", blobs={}, name="mine")
     made = submit(database, Selection(kernels=("copy",)), [FACTS], bundle=bundle)
     with database.reading() as tx:
-        named = tx.execute(select(models.Job.bundle).distinct()).scalars().all()
+        named = tx.execute(select(schema.job.c.bundle).distinct()).scalars().all()
     assert named == [bundle.sha]
     assert made.jobs
 
@@ -117,5 +118,5 @@ def _other(key: str) -> DeviceFacts:
 def test_a_run_is_on_the_track_that_it_asks_for(database: Database, track: str) -> None:
     made = submit(database, Selection(kernels=("copy",), track=track), [FACTS])
     with database.reading() as tx:
-        asked = select(models.Run.track).where(models.Run.id == made.run.id)
+        asked = select(schema.run.c.track).where(schema.run.c.id == made.run.id)
         assert tx.execute(asked).scalar_one() == track

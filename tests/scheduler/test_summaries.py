@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkbench.job import State
+from vkbench.job import JobState
 from vkbench.markdown import MOST
-from vkbench_db.news import Change, RegressionNews, RunNews, Trouble
-from vkbench_scheduler.summaries import is_eventful, of_regression, of_run
+from vkbench_detection.regress.news import ChangedCase, RegressionNews, RunNews, Trouble
+from vkbench_scheduler.watch.summaries import is_eventful, of_regression, of_run
 
-CHANGE = Change(
+CHANGE = ChangedCase(
     id=1,
     case="silu/f32/n4096",
     variant="portable",
@@ -42,7 +42,7 @@ NEWS = RegressionNews(
     note="2 changes of one kernel",
     changes=(CHANGE, replace(CHANGE, id=2, case="silu/f16/n4096", ratio=1.2)),
 )
-QUIET = RunNews(id=3, label="nightly", counts={State.PASSED: 40}, trouble=(), changes=())
+QUIET = RunNews(id=3, label="nightly", counts={JobState.PASSED: 40}, trouble=(), changes=())
 
 
 def test_a_regression_has_its_evidence_and_what_moved() -> None:

@@ -10,7 +10,7 @@ import pytest
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable
-from vkbench_scheduler.watch import Step, Watch, steps, telling
+from vkbench_scheduler.watch.timetable import Watch, WatchStep, steps, telling
 
 
 @pytest.fixture
@@ -19,7 +19,9 @@ def database(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
-def test_a_step_that_fails_stops_no_other(database: Database, caplog) -> None:
+def test_a_step_that_fails_stops_no_other(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     taken: list[str] = []
 
     def fail(database: Database, now: float) -> None:
@@ -28,8 +30,8 @@ def test_a_step_that_fails_stops_no_other(database: Database, caplog) -> None:
     def act(database: Database, now: float) -> None:
         taken.append("second")
 
-    first = Step(name="first", seconds=0.0, act=fail)
-    watch = Watch(database, (first, Step(name="second", seconds=0.0, act=act)))
+    first = WatchStep(name="first", seconds=0.0, act=fail)
+    watch = Watch(database, (first, WatchStep(name="second", seconds=0.0, act=act)))
     watch.turn()
     watch.turn()
     assert taken == ["second", "second"]
@@ -41,19 +43,21 @@ def test_an_outage_is_the_caller_s_to_wait_for(database: Database) -> None:
         raise DatabaseUnreachable
 
     with pytest.raises(DatabaseUnreachable):
-        Watch(database, (Step(name="first", seconds=0.0, act=fail),)).turn()
+        Watch(database, (WatchStep(name="first", seconds=0.0, act=fail),)).turn()
 
 
 def test_steps_wait_for_their_time(database: Database) -> None:
     taken: list[float] = []
-    step = Step(name="slow", seconds=60.0, act=lambda database, now: taken.append(now))
+    step = WatchStep(name="slow", seconds=60.0, act=lambda database, now: taken.append(now))
     watch = Watch(database, (step,))
     for _ in range(3):
         watch.turn()
     assert len(taken) == 1
 
 
-def test_nothing_happens_in_an_empty_lab(database: Database, tmp_path: Path, caplog) -> None:
+def test_nothing_happens_in_an_empty_lab(
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rows = (*steps(), *telling(Settings(data=tmp_path, cache=tmp_path)))
     assert len({row.name for row in rows}) == len(rows)
     for _ in range(2):

@@ -12,9 +12,9 @@ from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, PlannedJob, Source
-from vkbench_scheduler.plan import plan
-from vkbench_scheduler.selection import Selection, Weights
-from vkbench_scheduler.weights import weights_from
+from vkbench_scheduler.planning.plan import plan
+from vkbench_scheduler.planning.selection import Selection, Weights
+from vkbench_scheduler.planning.weights import weights_from
 from vkbench_shaders.catalogue import KERNELS
 
 Written = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]

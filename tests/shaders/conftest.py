@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench_shaders.build import TREE, build
 from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.compile.build import build
+from vkbench_shaders.compile.tree import TREE
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vkbench_shaders.blocks import (
+from vkbench_shaders.formats import QUANTISED, format_named
+from vkbench_shaders.inputs.blocks import (
     EDGES,
     edge_places,
     other_bits,
@@ -16,7 +17,6 @@ from vkbench_shaders.blocks import (
     read_scale,
     write_scale,
 )
-from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.quants import dequantise
 
 Bytes = NDArray[np.uint8]

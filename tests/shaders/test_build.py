@@ -13,12 +13,14 @@ import pytest
 
 from vkbench.errors import UsageError
 from vkbench.settings import settings
-from vkbench_shaders import build as building
-from vkbench_shaders import workers
-from vkbench_shaders.build import TREE, build, sources_of, tree_sha, units_of
 from vkbench_shaders.bundle import PROBES, Bundle, load
 from vkbench_shaders.catalogue import kernel_named
-from vkbench_shaders.compiler import CompileError, Compiler, Unit
+from vkbench_shaders.compile import build as building
+from vkbench_shaders.compile import spirv, workers
+from vkbench_shaders.compile.build import build, units_of
+from vkbench_shaders.compile.compiler import CompileError, Compiler, Unit
+from vkbench_shaders.compile.tree import TREE, constants_of, source_of, tree_sha
+from vkbench_shaders.launch import LaunchMismatch
 
 pytestmark = pytest.mark.slow
 
@@ -68,9 +70,8 @@ def test_only_what_changed_is_compiled(tree: Path, tmp_path: Path, asked: list[s
     assert asked == units
     assert again.sha == first.sha
 
-    (tree / "copy.slang").write_text(
-        (tree / "copy.slang").read_text().replace("FOURS = 4", "FOURS = 2")
-    )
+    copy = source_of("copy", tree)
+    copy.write_text(copy.read_text().replace("VEC4S = 4", "VEC4S = 2"))
     asked.clear()
     edited = build(tree, tmp_path / "out")
     assert asked == ["copy/copy"]
@@ -84,21 +85,6 @@ def test_the_same_sources_give_the_same_bundle(tree: Path, tmp_path: Path, bundl
     assert tree_sha(tree) == bundle.manifest.tree
 
 
-def test_a_unit_depends_on_what_its_module_imports(tmp_path: Path) -> None:
-    for name, text in {
-        "upper": "// with parts\nimport middle;",
-        "middle": "module middle;\n__exported import parts.lower; import other;",
-        "parts/lower": "module lower;\n  import upper;",
-        "other": "// import middle;",
-    }.items():
-        path = tmp_path / f"{name}.slang"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    names = ["middle.slang", "other.slang", "lower.slang", "upper.slang"]
-    assert [path.name for path in sources_of("upper", tmp_path)] == names
-    assert [path.name for path in sources_of("other", tmp_path)] == ["other.slang"]
-
-
 @pytest.mark.usefixtures("few")
 def test_progress_counts_every_unit(tree: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
@@ -110,9 +96,10 @@ def test_progress_counts_every_unit(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few")
 def test_an_error_names_file_and_line_and_leaves_the_old_bundle(tree: Path, tmp_path: Path) -> None:
     old = build(tree, tmp_path / "out")
-    source = (tree / "copy.slang").read_text()
+    copy = source_of("copy", tree)
+    source = copy.read_text()
     line = source[: source.index("if (index == 0)")].count("\n") + 1
-    (tree / "copy.slang").write_text(source.replace("copy_tail(thread);", "copy_tial(thread);"))
+    copy.write_text(source.replace("copy_tail(thread);", "copy_tial(thread);"))
     with pytest.raises(CompileError) as error:
         build(tree, tmp_path / "out")
     said = str(error.value)
@@ -123,11 +110,34 @@ def test_an_error_names_file_and_line_and_leaves_the_old_bundle(tree: Path, tmp_
 
 
 @pytest.mark.usefixtures("few")
+def test_a_shader_that_takes_another_name_fails_the_build(tree: Path, tmp_path: Path) -> None:
+    old = build(tree, tmp_path / "out")
+    copy = source_of("copy", tree)
+    copy.write_text(copy.read_text().replace("odd_half", "half_word"))
+    with pytest.raises(LaunchMismatch) as error:
+        build(tree, tmp_path / "out")
+    said = str(error.value)
+    assert said.startswith("copy/f32/n0, variant portable: copy/copy: push constants ")
+    assert "does not give: half_word; that it gives and the unit does not have: odd_half" in said
+    assert load(tmp_path / "out").sha == old.sha
+
+
+def test_a_module_declares_the_constants_of_what_it_imports(tmp_path: Path) -> None:
+    for name, text in {
+        "upper": "import lower;\n[vk::constant_id(0)] const uint THREADS = 128; // [x] = 3",
+        "lower": "module lower;\n[vk::constant_id(12)] public const uint WIDE= 1;",
+        "other": "[[vk::constant_id(1)]]\nconst int OTHER = 1; const uint PLAIN = 2;",
+    }.items():
+        (tmp_path / f"{name}.slang").write_text(text)
+    assert constants_of(tmp_path / "upper.slang", tmp_path) == {"THREADS", "WIDE"}
+    assert constants_of(tmp_path / "other.slang", tmp_path) == {"OTHER"}
+
+
+@pytest.mark.usefixtures("few")
 def test_blobs_of_an_older_build_go(tree: Path, tmp_path: Path) -> None:
     build(tree, tmp_path / "out")
-    (tree / "copy.slang").write_text(
-        (tree / "copy.slang").read_text().replace("FOURS = 4", "FOURS = 2")
-    )
+    copy = source_of("copy", tree)
+    copy.write_text(copy.read_text().replace("VEC4S = 4", "VEC4S = 2"))
     bundle = build(tree, tmp_path / "out")
     assert {path.stem for path in (tmp_path / "out").glob("*.spv")} == set(bundle.blobs)
 
@@ -142,7 +152,7 @@ def test_a_folder_that_is_no_tree_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_cache_is_compiled_again(tree: Path, tmp_path: Path, asked: list[str]) -> None:
     first = build(tree, tmp_path / "out")
     for kept in (settings().cache / "spirv").glob("*.spv"):
-        if kept.read_bytes() == first.code("copy/copy"):
+        if spirv.nameless(kept.read_bytes()) == first.code("copy/copy"):
             kept.write_bytes(b"")
     asked.clear()
     assert build(tree, tmp_path / "out").sha == first.sha
@@ -159,14 +169,15 @@ def test_the_command_builds_the_packaged_kernels(
     told = capsys.readouterr()
     assert told.out.strip() == load(tmp_path / "packaged").sha
     assert told.err.startswith("compiled")
-    (tree / "optimisers.slang").write_text("module optimisers; nonsense")
+    source_of("optimisers", tree).write_text("module optimisers; nonsense")
     assert building.main() == 4
     assert "optimisers.slang:1" in capsys.readouterr().err
 
 
 def test_a_build_needs_no_package_that_a_wheel_s_build_lacks() -> None:
     program = (
-        "import sys, vkbench_shaders.build; print(*{name.split('.')[0] for name in sys.modules})"
+        "import sys, vkbench_shaders.compile.build; "
+        "print(*{name.split('.')[0] for name in sys.modules})"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -174,3 +185,14 @@ def test_a_build_needs_no_package_that_a_wheel_s_build_lacks() -> None:
     assert {"rich", "typer", "sqlalchemy", "celery", "vulkan", "gguf"}.isdisjoint(
         done.stdout.split()
     )
+
+
+def test_a_renamed_function_makes_no_other_kernel(tree: Path) -> None:
+    """A bundle's code has no names: those that launches give stand in the manifest."""
+    source = tree / "moves/copy.slang"
+    source.write_text(source.read_text().replace("copy_tail", "copy_the_rest"))
+    unit = Unit(module="copy", entry="copy")
+    before, after = (building.compiled(each, [unit], "one") for each in (TREE, tree))
+    assert before.sha != after.sha  # the manifest names the tree
+    assert before.entry(unit.key).sha256 == after.entry(unit.key).sha256
+    assert next(field.name for field in before.interface(unit.key).push) == "word_count"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,11 @@ from vkbench_shaders.bundle import (
     UnknownBundle,
     from_archive,
     load,
+    manifest_text,
 )
+from vkbench_shaders.compile import compiler
+from vkbench_shaders.compile.compiler import Unit
+from vkbench_shaders.compile.tree import TREE
 
 KEY = "copy/copy"
 
@@ -41,6 +46,37 @@ def test_it_comes_back_from_its_folder(bundle: Bundle, folder: Path) -> None:
     again = load(folder)
     assert (again.sha, dict(again.blobs)) == (bundle.sha, dict(bundle.blobs))
     assert again.code(KEY) == bundle.code(KEY)
+
+
+def test_a_bundle_of_version_1_takes_what_its_code_says(bundle: Bundle) -> None:
+    """Its manifest has no interfaces, and its SPIR-V still has the names."""
+    units = (
+        Unit(module="copy", entry="copy"),
+        Unit(module="unary", entry="unary", arguments=("Sin", "f32", "f32")),
+        Unit(module="flash_combine", entry="flash_combine"),
+        Unit(module="rope", entry="rope", arguments=("f16",)),
+    )
+    codes = {unit.key: compiler.find().compile(unit, TREE) for unit in units}
+    blobs = {hashlib.sha256(code).hexdigest(): code for code in codes.values()}
+    entries = [
+        replace(bundle.entry(key), sha256=sha, bytes=len(code), interface="")
+        for key, (sha, code) in zip(codes, blobs.items(), strict=True)
+    ]
+    text = manifest_text(bundle.manifest.slang, bundle.manifest.tree, entries, {})
+    text = text.replace('"version":2', '"version":1').replace(',"interfaces":{}', "")
+    text = text.replace(',"interface":""', "")
+    assert "interface" not in text
+    old = Bundle(text=text, blobs=blobs).check()
+    for key in codes:
+        assert old.interface(key) == replace(bundle.interface(key), dropped=None)
+
+
+def test_an_interface_that_is_missing_is_refused(bundle: Bundle) -> None:
+    name = bundle.entry(KEY).interface
+    text = bundle.text.replace(f'"{name}":{{', f'"{name[::-1]}":{{')
+    assert text != bundle.text
+    with pytest.raises(CorruptBundle, match=f"the interface of {KEY} is missing"):
+        Bundle(text=text, blobs=bundle.blobs).check()
 
 
 def test_an_unknown_kernel_brings_near_ones(bundle: Bundle) -> None:
@@ -140,5 +176,5 @@ def test_a_package_without_kernels_says_how_to_build_them(
 ) -> None:
     monkeypatch.setattr(bundles, "PACKAGED", tmp_path / "nothing")
     bundles.packaged.cache_clear()
-    with pytest.raises(MissingBundle, match=r"python -m vkbench_shaders\.build"):
+    with pytest.raises(MissingBundle, match=r"python -m vkbench_shaders\.compile\.build"):
         BundleStore(tmp_path).get("")

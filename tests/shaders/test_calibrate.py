@@ -9,9 +9,10 @@ import pytest
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import KERNELS, problem
-from vkbench_shaders.kernels import calibrate
-from vkbench_shaders.kernels.calibrate import ADDEND, FACTOR, FMA, LAST, STEPS
-from vkbench_shaders.kernels.matrix_rate import MATRIX_RATE, MATRIX_RATE_8
+from vkbench_shaders.kernel import Kernel
+from vkbench_shaders.kernels.calibration import calibrate
+from vkbench_shaders.kernels.calibration.calibrate import ADDEND, FACTOR, FMA, LAST, STEPS
+from vkbench_shaders.kernels.calibration.matrix_rate import MATRIX_RATE, MATRIX_RATE_8
 
 CPU = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a CPU driver", uuid="00", vendor_id=0, device_id=0,
@@ -58,8 +59,8 @@ def test_products_of_matrices_are_whole_numbers_that_their_sums_hold(case: str) 
 
 
 @pytest.mark.parametrize("kernel", calibrate.CALIBRATE, ids=lambda kernel: kernel.name)
-def test_a_cpu_driver_has_a_small_case_and_a_gpu_takes_all(kernel: calibrate.Kernel) -> None:
-    refused = {CPU.type: [], GPU.type: []}
+def test_a_cpu_driver_has_a_small_case_and_a_gpu_takes_all(kernel: Kernel) -> None:
+    refused: dict[str, list[str | None]] = {CPU.type: [], GPU.type: []}
     for case in kernel.timed:
         posed = problem(case)
         [variant] = kernel.variants_for(posed.types)

@@ -17,8 +17,9 @@ from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Array, Kernel, Problem, Variant
-from vkbench_shaders.kernels.quantize import SHARE
-from vkbench_shaders.kernels.rows import STRETCH
+from vkbench_shaders.kernels.quant.quantize import SHARE
+from vkbench_shaders.kernels.shared.rows import STRETCH
+from vkbench_shaders.launch import pack
 from vkbench_shaders.tolerance import LIMITS
 
 FEATURES = {
@@ -41,6 +42,7 @@ MOST_THREADS = 256  # in a workgroup: as few as a device has that is in use
 FINITE = {"quantise", "matmul", "attention", "conv", "recurrent"}
 NEEDED = {"f64": "fp64", "i64": "int64"}  # by formats that not all devices compute with
 CASES = [case for kernel in KERNELS for case in kernel.cases]
+CHECKED = {case.name for case in CASES}
 ALL = [case for kernel in KERNELS for case in (*kernel.cases, *kernel.timed)]
 VARIANTS = [(kernel, variant) for kernel in KERNELS for variant in kernel.variants]
 # large and awkward ones that nobody would wait for, for what follows from a shape alone
@@ -74,11 +76,11 @@ SHARES: dict[str, Callable[[Problem], int]] = {
 }
 
 
-def by_formats(cases: Iterable[Case]) -> dict[str, list[Case]]:
-    """Cases by kernel and formats: there are too many for a test each."""
+def grouped(cases: Iterable[Case], parts: int) -> dict[str, list[Case]]:
+    """Cases by the first parts of their names: there are too many for a test each."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
-        groups.setdefault("/".join(case.name.split("/")[:2]), []).append(case)
+        groups.setdefault("/".join(case.name.split("/")[:parts]), []).append(case)
     return groups
 
 
@@ -101,7 +103,11 @@ class Answered:
     outputs: dict[str, Array]
 
 
-@pytest.fixture(scope="module", params=by_formats(CASES).items(), ids=lambda group: group[0])
+@pytest.fixture(
+    scope="module",
+    params=grouped(CASES, 2).items(),  # by kernel and formats: arrays of a kernel would be many
+    ids=lambda group: group[0],
+)
 def answered(request: pytest.FixtureRequest) -> list[Answered]:
     """All cases of a kernel and its formats; worked out once for all tests that look at them."""
     found = []
@@ -113,8 +119,8 @@ def answered(request: pytest.FixtureRequest) -> list[Answered]:
 
 
 def sets(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    """A test for each kernel and its formats."""
-    groups = by_formats(cases)
+    """A test for each kernel."""
+    groups = grouped(cases, 1)
     return pytest.mark.parametrize("cases", groups.values(), ids=groups)
 
 
@@ -164,7 +170,7 @@ def test_the_last_variant_runs_everywhere(kernel: Kernel) -> None:
 @each_variant
 def test_a_variant_asks_for_known_features_and_limits(kernel: Kernel, variant: Variant) -> None:
     assert set(variant.requires) <= FEATURES
-    assert variant.path in LIMITS
+    assert variant.arithmetic in LIMITS
 
 
 def test_names_are_unique_and_canonical() -> None:
@@ -280,7 +286,6 @@ def test_a_launch_covers_its_output_within_every_device_s_limits(cases: list[Cas
                 for launch in variant.launches(posed, SMALLEST):
                     least = 0 if 0 in posed.shape.values() else 1
                     assert all(least <= groups <= MOST_GROUPS for groups in launch.groups)
-                    assert len(launch.push) <= 128
                 if case.kernel in SHARES:
                     [launch] = variant.launches(posed, SMALLEST)
                     share = SHARES[case.kernel](posed)
@@ -294,9 +299,12 @@ def test_the_bundle_holds_what_a_launch_runs(cases: list[Case], bundle: Bundle) 
             for variant in posed.kernel.variants_for(posed.types):
                 for launch in variant.launches(posed, SMALLEST):
                     entry = bundle.entry(entry_key(variant.stage(launch.entry), posed.types))
-                    assert entry.push_bytes == len(launch.push)
+                    interface = bundle.interface(entry.key)
+                    assert len(pack(launch, interface, entry.key).push) <= 128
                     assert entry.local_size
-                    assert launch.constants.get(0, prod(entry.local_size)) <= MOST_THREADS
+                    sizes = zip(interface.sized_by, entry.local_size, strict=True)
+                    threads = prod(launch.constants.get(name, size) for name, size in sizes)
+                    assert threads <= MOST_THREADS
 
 
 def test_cases_that_no_launch_fits_are_refused() -> None:
@@ -315,7 +323,9 @@ def test_listed_cases_run_on_the_smallest_device(cases: list[Case]) -> None:
     for case in cases:
         with about(case) as posed:
             refused = [variant.refuses(posed, SMALLEST) for variant in posed.kernel.variants]
-            wanted = case in CASES and "tile" not in case.params  # large tiles share more memory
+            wanted = (
+                case.name in CHECKED and "tile" not in case.params
+            )  # large tiles share more memory
             assert refused[-1] is None or not wanted, refused
 
 
@@ -362,7 +372,7 @@ def test_long_rows_get_wide_workgroups() -> None:
             variant.launches(problem(f"mul_mat_vec/q4_0/m1_n1_k{k}"), SMALLEST)
             for k in (32, 2048, 14336)
         ]
-        threads = [launch.constants[0] for [launch] in launches]
+        threads = [launch.constants["THREADS"] for [launch] in launches]
         assert threads == sorted(threads)
         assert threads[0] == 32 < threads[-1] <= 128
         assert {bin(each).count("1") for each in threads} == {1}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from vkbench.settings import Settings
-from vkbench_shaders import compiler
-from vkbench_shaders.build import TREE
-from vkbench_shaders.compiler import Compiler, NoCompiler, Unit, find
+from vkbench_shaders.compile import compiler
+from vkbench_shaders.compile.compiler import Compiler, NoCompiler, Unit, find
+from vkbench_shaders.compile.tree import TREE
 
 
 def script(path: Path, text: str) -> Path:

@@ -7,7 +7,7 @@ import pytest
 
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Array, Problem
-from vkbench_shaders.kernels.conv_transposed import Spread, phases
+from vkbench_shaders.kernels.images.conv_transposed import Spread, phases
 
 
 def values(posed: Problem, name: str) -> Array:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from vkbench.case import Case
-from vkbench_shaders import data, noise
-from vkbench_shaders.blocks import random_blocks
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import FORMATS, PLAIN, WEIGHTS, format_named
+from vkbench_shaders.inputs import data, noise
+from vkbench_shaders.inputs.blocks import random_blocks
 from vkbench_shaders.kernel import Array, Binding, Kernel, Problem
 from vkbench_shaders.quants import dequantise, quantise
 

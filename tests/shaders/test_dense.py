@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.kernels import dense, dense_vec
-from vkbench_shaders.kernels.dense import TILES, Cut, Tile
+from vkbench_shaders.kernels.matrices import dense_vec
+from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.kernels.shared.dense import TILES, Cut, Tile
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)

@@ -9,8 +9,8 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.kernels import flash, flash_plan, unfused
-from vkbench_shaders.kernels.flash_plan import Block, Split, Tiles
+from vkbench_shaders.kernels.attention import flash, flash_plan, unfused
+from vkbench_shaders.kernels.attention.flash_plan import Block, Split, Tiles
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,

@@ -9,8 +9,8 @@ import pytest
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from vkbench.errors import UnknownName
-from vkbench_shaders.build import TREE
 from vkbench_shaders.catalogue import KERNELS
+from vkbench_shaders.compile.tree import TREE
 from vkbench_shaders.formats import (
     ENCODED,
     FORMATS,
@@ -84,7 +84,7 @@ def test_an_unknown_name_brings_near_ones() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_formats_that_kernels_use_have_a_slang_type_of_their_size(kernel) -> None:  # type: ignore[no-untyped-def]
-    source = "".join(path.read_text() for path in TREE.glob("*.slang"))
+    source = "".join(path.read_text() for path in TREE.rglob("*.slang"))
     for types in kernel.type_choices():
         for variant in kernel.variants:
             for name in set(variant.arguments(types)) & {fmt.name for fmt in FORMATS}:

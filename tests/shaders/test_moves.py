@@ -8,7 +8,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Launch
-from vkbench_shaders.kernels.mapping import Axis, merged
+from vkbench_shaders.kernels.moves.mapping import Axis, merged
 
 ANY = DeviceFacts(
     key="0" * 12, host="h", index=0, name="any", uuid="00", vendor_id=0, device_id=0, type="cpu",

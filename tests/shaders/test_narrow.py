@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from vkbench_shaders import narrow
+from vkbench_shaders.narrow import Stored
 
-CODES = {"bf16": np.arange(1 << 16).astype(np.uint16), "f8_e4m3": np.arange(256).astype(np.uint8)}
+CODES: dict[str, Stored] = {
+    "bf16": np.arange(1 << 16).astype(np.uint16),
+    "f8_e4m3": np.arange(256).astype(np.uint8),
+}
 LARGEST = {"bf16": 0x7F7F, "f8_e4m3": 0x7E}
 
 each_format = pytest.mark.parametrize("name", CODES)

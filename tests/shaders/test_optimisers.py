@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.kernels.muon import orthogonal
+from vkbench_shaders.kernels.training.muon import orthogonal
 
 X, G = np.array([1, -2, 3, 0.5], np.float32), np.array([0.5, -0.25, 1e-3, 0], np.float32)
 NOTHING = np.zeros(4, np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vkbench_shaders import philox
+from vkbench_shaders.inputs import philox
 
 COUNT = 1 << 20
 SEEDS = (0, 2, 0xDEADBEEF)

@@ -95,6 +95,7 @@ def test_decoding_is_exact_for_any_block(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in QUANTISED if name not in OURS])
 def test_decoding_is_gguf_s_bit_for_bit_whatever_the_rows(name: str) -> None:
     fmt = format_named(name)
+    assert fmt.ggml is not None
     stored = np.random.default_rng(5).integers(0, 256, (3, 2, 5 * fmt.bytes), dtype=np.uint8)
     with np.errstate(over="ignore", invalid="ignore"):
         expected = dequantize(stored, GGMLQuantizationType(fmt.ggml)).astype(np.float64)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from vkbench.errors import UsageError, VkbenchError
-from vkbench_shaders.build import TREE, sources_of, units_for
+from vkbench_shaders.bundle import packaged
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.revisions import Revision, build_revision, checked_out, revisions
+from vkbench_shaders.compile.build import units_for
+from vkbench_shaders.compile.revisions import Revision, build_revision, checked_out, revisions
+from vkbench_shaders.compile.tree import TREE, source_of, sources_of
 
 POSED = problem("copy/f32/n64")
 
@@ -75,14 +77,16 @@ def test_a_revision_is_as_it_was_and_the_repository_stays_as_it_is(repository: R
     assert repository.git("status", "--short") == "M slang/a.slang"
 
 
-def test_a_revision_is_compiled_for_one_case(repository: Repository) -> None:
-    sources = {f"slang__{path.stem}": path.read_text() for path in sources_of("copy", TREE)}
-    repository.commit("good", **sources)
+def test_a_revision_with_no_folders_is_compiled_for_one_case(repository: Repository) -> None:
+    sources = {path.stem: path for path in sources_of(source_of("copy", TREE), TREE)}
+    flat = {name: path.read_text().replace("lib.", "") for name, path in sources.items()}
+    repository.commit("good", **{f"slang__{name}": text for name, text in flat.items()})
     repository.commit("broken", slang__copy="nonsense")
     good, broken = revisions(repository.folder, "HEAD~1", "HEAD", "slang")
     bundle = build_revision(repository.folder, good, "slang", POSED)
     assert sorted(bundle.entries) == sorted(unit.key for unit in units_for(POSED))
     assert bundle.name == good.label
+    assert bundle.code("copy/copy") == packaged().code("copy/copy")
     with pytest.raises(VkbenchError, match="does not compile"):
         build_revision(repository.folder, broken, "slang", POSED)
     with pytest.raises(UsageError, match="git in"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench_shaders.build import units_of
 from vkbench_shaders.bundle import unit_of
 from vkbench_shaders.catalogue import KERNELS, problem
+from vkbench_shaders.compile.build import units_of
 from vkbench_shaders.rocm_grid import GRID, RocmKernel
 
 TEN = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 import pytest
 
@@ -60,12 +58,21 @@ def test_rows_without_gaps_are_one_row() -> None:
 
 
 def test_strides_are_bytes_of_weights_and_items_of_results() -> None:
-    push = struct.unpack("<10I", launch("copy_from/f16/b2_m3_k8/layout=strided").push)
-    assert push == (8, 3, 2, 6, 10, 66, 22, 7, 30, 10)
-    push = struct.unpack("<10I", launch("get_rows/q8_0/m4_n3_k64/layout=strided").push)
-    assert push == (64, 3, 4, 3, 34, 102, 5, 1, 7, 66)
-    push = struct.unpack("<10I", launch("get_rows/f32:ids=i64/m4_n3_k5/layout=strided").push)
-    assert push == (5, 3, 4, 3, 20, 32, 10, 2, 7, 7)
+    assert launch("copy_from/f16/b2_m3_k8/layout=strided").push == {
+        "columns": 8, "rows": 3, "batches": 2, "groups_x": 6,
+        "weights_offset": 10, "weights_batch": 66, "weights_row": 22,
+        "y_offset": 7, "y_batch": 30, "y_row": 10,
+    }  # fmt: skip
+    assert launch("get_rows/q8_0/m4_n3_k64/layout=strided").push == {
+        "columns": 64, "rows": 3, "table_rows": 4, "groups_x": 3,
+        "table_offset": 34, "table_stride": 102, "ids_offset": 5, "id_words": 1,
+        "y_offset": 7, "y_stride": 66,
+    }  # fmt: skip
+    assert launch("get_rows/f32:ids=i64/m4_n3_k5/layout=strided").push == {
+        "columns": 5, "rows": 3, "table_rows": 4, "groups_x": 3,
+        "table_offset": 20, "table_stride": 32, "ids_offset": 10, "id_words": 2,
+        "y_offset": 7, "y_stride": 7,
+    }  # fmt: skip
 
 
 def test_integers_stay_integers() -> None:

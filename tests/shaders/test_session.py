@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from vkbench_shaders import compiler, spirv
-from vkbench_shaders.build import TREE, units_of
 from vkbench_shaders.catalogue import KERNELS
-from vkbench_shaders.compiler import FLAGS, Compiler, Unit, find
-from vkbench_shaders.session import RefusedSource, Session
+from vkbench_shaders.compile import compiler, spirv
+from vkbench_shaders.compile.build import units_of
+from vkbench_shaders.compile.compiler import FLAGS, Compiler, Unit, find
+from vkbench_shaders.compile.session import RefusedSource, Session
+from vkbench_shaders.compile.tree import TREE, source_of
+
+pytestmark = pytest.mark.slow
 
 SAMPLE = units_of(KERNELS)[:: max(1, len(units_of(KERNELS)) // 5)]
 
@@ -35,12 +38,12 @@ def session(slang: Compiler) -> Session:
 
 @pytest.mark.parametrize("unit", SAMPLE, ids=lambda unit: unit.key)
 def test_it_compiles_as_slangc_does(unit: Unit, session: Session, slang: Compiler) -> None:
-    code = session.compile(TREE / f"{unit.module}.slang", unit.entry, unit.arguments)
+    code = session.compile(source_of(unit.module, TREE), unit.entry, unit.arguments)
     assert spirv.portable(code) == slang.compile(unit, TREE)
 
 
 def test_what_was_compiled_before_changes_nothing(slang: Compiler, session: Session) -> None:
-    sources = [TREE / f"{unit.module}.slang" for unit in SAMPLE]
+    sources = [source_of(unit.module, TREE) for unit in SAMPLE]
     asked = list(zip(sources, SAMPLE, strict=True))
     once = [session.compile(source, unit.entry, unit.arguments) for source, unit in asked]
     other = session_for(slang, TREE)
@@ -83,7 +86,7 @@ def test_a_file_where_it_happens_to_run_is_not_the_tree_s(
 ) -> None:
     module(tmp_path / "copy.slang", "nonsense")
     monkeypatch.chdir(tmp_path)
-    assert session_for(slang, TREE).compile(TREE / "copy.slang", "copy", ())
+    assert session_for(slang, TREE).compile(source_of("copy", TREE), "copy", ())
 
 
 def test_an_error_has_file_and_line(tmp_path: Path, slang: Compiler) -> None:
@@ -147,7 +150,7 @@ def test_a_version_whose_places_are_not_known_has_no_library(
 
 
 def test_the_process_needs_little() -> None:
-    program = "import sys, vkbench_shaders.session; print(*sys.modules)"
+    program = "import sys, vkbench_shaders.compile.session; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vkbench_shaders.kernel import Layout
-from vkbench_shaders.kernels import strided
+from vkbench_shaders.kernels.elementwise import strided
 
 FLAT, WIDE, LINES, WORDS = range(4)  # the ways of strided.slang
 
@@ -16,19 +17,22 @@ FLAT, WIDE, LINES, WORDS = range(4)  # the ways of strided.slang
 def way(layouts: list[Layout], output_bytes: int = 4) -> tuple[int, int]:
     """How a launch goes, and of which bindings a row is one number."""
     constants = strided.over(layouts, output_bytes).constants
-    return constants[3], constants[4]
+    return constants["WAY"], constants["REPEATED"]
 
 
-def words(layouts: list[Layout], output_bytes: int = 4) -> tuple[int, ...]:
-    """What a launch pushes, as words."""
-    push = strided.over(layouts, output_bytes).push
-    assert len(push) == 128
-    return struct.unpack("<32I", push)
+def pushed(layouts: list[Layout], output_bytes: int = 4) -> dict[str, Any]:
+    """What a launch pushes."""
+    return dict(strided.over(layouts, output_bytes).push)
 
 
-def sizes(pushed: tuple[int, ...]) -> tuple[int, ...]:
+def sizes(push: Mapping[str, Any]) -> tuple[int, ...]:
     """Slots, channels, height, width."""
-    return pushed[24:28]
+    return tuple(push[name] for name in ("slots", "channels", "height", "width"))
+
+
+def tile_power(push: Mapping[str, Any]) -> int:
+    """The power of two of a tile's columns."""
+    return int(push["packed"] >> 5 & 31)
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3, 5, 7, 641, 4096, 65537, 2**30 + 1, 2**31 - 1])
@@ -47,17 +51,17 @@ def test_multiplying_divides(divisor: int) -> None:
 
 def test_arrays_without_gaps_are_one_row() -> None:
     layout = Layout.contiguous((3, 5, 7, 9))
-    pushed = words([layout, layout])
-    assert sizes(pushed) == (-(-945 // 4), 1, 1, 945)
+    push = pushed([layout, layout])
+    assert sizes(push) == (-(-945 // 4), 1, 1, 945)
     assert way([layout, layout]) == (FLAT, 0)
 
 
 def test_rows_with_gaps_stay_apart() -> None:
     tight = Layout.contiguous((3, 5, 7, 9))
     gaps = Layout(shape=(3, 5, 7, 9), strides=(385, 77, 11, 1), offset=5, storage=1200)
-    pushed = words([gaps, tight])
-    assert sizes(pushed) == (1, 1, 105, 9)  # a tile of 16 columns takes each row
-    assert pushed[31] >> 5 & 31 == 4
+    push = pushed([gaps, tight])
+    assert sizes(push) == (1, 1, 105, 9)  # a tile of 16 columns takes each row
+    assert tile_power(push) == 4
     assert way([gaps, tight]) == (LINES, 0)
 
 
@@ -71,8 +75,8 @@ def test_tiles_cover_all_lines(columns: int) -> None:
         storage=(columns + 3) * rows + 1,
     )
     launch = strided.over([padded, padded], 4)
-    pushed = words([padded, padded])
-    wide, power = pushed[24], pushed[31] >> 5 & 31
+    push = pushed([padded, padded])
+    wide, power = push["slots"], tile_power(push)
     assert wide << power >= columns > (wide - 1) << power
     down = launch.groups[0] * launch.groups[1] // wide
     assert down * 16 * (strided.THREADS >> power) >= rows
@@ -91,9 +95,9 @@ def test_rows_on_multiples_of_8_are_wide() -> None:
 
 def test_a_repeated_row_has_no_stride() -> None:
     row, full = Layout.contiguous((1, 1, 1, 16)), Layout.contiguous((2, 3, 4, 16))
-    pushed = words([full, row, full])
-    assert pushed[4:8] == (0, 0, 0, 1)
-    assert sizes(pushed) == (24 * 4, 1, 24, 16)
+    push = pushed([full, row, full])
+    assert push["strides1"] == (0, 0, 0, 1)
+    assert sizes(push) == (24 * 4, 1, 24, 16)
     assert way([full, row, full]) == (WIDE, 0)
 
 
@@ -105,9 +109,9 @@ def test_a_repeated_number_is_told_to_the_shader() -> None:
 def test_the_output_orders_the_dimensions() -> None:
     x = Layout.contiguous((2, 3, 4, 5))
     y = Layout(shape=(2, 3, 4, 5), strides=(1, 2, 6, 24), storage=120)
-    pushed = words([x, y])
-    assert pushed[4:8] == (24, 6, 2, 1)
-    assert pushed[:4] == (1, 5, 20, 60)
+    push = pushed([x, y])
+    assert push["strides1"] == (24, 6, 2, 1)
+    assert push["strides0"] == (1, 5, 20, 60)
     assert way([x, y]) == (WORDS, 0)
 
 

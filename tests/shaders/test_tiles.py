@@ -9,8 +9,8 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.kernels import tiles
-from vkbench_shaders.kernels.tiles import TILES, Tile
+from vkbench_shaders.kernels.matrices import tiles
+from vkbench_shaders.kernels.matrices.tiles import TILES, Tile
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from vkbench_shaders.build import TREE
-from vkbench_shaders.compiler import CompileError, Compiler, Unit, find
-from vkbench_shaders.workers import Backlog, compile_all, worker
+from vkbench_shaders.compile.compiler import CompileError, Compiler, Unit, find
+from vkbench_shaders.compile.tree import TREE
+from vkbench_shaders.compile.workers import Backlog, compile_all, worker
 
 pytestmark = pytest.mark.slow
 
@@ -87,8 +87,8 @@ def test_it_runs_where_the_sources_are_on_the_path_alone(tmp_path: Path) -> None
     program = (
         f"import sys; sys.path[:0] = {roots}\n"
         "from pathlib import Path\n"
-        "from vkbench_shaders.compiler import Unit, find\n"
-        "from vkbench_shaders.workers import compile_all\n"
+        "from vkbench_shaders.compile.compiler import Unit, find\n"
+        "from vkbench_shaders.compile.workers import compile_all\n"
         "unit = Unit(module='copy', entry='copy')\n"
         f"print(*(len(code) for _, code in compile_all(find(), [unit], Path({str(TREE)!r}))))\n"
     )

@@ -8,7 +8,7 @@ from vkbench import errors
 
 
 def test_docstring_is_the_default_message() -> None:
-    assert str(errors.WaitTimeout()) == "The waiting ended before the jobs did; they go on."
+    assert str(errors.WaitTimeout()) == "The time limit for waiting passed; the jobs continue."
     assert str(errors.WaitTimeout("after 3 s")) == "after 3 s"
 
 

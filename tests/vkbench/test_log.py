@@ -1,18 +1,21 @@
 """Logs are one line an event, with its fields."""
 
+from __future__ import annotations
+
 import logging
+from logging.handlers import QueueHandler
+from queue import SimpleQueue
+from typing import Any
 
 from vkbench import log
 
 
-def line(name: str, **fields: object) -> str:
-    records: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
+def line(name: str, **fields: Any) -> str:
+    records: SimpleQueue[logging.LogRecord] = SimpleQueue()
     logger = logging.Logger("part")
-    logger.addHandler(handler)
+    logger.addHandler(QueueHandler(records))
     log.event(logger, name, **fields)
-    return log.KeyValue().format(records[0])
+    return log.KeyValue().format(records.get(timeout=1))
 
 
 def test_a_line_has_time_level_logger_event_and_fields() -> None:

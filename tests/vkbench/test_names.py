@@ -15,6 +15,10 @@ def test_pick_whatever_the_case(asked: str) -> None:
     assert names.pick(asked, KNOWN, "format") == "q4_K"
 
 
+def test_pick_prefers_the_name_as_it_was_asked() -> None:
+    assert names.pick("q4_K", ("Q4_K", "q4_K"), "format") == "q4_K"
+
+
 def test_pick_unknown() -> None:
     with pytest.raises(UnknownName, match="unknown format 'q4_1'; did you mean") as caught:
         names.pick("q4_1", KNOWN, "format")

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
-from vkbench.result import pack_samples, unpack_samples, wrong_arms, wrong_reason
+from vkbench.result import WrongArm, pack_samples, unpack_samples
 
 
 def test_samples_come_back() -> None:
@@ -23,16 +23,16 @@ def test_packing_is_little_endian() -> None:
 
 
 @pytest.mark.parametrize(
-    "arms",
+    ("arms", "is_old", "is_new"),
     [
-        {"old": "NMSE 1e-2 over its limit"},
-        {"new": "16 elements were not written"},
-        {"old": "a: b", "new": "c; d"},
+        ([], False, False),
+        (["old"], True, False),
+        (["new"], False, True),
+        (["old", "new"], True, True),
     ],
 )
-def test_a_paired_jobs_reason_says_which_arm_is_wrong(arms: dict[str, str]) -> None:
-    assert wrong_arms(wrong_reason(arms)) == arms
-
-
-def test_reasons_of_other_jobs_blame_no_arm() -> None:
-    assert wrong_arms("NMSE over its limit; new: x") == {}
+def test_a_wrong_arm_says_which_outputs_are_wrong(
+    arms: list[str], is_old: bool, is_new: bool
+) -> None:
+    found = WrongArm.of(arms)
+    assert (found.is_old, found.is_new) == (is_old, is_new)

@@ -17,13 +17,13 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, UnknownBundle, packaged
 from vkbench_shaders.kernel import Problem
-from vkbench_worker import canary as canaries
-from vkbench_worker.canary import LEAST_PAUSE_SECONDS, MOST_SHARE, Canary
-from vkbench_worker.execute import execute
-from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import line_of, read_line
-from vkbench_worker.runner import serve
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runner.inbox import Inbox
+from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
+from vkbench_worker.timing import canary as canaries
+from vkbench_worker.timing.canary import LEAST_PAUSE_SECONDS, MOST_SHARE, CanaryTimer
 
 
 class Clock:
@@ -65,15 +65,15 @@ def bundle() -> Bundle:
     return packaged()
 
 
-Watched = Callable[..., Canary[Any, Any]]
+Watched = Callable[..., CanaryTimer[Any, Any]]
 
 
 @pytest.fixture
 def watched(clock: Clock, bundle: Bundle, tmp_path: Path) -> Watched:
     """A canary of a device, by the clock that is told the time."""
 
-    def made(device: NullDevice | None = None) -> Canary[Any, Any]:
-        return Canary(device or NullDevice(), lambda sha: bundle, tmp_path / "some", clock)
+    def made(device: NullDevice | None = None) -> CanaryTimer[Any, Any]:
+        return CanaryTimer(device or NullDevice(), lambda sha: bundle, tmp_path / "some", clock)
 
     return made
 
@@ -162,7 +162,7 @@ def test_a_wrong_one_and_one_without_code_are_none(
     def unknown(sha: str) -> Bundle:
         raise UnknownBundle("no such bundle")
 
-    lost: Canary[Any, Any] = Canary(NullDevice(), unknown, tmp_path / "other", clock)
+    lost: CanaryTimer[Any, Any] = CanaryTimer(NullDevice(), unknown, tmp_path / "other", clock)
     lost.look()
     assert not lost.readings
     said = capfd.readouterr().err

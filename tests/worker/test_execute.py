@@ -11,7 +11,7 @@ from vkbench.result import Result, unpack_samples
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem
-from vkbench_worker.execute import compute, execute
+from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime.errors import DeviceLost, OutOfMemory
 from vkbench_worker.runtime.null import Function, NullDevice, Shown, run_reference
 
@@ -37,6 +37,7 @@ def run(
     return execute(device or NullDevice(function), bundle, job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "types"),
     [

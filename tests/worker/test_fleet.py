@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-SERVE = "import sys; from vkbench_worker import fleet; sys.exit(fleet.serve([sys.argv[1:]]))"
+SERVE = (
+    "import sys; from vkbench_worker.service import fleet; sys.exit(fleet.serve([sys.argv[1:]]))"
+)
 MEMBER = """
 import pathlib, sys, time
 notes = pathlib.Path(sys.argv[1])
@@ -59,7 +61,8 @@ def test_a_first_start_that_is_hopeless_is_not_repeated(tmp_path: Path) -> None:
 
 def test_members_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import os, sys, time, pathlib; from vkbench_worker import fleet; fleet.die_with_parent();"
+        "import os, sys, time, pathlib; from vkbench_worker.service import fleet; "
+        "fleet.die_with_parent();"
         f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())); time.sleep(60)"
     )
     command = [sys.executable, "-c", SERVE, sys.executable, "-c", code]
@@ -75,7 +78,7 @@ def test_members_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_no_member_is_no_work() -> None:
-    code = "import sys; from vkbench_worker import fleet; sys.exit(fleet.serve([]))"
+    code = "import sys; from vkbench_worker.service import fleet; sys.exit(fleet.serve([]))"
     assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, packaged
-from vkbench_worker.execute import execute
-from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, line_of, read_line
-from vkbench_worker.runner import serve
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runner.inbox import Inbox
+from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
 from vkbench_worker.runtime.pipelines import Pipelines
@@ -42,9 +42,9 @@ from dataclasses import replace
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import packaged
-from vkbench_worker.inbox import Inbox
+from vkbench_worker.runner.inbox import Inbox
 from vkbench_worker.protocol import line_of
-from vkbench_worker.runner import serve
+from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime.null import NullDevice
 from vkbench_worker.runtime.pipelines import Pipelines
 
@@ -110,6 +110,7 @@ class SlowDriver(NullDevice):
         time.sleep(0.03)
         with self._lock:
             self.compiling -= 1
+        assert program.problem
         if program.problem.case.name == self.refused:
             raise Unsupported(f"the driver refuses {self.refused}")
         return Pipe()

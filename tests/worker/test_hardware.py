@@ -12,8 +12,8 @@ import pytest
 
 from vkbench.job import Job, Mode
 from vkbench.settings import Settings, settings
-from vkbench_worker.hardware import Hardware
-from vkbench_worker.supervisor import Supervisor
+from vkbench_worker.owner.hardware import Hardware
+from vkbench_worker.owner.supervisor import Supervisor
 
 PLANTED = Path(__file__).parents[1] / "planted"
 DEVICES = ("0", "1")

@@ -11,14 +11,15 @@ import pytest
 from vkbench.case import parse
 from vkbench.job import Job, Mode
 from vkbench.result import Verdict
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Launch, Layout, Param, Problem
-from vkbench_worker.bench import Bench
-from vkbench_worker.judge import judge
-from vkbench_worker.preparation import prepare
+from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Param, Problem
+from vkbench_shaders.launch import PackedLaunch
+from vkbench_worker.judging.judge import judge
+from vkbench_worker.judging.preparation import prepare
+from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Program
-from vkbench_worker.timed import Judged, Timed, time_work
-from vkbench_worker.variants import Plan
+from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.timed import Judged, Timed, time_work
 
 ROWS, COLUMNS = 5, 7
 
@@ -73,8 +74,8 @@ class Posed:
         made = Program(
             code=b"", sha="", bindings=(0, 1), push_bytes=0, constants=(), problem=self.problem
         )
-        launch = Launch(groups=(1, 1, 1), push=b"")
-        plan = Plan(problem=self.problem, passes=[(made, launch)], scratch=(), table=None)
+        launch = PackedLaunch(groups=(1, 1, 1), push=b"", constants=())
+        plan = LaunchPlan(problem=self.problem, passes=[(made, launch)], scratch=(), table=None)
         self.bench: Bench[Program, NullBuffer] = Bench(
             self.device, plan, self.prepared.storages, stack
         )

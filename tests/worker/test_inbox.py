@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vkbench_worker.inbox import MOST_LINES, Inbox
+from vkbench_worker.runner.inbox import MOST_LINES, Inbox
 
 
 @pytest.fixture

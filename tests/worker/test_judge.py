@@ -12,19 +12,19 @@ from vkbench.result import Verdict
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.bench import Bench
-from vkbench_worker.judge import Expected, judge
-from vkbench_worker.preparation import prepare
+from vkbench_worker.judging.judge import Expected, judge
+from vkbench_worker.judging.preparation import prepare
+from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B
-from vkbench_worker.variants import choose, plan
+from vkbench_worker.timing.bench import Bench
 
 ADD = "add/f32/b1_c1_h17_w129"
 STRIDED = "add/f32/b2_c3_h5_w7/layout=strided"
 COPY = "copy/f32/n31"
 HALVES = "copy/f16/n31"
 
-Edit = Callable[[Shown], None]
+Edit = Callable[[Shown], object]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def verdict_on(bundle: Bundle, case: str, edit: Edit, path: str = "") -> Verdict
         planned = plan(bundle, posed, variant, device.facts)
         bench = Bench(device, planned, prepared.storages, stack)
         runs = bench.run(POISON_A), bench.run(POISON_B)
-    return judge(posed, path or variant.path, *runs, prepared.expected)
+    return judge(posed, path or variant.arithmetic, *runs, prepared.expected)
 
 
 def nothing(shown: Shown) -> None:

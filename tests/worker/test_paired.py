@@ -6,18 +6,20 @@ import hashlib
 import time
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result, unpack_samples, wrong_arms
+from vkbench.result import Result, WrongArm, unpack_samples
 from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged
 from vkbench_shaders.catalogue import problem
-from vkbench_worker import measure
-from vkbench_worker.paired import CPU_ROUNDS, execute_pair
+from vkbench_shaders.kernel import Problem
 from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import Dispatch, Program
+from vkbench_worker.timing import measure
+from vkbench_worker.timing.paired import CPU_ROUNDS, execute_pair
 
 CASE = "add/f32/b1_c1_h17_w129"
 
@@ -31,7 +33,7 @@ def built(case: str, word: bytes) -> Bundle:
         replace(entry, sha256=sha) if entry.key == key else entry
         for entry in bundle.manifest.entries
     )
-    text = manifest_text(bundle.manifest.slang, word.decode(), entries)
+    text = manifest_text(bundle.manifest.slang, word.decode(), entries, bundle.manifest.interfaces)
     return Bundle(text=text, blobs={**bundle.blobs, sha: word})
 
 
@@ -52,8 +54,14 @@ class Pair(NullDevice):
         super().dispatch(step)
 
 
-def compared(device: NullDevice, **changes: object) -> Result:
-    values = {"id": 4, "token": 2, "case": CASE, "mode": Mode.PAIRED, "metric": "hot"}
+def compared(device: NullDevice, **changes: Any) -> Result:
+    values: dict[str, Any] = {
+        "id": 4,
+        "token": 2,
+        "case": CASE,
+        "mode": Mode.PAIRED,
+        "metric": "hot",
+    }
     values |= {"bundle": NEW.sha, "against": OLD.sha, "measure_seconds": 0.08, "noise": 0.0}
     return execute_pair(device, OLD, NEW, Job(**values | changes))
 
@@ -62,7 +70,7 @@ def after(launches: int, spoilt: Function) -> Function:
     """Right at first."""
     calls = 0
 
-    def function(posed, shown: Shown) -> None:
+    def function(posed: Problem, shown: Shown) -> None:
         nonlocal calls
         calls += 1
         (run_reference if calls <= launches else spoilt)(posed, shown)
@@ -70,17 +78,17 @@ def after(launches: int, spoilt: Function) -> Function:
     return function
 
 
-def off_by_one(posed, shown: Shown) -> None:
+def off_by_one(posed: Problem, shown: Shown) -> None:
     run_reference(posed, shown)
     shown["y"][7] += np.float32(1)
 
 
-def nothing(posed, shown: Shown) -> None:
+def nothing(posed: Problem, shown: Shown) -> None:
     """Leaves the output as it is."""
 
 
 def taking(seconds: float) -> Function:
-    def function(posed, shown: Shown) -> None:
+    def function(posed: Problem, shown: Shown) -> None:
         until = time.perf_counter() + seconds
         run_reference(posed, shown)
         while time.perf_counter() < until:
@@ -159,9 +167,10 @@ def test_a_wrong_arm_is_blamed_and_nothing_is_timed(
     device = Pair(old, new)
     result = compared(device)
     assert result.outcome is Outcome.WRONG
-    assert list(wrong_arms(result.reason)) == arms
     assert result.timings == ()
     assert result.verdict
+    assert result.verdict.wrong_arm is WrongArm.of(arms)
+    assert [arm for arm in ("old", "new") if f"{arm}: " in result.reason] == arms
     assert not result.verdict.passed
     assert len(device.ran) == 4
 
@@ -174,7 +183,9 @@ def test_an_arm_that_is_wrong_while_it_is_timed_is_blamed(
 ) -> None:
     result = compared(Pair(**{arm: after(5, spoilt)}), metric=metric)
     assert result.outcome is Outcome.WRONG
-    assert list(wrong_arms(result.reason)) == [arm]
+    assert result.verdict
+    assert result.verdict.wrong_arm is WrongArm(arm)
+    assert result.reason.startswith(f"{arm}: ")
     assert "changed while it was timed" in result.reason
     assert result.timings == ()
 
@@ -189,7 +200,8 @@ def test_what_is_changed_in_place_is_restored_for_each_visit() -> None:
 
 def test_code_that_one_of_them_lacks_is_a_skip() -> None:
     entries = tuple(entry for entry in OLD.manifest.entries if entry.module != "binary")
-    bare = Bundle(text=manifest_text("1", "0", entries), blobs=OLD.blobs)
+    text = manifest_text("1", "0", entries, OLD.manifest.interfaces)
+    bare = Bundle(text=text, blobs=OLD.blobs)
     job = Job(id=1, token=1, case=CASE, mode=Mode.PAIRED, metric="hot")
     result = execute_pair(Pair(), bare, NEW, job)
     assert result.outcome is Outcome.SKIPPED

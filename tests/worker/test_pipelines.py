@@ -12,11 +12,11 @@ import pytest
 
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.catalogue import problem
+from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.errors import VulkanFailure
 from vkbench_worker.runtime.null import NullDevice
 from vkbench_worker.runtime.pipelines import MOST, MOST_AHEAD, Pipelines
 from vkbench_worker.runtime.program import Program
-from vkbench_worker.variants import choose, plan
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,31 +10,42 @@ import numpy as np
 import pytest
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.build import units_of
 from vkbench_shaders.bundle import Bundle, Entry
 from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.compile.build import units_of
 from vkbench_shaders.kernel import Launch, Problem, Stage, Variant
-from vkbench_worker.bench import Bench
-from vkbench_worker.judge import judge
-from vkbench_worker.preparation import prepare
+from vkbench_shaders.launch import Interface, PushField, SpecConstant
+from vkbench_worker.judging.judge import judge
+from vkbench_worker.judging.preparation import prepare
+from vkbench_worker.runner.variants import LaunchPlan, choose, plan
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B
-from vkbench_worker.variants import Plan, choose, plan
+from vkbench_worker.timing.bench import Bench
 
 SCRATCH = (100, 12)
+TUNED = {"THREADS": 64, "COLUMNS": 3}
+TAKEN = Interface(
+    push=(PushField(name="number", type="u32", offset=0),),
+    constants=(
+        SpecConstant(name="COLUMNS", id=0, type="u32"),
+        SpecConstant(name="THREADS", id=7, type="u32"),
+    ),
+    sized_by=("THREADS", "", ""),
+    dropped=(),
+)
 
 
 def launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     return (
-        Launch(groups=(3, 1, 1), push=struct.pack("<I", 1), entry="parts"),
-        Launch(groups=(1, 1, 1), push=struct.pack("<I", 2)),
+        Launch(groups=(3, 1, 1), push={"number": 1}, constants=TUNED, entry="parts"),
+        Launch(groups=(1, 1, 1), push={"number": 2}, constants=TUNED),
     )
 
 
 VARIANT = Variant(
     name="staged", module="staged", entry="whole", arguments=lambda types: (), launch=launches,
-    path="exact", more=(Stage(entry="parts"),), scratch=lambda problem, device: SCRATCH,
+    arithmetic="exact", more=(Stage(entry="parts"),), scratch=lambda problem, device: SCRATCH,
 )  # fmt: skip
 KERNEL = replace(kernel_named("copy"), variants=(VARIANT,))
 POSED = Problem(KERNEL, KERNEL.cases[5])
@@ -46,7 +56,8 @@ class Bundled:
     """A bundle with as much of the two entries as a NullDevice looks at."""
 
     names: tuple[str, ...] = ("parts", "whole")
-    local_size: tuple[int, int, int] = (64, 1, 1)
+    local_size: tuple[int, int, int] = (32, 1, 1)
+    taken: Interface = TAKEN
 
     def entry(self, key: str) -> Entry:
         module, _, name = key.partition("/")
@@ -54,14 +65,17 @@ class Bundled:
         assert name in self.names
         return Entry(
             key=key, module=module, entry=name, arguments=(), sha256=name[0] * 64, bytes=0,
-            local_size=self.local_size, capabilities=(), push_bytes=4,
+            local_size=self.local_size, capabilities=(),
         )  # fmt: skip
+
+    def interface(self, key: str) -> Interface:
+        return self.taken
 
     def code(self, key: str) -> bytes:
         return key.encode()
 
 
-def planned(device: NullDevice, bundled: Bundled | None = None) -> Plan:
+def planned(device: NullDevice, bundled: Bundled | None = None) -> LaunchPlan:
     bundle: Bundle = bundled or Bundled()  # type: ignore[assignment]
     return plan(bundle, POSED, choose(POSED, "auto", device.facts), device.facts)
 
@@ -79,6 +93,24 @@ def test_launches_name_their_stages_in_order() -> None:
     assert [program.bindings for program, _ in made.passes] == [(0, 1, 2, 3)] * 2
     assert made.sha not in [program.sha for program, _ in made.passes]
     assert len(made.sha) == 64
+
+
+def test_launches_are_packed_as_their_code_takes_them() -> None:
+    made = planned(NullDevice())
+    assert [launch.push for _, launch in made.passes] == [b"\1\0\0\0", b"\2\0\0\0"]
+    assert [program.push_bytes for program, _ in made.passes] == [4, 4]
+    assert [program.constants for program, _ in made.passes] == [((0, 3), (7, 64))] * 2
+
+
+def test_code_that_takes_something_else_is_not_launched() -> None:
+    """As that of an old bundle may: the reason says which names it is about."""
+    field = PushField(name="amount", type="u32", offset=0)
+    with pytest.raises(Unsupported) as refused:
+        planned(NullDevice(), Bundled(taken=replace(TAKEN, push=(field,))))
+    assert "shaders do not fit this vkbench's kernels: staged/parts: push constants" in str(
+        refused.value
+    )
+    assert "amount" in str(refused.value)
 
 
 def test_scratch_holds_poison_and_is_guarded(stack: ExitStack) -> None:
@@ -102,7 +134,7 @@ def test_scratch_holds_poison_and_is_guarded(stack: ExitStack) -> None:
 
 def test_a_workgroup_that_is_too_large_is_refused() -> None:
     with pytest.raises(Unsupported, match="workgroups of 2048 threads; the device's limit is 1024"):
-        planned(NullDevice(), Bundled(local_size=(2048, 1, 1)))
+        planned(NullDevice(), Bundled(local_size=(32, 32, 1)))
 
 
 def test_all_stages_are_compiled() -> None:

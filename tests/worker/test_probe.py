@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from vkbench_worker import probe
+from vkbench_worker.owner import probe
 from vkbench_worker.runtime.errors import RuntimeFault
 
 # A module that Python imports first, in the place of a driver that does the same.
-DIES = "import os, signal, sys\nif 'vkbench_worker.probe' in sys.orig_argv: {deed}\n"
+DIES = "import os, signal, sys\nif 'vkbench_worker.runner.listing' in sys.orig_argv: {deed}\n"
 
 
 @pytest.mark.parametrize(

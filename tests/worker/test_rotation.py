@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from vkbench_worker.rotation import MOST_SETS, Rotation, rotation
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
+from vkbench_worker.timing.rotation import MOST_SETS, Rotation, rotation
 
 CACHE = 1 << 20  # the NullDevice's
 

@@ -11,10 +11,10 @@ from typing import Any
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, UnknownBundle, packaged
-from vkbench_worker.execute import execute
-from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import MALFORMED_STATUS, line_of, read_line
-from vkbench_worker.runner import serve
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runner.inbox import Inbox
+from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime.null import NullDevice
 
 

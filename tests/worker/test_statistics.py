@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from vkbench_worker.statistics import deviation, half_width, interval
+from vkbench_worker.timing.statistics import deviation, half_width, interval
 
 
 def coverage(count: int, rank: int) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from vkbench_worker.statistics import half_width
-from vkbench_worker.stopping import NoiseBound, TimeLimit, reached
+from vkbench_worker.timing.statistics import half_width
+from vkbench_worker.timing.stopping import NoiseBound, TimeLimit, reached
 
 
 def test_the_noise_bound_wants_ten_samples_and_a_narrow_interval() -> None:
@@ -15,7 +15,8 @@ def test_the_noise_bound_wants_ten_samples_and_a_narrow_interval() -> None:
 
 
 def test_noisy_samples_end_when_their_median_is_known() -> None:
-    dice, bound, samples = random.Random(3), NoiseBound(0.005), []
+    dice, bound = random.Random(3), NoiseBound(0.005)
+    samples: list[float] = []
     while not bound.reached(samples, 1.0):
         samples.append(1.0 + dice.gauss(0, 0.02))
     assert 30 < len(samples) < 300

@@ -15,9 +15,9 @@ import pytest
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
-from vkbench_worker.child import Child
 from vkbench_worker.errors import RunnerFailed
-from vkbench_worker.supervisor import AHEAD_JOBS, Supervisor
+from vkbench_worker.owner.child import Child
+from vkbench_worker.owner.supervisor import AHEAD_JOBS, Supervisor
 
 PLANTED = Path(__file__).parents[1] / "planted"
 
@@ -98,7 +98,7 @@ def test_full_stderr_does_not_block(supervisor: Supervisor) -> None:
     [
         ("segfault/f32/n1", Outcome.CRASHED, "SIGSEGV"),
         ("lose_device/f32/n1", Outcome.DEVICE_LOST, "exit 42: VK_ERROR_DEVICE_LOST"),
-        ("babble/f32/n1", Outcome.ERROR, "nonsense"),
+        ("babble/f32/n1", Outcome.ERROR, "the runner sent an invalid line"),
         ("lie/f32/n1", Outcome.ERROR, "expected a result of job 2"),
     ],
 )
@@ -217,7 +217,7 @@ def test_a_runner_killed_between_chunks_costs_nothing(supervisor: Supervisor) ->
 def test_a_runner_that_cannot_start_says_why(
     planted: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vkbench_worker.supervisor.START_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("vkbench_worker.owner.supervisor.START_PAUSES", (0.0, 0.0))
     with Supervisor("none", planted) as supervisor:
         with pytest.raises(RunnerFailed, match="no Vulkan device: install a driver"):
             supervisor.start()
@@ -282,7 +282,7 @@ PREDECESSOR = """
 import sys
 from vkbench.job import Job, Mode
 from vkbench.settings import settings
-from vkbench_worker.supervisor import Supervisor
+from vkbench_worker.owner.supervisor import Supervisor
 with Supervisor("0", settings()) as supervisor:
     supervisor.start()
     print(supervisor.runner_pid, flush=True)
@@ -330,7 +330,12 @@ def test_a_second_supervisor_waits_for_the_device_even_over_a_crash(planted: Set
     ready = threading.Event()
     with Supervisor("0", planted) as first, Supervisor("0", planted) as second:
         first.start()
-        waiting = threading.Thread(target=lambda: (second.start(), ready.set()))
+
+        def wait() -> None:
+            second.start()
+            ready.set()
+
+        waiting = threading.Thread(target=wait)
         waiting.start()
         results = run(first, jobs("segfault/f32/n1", "sleep/f32/n300", "segfault/f32/n1"))
         assert [result.outcome for result in results] == [

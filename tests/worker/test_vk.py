@@ -18,9 +18,9 @@ class Lacking:
         if name.split(".")[0] == "vulkan":
             raise {error}
 sys.meta_path.insert(0, Lacking())
-import vkbench_worker.execute, vkbench_worker.runner, vkbench_worker.probe
-from vkbench_worker.probe import report
-print(report().error)
+import vkbench_worker.runner.execute, vkbench_worker.runner.main, vkbench_worker.owner.probe
+from vkbench_worker.runner.listing import listed
+print(listed().error)
 """
 
 
@@ -39,7 +39,7 @@ def test_nothing_fails_before_a_device_is_asked_for(error: str, words: str) -> N
 
 
 def test_no_driver_is_one_clear_line() -> None:
-    code = "from vkbench_worker.probe import local_devices; local_devices()"
+    code = "from vkbench_worker.owner.probe import local_devices; local_devices()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -34,6 +34,14 @@ class Ready:
     hardware: str = ""  # what other devices of this host may be too; "" is this one's alone
 
 
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What a process that lists the devices of its host prints."""
+
+    devices: tuple[DeviceFacts, ...] = ()
+    error: str | None = None  # why there is no device
+
+
 def line_of(record: Ready | Job | Result) -> bytes:
     """A record as one line, newline included."""
     return wire.encode(record) + b"\n"

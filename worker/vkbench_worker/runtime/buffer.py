@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.logical import Logical
+from vkbench_worker.runtime.memory import Memory
 from vkbench_worker.runtime.program import GUARD, POISON_A, padded, region_bytes
-from vkbench_worker.runtime.transfers import Span
-
-if TYPE_CHECKING:
-    from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.transfers import Span, Transfers
 
 
 class Buffer:
     """Device memory; shaders see the guard band behind it too, so that stray writes land there."""
 
-    def __init__(self, device: Device, size: int) -> None:
-        limit = device.facts.limits["max_storage_range"]
+    def __init__(self, logical: Logical, memory: Memory, transfers: Transfers, size: int) -> None:
+        limit = logical.facts.limits["max_storage_range"]
         if padded(size, 4) > limit:
             raise Unsupported(
                 f"needs a storage buffer of {size:,} bytes; the device's limit is {limit:,}"
             )
         self.size = size
         self.range = min(padded(size, 4) + GUARD, limit)  # what a descriptor shows
-        self._device = device
-        self.region = device.memory.allocate(region_bytes(size))
-        device.live["buffer"] += 1
+        self._logical, self._memory, self._transfers = logical, memory, transfers
+        self.region = memory.allocate(region_bytes(size))
+        logical.live["buffer"] += 1
         self._closed = False
         self.poison = POISON_A
 
@@ -47,8 +46,8 @@ class Buffer:
         """Give the memory back; closing twice is fine."""
         if not self._closed:
             self._closed = True
-            self._device.live["buffer"] -= 1
-            self._device.memory.free(self.region)
+            self._logical.live["buffer"] -= 1
+            self._memory.free(self.region)
 
     @property
     def offset(self) -> int:
@@ -62,21 +61,19 @@ class Buffer:
             raise ValueError(f"{flat.size} bytes for a buffer of {self.size}")
         self.poison = POISON_A
         tail = GUARD + self.size // 4 * 4
-        self._device.transfers.fill(Span(self.region, 0, GUARD), POISON_A)
-        self._device.transfers.fill(Span(self.region, tail, self._end - tail), POISON_A)
-        self._device.transfers.upload(Span(self.region, GUARD, self.size), flat)
+        self._transfers.fill(Span(self.region, 0, GUARD), POISON_A)
+        self._transfers.fill(Span(self.region, tail, self._end - tail), POISON_A)
+        self._transfers.upload(Span(self.region, GUARD, self.size), flat)
 
     def fill(self, word: int) -> None:
         """Data and guard bands filled with a word, before whatever runs next."""
         self.poison = word
-        self._device.transfers.fill(Span(self.region, 0, self._end), word)
+        self._transfers.fill(Span(self.region, 0, self._end), word)
 
     def copy_from(self, other: Buffer) -> None:
         """Data and guard bands of a buffer of the same size, copied on the device."""
         self.poison = other.poison
-        self._device.transfers.copy(
-            Span(other.region, 0, self._end), Span(self.region, 0, self._end)
-        )
+        self._transfers.copy(Span(other.region, 0, self._end), Span(self.region, 0, self._end))
 
     def spans(self, *, data: bool) -> tuple[Span, Span, Span]:
         """Lead guard, data (none of it unless asked for), trailing guard."""

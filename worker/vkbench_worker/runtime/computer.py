@@ -41,7 +41,11 @@ B = TypeVar("B", bound=Storage)
 class Computer(Protocol[P, B]):
     """A device."""
 
-    patience_seconds: float
+    @property
+    def patience_seconds(self) -> float: ...
+
+    @patience_seconds.setter
+    def patience_seconds(self, seconds: float) -> None: ...
 
     @property
     def facts(self) -> DeviceFacts: ...

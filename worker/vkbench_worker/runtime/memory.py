@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.errors import OutOfMemory
+from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.program import padded
 
-if TYPE_CHECKING:
-    from vkbench_worker.runtime.device import Device
-
-DEVICE_LOCAL: Final = 0x1
-VISIBLE: Final = 0x2 | 0x4  # host visible and coherent
-CACHED: Final = 0x8
+DEVICE_LOCAL: Final = vk.Memory.DEVICE_LOCAL
+VISIBLE: Final = vk.Memory.HOST_VISIBLE | vk.Memory.HOST_COHERENT
+CACHED: Final = vk.Memory.HOST_CACHED
 
 BLOCK_BYTES: Final = 128 << 20
-_USAGE: Final = 0x1 | 0x2 | 0x20  # copied from, copied to, storage
-_ADDRESSED: Final = 0x20000
+_USAGE: Final = vk.Usage.COPIED_FROM | vk.Usage.COPIED_TO | vk.Usage.STORAGE
 _SHARE_OF_HEAP: Final = 0.8  # the rest is left to the system and the driver
 
 
 class Block:
     """One allocation with one buffer over all of it, and a list of its free spans."""
 
-    def __init__(self, device: Device, size: int, preferences: Sequence[int]) -> None:
-        self.device = device
+    def __init__(self, logical: Logical, size: int, preferences: Sequence[int]) -> None:
+        self._logical = logical
         self.size = size
-        addressed = "bda" in device.facts.features
+        addressed = "bda" in logical.facts.features
         info = vk.struct(
-            "VkBufferCreateInfo", size=size, usage=_USAGE | (_ADDRESSED if addressed else 0)
+            "VkBufferCreateInfo", size=size, usage=_USAGE | (vk.Usage.ADDRESSED if addressed else 0)
         )
-        self.buffer = device.create("Buffer", info)
+        self.buffer = logical.create("Buffer", info)
         try:
             self.memory = self._allocate(preferences, addressed)
         except BaseException:
-            device.destroy("Buffer", self.buffer)
+            logical.destroy("Buffer", self.buffer)
             raise
         vk.check(
-            vk.lib.vkBindBufferMemory(device.handle, self.buffer, self.memory, 0),
+            vk.lib.vkBindBufferMemory(logical.handle, self.buffer, self.memory, 0),
             "vkBindBufferMemory",
         )
         self.free = [(0, size)]  # (offset, size), by offset, never two in touch
@@ -52,7 +49,7 @@ class Block:
     def map(self) -> Any:
         """The block's bytes, visible to the host until it is closed."""
         pointer = vk.ffi.new("void **")
-        result = vk.lib.vkMapMemory(self.device.handle, self.memory, 0, vk.WHOLE, 0, pointer)
+        result = vk.lib.vkMapMemory(self._logical.handle, self.memory, 0, vk.WHOLE, 0, pointer)
         vk.check(result, "vkMapMemory")
         return vk.ffi.buffer(pointer[0], self.size)
 
@@ -75,22 +72,22 @@ class Block:
         self.free = spans
 
     def close(self) -> None:
-        self.device.destroy("Buffer", self.buffer)
-        vk.lib.vkFreeMemory(self.device.handle, self.memory, vk.ffi.NULL)
-        self.device.live["DeviceMemory"] -= 1
+        self._logical.destroy("Buffer", self.buffer)
+        vk.lib.vkFreeMemory(self._logical.handle, self.memory, vk.ffi.NULL)
+        self._logical.live["DeviceMemory"] -= 1
 
     def _allocate(self, preferences: Sequence[int], addressed: bool) -> Any:
         needs = vk.ffi.new("VkMemoryRequirements *")
-        vk.lib.vkGetBufferMemoryRequirements(self.device.handle, self.buffer, needs)
-        kind = _memory_type(self.device.physical.memory, needs.memoryTypeBits, preferences)
+        vk.lib.vkGetBufferMemoryRequirements(self._logical.handle, self.buffer, needs)
+        kind = _memory_type(self._logical.physical.memory, needs.memoryTypeBits, preferences)
         flags = vk.struct("VkMemoryAllocateFlagsInfo", flags=2) if addressed else None
         info = vk.struct(
             "VkMemoryAllocateInfo", next=flags, allocationSize=needs.size, memoryTypeIndex=kind
         )
         handle = vk.ffi.new("VkDeviceMemory *")
-        result = vk.lib.vkAllocateMemory(self.device.handle, info, vk.ffi.NULL, handle)
-        vk.check(result, f"allocating {self.size:,} bytes on {self.device.facts.name}")
-        self.device.live["DeviceMemory"] += 1
+        result = vk.lib.vkAllocateMemory(self._logical.handle, info, vk.ffi.NULL, handle)
+        vk.check(result, f"allocating {self.size:,} bytes on {self._logical.facts.name}")
+        self._logical.live["DeviceMemory"] += 1
         return handle[0]
 
 
@@ -115,10 +112,10 @@ class Region:
 class Memory:
     """Device-local memory of one device."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, logical: Logical) -> None:
+        self._logical = logical
         self._blocks: list[Block] = []
-        self._limit = int(device.facts.memory_bytes * _SHARE_OF_HEAP)
+        self._limit = int(logical.facts.memory_bytes * _SHARE_OF_HEAP)
 
     @property
     def left_bytes(self) -> int:
@@ -152,15 +149,15 @@ class Memory:
             self._drop_unused()
         used = sum(block.size for block in self._blocks)
         if used + size > self._limit:
-            lender = self._device.facts.name
+            lender = self._logical.facts.name
             raise OutOfMemory(
                 f"needs {used + size:,} bytes of device memory, {lender} lends {self._limit:,}"
             )
         try:
-            block = Block(self._device, size, (DEVICE_LOCAL, 0))
+            block = Block(self._logical, size, (DEVICE_LOCAL, 0))
         except OutOfMemory:
             self._drop_unused()
-            block = Block(self._device, size, (DEVICE_LOCAL, 0))
+            block = Block(self._logical, size, (DEVICE_LOCAL, 0))
         self._blocks.append(block)
         return block
 

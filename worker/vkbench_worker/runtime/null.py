@@ -12,7 +12,7 @@ import numpy as np
 
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.rounding import rounded
+from vkbench_worker.judging.rounding import rounded
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
 from vkbench_worker.runtime.program import (
     GUARD,

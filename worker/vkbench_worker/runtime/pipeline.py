@@ -4,81 +4,85 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.logical import Logical
+from vkbench_worker.runtime.pipeline_cache import PipelineCache
 from vkbench_worker.runtime.program import Program
 
-if TYPE_CHECKING:
-    from vkbench_worker.runtime.device import Device
-
-_STORAGE_BUFFER = 7
-_COMPUTE_STAGE = 0x20
 _SPIRV_MINOR = {1: 3, 2: 5, 3: 6}  # newest SPIR-V 1.x of each Vulkan 1.x
 
 
 class Pipeline:
-    """A program made ready by the driver."""
+    """A program made ready by the driver; `constants` of the device join the program's own."""
 
-    def __init__(self, device: Device, program: Program) -> None:
-        self._device = device
+    def __init__(
+        self,
+        logical: Logical,
+        cache: PipelineCache,
+        program: Program,
+        constants: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self._logical, self._cache = logical, cache
         self.bindings = program.bindings
         self._made: list[tuple[str, Any]] = []
-        _check_spirv(device, program.code)
+        _check_spirv(logical, program.code)
         try:
             self.set_layout = self._make("DescriptorSetLayout", _set_layout(program.bindings))
             self.layout = self._make("PipelineLayout", _layout(self.set_layout, program.push_bytes))
-            self.handle = self._compile(device, program)
+            self.handle = self._compile(program, constants)
         except BaseException:
             self.close()
             raise
         self._made.append(("Pipeline", self.handle))
-        device.count("Pipeline", 1)
-        device.cache.unsaved = True
+        logical.count("Pipeline", 1)
+        cache.unsaved = True
 
     def close(self) -> None:
         while self._made:
-            self._device.destroy(*self._made.pop())
+            self._logical.destroy(*self._made.pop())
 
     def _make(self, kind: str, kept: list[Any]) -> Any:
-        handle = self._device.create(kind, kept[0])
+        handle = self._logical.create(kind, kept[0])
         self._made.append((kind, handle))
         return handle
 
-    def _compile(self, device: Device, program: Program) -> Any:
+    def _compile(self, program: Program, more: Sequence[tuple[int, int]]) -> Any:
         code = vk.ffi.from_buffer("uint32_t[]", program.code)
         module_info = vk.struct("VkShaderModuleCreateInfo", codeSize=len(program.code), pCode=code)
-        module = self._device.create("ShaderModule", module_info)
+        module = self._logical.create("ShaderModule", module_info)
         entry = vk.ffi.new("char[]", b"main")
-        constants = _constants((*program.constants, *device.constants))
+        constants = _constants((*program.constants, *more))
         info = vk.struct("VkComputePipelineCreateInfo", layout=self.layout)
         stage = info.stage
-        stage.sType, stage.stage, stage.module, stage.pName = 18, _COMPUTE_STAGE, module, entry
+        stage.sType = vk.STRUCTURE_TYPES["VkPipelineShaderStageCreateInfo"]
+        stage.stage, stage.module, stage.pName = vk.COMPUTE_SHADER, module, entry
         if constants:
             stage.pSpecializationInfo = constants[0]
         handle, null = vk.ffi.new("VkPipeline *"), vk.ffi.NULL
         call = vk.lib.vkCreateComputePipelines
-        result = call(self._device.handle, self._device.cache.handle, 1, info, null, handle)
-        self._device.destroy("ShaderModule", module)
+        result = call(self._logical.handle, self._cache.handle, 1, info, null, handle)
+        self._logical.destroy("ShaderModule", module)
         vk.check(result, "vkCreateComputePipelines")
         return handle[0]
 
 
-def _check_spirv(device: Device, code: bytes) -> None:
+def _check_spirv(logical: Logical, code: bytes) -> None:
     minor = int.from_bytes(code[4:8], "little") >> 8 & 0xFF
-    newest = _SPIRV_MINOR[device.physical.minor]
+    newest = _SPIRV_MINOR[logical.physical.minor]
     if minor > newest:
         raise Unsupported(
-            f"the kernel is SPIR-V 1.{minor}; {device.facts.name} reads up to 1.{newest}"
+            f"the kernel is SPIR-V 1.{minor}; {logical.facts.name} reads up to 1.{newest}"
         )
 
 
 def _set_layout(bindings: Sequence[int]) -> list[Any]:
     slots = vk.ffi.new("VkDescriptorSetLayoutBinding[]", len(bindings))
     for number, slot in zip(bindings, slots, strict=True):
-        slot.binding, slot.descriptorType = number, _STORAGE_BUFFER
-        slot.descriptorCount, slot.stageFlags = 1, _COMPUTE_STAGE
+        slot.binding, slot.descriptorType = number, vk.STORAGE_BUFFER
+        slot.descriptorCount, slot.stageFlags = 1, vk.COMPUTE_SHADER
     return [
         vk.struct("VkDescriptorSetLayoutCreateInfo", bindingCount=len(slots), pBindings=slots),
         slots,
@@ -90,7 +94,7 @@ def _layout(set_layout: Any, push_bytes: int) -> list[Any]:
     info = vk.struct("VkPipelineLayoutCreateInfo", setLayoutCount=1, pSetLayouts=sets)
     kept = [info, sets]
     if push_bytes:
-        pushed = vk.struct("VkPushConstantRange", stageFlags=_COMPUTE_STAGE, size=push_bytes)
+        pushed = vk.struct("VkPushConstantRange", stageFlags=vk.COMPUTE_SHADER, size=push_bytes)
         info.pushConstantRangeCount, info.pPushConstantRanges = 1, pushed
         kept.append(pushed)
     return kept

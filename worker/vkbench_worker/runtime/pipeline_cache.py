@@ -9,12 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from vkbench_worker.runtime import vk
-
-if TYPE_CHECKING:
-    from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.logical import Logical
 
 _MAGIC: Final = b"vkbench pipelines 1\n"
 _DIGEST: Final = 32
@@ -23,9 +21,9 @@ _DIGEST: Final = 32
 class PipelineCache:
     """A VkPipelineCache that begins with what an earlier process stored."""
 
-    def __init__(self, device: Device, folder: Path) -> None:
-        self._device = device
-        core = device.physical.core
+    def __init__(self, logical: Logical, folder: Path) -> None:
+        self._logical = logical
+        core = logical.physical.core
         self.path = folder / f"{bytes(core.pipelineCacheUUID).hex()}-{core.driverVersion:08x}.bin"
         self._known = _look(self.path)  # the file when it held nothing that we have not
         self.handle = self._made_from(load(self.path))
@@ -45,29 +43,29 @@ class PipelineCache:
                 store(self.path, self._merged(load(self.path)))
 
     def close(self) -> None:
-        self._device.destroy("PipelineCache", self.handle)
+        self._logical.destroy("PipelineCache", self.handle)
 
     def _made_from(self, data: bytes) -> Any:
         memory = vk.ffi.from_buffer(data)
         info = vk.struct("VkPipelineCacheCreateInfo", initialDataSize=len(data))
         info.pInitialData = vk.ffi.cast("void *", memory)
-        return self._device.create("PipelineCache", info)
+        return self._logical.create("PipelineCache", info)
 
     def _merged(self, data: bytes) -> bytes:
         """Ours and another's, put together in a third: threads may be adding to ours."""
         both = self._made_from(data)
         source = vk.ffi.new("VkPipelineCache[]", [self.handle])
-        vk.lib.vkMergePipelineCaches(self._device.handle, both, 1, source)
+        vk.lib.vkMergePipelineCaches(self._logical.handle, both, 1, source)
         merged = self._data(both)
-        self._device.destroy("PipelineCache", both)
+        self._logical.destroy("PipelineCache", both)
         return merged
 
     def _data(self, cache: Any) -> bytes:
         size = vk.ffi.new("size_t *")
         call = vk.lib.vkGetPipelineCacheData
-        vk.check(call(self._device.handle, cache, size, vk.ffi.NULL), "vkGetPipelineCacheData")
+        vk.check(call(self._logical.handle, cache, size, vk.ffi.NULL), "vkGetPipelineCacheData")
         data = vk.ffi.new("uint8_t[]", max(1, size[0]))
-        vk.check(call(self._device.handle, cache, size, data), "vkGetPipelineCacheData")
+        vk.check(call(self._logical.handle, cache, size, data), "vkGetPipelineCacheData")
         return bytes(vk.ffi.buffer(data, size[0]))
 
 

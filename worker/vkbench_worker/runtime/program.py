@@ -18,8 +18,8 @@ POISON_B: Final = 0xFFE1FFE1
 
 Bytes = np.ndarray  # of uint8
 
-BufferT = TypeVar("BufferT")
 PipelineT = TypeVar("PipelineT")
+BufferT = TypeVar("BufferT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Image:
     lead: Bytes
     data: Bytes  # empty where only the guards were asked for
     trail: Bytes
-    poison: int = field(default=POISON_A)  # word that the guards, and what nobody wrote, hold
+    poison: int = field(default=POISON_A)  # fills guards, and outputs before the launch
 
 
 def padded(size: int, unit: int = ALIGNMENT) -> int:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.buffer import Buffer
+from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.pipeline import Pipeline
 from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step, region_bytes
+from vkbench_worker.runtime.transfers import Transfers
 
-if TYPE_CHECKING:
-    from vkbench_worker.runtime.device import Device
-
-_COMPUTE_BIND_POINT = 1
-_COMPUTE_STAGE = 0x20
-_STORAGE_BUFFER = 7
-_TIMESTAMP = 2
-_RESULT_64_WAIT = 0x1 | 0x2
-_STAGES = vk.COMPUTE | vk.TRANSFER
-_WRITES = vk.SHADER_WRITE | vk.TRANSFER_WRITE
-_ACCESS = _WRITES | vk.SHADER_READ | vk.TRANSFER_READ
+_RESULT_64_WAIT = vk.QueryResult.BITS_64 | vk.QueryResult.WAIT
+_STAGES = vk.Stage.COMPUTE | vk.Stage.TRANSFER
+_WRITES = vk.Access.SHADER_WRITE | vk.Access.TRANSFER_WRITE
+_ACCESS = _WRITES | vk.Access.SHADER_READ | vk.Access.TRANSFER_READ
 
 VulkanStep = Step[Pipeline, Buffer]
 _Bound = tuple[tuple[int, ...], bytes]  # what a launch is known by, and what it pushed
@@ -31,13 +26,13 @@ _Bound = tuple[tuple[int, ...], bytes]  # what a launch is known by, and what it
 class Recording:
     """Steps ready to be submitted; owns its command buffer, descriptor sets and timestamps."""
 
-    def __init__(self, device: Device, steps: Sequence[VulkanStep]) -> None:
-        self._device = device
+    def __init__(self, logical: Logical, transfers: Transfers, steps: Sequence[VulkanStep]) -> None:
+        self._logical, self._transfers = logical, transfers
         self._stamps = sum(isinstance(step, Stamp) for step in steps)
         self._pool: Any = None
         self._queries: Any = None
         self._sets: dict[tuple[int, ...], Any] = {}
-        self._commands = device.command_buffer()
+        self._commands = logical.command_buffer()
         self._closed = False
         try:
             self._record(steps)
@@ -61,11 +56,11 @@ class Recording:
         if self._closed:
             return
         self._closed = True
-        self._device.free_command_buffer(self._commands)
+        self._logical.free_command_buffer(self._commands)
         if self._queries is not None:
-            self._device.destroy("QueryPool", self._queries)
+            self._logical.destroy("QueryPool", self._queries)
         if self._pool is not None:
-            self._device.destroy("DescriptorPool", self._pool)
+            self._logical.destroy("DescriptorPool", self._pool)
 
     def run(self) -> list[float]:
         """Submit, wait, and give the seconds from each stamp to the next.
@@ -74,7 +69,7 @@ class Recording:
         out evenly.
         """
         started = time.perf_counter()
-        self._device.flush(self._commands)
+        self._transfers.flush(self._commands)
         elapsed = time.perf_counter() - started
         spans = max(0, self._stamps - 1)
         if self._queries is None:
@@ -82,9 +77,11 @@ class Recording:
         return self._seconds()
 
     def _record(self, steps: Sequence[VulkanStep]) -> None:
-        if self._stamps and self._device.clock == "gpu":
-            info = vk.struct("VkQueryPoolCreateInfo", queryType=_TIMESTAMP, queryCount=self._stamps)
-            self._queries = self._device.create("QueryPool", info)
+        if self._stamps and self._logical.clock == "gpu":
+            info = vk.struct(
+                "VkQueryPoolCreateInfo", queryType=vk.TIMESTAMP, queryCount=self._stamps
+            )
+            self._queries = self._logical.create("QueryPool", info)
         self._make_sets([step for step in steps if isinstance(step, Dispatch)])
         vk.check(
             vk.lib.vkBeginCommandBuffer(self._commands, vk.struct("VkCommandBufferBeginInfo")),
@@ -115,23 +112,23 @@ class Recording:
         commands, pipeline = self._commands, step.pipeline
         wanted, (known, pushed) = _identity(step), bound
         if wanted[:1] != known[:1]:
-            vk.lib.vkCmdBindPipeline(commands, _COMPUTE_BIND_POINT, pipeline.handle)
+            vk.lib.vkCmdBindPipeline(commands, vk.COMPUTE_PIPELINE, pipeline.handle)
         if step.push and (wanted[:1] != known[:1] or step.push != pushed):
             data = vk.ffi.from_buffer(step.push)
             vk.lib.vkCmdPushConstants(
-                commands, pipeline.layout, _COMPUTE_STAGE, 0, len(step.push), data
+                commands, pipeline.layout, vk.COMPUTE_SHADER, 0, len(step.push), data
             )
         if wanted != known:
             sets, null = self._sets[wanted], vk.ffi.NULL
             vk.lib.vkCmdBindDescriptorSets(
-                commands, _COMPUTE_BIND_POINT, pipeline.layout, 0, 1, sets, 0, null
+                commands, vk.COMPUTE_PIPELINE, pipeline.layout, 0, 1, sets, 0, null
             )
         vk.lib.vkCmdDispatch(commands, *step.groups)
         return wanted, step.push
 
     def _stamp(self, number: int) -> None:
         if self._queries is not None:
-            vk.lib.vkCmdWriteTimestamp(self._commands, vk.BOTTOM, self._queries, number)
+            vk.lib.vkCmdWriteTimestamp(self._commands, vk.Stage.BOTTOM, self._queries, number)
 
     def _fill(self, step: Fill[Buffer]) -> None:
         region, size = step.buffer.region, region_bytes(step.buffer.size)
@@ -143,12 +140,12 @@ class Recording:
             return
         buffers = sum(len(step.buffers) for step in distinct.values())
         size = vk.struct(
-            "VkDescriptorPoolSize", type=_STORAGE_BUFFER, descriptorCount=max(1, buffers)
+            "VkDescriptorPoolSize", type=vk.STORAGE_BUFFER, descriptorCount=max(1, buffers)
         )
         info = vk.struct(
             "VkDescriptorPoolCreateInfo", maxSets=len(distinct), poolSizeCount=1, pPoolSizes=size
         )
-        self._pool = self._device.create("DescriptorPool", info)
+        self._pool = self._logical.create("DescriptorPool", info)
         self._sets = {key: self._make_set(step) for key, step in distinct.items()}
 
     def _make_set(self, step: Dispatch[Pipeline, Buffer]) -> Any:
@@ -161,7 +158,7 @@ class Recording:
         )
         sets = vk.ffi.new("VkDescriptorSet[]", 1)
         vk.check(
-            vk.lib.vkAllocateDescriptorSets(self._device.handle, info, sets),
+            vk.lib.vkAllocateDescriptorSets(self._logical.handle, info, sets),
             "vkAllocateDescriptorSets",
         )
         shown = vk.ffi.new("VkDescriptorBufferInfo[]", len(step.buffers))
@@ -174,20 +171,21 @@ class Recording:
                 buffer.offset,
                 buffer.range,
             )
-            write.sType, write.dstSet, write.dstBinding = 35, sets[0], number
+            write.sType = vk.STRUCTURE_TYPES["VkWriteDescriptorSet"]
+            write.dstSet, write.dstBinding = sets[0], number
             write.descriptorCount, write.descriptorType, write.pBufferInfo = (
                 1,
-                _STORAGE_BUFFER,
+                vk.STORAGE_BUFFER,
                 shown + place,
             )
-        vk.lib.vkUpdateDescriptorSets(self._device.handle, len(writes), writes, 0, vk.ffi.NULL)
+        vk.lib.vkUpdateDescriptorSets(self._logical.handle, len(writes), writes, 0, vk.ffi.NULL)
         return sets
 
     def _seconds(self) -> list[float]:
         ticks = vk.ffi.new("uint64_t[]", self._stamps)
         vk.check(
             vk.lib.vkGetQueryPoolResults(
-                self._device.handle,
+                self._logical.handle,
                 self._queries,
                 0,
                 self._stamps,
@@ -198,7 +196,7 @@ class Recording:
             ),
             "vkGetQueryPoolResults",
         )
-        mask, period = self._device.tick_mask, self._device.tick_seconds
+        mask, period = self._logical.tick_mask, self._logical.tick_seconds
         return [((ticks[i + 1] - ticks[i]) & mask) * period for i in range(self._stamps - 1)]
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from vkbench_worker.runtime import vk
+from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.memory import CACHED, VISIBLE, Block, Region
 from vkbench_worker.runtime.program import Bytes, padded
 
-if TYPE_CHECKING:
-    from vkbench_worker.runtime.device import Device
-
 STAGING_BYTES: Final = 32 << 20
-_SHADERS_AND_COPIES: Final = vk.COMPUTE | vk.TRANSFER
-_ALL_WRITES: Final = vk.SHADER_WRITE | vk.TRANSFER_WRITE
-_ALL_ACCESS: Final = _ALL_WRITES | vk.SHADER_READ | vk.TRANSFER_READ
+_SHADERS_AND_COPIES: Final = vk.Stage.COMPUTE | vk.Stage.TRANSFER
+_ALL_WRITES: Final = vk.Access.SHADER_WRITE | vk.Access.TRANSFER_WRITE
+_ALL_ACCESS: Final = _ALL_WRITES | vk.Access.SHADER_READ | vk.Access.TRANSFER_READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +31,11 @@ class Span:
 class Transfers:
     """The staging block of a device and the copies that wait for the next submission."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._staging = Block(device, STAGING_BYTES, (VISIBLE | CACHED, VISIBLE))
+    def __init__(self, logical: Logical) -> None:
+        self._logical = logical
+        self._staging = Block(logical, STAGING_BYTES, (VISIBLE | CACHED, VISIBLE))
         self._host: Bytes = np.frombuffer(self._staging.map(), np.uint8)
-        self._commands = device.command_buffer()
+        self._commands = logical.command_buffer()
         self._recording = False
         self._used = 0  # bytes of the staging block that waiting copies refer to
         self._touched: set[Region] = set()  # regions that a waiting command writes or reads
@@ -99,22 +97,12 @@ class Transfers:
         self._collect(waiting)
         return arrays
 
-    def take(self) -> Any | None:
-        """The waiting commands, closed and ready to be submitted, or None; `done` is to follow."""
-        if not self._recording:
-            return None
-        self._barrier(
-            vk.TRANSFER,
-            vk.TRANSFER_WRITE | vk.TRANSFER_READ,
-            _SHADERS_AND_COPIES | vk.HOST,
-            _ALL_ACCESS | vk.HOST_READ,
-        )
-        vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
-        self._recording = False
-        return self._commands
-
-    def done(self) -> None:
-        """What was taken has been executed: the staging block is free again."""
+    def flush(self, *commands: Any) -> None:
+        """Submit the waiting copies, then these command buffers, and wait for all of them."""
+        waiting = self._take()
+        buffers = [*([waiting] if waiting is not None else []), *commands]
+        if buffers:
+            self._logical.submit(buffers)
         self._used = 0
         self._touched.clear()
 
@@ -122,8 +110,22 @@ class Transfers:
         self._host = np.empty(0, np.uint8)
         self._staging.close()
 
+    def _take(self) -> Any | None:
+        """The waiting commands, closed and ready to be submitted, or None."""
+        if not self._recording:
+            return None
+        self._barrier(
+            vk.Stage.TRANSFER,
+            vk.Access.TRANSFER_WRITE | vk.Access.TRANSFER_READ,
+            _SHADERS_AND_COPIES | vk.Stage.HOST,
+            _ALL_ACCESS | vk.Access.HOST_READ,
+        )
+        vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
+        self._recording = False
+        return self._commands
+
     def _collect(self, waiting: list[tuple[Bytes, int]]) -> None:
-        self._device.flush()
+        self.flush()
         for target, at in waiting:
             target[:] = self._host[at : at + len(target)]
         waiting.clear()
@@ -131,7 +133,7 @@ class Transfers:
     def _reserve(self, wanted: int) -> tuple[int, int]:
         """Offset and size of free staging bytes, as many as are left up to `wanted`."""
         if self._used >= STAGING_BYTES:
-            self._device.flush()
+            self.flush()
         at = self._used
         size = min(wanted, STAGING_BYTES - at)
         self._used = padded(at + size)
@@ -150,11 +152,14 @@ class Transfers:
             vk.check(vk.lib.vkBeginCommandBuffer(self._commands, info), "vkBeginCommandBuffer")
             self._recording = True
             self._barrier(
-                _SHADERS_AND_COPIES, _ALL_WRITES, vk.TRANSFER, vk.TRANSFER_READ | vk.TRANSFER_WRITE
+                _SHADERS_AND_COPIES,
+                _ALL_WRITES,
+                vk.Stage.TRANSFER,
+                vk.Access.TRANSFER_READ | vk.Access.TRANSFER_WRITE,
             )
         if not self._touched.isdisjoint(regions):
-            access = vk.TRANSFER_READ | vk.TRANSFER_WRITE
-            self._barrier(vk.TRANSFER, access, vk.TRANSFER, access)
+            access = vk.Access.TRANSFER_READ | vk.Access.TRANSFER_WRITE
+            self._barrier(vk.Stage.TRANSFER, access, vk.Stage.TRANSFER, access)
             self._touched.clear()
         self._touched.update(regions)
 

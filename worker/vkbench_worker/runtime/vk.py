@@ -7,6 +7,7 @@ times as much a call.
 
 from __future__ import annotations
 
+from enum import IntFlag
 from typing import Any, Final
 
 from vkbench_worker.runtime.errors import (
@@ -20,19 +21,87 @@ from vkbench_worker.runtime.errors import (
 )
 
 WHOLE: Final = 0xFFFFFFFFFFFFFFFF  # VK_WHOLE_SIZE
-COMPUTE: Final = 0x800  # VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
-TRANSFER: Final = 0x1000
-HOST: Final = 0x4000
-TOP: Final = 0x1
-BOTTOM: Final = 0x2000
-SHADER_READ: Final = 0x20
-SHADER_WRITE: Final = 0x40
-TRANSFER_READ: Final = 0x800
-TRANSFER_WRITE: Final = 0x1000
-HOST_READ: Final = 0x2000
-HOST_WRITE: Final = 0x4000
+TIMEOUT: Final = 2  # VK_TIMEOUT
+STORAGE_BUFFER: Final = 7  # VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
+TIMESTAMP: Final = 2  # VK_QUERY_TYPE_TIMESTAMP
+COMPUTE_PIPELINE: Final = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
+COMPUTE_SHADER: Final = 0x20  # VK_SHADER_STAGE_COMPUTE_BIT
+COMPUTE_QUEUE: Final = 0x2  # VK_QUEUE_COMPUTE_BIT
+SUBGROUP_SCOPE: Final = 3  # VK_SCOPE_SUBGROUP_KHR
+SETTING_BOOL: Final = 0  # VK_LAYER_SETTING_TYPE_BOOL32_EXT
+SYNCHRONISATION: Final = 4  # VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 
-_STRUCTURE_TYPES: Final = {
+
+class Stage(IntFlag):
+    """VkPipelineStageFlagBits."""
+
+    TOP = 0x1
+    COMPUTE = 0x800
+    TRANSFER = 0x1000
+    BOTTOM = 0x2000
+    HOST = 0x4000
+
+
+class Access(IntFlag):
+    """VkAccessFlagBits."""
+
+    SHADER_READ = 0x20
+    SHADER_WRITE = 0x40
+    TRANSFER_READ = 0x800
+    TRANSFER_WRITE = 0x1000
+    HOST_READ = 0x2000
+    HOST_WRITE = 0x4000
+
+
+class Memory(IntFlag):
+    """VkMemoryPropertyFlagBits."""
+
+    DEVICE_LOCAL = 0x1
+    HOST_VISIBLE = 0x2
+    HOST_COHERENT = 0x4
+    HOST_CACHED = 0x8
+
+
+class Usage(IntFlag):
+    """VkBufferUsageFlagBits."""
+
+    COPIED_FROM = 0x1
+    COPIED_TO = 0x2
+    STORAGE = 0x20
+    ADDRESSED = 0x20000
+
+
+class QueryResult(IntFlag):
+    """VkQueryResultFlagBits."""
+
+    BITS_64 = 0x1
+    WAIT = 0x2
+
+
+class Subgroup(IntFlag):
+    """VkSubgroupFeatureFlagBits."""
+
+    BASIC = 0x1
+    ARITHMETIC = 0x4
+    SHUFFLE = 0x10
+
+
+class Severity(IntFlag):
+    """VkDebugUtilsMessageSeverityFlagBitsEXT."""
+
+    WARNING = 0x100
+    ERROR = 0x1000
+
+
+class MessageType(IntFlag):
+    """VkDebugUtilsMessageTypeFlagBitsEXT."""
+
+    GENERAL = 0x1
+    VALIDATION = 0x2
+    PERFORMANCE = 0x4
+
+
+STRUCTURE_TYPES: Final = {
     "VkApplicationInfo": 0,
     "VkInstanceCreateInfo": 1,
     "VkDeviceQueueCreateInfo": 2,
@@ -66,6 +135,7 @@ _STRUCTURE_TYPES: Final = {
     "VkPhysicalDevicePCIBusInfoPropertiesEXT": 1000212000,
     "VkValidationFeaturesEXT": 1000247000,
     "VkLayerSettingsCreateInfoEXT": 1000496000,
+    "VkCooperativeMatrixPropertiesKHR": 1000506001,
 }
 
 _FAILURES: Final = {
@@ -105,8 +175,8 @@ def struct(kind: str, *, next: Any = None, **members: Any) -> Any:
     """A Vulkan struct, its type and members set; the caller keeps alive what it points to."""
     ffi = globals().get("ffi") or __getattr__("ffi")
     record = ffi.new(f"{kind} *")
-    if kind in _STRUCTURE_TYPES:
-        record.sType = _STRUCTURE_TYPES[kind]
+    if kind in STRUCTURE_TYPES:
+        record.sType = STRUCTURE_TYPES[kind]
     if next is not None:
         record.pNext = ffi.cast("void *", next)
     for name, value in members.items():

@@ -1,0 +1,166 @@
+"""`vkbench compare`: two sets of results side by side, what became wrong or slower first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from vkbench import names
+from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, UsageError, WrongResult
+from vkbench.job import JobState
+from vkbench_cli.options import Store
+from vkbench_cli.show import comparing
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.store import reading
+
+if TYPE_CHECKING:
+    from vkbench_detection.compare.comparison import Comparison, Pair
+
+METRICS = ("hot", "cold")
+_FORMS = (
+    "a run (number, label, UUID, last), a baseline's name, bundle:SHA, driver:VERSION, "
+    "date:2026-11-01 or device:SELECTOR."
+)
+
+
+class FailOn(StrEnum):
+    """What makes the command exit with an error."""
+
+    REGRESSION = "regression"  # 1; 3 where something became wrong
+    WRONG = "wrong"  # 3
+    NEVER = "never"
+
+
+class Sort(StrEnum):
+    """What the timings are ordered by, below the verdicts."""
+
+    CHANGE = "change"  # slower, faster, the rest; the largest change first
+    CASE = "case"
+    P = "p"
+
+
+def compare(
+    *,
+    old: Annotated[str, Argument(metavar="OLD", help=f"What to compare with: {_FORMS}")],
+    new: Annotated[str, Argument(metavar="NEW", help="What to compare, in the same form as OLD.")],
+    all_rows: Annotated[
+        bool,
+        Option(
+            "--all/--changed",
+            help="Show timings that did not change significantly too, or only changes.",
+        ),
+    ] = False,
+    metric: Annotated[
+        list[str], Option(metavar="METRIC", help="Only this metric: hot or cold; may be repeated.")
+    ] = [],  # noqa: B006
+    sort: Annotated[
+        Sort,
+        Option(help="Sort the timings by size of change, case or p-value.", case_sensitive=False),
+    ] = Sort.CHANGE,
+    fail_on: Annotated[
+        FailOn,
+        Option(
+            "--fail-on",
+            help=(
+                "Exit with 3 if a result became wrong (wrong, regression), with 1 if one "
+                "is slower (regression)."
+            ),
+            case_sensitive=False,
+        ),
+    ] = FailOn.NEVER,
+    mix: Annotated[
+        bool,
+        Option(
+            "--mix", help="Compare timings even if they were taken under different clock policies."
+        ),
+    ] = False,
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print a summary for GitHub, chat or mail.")
+    ] = False,
+    store: Store,
+    output: Output,
+) -> int:
+    """Compare two runs, bundles, drivers, devices, days or baselines.
+
+    Changed verdicts come first, then slower timings, then faster ones. A ratio above 1 means
+    slower; `~` means no significant change. If the two sides have no device in common, timings of
+    different devices are shown side by side, with their shares of the peak rate where both devices
+    are calibrated.
+
+    \b
+    vkbench compare 3 last --fail-on regression
+    vkbench compare bundle:4f1c last --metric hot
+    vkbench compare driver:580.82 driver:580.159 --all
+    vkbench compare device:H100 device:H200
+
+    Exit codes with --fail-on: 0 nothing became worse, 1 slower, 3 a result became wrong.
+    A slower device is no regression: --fail-on regression exits with 2 if the two sides have no
+    device in common.
+    """
+    from vkbench_detection.compare.comparison import compare as ask
+    from vkbench_detection.compare.comparison import with_noise
+    from vkbench_detection.compare.drift import drifts
+    from vkbench_detection.compare.provenance import provenances
+    from vkbench_detection.compare.references import find
+
+    if output.json + output.csv + markdown > 1:
+        raise UsageError("only one of --json, --csv and --markdown can be printed")
+    metrics = [names.pick(asked, METRICS, "metric") for asked in metric]
+    with reading(store.settings()) as tx:
+        found = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
+        _check(found, mix=mix, fail_on=fail_on)
+        chosen = found.pairs if all_rows else [pair for pair in found.pairs if pair.is_changed]
+        pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
+        jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
+        canaries = drifts(tx, found.pairs)
+        shown = comparing.table(found, pairs, provenances(tx, jobs), canaries)
+    if markdown:
+        print(comparing.in_markdown(found, shown, canaries), end="")
+    elif shown.rows or output.json or output.csv:
+        show(shown, output)
+    lines = [*comparing.device_lines(found), *comparing.drift_lines(canaries)]
+    print("\n".join([comparing.summary(found), *lines]), file=sys.stderr)
+    return _exit_code(found, fail_on)
+
+
+def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
+    if not (found.pairs or found.changes):
+        raise NothingToDo(
+            f"{comparing.sides(found)}: no timed case in common{comparing.alone(found)}"
+        )
+    if found.is_across and fail_on is FailOn.REGRESSION:
+        raise UsageError(
+            f"{comparing.sides(found)}: a slower device is no regression; --fail-on regression "
+            "needs a device in common, --fail-on wrong does not"
+        )
+    if found.policies and not mix:
+        said = "; ".join(f"{key} {old} and now {new}" for key, old, new in found.policies)
+        raise UsageError(
+            f"the timings were taken under different clock policies ({said.strip()}): "
+            "--mix compares them all the same"
+        )
+
+
+def _by_change(pair: Pair) -> tuple[int, float, str, str]:
+    rank = (pair.is_slower, pair.is_faster, not pair.is_changed).index(True)
+    size = pair.quotient if pair.is_faster else -pair.quotient
+    return rank, size, pair.work.case_name, pair.metric
+
+
+_ORDERS: Mapping[Sort, Callable[[Pair], tuple[object, ...]]] = {
+    Sort.CHANGE: _by_change,
+    Sort.CASE: lambda pair: (pair.work.case_name, pair.metric, pair.work.device),
+    Sort.P: lambda pair: (pair.ratio.p, pair.work.case_name, pair.metric),
+}
+
+
+def _exit_code(found: Comparison, fail_on: FailOn) -> int:
+    is_wrong = any(change.new is JobState.WRONG for change in found.changes)
+    if is_wrong and fail_on is not FailOn.NEVER:
+        return WrongResult.exit_code
+    is_slower = any(pair.is_slower for pair in found.pairs)
+    return EXIT_REGRESSION if is_slower and fail_on is FailOn.REGRESSION else EXIT_OK

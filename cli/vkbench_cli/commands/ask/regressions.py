@@ -1,0 +1,400 @@
+"""`vkbench regressions`: what became slower, wrong or faster, and how far people are with it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, Typer
+
+from vkbench import names
+from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
+from vkbench.units import counted, tallied
+from vkbench.user import user_name
+from vkbench_cli.options import Devices, Store, spread
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import (
+    Cell,
+    Column,
+    Limit,
+    Output,
+    Table,
+    ValueKind,
+    show,
+    show_newest,
+)
+from vkbench_cli.store import opened, reading
+from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
+from vkbench_detection.regress.stages import RegressionStage
+
+if TYPE_CHECKING:
+    from vkbench_detection.regress.inbox import MemberRow, RegressionRow, RegressionStory
+
+app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+STATES = tuple(RegressionStage)
+SHOWN = STATES[:3]  # what somebody has to look at
+DIRECTIONS = ("slower", "faster", "wrong")
+BAD = ("slower", "wrong")
+SHA_SHOWN = 12
+KERNELS_SHOWN = 2
+
+ROWS = (
+    Column(key="id", heading="id", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="direction", heading="direction"),
+    Column(key="cause", heading="cause"),
+    Column(key="title", heading="what", rank=Rank.KEY),
+    Column(key="kernels", heading="kernels"),
+    Column(key="changes", heading="series", kind=ValueKind.COUNT),
+    Column(key="cases", heading="cases", kind=ValueKind.COUNT, hidden=True),
+    Column(key="devices", heading="devices", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="smallest", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="largest", heading="to", kind=ValueKind.NUMBER, joined=True),
+    Column(key="owner", heading="owner"),
+    Column(key="opened_at", heading="opened", kind=ValueKind.TIME, rank=Rank.MINOR),
+    Column(key="changed_at", heading="changed", kind=ValueKind.TIME, hidden=True),
+)
+MEMBERS = (
+    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="low", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="high", heading="to", kind=ValueKind.NUMBER, joined=True),
+    Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="method", heading="found by", rank=Rank.MINOR),
+    Column(key="before_job", heading="last good job", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="after_job", heading="first bad job", kind=ValueKind.COUNT, joined=True),
+    *(
+        Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
+        for part in ("kernel", "bundle", "driver")
+        for side, heading in (("before", "old"), ("after", "new"))
+    ),
+    Column(key="found_at", heading="found", kind=ValueKind.TIME, hidden=True),
+    Column(key="series", heading="series", hidden=True),
+    Column(key="evidence", heading="evidence", lifted=True, prose=True),
+)
+EVENTS = (
+    Column(key="at", heading="when", kind=ValueKind.TIME),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="user", heading="by"),
+    Column(key="note", heading="note", prose=True),
+)
+ALERTS = (
+    Column(key="state", heading="alert of", rank=Rank.KEY),
+    Column(key="channel", heading="through"),
+    Column(key="delivered_at", heading="delivered", kind=ValueKind.TIME),
+    Column(key="tries", heading="tries", kind=ValueKind.COUNT),
+    Column(key="error", heading="trouble", prose=True),
+)
+STORY = (
+    *ROWS,
+    *(Column(key=key, heading="") for key in ("members", "events", "alerts")),
+)
+SUSPECTED = (
+    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+    Column(key="direction", heading="direction"),
+    Column(key="cause", heading="cause"),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="p", heading="p", kind=ValueKind.NUMBER),
+    Column(key="method", heading="found by", rank=Rank.MINOR),
+    Column(key="found_at", heading="found", kind=ValueKind.TIME),
+    Column(key="evidence", heading="evidence", lifted=True, prose=True),
+)
+NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
+
+Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
+Numbers = Annotated[list[int], Argument(metavar="ID...", help="Regressions, by their numbers.")]
+Note = Annotated[str, Option(metavar="TEXT", help="Comment to store with the change of state.")]
+
+
+class FailOn(StrEnum):
+    """What makes `ls` fail."""
+
+    OPEN = "open"
+    NEVER = "never"
+
+
+@app.callback()
+def group() -> None:
+    """List what became slower, wrong or faster; acknowledge or close it."""
+
+
+@app.command("ls")
+@spread
+def list_(
+    *,
+    state: Annotated[
+        list[str],
+        Option(
+            metavar="STATE",
+            help="Only regressions in this state, such as open or fixed; may be repeated.",
+        ),
+    ] = [],  # noqa: B006
+    direction: Annotated[
+        list[str],
+        Option(metavar="D", help="Only this direction: slower, faster or wrong; may be repeated."),
+    ] = [],  # noqa: B006
+    device: Devices = [],  # noqa: B006
+    all_states: Annotated[
+        bool, Option("--all", help="List verified and closed regressions too.")
+    ] = False,
+    fail_on: Annotated[
+        FailOn,
+        Option(help="Exit with 1 if the list has an open regression that is slower or wrong."),
+    ] = FailOn.NEVER,
+    limit: Limit = None,
+    store: Store,
+    output: Output,
+) -> int:
+    """List regressions and improvements, the newest first.
+
+    \b
+    vkbench regressions ls
+    vkbench regressions ls --direction slower --direction wrong --fail-on open
+    """
+    from vkbench_db.ask.blank import is_blank
+    from vkbench_detection.regress import inbox
+
+    states = [names.pick(asked, STATES, "state") for asked in state]
+    directions = [names.pick(asked, DIRECTIONS, "direction") for asked in direction]
+    with reading(store.settings()) as tx:
+        if is_blank(tx):
+            show(Table(columns=ROWS, rows=(), nothing=NOTHING_YET), output)
+            return EXIT_OK
+        rows = inbox.regressions(
+            tx,
+            states=states or (() if all_states else SHOWN),
+            directions=directions,
+            devices=device,
+        )
+        waiting = inbox.uncertain(tx)
+    table = Table(columns=ROWS, rows=[_listed(row, output) for row in rows])
+    show_newest(table, output, output.most(limit))
+    if waiting:
+        print(f"{_waiting(waiting)}: `vkbench regressions suspected`", file=sys.stderr)
+    bad = any(row.state == "open" and row.direction in BAD for row in rows)
+    return EXIT_REGRESSION if bad and fail_on is FailOn.OPEN else EXIT_OK
+
+
+@app.command("show")
+@spread
+def show_(
+    *,
+    regression: Number,
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print a Markdown summary for GitHub, chat or mail.")
+    ] = False,
+    store: Store,
+    output: Output,
+) -> None:
+    """Show one regression: its series and their changes, the evidence and the events."""
+    from vkbench_db.upkeep import alerts
+    from vkbench_detection.regress import inbox, news
+
+    with reading(store.settings()) as tx:
+        story = inbox.story(tx, regression)
+        told = alerts.deliveries(tx, regression)
+        summed = news.of_regression(tx, regression) if markdown else None
+    if summed:
+        from vkbench_scheduler.watch import summaries
+
+        print(summaries.of_regression(summed), end="")
+        return
+    if output.json:
+        row = _story(story) | {"alerts": [asdict(each) for each in told]}
+        show(Table(columns=STORY, rows=[row]), output)
+        return
+    members = Table(columns=MEMBERS, rows=[_shortened(each) for each in story.members])
+    if output.csv:
+        show(Table(columns=MEMBERS, rows=[_member(each) for each in story.members]), output)
+        return
+    print(_headline(story.row))
+    print()
+    show(members, output)
+    print()
+    show(Table(columns=EVENTS, rows=[asdict(each) for each in story.events]), output)
+    if told:
+        print()
+        show(Table(columns=ALERTS, rows=[asdict(each) for each in told]), output)
+
+
+@app.command()
+@spread
+def suspected(*, device: Devices = [], store: Store, output: Output) -> None:  # noqa: B006
+    """List changes that are suspected, being measured again, or ambiguous.
+
+    An ambiguous change was measured again, but neither confirmed nor dismissed: the evidence says
+    why. Later results may still confirm it.
+    """
+    from vkbench_db.ask.blank import is_blank
+    from vkbench_detection.regress import inbox
+
+    with reading(store.settings()) as tx:
+        if is_blank(tx):
+            show(Table(columns=SUSPECTED, rows=(), nothing=NOTHING_YET), output)
+            return
+        found = inbox.suspected(tx, devices=device, states=UNCERTAIN)
+    rows = [asdict(row) for row in found]
+    show(Table(columns=SUSPECTED, rows=rows), output)
+
+
+@app.command()
+@spread
+def ack(*, regressions: Numbers, note: Note = "", store: Store) -> None:
+    """Acknowledge regressions: you become their owner, and they count as known."""
+    _move(regressions, "acknowledged", note, store)
+
+
+@app.command()
+@spread
+def close(*, regressions: Numbers, note: Note = "", store: Store) -> None:
+    """Close regressions that need no action."""
+    _move(regressions, "closed", note, store)
+
+
+@app.command()
+@spread
+def reopen(*, regressions: Numbers, note: Note = "", store: Store) -> None:
+    """Open regressions again, whatever their state."""
+    _move(regressions, "open", note, store)
+
+
+@app.command()
+@spread
+def scan(
+    *,
+    everything: Annotated[
+        bool, Option("--all", help="Scan every series, not only those with new results.")
+    ] = False,
+    store: Store,
+) -> None:
+    """Search the whole history of series for changes.
+
+    The scheduler does this once a day for series with new results, and `vkbench import` does it
+    for the series that it imports.
+    """
+    from vkbench_detection.find import history
+    from vkbench_detection.steps import conclude, detect, require
+    from vkbench_detection.steps import scan as cut
+
+    require()
+    now = time.time()
+    with opened(store.settings()) as database:
+        detect(database, now)
+        with database.reading() as tx:
+            wanted = history.every(tx) if everything else history.changed(tx)
+        touched = cut(database, wanted, now)
+        conclude(database, now)
+    print(f"{len(wanted)} series: {len(touched)} changes are new, or certain now")
+
+
+@app.command()
+@spread
+def confirm(
+    *,
+    change: Annotated[
+        int | None,
+        Argument(
+            metavar="CHANGE",
+            help="Only this change: its number in `vkbench regressions suspected`.",
+        ),
+    ] = None,
+    device: Devices = [],  # noqa: B006
+    store: Store,
+) -> int:
+    """Measure suspected changes of this machine's devices again, with no server.
+
+    The old and the new bundle run in turns, where both are kept: 4 to 24 pairs per change, some
+    seconds per pair. Where a scheduler runs, it does this by itself.
+    """
+    from vkbench_detection.regress import inbox
+    from vkbench_detection.steps import require
+    from vkbench_local.confirm import confirm_here
+    from vkbench_local.executor import sole_executor
+    from vkbench_local.machine import all_devices, chosen_devices
+
+    require()
+    ours = store.settings()
+    with sole_executor(ours.database_url()), opened(ours) as database:
+        devices = chosen_devices(device, ours) if device else all_devices()
+        keys = {facts.key for facts in devices}
+        with database.reading() as tx:
+            rows = [row for row in inbox.suspected(tx) if row.device in keys]
+        if not [row for row in rows if change in (None, row.change)]:
+            raise NothingToDo("there is no suspected change on the devices of this machine")
+        done = confirm_here(database, ours, devices, change)
+    return EXIT_OK if done else EXIT_INTERRUPTED
+
+
+def _move(regressions: list[int], stage: str, note: str, store: Store) -> None:
+    from vkbench_detection.regress.regressions import move
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        for regression in regressions:
+            move(tx, regression, RegressionStage(stage), time.time(), user=user_name(), note=note)
+
+
+def _waiting(counts: Mapping[str, int]) -> str:
+    suspected = sum(counts.get(state, 0) for state in UNDECIDED)
+    ambiguous = sum(counts.values()) - suspected
+    said = [f"{counted(suspected, 'change')} suspected"] if suspected else []
+    said += [f"{counted(ambiguous, 'change')} ambiguous"] if ambiguous else []
+    return ", ".join(said)
+
+
+def _headline(row: RegressionRow) -> str:
+    owner = f", {row.owner}" if row.owner else ""
+    said = f"regression {row.id} ({row.state}{owner}; cause: {row.cause})"
+    series = f"{row.changes} series on {counted(row.devices, 'device')}: {tallied(row.kernels)}"
+    return f"{said}\n{row.title}\n{series}"
+
+
+def _listed(row: RegressionRow, output: Output) -> dict[str, Cell]:
+    if output.json:
+        return {**asdict(row)}
+    return {**asdict(row), "kernels": tallied(row.kernels, None if output.csv else KERNELS_SHOWN)}
+
+
+def _story(story: RegressionStory) -> dict[str, Cell]:
+    return {
+        **asdict(story.row),
+        "members": [_member(each) for each in story.members],
+        "events": [asdict(each) for each in story.events],
+    }
+
+
+def _member(member: MemberRow) -> dict[str, Cell]:
+    return asdict(member) | {
+        f"{side}_driver": _driver(member, side) for side in ("before", "after")
+    }
+
+
+def _shortened(member: MemberRow) -> dict[str, Cell]:
+    """For people, who see what is the same at a glance."""
+    row = _member(member)
+    for name in ("before_kernel", "after_kernel", "before_bundle", "after_bundle"):
+        row[name] = str(row[name])[:SHA_SHOWN]
+    return row
+
+
+def _driver(member: MemberRow, side: str) -> str:
+    words = (getattr(member, f"{side}_driver"), getattr(member, f"{side}_driver_version"))
+    return " ".join(filter(None, words))

@@ -1,0 +1,136 @@
+"""`vkbench report`: what was found, as text for people who were not there."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from io import StringIO
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+from vkbench.errors import UsageError
+from vkbench.job import Mode
+from vkbench.settings import settings
+from vkbench_cli.options import Devices, Store, spread
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import Column, Output, Table, ValueKind, markdown_table, show
+from vkbench_cli.store import reading
+
+app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+
+TARGETS = (
+    Column(key="plan", heading="plan"),
+    Column(key="target", heading="target", rank=Rank.KEY),
+    Column(key="wanted", heading="wanted"),
+    Column(key="standing", heading="is", rank=Rank.KEY),
+    Column(key="measured", heading="measured"),
+    Column(key="value", heading="value", kind=ValueKind.VALUE, hidden=True),
+    Column(key="how", heading="how, or how to measure it", prose=True),
+)
+
+
+@app.callback()
+def group() -> None:
+    """Summarise a run, or the state of the success metrics."""
+
+
+@app.command()
+@spread
+def run(
+    *,
+    asked: Annotated[
+        str,
+        Argument(
+            metavar="RUN", help="A run: its number, label, UUID or 'last'.", show_default=False
+        ),
+    ],
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print Markdown, for GitHub, chat or mail.")
+    ] = False,
+    only_on_change: Annotated[
+        bool,
+        Option("--only-on-change", help="Print nothing if nothing failed and nothing changed."),
+    ] = False,
+    store: Store,
+) -> None:
+    """Summarise a run: wrong results, what became slower or faster, counts of jobs.
+
+    \b
+    vkbench report run last --markdown >> "$GITHUB_STEP_SUMMARY"
+    """
+    from vkbench_db.ask import queries
+    from vkbench_detection.regress import news
+    from vkbench_scheduler.watch import summaries
+
+    with reading(store.settings()) as tx:
+        found = queries.find_run(tx, asked)
+        told = news.of_run(tx, found.id, found.label)
+    if not only_on_change or summaries.is_eventful(told):
+        text = summaries.of_run(told)
+        print(text if markdown else _plain(text), end="")
+
+
+@app.command()
+@spread
+def targets(
+    *,
+    device: Devices = [],  # noqa: B006
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print a table for GitHub, chat or mail.")
+    ] = False,
+    store: Store,
+    output: Output,
+) -> None:
+    """Compare the success metrics of vkbench's plans with what was measured.
+
+    vkbench's times are the newest results of this host's devices; numpy's are measured now, which
+    takes half a minute. Comparisons with CUDA were recorded on one GPU, which the row names. For a
+    target that was not measured the row shows the command that measures it. The exit code is 0
+    even if targets are missed.
+
+    \b
+    vkbench report targets --device H200 --markdown
+    """
+    if output.json + output.csv + markdown > 1:
+        raise UsageError("only one of --json, --csv and --markdown can be printed")
+    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.ask.queries import devices, results
+    from vkbench_local.peers.standings import Evidence
+    from vkbench_local.peers.targets import found
+
+    ours = [Mode.CORRECTNESS, Mode.PERFORMANCE]
+    with reading(store.settings()) as tx:
+        is_new = is_blank(tx)
+        newest = [] if is_new else results(tx, devices=device, modes=ours, latest=True, limit=None)
+        gpus = frozenset(row.key for row in devices(tx) if row.facts.type != "cpu")
+    if is_new:
+        print("no results yet: `vkbench run --mode performance` makes some", file=sys.stderr)
+    host = settings().host
+    here = [row for row in newest if row.host == host]
+    if newest and not here:
+        hosts = ", ".join(sorted({row.host for row in newest}))
+        print(f"no results of this host ({host}), only of {hosts}", file=sys.stderr)
+    rows = [
+        {"plan": target.plan, "target": target.name, "wanted": target.wanted, **vars(one)}
+        for target, one in found(Evidence(results=here, gpus=gpus))
+    ]
+    table = Table(columns=TARGETS, rows=rows)
+    if markdown:
+        print(markdown_table(table), end="")
+    else:
+        show(table, output)
+    counts = Counter(str(row["standing"]) for row in rows)
+    print(", ".join(f"{count} {standing}" for standing, count in counts.items()), file=sys.stderr)
+
+
+def _plain(text: str) -> str:
+    """Markdown as a terminal shows it: rendered, the width of the screen."""
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    lines = StringIO()
+    Console(file=lines).print(Markdown(text))
+    return lines.getvalue()

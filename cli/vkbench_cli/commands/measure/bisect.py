@@ -1,0 +1,241 @@
+"""`vkbench bisect`: the first bundle or revision that made a case slower, or wrong."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Context, Option, Typer
+
+from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
+from vkbench.user import user_name
+from vkbench_cli.bisect_options import BisectOptions, begin, begin_here, check
+from vkbench_cli.options import Devices, Store, spread
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import (
+    Cell,
+    Column,
+    Limit,
+    Output,
+    Table,
+    ValueKind,
+    show,
+    show_newest,
+)
+from vkbench_cli.store import opened, reading
+
+if TYPE_CHECKING:
+    from vkbench_db.upkeep.bisections import Bisection
+
+COLUMNS = (
+    Column(key="id", heading="bisection", rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="case", heading="case", rank=Rank.KEY),
+    Column(key="metric", heading="metric", lifted=True),
+    Column(key="bundles", heading="bundles", kind=ValueKind.COUNT),
+    Column(key="steps", heading="steps", kind=ValueKind.COUNT),
+    Column(key="first_bad", heading="first bad", rank=Rank.KEY),
+    Column(key="created_at", heading="begun", kind=ValueKind.TIME),
+    Column(key="finished_at", heading="ended", kind=ValueKind.TIME, hidden=True),
+    Column(key="note", heading="note", prose=True),
+    Column(key="variant", heading="variant", hidden=True),
+    Column(key="devices", heading="devices", hidden=True),
+    Column(key="user", heading="by", hidden=True),
+    Column(key="regression", heading="regression", hidden=True),
+)
+STEPS = (
+    Column(key="position", heading="", kind=ValueKind.COUNT),
+    Column(key="label", heading="bundle", rank=Rank.KEY),
+    Column(key="verdict", heading="verdict", rank=Rank.KEY),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER),
+    Column(key="low", heading="low", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="high", heading="high", kind=ValueKind.NUMBER, joined=True),
+    Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="pairs", heading="pairs", kind=ValueKind.COUNT),
+    Column(key="run", heading="run"),
+    Column(key="note", heading="note", prose=True),
+    Column(key="sha", heading="SHA-256", hidden=True),
+    Column(key="is_first_bad", heading="first bad", hidden=True),
+)
+NOTHING_YET = "no bisection yet: `vkbench bisect --case NAME --revisions GOOD..BAD` begins one"
+
+Number = Annotated[int, Argument(metavar="ID", help="Number of a bisection.")]
+
+app = Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
+@spread
+def bisect(
+    *,
+    context: Context,
+    wanted: BisectOptions,
+    device: Devices = [],  # noqa: B006 - Typer's own copy
+    submit: Annotated[
+        bool,
+        Option(
+            "--submit", help="Let the fleet's workers do it; prints the number of the bisection."
+        ),
+    ] = False,
+    resume: Annotated[
+        int, Option(metavar="ID", help="Continue a bisection that was stopped on this machine.")
+    ] = 0,
+    store: Store,
+    output: Output,
+) -> int:
+    """Find the bundle or revision that made a case slower or wrong.
+
+    Give bundles in order, or a range of git revisions of a shader tree; of each revision only the
+    code of this case is compiled. Each candidate is timed against the good one in 8 to 48 pairs
+    (old, new, new, old). A candidate that cannot be judged is skipped. With --submit, identical
+    devices of the fleet share the work.
+
+    \b
+    vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
+    vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --device 'NVIDIA*' --submit
+    vkbench bisect --regression 7 --submit
+    """
+    if context.invoked_subcommand:
+        return 0
+    if resume and wanted != BisectOptions():
+        raise UsageError("--resume continues a bisection unchanged: leave out the other options")
+    if not (resume or wanted.regression):
+        check(wanted)
+    if submit:
+        return _submit(wanted, device, store)
+    return _search_here(wanted, device, resume, store, output)
+
+
+@app.command("ls")
+@spread
+def list_(*, limit: Limit = None, store: Store, output: Output) -> None:
+    """List bisections, newest first."""
+    from vkbench_db.upkeep import bisections
+
+    most = output.most(limit)
+    with reading(store.settings()) as tx:
+        found = bisections.listed(tx, most + 1 if most else None)
+    rows = [_row(each) for each in found]
+    show_newest(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output, most)
+
+
+@app.command("show")
+@spread
+def show_(*, number: Number, store: Store, output: Output) -> int:
+    """Show the verdict on each bundle of a bisection."""
+    from vkbench_db.upkeep import bisections
+
+    with reading(store.settings()) as tx:
+        return _shown(bisections.find(tx, number), output)
+
+
+@app.command()
+@spread
+def stop(*, number: Number, store: Store) -> None:
+    """Stop a bisection and cancel its jobs."""
+    from vkbench_db.upkeep import bisections
+    from vkbench_scheduler.watch.bisect import stop as end
+
+    with opened(store.settings()) as database:
+        with database.reading() as tx:
+            bisections.find(tx, number)
+        end(database, number, user_name(), time.time())
+
+
+def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
+    from vkbench_cli.show.absence import warn
+    from vkbench_db.ask.device_names import served_keys
+
+    with opened(store.settings()) as database:
+        with database.reading() as tx:
+            keys = served_keys(tx, device or wanted.devices(tx))
+        number = begin(database, wanted, keys)
+        print(number)
+        print(f"bisection {number}: `vkbench bisect show {number}`", file=sys.stderr)
+        warn(database, f"bisection {number}", devices=keys)
+    return 0
+
+
+def _search_here(
+    wanted: BisectOptions, device: list[str], resume: int, store: Store, output: Output
+) -> int:
+    from vkbench_db.database import Database
+    from vkbench_db.upkeep import bisections
+    from vkbench_detection.steps import require
+    from vkbench_local.bisect import devices_of, search
+    from vkbench_local.executor import sole_executor
+
+    require()
+    ours = store.settings()
+    with (
+        sole_executor(ours.database_url()),
+        Database.open(ours.database_url(), create=True) as database,
+    ):
+        number = resume or begin_here(database, wanted, device, ours)
+        if not search(database, ours, number, devices_of(database, number)):
+            where = f" --database {store.database}" if store.database else ""
+            print(f"stopped; `vkbench bisect --resume {number}{where}` continues", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        with database.reading() as tx:
+            return _shown(bisections.find(tx, number), output)
+
+
+def _shown(found: Bisection, output: Output) -> int:
+    from vkbench_db.upkeep.bisections import FAILED
+
+    show(Table(columns=STEPS, rows=_steps(found)), output)
+    print(f"bisection {found.id} {found.state}: {found.note or 'goes on'}", file=sys.stderr)
+    return VkbenchError.exit_code if found.state == FAILED else 0
+
+
+def _row(found: Bisection) -> dict[str, Cell]:
+    from vkbench_db.upkeep.bisections import FOUND
+
+    return {
+        "id": found.id,
+        "state": found.state,
+        "case": found.case,
+        "metric": found.metric,
+        "bundles": len(found.candidates),
+        "steps": len(found.steps),
+        "first_bad": found.candidates[found.high].label if found.state == FOUND else None,
+        "created_at": found.created_at,
+        "finished_at": found.finished_at,
+        "note": found.note,
+        "variant": found.variant,
+        "devices": found.devices,
+        "user": found.user,
+        "regression": found.regression,
+    }
+
+
+def _steps(found: Bisection) -> list[dict[str, Cell]]:
+    """A row for every bundle: in their order, what was looked at and what was not."""
+    from vkbench_db.upkeep.bisections import FOUND
+
+    steps = {each.position: each for each in found.steps}
+    rows: list[dict[str, Cell]] = []
+    for place, candidate in enumerate(found.candidates):
+        row: dict[str, Cell] = {
+            "position": place,
+            "label": candidate.label,
+            "sha": candidate.sha,
+            "note": candidate.note,
+            "verdict": "" if place else "taken as good",
+            "is_first_bad": found.state == FOUND and place == found.high,
+        }
+        if place in steps:
+            step = steps[place]
+            row |= {
+                "verdict": step.verdict or "running",
+                "ratio": step.ratio,
+                "low": step.low,
+                "high": step.high,
+                "p": step.p,
+                "pairs": step.pairs,
+                "run": step.run,
+                "note": step.note,
+            }
+        rows.append(row)
+    return rows

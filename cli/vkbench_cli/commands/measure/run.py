@@ -1,0 +1,172 @@
+"""`vkbench run`: kernels checked and timed on this machine, with no server."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from vkbench import log
+from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
+from vkbench.job import ACTIVE
+from vkbench_cli.files import check_writable
+from vkbench_cli.options import Effort, Selecting, Store
+from vkbench_cli.show.printing import Output
+from vkbench_cli.show.progress import Progress
+from vkbench_cli.store import refuse_imported
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench.result import Result
+    from vkbench.settings import Settings
+    from vkbench_db.ask.queries import RunRow
+    from vkbench_db.database import Database
+
+
+def run(
+    *,
+    selecting: Selecting,
+    effort: Effort,
+    resume: Annotated[
+        str,
+        Option(
+            metavar="RUN",
+            help="Continue a run that was stopped: its number, label, UUID or 'last'.",
+        ),
+    ] = "",
+    export: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="At the end, write the results to FILE, which `vkbench import` reads.",
+        ),
+    ] = None,
+    all_rows: Annotated[
+        bool, Option("--all", help="List every passed check too, not only how many there are.")
+    ] = False,
+    store: Store,
+    output: Output,
+) -> int:
+    """Check and time kernels on this machine, with no server.
+
+    Results are stored in a SQLite file. Without options it runs the quick suite on the best device
+    of this machine. Ctrl-C stops after the current job; --resume continues.
+
+    \b
+    vkbench run
+    vkbench run --kernel mul_mat_vec --format 'q*' --mode performance
+    vkbench run --suite spine --device '*' --export results.jsonl
+
+    Exit codes: 0 all passed, 3 a wrong result, 4 a failed job, 7 nothing ran, 130 interrupted.
+    """
+    from vkbench_cli.exporting import export_run
+    from vkbench_cli.show.report import conclude, findings
+    from vkbench_db.database import Database
+    from vkbench_detection.steps import detect
+    from vkbench_local.executor import sole_executor
+
+    if resume and selecting != Selecting():
+        raise UsageError(
+            "--resume continues a run unchanged: leave out the options that choose cases"
+        )
+    ours = store.settings()
+    log.set_up(logging.WARNING)
+    if export:
+        check_writable(export)
+    with (
+        sole_executor(ours.database_url()),
+        Database.open(ours.database_url(), create=True) as database,
+    ):
+        if resume:
+            found, devices = _resumed(database, resume)
+        else:
+            found, devices = planned(database, selecting, effort, ours)
+        if not work(database, ours, found, devices):
+            print(how_to_go_on(found.id, store), file=sys.stderr)
+            return EXIT_INTERRUPTED
+        if export:
+            export_run(database, found.id, export)
+        detected = detect(database, time.time())
+        code = conclude(database, found.id, output, all_rows=all_rows)
+    for line in findings(detected):
+        print(line, file=sys.stderr)
+    return code
+
+
+def planned(
+    database: Database, selecting: Selecting, effort: Effort, ours: Settings
+) -> tuple[RunRow, list[DeviceFacts]]:
+    """A new run with all its jobs, and the devices of this machine that are to do them."""
+    from vkbench_cli.bundles import bundle_named
+    from vkbench_db.ask.queries import find_run
+    from vkbench_local.executor import store_run
+    from vkbench_local.machine import chosen_devices
+    from vkbench_shaders.bundle import packaged
+
+    selection = selecting.selection(effort)
+    with database.reading() as tx:
+        bundle = bundle_named(tx, selecting.bundle)
+    if bundle is None:
+        packaged()  # says now, not in every job, that it was never built
+    devices = chosen_devices(selecting.device, ours)
+    _refuse_paused(database, devices)
+    made = store_run(database, selection, devices, bundle=bundle, label=effort.label)
+    with database.reading() as tx:
+        return find_run(tx, str(made.run.id)), devices
+
+
+def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]:
+    from vkbench_db.ask import queries
+    from vkbench_local.machine import all_devices
+
+    with database.reading() as tx:
+        found = queries.find_run(tx, asked)
+        refuse_imported(found, "continue it")
+        waiting = {job.device for job in queries.jobs(tx, run=found.id, states=ACTIVE, limit=None)}
+    if not waiting:
+        raise NothingToDo(f"run {found.id} has no unfinished jobs")
+    devices = [facts for facts in all_devices() if facts.key in waiting]
+    if not devices:
+        raise NothingToDo(
+            f"the unfinished jobs of run {found.id} are for devices of another machine"
+        )
+    _refuse_paused(database, devices)
+    return found, devices
+
+
+def work(database: Database, ours: Settings, found: RunRow, devices: list[DeviceFacts]) -> bool:
+    """Do the run's jobs; whether it came to its end."""
+    from vkbench_local.executor import Executor, stoppable
+
+    finished: set[int] = set()
+    with Progress(found.progress.total, f"run {found.id}") as progress:
+
+        def watch(result: Result) -> None:
+            finished.add(result.job)  # a job that is tried again counts once
+            progress.update(found.progress.finished + len(finished), result.case)
+
+        executor = Executor(database, ours, watch)
+        with suppress(KeyboardInterrupt), stoppable(executor):
+            executor.work(found.id, devices)
+    return not executor.stopped
+
+
+def _refuse_paused(database: Database, devices: list[DeviceFacts]) -> None:
+    from vkbench_db.ask import queries
+
+    with database.reading() as tx:
+        paused = {row.key for row in queries.devices(tx) if row.paused}
+    for facts in devices:
+        if facts.key in paused:
+            raise NothingToDo(f"{facts.name} is paused: `vkbench resume {facts.key}`")
+
+
+def how_to_go_on(run: int, store: Store) -> str:
+    """What to type after a run was stopped."""
+    where = f" --database {store.database}" if store.database else ""
+    return f"stopped; `vkbench run --resume {run}{where}` continues"

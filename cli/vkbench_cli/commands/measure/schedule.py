@@ -1,0 +1,236 @@
+"""`vkbench schedule`: work that comes again, nightly suites above all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option, Typer
+
+from vkbench.selector import choose
+from vkbench.user import user_name
+from vkbench_cli.options import Effort, Selecting, Store, spread
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import (
+    Cell,
+    Column,
+    Limit,
+    Output,
+    Table,
+    ValueKind,
+    show,
+    show_newest,
+)
+from vkbench_cli.store import opened, reading
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.watch.cron import check, next_slot
+
+if TYPE_CHECKING:
+    from vkbench_db.database import Transaction
+    from vkbench_db.upkeep.schedules import Schedule
+    from vkbench_scheduler.planning.selection import Selection
+    from vkbench_shaders.bundle import Bundle
+
+COLUMNS = (
+    Column(key="name", heading="schedule", rank=Rank.KEY),
+    Column(key="cron", heading="cron (UTC)"),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="next_due", heading="next due", kind=ValueKind.TIME),
+    Column(key="last_slot", heading="last", kind=ValueKind.TIME),
+    Column(key="last_run", heading="run"),
+    Column(key="note", heading="note", prose=True),
+    Column(key="user", heading="by", hidden=True),
+    Column(key="created_at", heading="made", kind=ValueKind.TIME, hidden=True),
+    Column(key="selection", heading="selection", hidden=True),
+)
+SLOTS = (
+    Column(key="slot", heading="due", kind=ValueKind.TIME),
+    Column(key="run", heading="run"),
+    Column(key="note", heading="note", prose=True),
+)
+NOTHING_YET = "no schedule yet: `vkbench schedule add NAME --cron '0 2 * * *'` makes one"
+
+Name = Annotated[str, Argument(metavar="NAME", help="Name of a schedule.")]
+
+app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Submit runs again and again, at the times of a cron expression."""
+
+
+@app.command()
+@spread
+def add(
+    *,
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the new schedule.")],
+    cron: Annotated[
+        str,
+        Option(
+            metavar="EXPRESSION",
+            help="Five fields: minute, hour, day of month, month, weekday; times are UTC.",
+        ),
+    ],
+    selecting: Selecting,
+    effort: Effort,
+    store: Store,
+) -> None:
+    """Add a schedule: the scheduler submits its cases whenever it is due.
+
+    --device is resolved each time, so that devices added later take part. A device is skipped
+    while it has unfinished jobs of the schedule's last run. If no scheduler ran at a due time,
+    the newest missed time of the last day is made up for.
+
+    \b
+    vkbench schedule add nightly --cron '0 2 * * *' --suite quant-perf --device 'NVIDIA*'
+    """
+    from vkbench_cli.bundles import bundle_named
+    from vkbench_db.upkeep import schedules
+    from vkbench_scheduler.planning.submit import selection_json
+
+    selection = selecting.selection(effort)
+    check(cron)
+    _check_selection(selection)
+    now = time.time()
+    with opened(store.settings()) as database, database.transaction() as tx:
+        _check_devices(tx, selection)
+        bundle = bundle_named(tx, selecting.bundle)
+        if bundle:
+            selection = _with_bundle(tx, selection, bundle, now)
+        schedules.add(
+            tx, name=name, cron=cron, selection=selection_json(selection), user=user_name(), now=now
+        )
+    due = datetime.fromtimestamp(next_slot(cron, now) or now, UTC)
+    print(f"{name} is due at {due:%Y-%m-%d %H:%M} UTC", file=sys.stderr)
+
+
+@app.command("ls")
+@spread
+def list_(*, store: Store, output: Output) -> None:
+    """List schedules: when each is due next, and its last run."""
+    from vkbench_db.upkeep import schedules
+
+    with reading(store.settings()) as tx:
+        rows = [_row(schedule) for schedule in schedules.listed(tx)]
+    show(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output)
+
+
+@app.command("show")
+@spread
+def show_(*, name: Name, limit: Limit = None, store: Store, output: Output) -> None:
+    """Show what a schedule runs, and each time it was due with its run, newest first."""
+    from vkbench_db.upkeep import schedules
+
+    most = output.most(limit)
+    with reading(store.settings()) as tx:
+        schedule = schedules.find(tx, name)
+        found = schedules.slots(tx, schedule.id, most + 1 if most else None)
+    if not (output.json or output.csv):
+        print(f"{schedule.name}, at {schedule.cron} (UTC): {_asked(schedule)}")
+    rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in found]
+    show_newest(
+        Table(columns=SLOTS, rows=rows, nothing="this schedule was not due yet"), output, most
+    )
+
+
+@app.command()
+@spread
+def rm(*, name: Name, store: Store) -> None:
+    """Delete a schedule; its runs are kept."""
+    from vkbench_db.upkeep import schedules
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        schedules.remove(tx, schedules.find(tx, name).id)
+
+
+@app.command()
+@spread
+def pause(*, name: Name, store: Store) -> None:
+    """Pause a schedule: nothing is submitted until `resume`."""
+    from vkbench_db.upkeep import schedules
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        schedules.enable(tx, schedules.find(tx, name).id, False)
+
+
+@app.command()
+@spread
+def resume(*, name: Name, store: Store) -> None:
+    """Resume a paused schedule; missed times are not made up for."""
+    from vkbench_db.upkeep import schedules
+    from vkbench_scheduler.watch.schedules import resume as go_on
+
+    with opened(store.settings()) as database, database.transaction() as tx:
+        go_on(tx, schedules.find(tx, name), time.time())
+
+
+@app.command()
+@spread
+def fire(*, name: Name, store: Store) -> None:
+    """Submit a schedule's run now and print its number; the next due time is unchanged."""
+    from vkbench_cli.show.absence import warn
+    from vkbench_scheduler.watch.schedules import fire as run_now
+
+    with opened(store.settings()) as database:
+        made = run_now(database, name, time.time())
+        print(made.run.id)
+        print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+        warn(database, f"run {made.run.id}", run=made.run.id)
+
+
+def _check_selection(selection: Selection) -> None:
+    """Raise now what would fail at every due time."""
+    from vkbench_scheduler.planning.plan import EVERYTHING, tasks
+    from vkbench_scheduler.planning.suites import suite_named
+
+    tasks(suite_named(selection.suite) if selection.suite else EVERYTHING, selection)
+
+
+def _check_devices(tx: Transaction, selection: Selection) -> None:
+    """Raise now if --device matches none of the known devices, or is ambiguous."""
+    from vkbench_db.ask.device_names import named_devices
+
+    known = named_devices(tx)
+    if known:
+        choose(selection.devices, known)
+
+
+def _with_bundle(tx: Transaction, selection: Selection, bundle: Bundle, now: float) -> Selection:
+    from vkbench_scheduler.bundles import keep
+
+    keep(tx, bundle, now)
+    return replace(selection, bundle=bundle.sha)
+
+
+def _asked(schedule: Schedule) -> str:
+    """The parts of its selection that somebody chose."""
+    from vkbench_scheduler.planning.submit import selection_json
+
+    usual = selection_json(Selection())
+    chosen = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for key, value in schedule.selection.items()
+        if value not in (usual.get(key), [])
+    }
+    return "; ".join(f"{key} {value}" for key, value in chosen.items()) or "the whole catalogue"
+
+
+def _row(schedule: Schedule) -> dict[str, Cell]:
+
+    last = schedule.last
+    return {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "state": "waiting" if schedule.is_enabled else "paused",
+        "next_due": next_slot(schedule.cron, time.time()) if schedule.is_enabled else None,
+        "last_slot": last.at if last else None,
+        "last_run": last.run if last else None,
+        "note": last.note if last else "",
+        "user": schedule.user,
+        "created_at": schedule.created_at,
+        "selection": schedule.selection,
+    }

@@ -1,0 +1,97 @@
+"""`vkbench submit`: work for the devices of the fleet."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from vkbench.errors import EXIT_INTERRUPTED
+from vkbench.user import user_name
+from vkbench_cli.options import Effort, Selecting, Store
+from vkbench_cli.show.printing import Output
+from vkbench_cli.store import opened
+
+if TYPE_CHECKING:
+    from vkbench_db.database import Database
+    from vkbench_scheduler.planning.submit import Submitted
+
+
+def submit(
+    *,
+    selecting: Selecting,
+    effort: Effort,
+    wait: Annotated[
+        bool, Option("--wait", help="Wait until the run ends, then print its results.")
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        Option(
+            metavar="S",
+            min=0.0,
+            help="With --wait: stop waiting after S seconds; the run continues.",
+        ),
+    ] = None,
+    key: Annotated[
+        str,
+        Option(
+            metavar="TEXT",
+            help="Idempotency key: submitting again with the same key returns the first run.",
+        ),
+    ] = "",
+    store: Store,
+    output: Output,
+) -> int:
+    """Queue cases for the devices of the fleet.
+
+    A worker registers each device that it serves; without --device the run goes to all of them.
+    Prints the number of the run, and a warning if no scheduler or no worker is running. With
+    --wait, Ctrl-C stops the waiting; the run continues.
+
+    \b
+    vkbench submit --suite quick --device 'NVIDIA*' --wait
+
+    Exit codes with --wait: 0 all passed, 3 a wrong result, 4 a failed job, 5 --timeout passed,
+    7 nothing ran.
+    """
+    from vkbench_cli.show.absence import warn
+    from vkbench_cli.show.report import conclude
+    from vkbench_cli.show.waiting import wait_for
+
+    with opened(store.settings()) as database:
+        made = _submitted(database, selecting, effort, key)
+        if not wait:
+            print(made.run.id)
+            print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+        warn(database, f"run {made.run.id}", run=made.run.id)
+        if not wait:
+            return 0
+        try:
+            wait_for(database, made.run.id, timeout)
+        except KeyboardInterrupt:
+            print(f"run {made.run.id} continues: `vkbench jobs {made.run.id}`", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        return conclude(database, made.run.id, output)
+
+
+def _submitted(database: Database, selecting: Selecting, effort: Effort, key: str) -> Submitted:
+    from vkbench_cli.bundles import bundle_named
+    from vkbench_db.ask import queries
+    from vkbench_db.ask.device_names import served_keys
+    from vkbench_scheduler.planning.submit import submit as store_run
+
+    with database.reading() as tx:
+        known = [row.facts for row in queries.devices(tx)]
+        meant = served_keys(tx, selecting.device)
+        bundle = bundle_named(tx, selecting.bundle)
+    return store_run(
+        database,
+        replace(selecting.selection(effort), devices=tuple(meant)),
+        known,
+        bundle=bundle,
+        user=user_name(),
+        label=effort.label,
+        idempotency_key=key or None,
+    )

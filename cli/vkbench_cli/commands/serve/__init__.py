@@ -1,0 +1,1 @@
+"""Commands that look after the service: workers, schedulers, databases, bundles."""

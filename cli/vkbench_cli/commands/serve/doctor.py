@@ -1,0 +1,40 @@
+"""`vkbench doctor`: checks what vkbench needs on this machine."""
+
+from __future__ import annotations
+
+from vkbench.errors import EXIT_OK, VkbenchError
+from vkbench_cli.options import Store
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import Column, Output, Table, show
+
+COLUMNS = (
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="check", heading="what", rank=Rank.KEY),
+    Column(key="detail", heading="found", prose=True),
+    Column(key="fix", heading="how to mend it", prose=True),
+    Column(key="needed_for", heading="needed for", hidden=True),
+)
+
+
+def doctor(*, store: Store, output: Output) -> int:
+    """Check what vkbench needs on this machine, and how to install it.
+
+    The exit code is 0 if everything that `vkbench run` needs is present, even if something that
+    only a fleet needs is missing.
+    """
+    from vkbench_local.diagnosis import examine
+
+    findings = list(examine(store.settings()))
+    rows = [
+        {
+            "check": finding.what,
+            "state": "ok" if finding.ok else "missing" if finding.for_run else "absent",
+            "detail": finding.detail,
+            "fix": "" if finding.ok else finding.fix,
+            "needed_for": "run" if finding.for_run else finding.needed_for,
+        }
+        for finding in findings
+    ]
+    show(Table(columns=COLUMNS, rows=rows), output)
+    healthy = all(finding.ok for finding in findings if finding.for_run)
+    return EXIT_OK if healthy else VkbenchError.exit_code

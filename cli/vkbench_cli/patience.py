@@ -1,0 +1,42 @@
+"""Waiting for Redis and the database when a command starts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+from typer import Option
+
+from vkbench import log
+from vkbench.errors import ServiceUnreachable
+
+_log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 10.0  # at the start of a service; a running one waits as long as it takes
+
+Wait = Annotated[
+    float,
+    Option(
+        min=0.0,
+        metavar="SECONDS",
+        help="Give up when Redis or the database has not answered for so long.",
+    ),
+]
+
+
+def patiently(look: Callable[[], None], seconds: float) -> None:
+    """Call `look` until it succeeds; raises its last ServiceUnreachable after `seconds`."""
+    end = time.monotonic() + seconds
+    said = False
+    while True:
+        try:
+            return look()
+        except ServiceUnreachable as error:
+            if time.monotonic() >= end:
+                raise
+            if not said:
+                log.warn(_log, "service_awaited", seconds=seconds, error=error)
+                said = True
+        time.sleep(0.5)

@@ -1,0 +1,1 @@
+"""Tables, lines and reports that commands print."""

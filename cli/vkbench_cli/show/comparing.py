@@ -1,0 +1,347 @@
+"""A comparison as people and programs see it: its rows, a sentence of summary, Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from vkbench import markdown
+from vkbench.job import JobState
+from vkbench.units import counted
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import Cell, Column, Table, ValueKind, markdown_table
+
+if TYPE_CHECKING:
+    from vkbench_detection.compare.comparison import ComparedChange, Comparison, Named, Pair, Place
+    from vkbench_detection.compare.drift import Drift
+    from vkbench_detection.compare.provenance import Provenance
+    from vkbench_detection.compare.references import Reference
+    from vkbench_detection.compare.result_sets import Side
+    from vkbench_detection.statistics.ratios import Mean
+
+    Made = Mapping[int, Provenance]
+
+Rows = Sequence[Mapping[str, Cell]]
+
+COLUMNS = (
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="old_host", heading="old host", lifted=True, hidden=True),
+    Column(key="old_device_name", heading="old device", lifted=True, hidden=True),
+    Column(key="old_device", heading="old device key", lifted=True, hidden=True),
+    Column(key="new_host", heading="new host", lifted=True, hidden=True),
+    Column(key="new_device_name", heading="new device", lifted=True, hidden=True),
+    Column(key="new_device", heading="new device key", lifted=True, hidden=True),
+    Column(key="case", heading="case", rank=Rank.KEY),
+    Column(key="mode", heading="mode", hidden=True),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric", rank=Rank.KEY),
+    Column(key="old_verdict", heading="was", rank=Rank.KEY),
+    Column(key="new_verdict", heading="is", rank=Rank.KEY),
+    Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
+    Column(key="old_roof_fraction", heading="old, of roof", kind=ValueKind.PERCENT),
+    Column(key="old_spread", heading="±", kind=ValueKind.PERCENT, rank=Rank.MINOR),
+    Column(key="old_results", heading="old results", kind=ValueKind.COUNT, hidden=True),
+    Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
+    Column(key="new_roof_fraction", heading="new, of roof", kind=ValueKind.PERCENT),
+    Column(key="new_spread", heading="±", kind=ValueKind.PERCENT, rank=Rank.MINOR),
+    Column(key="new_results", heading="new results", kind=ValueKind.COUNT, hidden=True),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="ratio_low", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="ratio_high", heading="to", kind=ValueKind.NUMBER, joined=True),
+    Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="change", heading="", rank=Rank.KEY),
+    Column(key="moved", heading="what moved", prose=True),
+    Column(key="reason", heading="why", prose=True),
+    Column(key="old_series", heading="old series", hidden=True),
+    Column(key="new_series", heading="series", hidden=True),
+    Column(key="old_job", heading="old job", hidden=True),
+    Column(key="new_job", heading="new job", hidden=True),
+    Column(key="old_bundle", heading="old bundle", hidden=True),
+    Column(key="new_bundle", heading="new bundle", hidden=True),
+    Column(key="old_driver_version", heading="old driver", hidden=True),
+    Column(key="new_driver_version", heading="new driver", hidden=True),
+)
+_DEVICE = ("host", "device_name", "device")  # columns of the device that both sides share
+_DEVICES = tuple(f"{side}_{name}" for side in ("old", "new") for name in _DEVICE)
+_ACROSS = {"old_verdict": "old verdict", "new_verdict": "new verdict", "moved": "also differs"}
+_NEARER = "above 1 the new side is nearer"
+_MOST_NAMED = 3  # devices of a side in the summary
+
+
+def table(found: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence[Drift]) -> Table:
+    """Verdicts that changed, then these pairs."""
+    rows = [*map(_changed, found.changes), *(_timed(pair, made, found.is_across) for pair in pairs)]
+    works = [*(change.work for change in found.changes), *(pair.work for pair in pairs)]
+    shown = _device_columns(found, works)
+    headings = _ACROSS if found.is_across else {}
+    columns = [
+        replace(
+            column,
+            heading=headings.get(column.key, column.heading),
+            hidden=column.key not in shown
+            if column.key in (*_DEVICE, *_DEVICES)
+            else column.hidden,
+        )
+        for column in COLUMNS
+    ]
+    return Table(columns=columns, rows=rows, summary=_figures(found, drifts))
+
+
+def _device_columns(found: Comparison, works: Sequence[Named]) -> tuple[str, ...]:
+    """Which columns tell devices apart: keys only where names do not."""
+    places = {place for work in works for place in (work.old, work.new)}
+    is_told_apart = len(places) == len({(place.host, place.name) for place in places})
+    columns = _DEVICES if found.is_across else _DEVICE
+    return tuple(name for name in columns if not (is_told_apart and name.endswith("device")))
+
+
+def summary(found: Comparison) -> str:
+    """One line: what was compared, what changed, and the mean of all."""
+    words = [f"{sides(found)}: {len(found.pairs)} timings in common"]
+    if found.pairs:
+        slower, faster = _count(found)
+        same = len(found.pairs) - slower - faster
+        words[0] += f" ({slower} slower, {faster} faster, {same} ~)"
+    if found.mean:
+        words.append(f"geometric mean of new/old {_mean(found.mean)}")
+    if found.changes:
+        words.append(_verdict_words(found))
+    return ", ".join(words) + alone(found)
+
+
+def sides(found: Comparison) -> str:
+    """What is compared, and on which devices where these differ."""
+    if not found.is_across:
+        return f"{found.old.name} → {found.new.name}"
+    return (
+        f"{_side_words(found.old, found.old_places)} → {_side_words(found.new, found.new_places)}"
+    )
+
+
+def _side_words(reference: Reference, places: Sequence[Place]) -> str:
+    named = [f"{place.name} ({place.key}, host {place.host})" for place in places[:_MOST_NAMED]]
+    more = len(places) - len(named)
+    devices = " and ".join([*named, *([f"{more} more"] if more else [])])
+    is_named = reference.name == f"device {reference.device}"
+    return devices if is_named else f"{reference.name} on {devices}"
+
+
+def _verdict_words(found: Comparison) -> str:
+    wrong, right = _verdicts(found)
+    count = len(found.changes)
+    if found.is_across:
+        return f"{count} verdicts differ (on the new side alone {wrong} wrong, {right} passed)"
+    return f"{count} verdicts changed ({wrong} wrong, {right} fixed)"
+
+
+def device_lines(found: Comparison) -> list[str]:
+    """What each device changed by, and all of them, where there are more; shares of their roofs."""
+    lines = [f"  {name} ({key}): {_mean(mean)}" for (key, name), mean in found.device_means.items()]
+    if found.fleet_mean:
+        lines.append(f"  all devices alike: {_mean(found.fleet_mean)}")
+    if share := found.share_mean:
+        mean = f"geometric mean of new/old {_mean(share)}"
+        lines.append(f"  shares of the devices' roofs, {share.count} in common: {mean}; {_NEARER}")
+    return lines
+
+
+def drift_lines(drifts: Sequence[Drift]) -> list[str]:
+    """What each device's canary says: what it changed by, no kernel did."""
+    return [
+        f"  canary of {each.name} ({each.device}): {each.ratio:.4f} of what it was"
+        for each in drifts
+    ]
+
+
+def alone(found: Comparison) -> str:
+    """What only one side has."""
+    if not (found.only_old or found.only_new):
+        return ""
+    old = counted(found.only_old, "case")
+    return f" ({old} only in the old one, {found.only_new} only in the new one)"
+
+
+def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
+    """A summary for a review: the gravest first, as long as GitHub takes it."""
+    words = markdown.escaped(summary(found)).replace("\\~", "within noise")
+    lines = [*device_lines(found), *drift_lines(drifts)]
+    parts = [words, "\n".join(f"- {markdown.escaped(line)}" for line in lines)]
+    for title, rows in _chapters(found, shown.rows):
+        if rows:
+            parts.append(
+                f"**{title}: {len(rows)}**\n\n{markdown_table(_short(found, shown, rows))}"
+            )
+    return markdown.summary(_headline(found), [part for part in parts if part])
+
+
+def _headline(found: Comparison) -> str:
+    wrong, right = _verdicts(found)
+    slower, faster = _count(found)
+    if not found.is_across:
+        counts = {"wrong": wrong, "fixed": right, "slower": slower, "faster": faster}
+        return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "No change"
+    counts = {"wrong only there": wrong, "passed only there": right}
+    counts |= {"slower": slower, "faster": faster}
+    said = ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "no difference"
+    return f"Across devices: {said}"
+
+
+def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
+    def of(change: str) -> Rows:
+        return [row for row in rows if row.get("change") == change]
+
+    return [
+        (
+            f"Verdicts {'that differ' if found.is_across else 'changed'}",
+            [row for row in rows if row.get("new_verdict")],
+        ),
+        *((change.capitalize(), of(change)) for change in ("slower", "faster")),
+        ("Within noise", of("~")),
+    ]
+
+
+def _short(found: Comparison, shown: Table, rows: Rows) -> Table:
+    """Of these rows what fits beside each other."""
+    is_said = found.is_across and len(found.old_places) == len(found.new_places) == 1
+    left_out = ("change", "old_spread", "new_spread", "mode", *(_DEVICES if is_said else ()))
+    columns = [column for column in shown.columns if column.key not in left_out]
+    return Table(columns=columns, rows=rows)
+
+
+def _changed(change: ComparedChange) -> dict[str, Cell]:
+    return {
+        **_place(change.work),
+        "case": change.work.case_name,
+        "mode": change.work.mode,
+        "variant": change.work.variant,
+        "old_verdict": change.old,
+        "new_verdict": change.new,
+        "reason": change.reason,
+        "new_job": change.job,
+    }
+
+
+def _place(work: Named) -> dict[str, Cell]:
+    """On which device of each side, and on which one if it is the same."""
+    cells: dict[str, Cell] = {}
+    is_same = work.old == work.new
+    for prefix, place in (("old_", work.old), ("new_", work.new), ("", work.new)):
+        if prefix or is_same:
+            cells |= {
+                f"{prefix}host": place.host,
+                f"{prefix}device_name": place.name,
+                f"{prefix}device": place.key,
+            }
+    return cells
+
+
+def _timed(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
+    old, new = made.get(pair.old.job), made.get(pair.new.job)
+    ran = dict.fromkeys(one.variant for one in (old, new) if one and one.variant)
+    ratio = pair.ratio
+    has_shares = is_across and pair.share_quotient is not None
+    return {
+        **_place(pair.work),
+        "case": pair.work.case_name,
+        "mode": pair.work.mode,
+        "variant": " → ".join(ran) or pair.work.variant,
+        "metric": pair.metric,
+        **_side("old", pair.old, old),
+        **_side("new", pair.new, new),
+        "old_roof_fraction": pair.old.roof if has_shares else None,
+        "new_roof_fraction": pair.new.roof if has_shares else None,
+        "ratio": ratio.ratio,
+        "ratio_low": ratio.low if ratio.low > 0 else None,
+        "ratio_high": ratio.high if isfinite(ratio.high) else None,
+        "p": ratio.p,
+        "change": "slower" if pair.is_slower else "faster" if pair.is_faster else "~",
+        "moved": _moved(old, new, is_across) if pair.is_changed else "",
+        "reason": _doubts(pair),
+    }
+
+
+def _side(name: str, side: Side, made: Provenance | None) -> dict[str, Cell]:
+    return {
+        f"{name}_seconds": side.value,
+        f"{name}_spread": (side.high - side.low) / 2 / side.value if side.samples > 1 else None,
+        f"{name}_results": len(side.values),
+        f"{name}_series": side.series,
+        f"{name}_job": side.job,
+        f"{name}_bundle": made.bundle if made else "",
+        f"{name}_driver_version": made.driver_version if made else "",
+    }
+
+
+def _moved(old: Provenance | None, new: Provenance | None, is_across: bool) -> str:
+    """What is not as it was: where to look for the cause first. On another device all else is."""
+    if not (old and new):
+        return ""
+    fields = {
+        "variant": old.variant != new.variant,
+        "kernel": old.kernel_sha != new.kernel_sha,
+        "driver": (old.driver, old.driver_version) != (new.driver, new.driver_version),
+        "environment": old.environment != new.environment,
+    }
+    if fields["driver"] or is_across:
+        fields["environment"] = False  # said already
+    found = ", ".join(name for name, has_moved in fields.items() if has_moved)
+    return found or ("" if is_across else "nothing")
+
+
+def _doubts(pair: Pair) -> str:
+    said = {"old": pair.old.flag, "new": pair.new.flag}
+    return "; ".join(f"{side}: {flag}" for side, flag in said.items() if flag)
+
+
+def _count(found: Comparison) -> tuple[int, int]:
+    """Slower and faster ones."""
+    slower = sum(pair.is_slower for pair in found.pairs)
+    return slower, sum(pair.is_faster for pair in found.pairs)
+
+
+def _verdicts(found: Comparison) -> tuple[int, int]:
+    """What became wrong, and what is right now."""
+    wrong = sum(change.new is JobState.WRONG for change in found.changes)
+    return wrong, sum(change.new is JobState.PASSED for change in found.changes)
+
+
+def _mean(mean: Mean) -> str:
+    if mean.low is None or mean.high is None:
+        return f"{mean.value:.4f}"
+    return f"{mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f})"
+
+
+def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
+    slower, faster = _count(found)
+    wrong, fixed = _verdicts(found)
+    mean, share = found.mean, found.share_mean
+    return {
+        "old": found.old.name,
+        "new": found.new.name,
+        "is_across_devices": found.is_across,
+        "old_devices": [place._asdict() for place in found.old_places],
+        "new_devices": [place._asdict() for place in found.new_places],
+        "pairs": len(found.pairs),
+        "slower": slower,
+        "faster": faster,
+        "wrong": wrong,
+        "fixed": fixed,
+        "only_old": found.only_old,
+        "only_new": found.only_new,
+        "geometric_mean": mean.value if mean else None,
+        "geometric_mean_low": mean.low if mean else None,
+        "geometric_mean_high": mean.high if mean else None,
+        "roof_pairs": share.count if share else 0,
+        "roof_geometric_mean": share.value if share else None,
+        "roof_geometric_mean_low": share.low if share else None,
+        "roof_geometric_mean_high": share.high if share else None,
+        "devices": {
+            key: {"name": name, "geometric_mean": one.value, "low": one.low, "high": one.high}
+            for (key, name), one in found.device_means.items()
+        },
+        "canaries": {each.device: {"ratio": each.ratio, "count": each.count} for each in drifts},
+    }

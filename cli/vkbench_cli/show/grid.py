@@ -1,0 +1,136 @@
+"""The tables of `vkbench kernels` about formats: what can be done with each, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vkbench.device import DeviceFacts
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import Cell, Column, Table, ValueKind
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.families import Family, families, formats_in_use
+from vkbench_shaders.formats import FORMATS, Format
+from vkbench_shaders.rocm_grid import GRID
+from vkbench_worker.runner.variants import choose
+from vkbench_worker.runtime.errors import Unsupported
+
+NONE = "-"  # the catalogue has no such kernel
+
+_FORMAT = (
+    Column(key="format", heading="format", rank=Rank.KEY),
+    Column(key="elements", heading="block", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="bytes", heading="bytes", kind=ValueKind.VALUE, rank=Rank.MINOR),
+    Column(key="bits", heading="bits", kind=ValueKind.VALUE),
+    Column(key="ratio", heading="compression", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+)
+
+
+def formats_table(wanted: set[str]) -> Table:
+    """Every format: its block, its bits a weight, how many times smaller than f32 it is."""
+    columns = (
+        *_FORMAT,
+        Column(key="use", heading="use"),
+        Column(key="encoded", heading="quantised here"),
+        Column(key="ggml", heading="GGML type", kind=ValueKind.COUNT),
+        Column(key="description", heading="description", prose=True),
+    )
+    rows = [
+        _size(fmt)
+        | {
+            "use": fmt.use,
+            "encoded": fmt.encoded,
+            "ggml": fmt.ggml,
+            "description": fmt.description,
+        }
+        for fmt in FORMATS
+        if fmt.name in wanted
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def grid_table(devices: Sequence[DeviceFacts], wanted: set[str], kernels: set[str]) -> Table:
+    """A row a device and format, a column a family: the best code path there, or why none.
+
+    Without a device: the best code path that the catalogue has.
+    """
+    shown = [family for family in families() if family.kernel.name in kernels]
+    columns = (
+        Column(key="device", heading="device", lifted=True),
+        Column(key="device_key", heading="key", hidden=True),
+        *_FORMAT,
+        *(Column(key=family.name, heading=_heading(family)) for family in shown),
+    )
+    return Table(columns=columns, rows=list(_grid(devices or [None], shown, wanted)))
+
+
+def rocm_table() -> Table:
+    """The kernels of the ROCm grid by their names, and what they are here."""
+    columns = (
+        Column(key="name", heading="ROCm kernel", rank=Rank.KEY),
+        Column(key="kernel", heading="kernel"),
+        Column(key="format", heading="format", rank=Rank.KEY),
+        Column(key="x", heading="x"),
+        Column(key="y", heading="y"),
+        Column(key="n", heading="n", kind=ValueKind.COUNT),
+        Column(key="variants", heading="variants"),
+        Column(key="case", heading="case"),
+    )
+    rows = [
+        {
+            "name": each.name,
+            "kernel": each.kernel,
+            "format": each.format,
+            "x": each.types.get("x"),
+            "y": each.types.get("y"),
+            "n": each.n,
+            "variants": [variant.name for variant in each.variants],
+            "case": each.case.name,
+        }
+        for each in GRID
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _heading(family: Family) -> str:
+    return f"{family.kernel.name} {family.x}".strip()
+
+
+def _size(fmt: Format) -> dict[str, Cell]:
+    return {
+        "format": fmt.name,
+        "elements": fmt.elements,
+        "bytes": fmt.bytes,
+        "bits": fmt.bits,
+        "ratio": fmt.ratio,
+    }
+
+
+def _grid(
+    devices: Sequence[DeviceFacts | None], shown: Sequence[Family], wanted: set[str]
+) -> Iterator[dict[str, Cell]]:
+    for facts in devices:
+        for fmt in formats_in_use():
+            if fmt.name in wanted:
+                place = {"device": facts and facts.name, "device_key": facts and facts.key}
+                cells = {family.name: _cell(family, fmt.name, facts) for family in shown}
+                yield place | _size(fmt) | cells
+
+
+def _cell(family: Family, fmt: str, facts: DeviceFacts | None) -> str:
+    variants = family.variants(fmt)
+    if not variants:
+        return NONE
+    return _best(family, fmt, facts) if facts else variants[0].name
+
+
+def _best(family: Family, fmt: str, facts: DeviceFacts) -> str:
+    """The first code path in which a device does some listed case, or why it does none."""
+
+    reason = "no case is listed"
+    for variant in family.variants(fmt):
+        for case in family.cases(fmt):
+            try:
+                return choose(problem(case), variant.name, facts).name
+            except Unsupported as error:
+                reason = str(error)
+    return f"no: {reason}"

@@ -1,0 +1,66 @@
+"""The end of a run: its table, a line of counts, and the exit code of its worst result."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
+from vkbench.job import FINISHED, JobState
+from vkbench.units import counted
+from vkbench_cli.show.printing import Cell, Output, show
+from vkbench_cli.show.result_table import rows_of, table
+from vkbench_db.ask import queries
+from vkbench_db.database import Database
+from vkbench_detection.steps import Detected
+
+UNSCREENED = (
+    "new timings were not screened for regressions, because scipy is not installed: "
+    "`pip install 'vkbench[detection]'`, or `vkbench import` them on a host that has it"
+)
+
+
+def conclude(database: Database, run: int, output: Output, *, all_rows: bool = False) -> int:
+    """Print a run's results on stdout and its counts on stderr; says the exit code."""
+    with database.reading() as tx:
+        rows = rows_of(reversed(queries.results(tx, run=run, limit=None)))
+        counts = queries.find_run(tx, str(run)).progress.counts
+    brief = not (all_rows or output.json or output.csv)
+    shown = telling(rows) if brief else rows
+    show(table(shown, hidden=("finished_at",)), output)
+    print(summary(run, counts, len(rows) - len(shown)), file=sys.stderr)
+    return exit_code(counts)
+
+
+def telling(rows: Sequence[Mapping[str, Cell]]) -> Sequence[Mapping[str, Cell]]:
+    """The rows to show by default: timings and failures; all rows if there are neither."""
+    told = [row for row in rows if row["hot_seconds"] or row["verdict"] != JobState.PASSED]
+    return told or rows
+
+
+def summary(run: int, counts: Mapping[JobState, int], hidden: int) -> str:
+    """One line: `run 3: 40 passed, 1 wrong (28 passed checks not shown: --all)`."""
+    ends = ", ".join(f"{counts[state]} {state}" for state in FINISHED if counts.get(state))
+    more = f" ({hidden} passed checks not shown: --all)" if hidden else ""
+    return f"run {run}: {ends or 'no job ended'}{more}"
+
+
+def findings(detected: Detected) -> Iterator[str]:
+    """One line per kind of finding in the new results, or why they were not screened."""
+    if detected.suspected:
+        suspected = f"{counted(len(detected.suspected), 'change')} suspected"
+        yield f"{suspected}: `vkbench regressions suspected`"
+    if detected.opened:
+        opened = f"{counted(len(detected.opened), 'regression')} opened"
+        yield f"{opened}: `vkbench regressions ls`"
+    if detected.is_unscreened:
+        yield UNSCREENED
+
+
+def exit_code(counts: Mapping[JobState, int]) -> int:
+    """The exit code of the worst result."""
+    if counts.get(JobState.WRONG):
+        return WrongResult.exit_code
+    if counts.get(JobState.FAILED):
+        return VkbenchError.exit_code
+    return EXIT_OK if counts.get(JobState.PASSED) else NothingToDo.exit_code

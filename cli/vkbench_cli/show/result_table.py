@@ -1,0 +1,153 @@
+"""Results as a table: a row a job, its timings beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from vkbench.result import NEW, OLD
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import Cell, Column, Table, ValueKind
+
+if TYPE_CHECKING:
+    from vkbench_db.ask.queries import ResultRow
+
+COLUMNS = (
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="key", hidden=True),
+    Column(key="driver", heading="driver", hidden=True),
+    Column(key="driver_version", heading="driver version", hidden=True),
+    Column(key="environment", heading="environment", hidden=True),
+    Column(key="case", heading="case", rank=Rank.KEY),
+    Column(key="kernel", heading="kernel", hidden=True),
+    Column(key="format", heading="format", hidden=True),
+    Column(key="types", heading="other formats", hidden=True),
+    Column(key="shape", heading="shape", hidden=True),
+    Column(key="params", heading="parameters", hidden=True),
+    Column(key="mode", heading="mode", hidden=True),
+    Column(key="variant", heading="variant"),
+    Column(key="verdict", heading="verdict", rank=Rank.KEY),
+    Column(key="nmse", heading="nmse", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="max_abs", heading="largest error", hidden=True),
+    Column(key="hot_seconds", heading="hot", kind=ValueKind.SECONDS, rank=Rank.KEY),
+    Column(key="hot_spread", heading="±", kind=ValueKind.PERCENT),
+    Column(key="hot_low_seconds", heading="hot low", hidden=True),
+    Column(key="hot_high_seconds", heading="hot high", hidden=True),
+    Column(key="hot_samples", heading="hot samples", hidden=True),
+    Column(key="cold_seconds", heading="cold", kind=ValueKind.SECONDS, rank=Rank.MINOR),
+    Column(key="cold_spread", heading="±", kind=ValueKind.PERCENT, joined=True),
+    Column(key="cold_low_seconds", heading="cold low", hidden=True),
+    Column(key="cold_high_seconds", heading="cold high", hidden=True),
+    Column(key="cold_samples", heading="cold samples", hidden=True),
+    Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
+    Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
+    Column(key="bytes_per_second", heading="", kind=ValueKind.BYTE_RATE),
+    Column(key="flops_per_second", heading="", kind=ValueKind.FLOP_RATE, rank=Rank.MINOR),
+    Column(key="roof_fraction", heading="of roof", kind=ValueKind.PERCENT),
+    Column(key="path_fraction", heading="of path", kind=ValueKind.PERCENT, rank=Rank.MINOR),
+    Column(
+        key="cold_roof_fraction", heading="cold, of roof", kind=ValueKind.PERCENT, rank=Rank.MINOR
+    ),
+    Column(key="remark", heading="remark", prose=True),
+    Column(key="cause", heading="cause", hidden=True),
+    Column(key="reason", heading="reason", hidden=True),
+    Column(key="warnings", heading="warnings", hidden=True),
+    Column(key="bundle", heading="bundle", hidden=True),
+    Column(key="kernel_sha", heading="code", hidden=True),
+    Column(key="run", heading="run", hidden=True),
+    Column(key="run_uuid", heading="run UUID", hidden=True),
+    Column(key="run_label", heading="label", hidden=True),
+    Column(key="job", heading="job", hidden=True),
+    Column(key="finished_at", heading="finished", kind=ValueKind.TIME, rank=Rank.MINOR),
+)
+
+
+def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> Table:
+    """Results as a table; `hidden` columns are left out of text, devices of one name get keys."""
+    named = {(row["host"], row["device_name"]) for row in rows}
+    shown = {"device"} if len({row["device"] for row in rows}) > len(named) else set()
+    columns = [
+        replace(column, hidden=column.key in hidden or (column.hidden and column.key not in shown))
+        for column in COLUMNS
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
+    """A row a job; the results of one job stand together, as queries give them."""
+    return [_row(list(of_job)) for _, of_job in groupby(results, key=lambda row: row.job)]
+
+
+def _row(results: list[ResultRow]) -> dict[str, Cell]:
+    first = results[0]
+    timed = {row.metric: row for row in results if row.metric}
+    warnings = list(dict.fromkeys(word for row in results for word in row.warnings or ()))
+    rated = timed.get("hot") or timed.get("cold")
+    return {
+        "host": first.host,
+        "device_name": first.device_name,
+        "device": first.device,
+        "driver": first.driver,
+        "driver_version": first.driver_version,
+        "environment": first.environment,
+        "case": first.case_name,
+        "kernel": first.kernel,
+        "format": first.format,
+        "types": first.types,
+        "shape": first.shape,
+        "params": first.params,
+        "mode": first.mode,
+        "variant": first.variant_run or first.variant,
+        "verdict": first.state,
+        "nmse": first.nmse,
+        "max_abs": first.max_abs,
+        **_metric("hot", timed),
+        **_metric("cold", timed),
+        **{f"{arm}_seconds": timed[arm].seconds if arm in timed else None for arm in (OLD, NEW)},
+        "bytes_per_second": _scaled(rated.gb_per_second if rated else None),
+        "flops_per_second": _scaled(rated.gflop_per_second if rated else None),
+        "roof_fraction": rated.roof_fraction if rated else None,
+        "path_fraction": rated.path_fraction if rated else None,
+        "cold_roof_fraction": timed["cold"].roof_fraction if "cold" in timed else None,
+        "remark": _remark(first, warnings),
+        "cause": first.cause,
+        "reason": first.reason,
+        "warnings": warnings,
+        "bundle": first.bundle,
+        "kernel_sha": first.kernel_sha,
+        "run": first.run,
+        "run_uuid": first.run_uuid,
+        "run_label": first.run_label,
+        "job": first.job,
+        "finished_at": first.finished_at,
+    }
+
+
+def _metric(name: str, timed: Mapping[str, ResultRow]) -> dict[str, Cell]:
+    row = timed.get(name)
+    return {
+        f"{name}_seconds": row and row.seconds,
+        f"{name}_spread": row and spread(row),
+        f"{name}_low_seconds": row and row.low,
+        f"{name}_high_seconds": row and row.high,
+        f"{name}_samples": row and row.count,
+    }
+
+
+def spread(timing: ResultRow) -> float | None:
+    """Half the width of a median's interval, as a fraction of the median; one sample has none."""
+    if not timing.seconds or timing.low is None or timing.high is None or (timing.count or 0) < 2:
+        return None
+    return (timing.high - timing.low) / 2 / timing.seconds
+
+
+def _scaled(giga: float | None) -> float | None:
+    return giga * 1e9 if giga else None
+
+
+def _remark(first: ResultRow, warnings: list[str]) -> str:
+    cause = f"{first.cause}: {first.reason}" if first.cause else first.reason
+    return "; ".join(filter(None, (cause, *warnings)))

@@ -1,0 +1,1 @@
+"""Work on this machine with no server: the executor, confirming, bisecting, computing."""

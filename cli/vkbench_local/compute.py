@@ -1,0 +1,78 @@
+"""Runs one computation in a process of its own, so that a driver's crash is an error message."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from vkbench.errors import VkbenchError
+from vkbench.settings import Settings
+from vkbench_shaders.kernel import Arrays
+from vkbench_worker.owner.child import ending
+
+
+class ComputationFailed(VkbenchError):
+    """The computation failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Errand:
+    """A computation: the case, its variant and bundle, and the device."""
+
+    case: str  # canonical name
+    variant: str
+    device: str  # selector
+    bundle: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computed:
+    """The outputs of an errand."""
+
+    outputs: bytes  # an npz file
+    variant: str  # code path that ran
+    device: str  # name of the device
+
+
+def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Settings) -> Computed:
+    """Run a kernel on arrays; ComputationFailed has the worker's error or how it ended."""
+
+    with TemporaryDirectory(prefix="vkbench-") as folder:
+        given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
+        np.savez(given, **dict(arrays))  # type: ignore[arg-type]
+        said = json.loads(ask(_command(errand, given, found), limit_seconds))
+        return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
+
+
+def _command(errand: Errand, given: Path, found: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "vkbench_worker.runner.compute"),
+        *("--case", errand.case, "--variant", errand.variant),
+        *("--device", errand.device, "--bundle", errand.bundle),
+        *("--input", str(given), "--output", str(found)),
+    ]
+
+
+def ask(command: list[str], limit_seconds: float) -> str:
+    """The stdout of a command; ComputationFailed with the last line of its stderr."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit_seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ComputationFailed(f"no answer from the device within {limit_seconds:g} s") from error
+    if done.returncode == 0:
+        return done.stdout
+
+    last = (done.stderr.strip().splitlines() or ["no message on stderr"])[-1]
+    if done.returncode < 0:
+        last = f"the driver ended the computation with {ending(done.returncode)}: {last}"
+    failure = ComputationFailed(last)
+    failure.exit_code = done.returncode if done.returncode > 1 else failure.exit_code
+    raise failure

@@ -1,0 +1,211 @@
+"""Checks of what vkbench needs on this machine, one function each; none changes anything."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from vkbench.errors import VkbenchError
+from vkbench.settings import Settings
+
+OLDEST_PYTHON = (3, 11)
+INSTALL_DRIVER = "install the GPU's driver, or a CPU driver: apt install mesa-vulkan-drivers"
+REDIS_SECONDS = 2.0
+RUN = "run"  # needed by `vkbench run`
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """The outcome of one check."""
+
+    what: str
+    ok: bool
+    detail: str  # what was found, or why not
+    fix: str = ""  # how to install or mend it
+    needed_for: str = RUN
+
+    @property
+    def for_run(self) -> bool:
+        """Whether `vkbench run` needs it."""
+        return self.needed_for == RUN
+
+
+def examine(settings: Settings) -> Iterator[CheckResult]:
+    """Every check in turn, the fundamental ones first."""
+    for check in CHECKS:
+        yield from check(settings)
+
+
+def attempt(what: str, look: Callable[[], str], *, fix: str, needed_for: str = RUN) -> CheckResult:
+    """The check result of `look`: what it returns, or the error that it raises."""
+    try:
+        detail, ok = look(), True
+    except OSError as error:
+        detail, ok = error.strerror or str(error), False
+    except (VkbenchError, ImportError) as error:
+        detail, ok = str(error), False
+    return CheckResult(what=what, ok=ok, detail=detail, fix=fix, needed_for=needed_for)
+
+
+def python(settings: Settings) -> Iterator[CheckResult]:
+    """The interpreter."""
+    yield CheckResult(
+        what="Python",
+        ok=sys.version_info >= OLDEST_PYTHON,
+        detail=platform.python_version(),
+        fix="vkbench needs Python 3.11 or later",
+    )
+
+
+def packages(settings: Settings) -> Iterator[CheckResult]:
+    """The packages of each role."""
+    for name, extra, needed_for in PACKAGES:
+        yield attempt(
+            f"package {name}",
+            partial(version, name),
+            fix=f"pip install 'vkbench[{extra}]'",
+            needed_for=needed_for,
+        )
+
+
+def loader(settings: Settings) -> Iterator[CheckResult]:
+    """The Vulkan loader."""
+    yield attempt(
+        "Vulkan loader",
+        lambda: str(ctypes.CDLL("libvulkan.so.1")._name),
+        fix="apt install libvulkan1",
+    )
+
+
+def devices(settings: Settings) -> Iterator[CheckResult]:
+    """Devices, asked for in a subprocess: a driver may crash."""
+    try:
+        from vkbench_worker.owner.probe import local_devices
+
+        found = local_devices()
+    except (VkbenchError, ImportError) as error:
+        trouble, _, remedy = str(error).partition(": ")  # the message has both
+        yield CheckResult(
+            what="Vulkan device", ok=False, detail=trouble, fix=remedy or INSTALL_DRIVER
+        )
+        return
+    for facts in found:
+        yield CheckResult(
+            what=f"Vulkan device {facts.index}", ok=True, detail=f"{facts.name} ({facts.type})"
+        )
+
+
+def validation_layer(settings: Settings) -> Iterator[CheckResult]:
+    """The Khronos validation layer, which developers of kernels want."""
+    folders = (
+        "/usr/share/vulkan",
+        "/etc/vulkan",
+        "/usr/local/share/vulkan",
+        "~/.local/share/vulkan",
+    )
+    name = "VkLayer_khronos_validation.json"
+    places = [Path(folder).expanduser() / "explicit_layer.d" / name for folder in folders]
+    found = [str(place) for place in places if place.exists()]
+    yield CheckResult(
+        what="validation layer",
+        ok=bool(found),
+        detail=found[0] if found else "no VK_LAYER_KHRONOS_validation in the usual places",
+        fix="apt install vulkan-validationlayers",
+        needed_for="VKBENCH_VALIDATION=1",
+    )
+
+
+def bundle(settings: Settings) -> Iterator[CheckResult]:
+    """The compiled kernels of this package."""
+    from vkbench_shaders.bundle import packaged
+    from vkbench_shaders.compile.tree import TREE, tree_sha
+
+    def look() -> str:
+        found = packaged()
+        if found.manifest.tree != tree_sha(TREE):
+            raise VkbenchError(
+                f"bundle {found.sha[:12]} was compiled from other sources than the installed ones"
+            )
+        return f"bundle {found.sha[:12]}"
+
+    yield attempt("compiled kernels", look, fix="python -m vkbench_shaders.compile.build")
+
+
+def slang(settings: Settings) -> Iterator[CheckResult]:
+    """The Slang compiler, for those who edit kernels."""
+    from vkbench_shaders.compile.compiler import find
+
+    yield attempt(
+        "Slang compiler",
+        lambda: str(find()),
+        fix="pip install slangtorch, or set VKBENCH_SLANGC",
+        needed_for="bundle build",
+    )
+
+
+def database(settings: Settings) -> Iterator[CheckResult]:
+    """The database and its schema."""
+    from vkbench_db.database import Database
+
+    url = settings.database_url()
+
+    def look() -> str:
+        with Database.open(url):
+            return url
+
+    file = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and not file.exists():
+        detail = f"{url} (the first run makes it)"
+        yield CheckResult(what="database", ok=True, detail=detail)
+    else:
+        yield attempt("database", look, fix="vkbench db upgrade")
+
+
+def redis(settings: Settings) -> Iterator[CheckResult]:
+    """Redis, which carries a fleet's jobs."""
+
+    where = urlsplit(settings.redis)
+    host, port = where.hostname or "127.0.0.1", where.port or 6379
+
+    def look() -> str:
+        socket.create_connection((host, port), REDIS_SECONDS).close()
+        return "answers"
+
+    yield attempt(
+        f"Redis at {host}:{port}",
+        look,
+        fix="apt install redis-server, or set VKBENCH_REDIS",
+        needed_for="submit, scheduler, worker",
+    )
+
+
+PACKAGES = (
+    ("numpy", "worker", RUN),
+    ("gguf", "worker", RUN),
+    ("vulkan", "worker", RUN),
+    ("scipy", "detection", "compare, regressions, bisect"),
+    ("ruptures", "detection", "compare, regressions, bisect"),
+    ("celery", "scheduler", "scheduler, worker"),
+    ("redis", "scheduler", "scheduler, worker"),
+    ("psycopg", "scheduler", "PostgreSQL"),
+)
+
+CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
+    python,
+    packages,
+    loader,
+    devices,
+    bundle,
+    database,
+    redis,
+    validation_layer,
+    slang,
+)

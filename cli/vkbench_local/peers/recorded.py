@@ -1,0 +1,52 @@
+"""Comparisons with other people's kernels, recorded on one GPU: recorded.csv beside this module.
+
+`python benchmarks/recorded_table.py` makes that file from docs/results/, which has the whole pages.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedComparison:
+    """The same work by both sides, hot, from plain inputs to the result."""
+
+    case: str
+    peer: str
+    theirs_us: float
+    ours_us: float
+    device: str  # and driver
+    unlike: str  # what the two sides do not share, if anything
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast as theirs ours is."""
+        return self.theirs_us / self.ours_us
+
+    @property
+    def said(self) -> str:
+        """Both times, in words."""
+        times = f"{self.case}: {self.peer} {self.theirs_us:g} us, ours {self.ours_us:g} us"
+        return f"{times} ({self.unlike})" if self.unlike else times
+
+
+def recorded(cases: Iterable[str], peer: str) -> list[RecordedComparison]:
+    """What was recorded of these cases beside a peer, such as torch."""
+    wanted = set(cases)
+    text = files("vkbench_local.peers").joinpath("recorded.csv").read_text(encoding="utf-8")
+    found = (
+        RecordedComparison(
+            case=row["case"],
+            peer=row["peer"],
+            theirs_us=float(row["theirs_us"]),
+            ours_us=float(row["ours_us"]),
+            device=row["device"],
+            unlike=row["unlike"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+    return [row for row in found if row.case in wanted and row.peer.partition(" ")[0] == peer]

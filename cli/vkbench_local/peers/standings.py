@@ -1,0 +1,358 @@
+"""The state of each target: what was measured for it, or the command that measures it.
+
+Only a result can meet or miss a target: a timing or check of this host's devices, bytes counted
+now, or a comparison that was recorded on a GPU. Without one, a target is not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from statistics import geometric_mean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vkbench.case import parse
+from vkbench.job import JobState, Mode
+from vkbench_local.peers import cpu
+from vkbench_local.peers.recorded import recorded
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.formats import QUANTISED
+from vkbench_shaders.quants import dequantise, gguf_block, quantise
+from vkbench_shaders.rocm_grid import GRID
+from vkbench_shaders.tolerance import LIMITS
+
+if TYPE_CHECKING:
+    from vkbench_db.ask.queries import ResultRow
+
+CHECKS = 32 + 20  # number of tests that two of the plans ask for
+
+
+class TargetState(StrEnum):
+    """Whether a target is met."""
+
+    MET = "met"
+    MISSED = "missed"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetResult:
+    """The state of a target, with what was measured."""
+
+    standing: TargetState
+    measured: str = ""
+    value: float | None = None  # the same for programs
+    how: str = ""  # from which results; or the command that would measure it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was measured on this host: the newest result of each piece of work of its devices."""
+
+    results: Sequence[ResultRow]
+    gpus: frozenset[str] = frozenset()  # keys of its devices that are no CPU drivers
+
+
+Find = Callable[[Evidence], TargetResult]
+
+
+def not_measured(how: str) -> Find:
+    """The result of a target that vkbench does not measure."""
+    return lambda _: TargetResult(standing=TargetState.NOT_MEASURED, how=how)
+
+
+def error_of_blocks(_: Evidence) -> TargetResult:
+    """Error of numbers after quantising to Q4_0 and back."""
+    values = np.random.default_rng(0).standard_normal((1024, 4096)).astype(np.float32)
+    errors = np.abs(dequantise("q4_0", quantise("q4_0", values)) - values)
+    largest, mean = float(errors.max()), float(errors.mean())
+    return TargetResult(
+        standing=_met(largest < 0.5),
+        measured=f"at most {largest:.3g}, {mean:.3g} on average",
+        value=largest,
+        how="4,194,304 normal numbers, to blocks and back by gguf",
+    )
+
+
+def compression(format: str, least: float) -> Find:
+    """How many times smaller than f32 blocks are, to the decimals of what is wanted."""
+
+    def find(_: Evidence) -> TargetResult:
+        elements, size = gguf_block(format)
+        ratio = 4 * elements / size
+        return TargetResult(
+            standing=_met(round(ratio, 1) >= least),
+            measured=f"{ratio:.3g} times smaller than f32",
+            value=ratio,
+            how=f"{size} bytes a block of {elements}, by gguf",
+        )
+
+    return find
+
+
+def saved(format: str, least: float) -> Find:
+    """Percent of f32's bytes that blocks save."""
+
+    def find(_: Evidence) -> TargetResult:
+        elements, size = gguf_block(format)
+        percent = 100 * (1 - size / (4 * elements))
+        return TargetResult(
+            standing=_met(round(percent, 1) >= least),
+            measured=f"{percent:.1f} % saved",
+            value=percent,
+            how=f"{size} bytes a block of {elements}, {4 * elements} in f32",
+        )
+
+    return find
+
+
+def layout(evidence: Evidence) -> TargetResult:
+    """Whether kernels that write Q4_0 blocks wrote gguf's bytes."""
+    rows = [row for row in evidence.results if (row.kernel, row.format) == ("quantize", "q4_0")]
+    checked = [row for row in rows if row.state in (JobState.PASSED, JobState.WRONG)]
+    if not checked:
+        return _run("run `vkbench run --kernel quantize --format q4_0 --mode correctness`")
+    passed = sum(row.state == JobState.PASSED for row in checked)
+    elements, size = gguf_block("q4_0")
+    return TargetResult(
+        standing=_met((elements, size) == (32, 18) and passed == len(checked)),
+        measured=f"{passed} of {len(checked)} results are gguf's bytes",
+        value=passed,
+        how=f"quantize to q4_0 on this host; {size} bytes a block of {elements}",
+    )
+
+
+def times_the_cpu(cases: Sequence[str], least: float) -> Find:
+    """How many times as fast as numpy these cases are, by their geometric mean."""
+
+    def find(evidence: Evidence) -> TargetResult:
+        ours = _fastest(evidence.results, cases)
+        if not ours:
+            return _run(f"run {_timing(cases[0])} on this host")
+        ratios = [_of_numpy(row) for row in ours]
+        mean = geometric_mean(ratios)
+        said = ", ".join(
+            f"{row.case_name} {each:.3g}" for row, each in zip(ours, ratios, strict=True)
+        )
+        return TargetResult(
+            standing=_met(mean >= least),
+            measured=f"{mean:.3g} times numpy",
+            value=mean,
+            how=f"{ours[0].device_name}: {said}",
+        )
+
+    return find
+
+
+def faster_than_cpu(large: str, small: str) -> Find:
+    """Whether a GPU is faster than numpy on a large case; on a small one it only says."""
+
+    def find(evidence: Evidence) -> TargetResult:
+        of_gpus = [row for row in evidence.results if row.device in evidence.gpus]
+        ours = {row.case_name: row for row in _fastest(of_gpus, (large, small))}
+        if missing := [case for case in (large, small) if case not in ours]:
+            commands = " and ".join(map(_timing, missing))
+            return _run(f"run {commands} on a host with a GPU")
+        ratios = {case: _of_numpy(ours[case]) for case in (large, small)}
+        told = "faster" if ratios[small] >= 1 else "slower"
+        return TargetResult(
+            standing=_met(ratios[large] > 1),
+            measured=f"{ratios[large]:.3g} times numpy; {told} on small: {ratios[small]:.3g}",
+            value=ratios[large],
+            how=f"{ours[large].device_name}: {large}; small: {small}",
+        )
+
+    return find
+
+
+def times_cuda(cases: Sequence[str], least: float) -> Find:
+    """How many times as fast as CUDA these cases were, where all of them were recorded."""
+
+    def find(_: Evidence) -> TargetResult:
+        rows = recorded(cases, "torch")
+        missing = set(cases) - {row.case for row in rows}
+        if missing:
+            commands = ", ".join(_timing(case) for case in cases if case in missing)
+            return _run(f"time torch beside {commands}, in one session on one GPU")
+        mean = geometric_mean(row.ratio for row in rows)
+        return TargetResult(
+            standing=_met(mean >= least),
+            measured=f"{mean:.2f} times CUDA",
+            value=mean,
+            how=f"recorded on {rows[0].device}: {'; '.join(row.said for row in rows)}",
+        )
+
+    return find
+
+
+def parity(case: str) -> Find:
+    """The largest error in the RMS of the reference, as every f32 product is judged."""
+
+    def find(evidence: Evidence) -> TargetResult:
+
+        judged = [row for row in evidence.results if row.case_name == case]
+        judged = [row for row in judged if row.max_abs is not None]
+        if not judged:
+            return _run(f"run `vkbench run --case {case} --mode correctness` on this host")
+        worst = max(judged, key=lambda row: row.max_abs or 0)
+        off = (worst.max_abs or 0) / _rms_of_reference(case)
+        passed = all(row.state == JobState.PASSED for row in judged)
+        return TargetResult(
+            standing=_met(passed and off <= LIMITS["f32_true"].max_abs),
+            measured=f"{off:.2g} of the reference's RMS at most",
+            value=off,
+            how=f"{worst.device_name}, {worst.variant_run}, against float64",
+        )
+
+    return find
+
+
+def checks(evidence: Evidence) -> TargetResult:
+    """Whether as many checks as the plans count passed, and none found anything wrong."""
+    checked = [row for row in evidence.results if row.mode == Mode.CORRECTNESS]
+    passed = sum(row.state == JobState.PASSED for row in checked)
+    bad = sum(row.state in (JobState.WRONG, JobState.FAILED) for row in checked)
+    if passed < CHECKS and not bad:
+        return _run(f"{passed} of {CHECKS} checks passed so far: run `vkbench run` on this host")
+    return TargetResult(
+        standing=_met(not bad),
+        measured=f"{passed} of {len(checked)} passed, {bad} wrong or failed",
+        value=bad,
+        how="vkbench's own checks on this host; the tests of the plans were never written",
+    )
+
+
+def all_timed(cases: Sequence[str]) -> Find:
+    """Whether every one of these cases was timed."""
+
+    def find(evidence: Evidence) -> TargetResult:
+        timed = {row.case_name for row in evidence.results if row.metric == "hot" and row.seconds}
+        missing = [case for case in cases if case not in timed]
+        if missing:
+            had = f"{len(cases) - len(missing)} of {len(cases)} timed so far"
+            return _run(f"{had}: run {', '.join(map(_timing, missing))}")
+        return TargetResult(
+            standing=TargetState.MET,
+            measured=f"{len(cases)} of {len(cases)} sizes timed",
+            value=len(cases),
+            how=", ".join(cases),
+        )
+
+    return find
+
+
+def shaders_of_blocks(least: int) -> Find:
+    """How many shaders about quantised blocks passed: a kernel with one format is one."""
+
+    def find(evidence: Evidence) -> TargetResult:
+
+        rows = [row for row in evidence.results if row.format in QUANTISED]
+        return _counted(
+            {(row.kernel, row.format) for row in rows if row.state == JobState.PASSED},
+            {(row.kernel, row.format) for row in rows if row.state == JobState.WRONG},
+            least=least,
+            what="shaders (a kernel and a quantised format each)",
+        )
+
+    return find
+
+
+def rocm_kernels(least: int) -> Find:
+    """How many names of the ROCm grid have a kernel here whose results passed."""
+
+    def find(evidence: Evidence) -> TargetResult:
+
+        named = {_identity(kernel.case.name): kernel.name for kernel in GRID}
+        ours = {kernel.kernel for kernel in GRID}
+        rows = [row for row in evidence.results if row.kernel in ours]
+        passed, wrong = (
+            {
+                name
+                for row in rows
+                if row.state == state and (name := named.get(_identity(row.case_name)))
+            }
+            for state in (JobState.PASSED, JobState.WRONG)
+        )
+        return _counted(passed, wrong, least=least, what="names of the ROCm grid")
+
+    return find
+
+
+def _counted(
+    passed: set[str] | set[tuple[str, str]],
+    wrong: set[str] | set[tuple[str, str]],
+    *,
+    least: int,
+    what: str,
+) -> TargetResult:
+    if len(passed) < least and not wrong:
+        had = f"{len(passed)} of the {least} {what} passed so far"
+        return _run(f"{had}: run `vkbench run --suite quant` on this host")
+    return TargetResult(
+        standing=_met(not wrong),
+        measured=f"{len(passed)} passed, {len(wrong)} wrong",
+        value=len(passed),
+        how=f"{what}, by this host's results",
+    )
+
+
+def _identity(name: str) -> tuple[object, ...]:
+    """What a name of the ROCm grid says of a case: kernel, formats, and columns of a vector."""
+    case = parse(name)
+    columns = case.shape.get("n") if case.kernel == "mul_mat_vec" else None
+    return case.kernel, case.format, tuple(sorted(case.types.items())), columns
+
+
+def _rms_of_reference(case: str) -> float:
+
+    posed = problem(case)
+    reference = posed.kernel.reference(posed, posed.kernel.inputs(posed), None)
+    return float(np.sqrt(np.mean(np.square(next(iter(reference.values())), dtype=np.float64))))
+
+
+def _fastest(results: Sequence[ResultRow], cases: Sequence[str]) -> list[ResultRow]:
+    """Hot timings of one device, that which is fastest at the first of the cases that ran."""
+    timed = [row for row in results if row.metric == "hot" and row.seconds]
+    timed = sorted(timed, key=lambda row: row.seconds or 0)
+    by_case = {case: [row for row in timed if row.case_name == case] for case in cases}
+    device = next((rows[0].device for rows in by_case.values() if rows), "")
+    firsts = (next((r for r in rows if r.device == device), None) for rows in by_case.values())
+    return [row for row in firsts if row]
+
+
+def _of_numpy(row: ResultRow) -> float:
+    """How many times as fast as numpy a timing is."""
+    return _numpy_seconds(row.case_name) / (row.seconds or np.inf)
+
+
+@cache
+def _numpy_seconds(case: str) -> float:
+    return cpu.measure(_on_cpu(case)).seconds
+
+
+def _on_cpu(case: str) -> cpu.Operation:
+    """The same work for numpy; blocks are numbers there."""
+    asked = parse(case)
+    sizes = asked.shape
+    if "k" in sizes:
+        return cpu.product(sizes["m"], sizes["n"], sizes["k"])
+    rows, width = sizes["b"] * sizes["c"] * sizes["h"], sizes["w"]
+    if asked.kernel in cpu.ELEMENTWISE:
+        return cpu.ELEMENTWISE[asked.kernel](rows * width)
+    return cpu.reduction(asked.kernel, rows, width)
+
+
+def _timing(case: str) -> str:
+    return f"`vkbench run --case {case} --mode performance`"
+
+
+def _run(how: str) -> TargetResult:
+    return TargetResult(standing=TargetState.NOT_MEASURED, how=how)
+
+
+def _met(is_met: bool) -> TargetState:
+    return TargetState.MET if is_met else TargetState.MISSED

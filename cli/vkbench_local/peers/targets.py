@@ -1,0 +1,165 @@
+"""The success metrics of the plans that vkbench grew from, each with what was measured.
+
+The time of a kernel is taken from the newest results of this host's devices. What it is compared
+with is measured now, in this process, or was recorded beside it on one GPU. A target without a
+measurement shows the command that makes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vkbench_local.peers import standings
+from vkbench_local.peers.standings import Evidence, Find, TargetResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A success metric."""
+
+    plan: str  # number of the plan that names it
+    name: str
+    wanted: str
+    find: Find
+
+
+def found(measured: Evidence) -> list[tuple[Target, TargetResult]]:
+    """All targets, in the order of their table."""
+    return [(target, target.find(measured)) for target in TARGETS]
+
+
+_SQUARES = tuple(f"matmul/f32/b1_m{n}_n{n}_k{n}" for n in (4096, 2048, 1024, 512, 256))
+_SMALL = "matmul/f32/b1_m128_n128_k128"
+_BLOCKS = (
+    "mul_mat/q4_0/m4096_n4096_k4096",
+    "mul_mat/q4_0/m4096_n512_k14336",
+    "mul_mat/q4_0/m1024_n1024_k1024",
+    "mul_mat_vec/q4_0/m4096_n1_k14336",
+    "mul_mat_vec/q4_0/m4096_n1_k4096",
+)
+_ELEMENTS = tuple(f"{name}/f32/b1_c1_h4096_w4096" for name in ("add", "mul", "silu"))
+_ROWS = tuple(f"{name}/f32/b1_c1_h8192_w8192" for name in ("sum", "mean", "max", "argmax"))
+_LOSS = (
+    "a loss is a whole model's, no kernel has one alone:"
+    " compare `llama-perplexity -m MODEL -f TEXT` of the f16 and the {} model"
+)
+_WORKGROUPS = (
+    "neither an AMD nor an Intel device was at hand; each tile of a product is a workgroup size:"
+    " `vkbench run --case matmul/f32/b1_m1024_n1024_k1024/tile=64x64_8x8 --mode performance`"
+)
+
+TARGETS = (
+    Target(plan="000", name="Q4_0 error", wanted="below 0.5", find=standings.error_of_blocks),
+    Target(
+        plan="000",
+        name="Q4_0 size",
+        wanted="7.1 times smaller",
+        find=standings.compression("q4_0", 7.1),
+    ),
+    Target(plan="000", name="Q4_0 size", wanted="85.9 % saved", find=standings.saved("q4_0", 85.9)),
+    Target(
+        plan="001", name="Q4 size", wanted="8 times smaller", find=standings.compression("q4_0", 8)
+    ),
+    Target(
+        plan="002",
+        name="Q8_0 size",
+        wanted="3.8 times smaller",
+        find=standings.compression("q8_0", 3.8),
+    ),
+    Target(
+        plan="002",
+        name="IQ2_XXS size",
+        wanted="16 times smaller",
+        find=standings.compression("iq2_xxs", 16),
+    ),
+    Target(plan="000", name="Q4_0 layout", wanted="18 bytes a block of 32", find=standings.layout),
+    Target(
+        plan="000",
+        name="GPU and CPU",
+        wanted="faster on large products, said when slower on small",
+        find=standings.faster_than_cpu(_SQUARES[0], _SMALL),
+    ),
+    Target(
+        plan="002",
+        name="F32 product 4096²",
+        wanted="50 to 100 times the CPU",
+        find=standings.times_the_cpu(_SQUARES[:1], 50),
+    ),
+    Target(
+        plan="002",
+        name="F32 products, smaller",
+        wanted="50 to 100 times the CPU",
+        find=standings.times_the_cpu(_SQUARES[1:], 50),
+    ),
+    Target(
+        plan="002",
+        name="F32 product 4096²",
+        wanted="0.8 to 1.2 times CUDA",
+        find=standings.times_cuda(_SQUARES[:1], 0.8),
+    ),
+    Target(
+        plan="002",
+        name="Q4_0 products",
+        wanted="100 to 200 times the CPU",
+        find=standings.times_the_cpu(_BLOCKS, 100),
+    ),
+    Target(
+        plan="002",
+        name="Q4_0 product 4096²",
+        wanted="1.0 to 1.5 times CUDA f16",
+        find=standings.times_cuda(_BLOCKS[:1], 1.0),
+    ),
+    Target(
+        plan="002",
+        name="element-wise",
+        wanted="20 to 50 times the CPU",
+        find=standings.times_the_cpu(_ELEMENTS, 20),
+    ),
+    Target(
+        plan="002",
+        name="element-wise",
+        wanted="0.9 to 1.1 times CUDA",
+        find=standings.times_cuda(_ELEMENTS, 0.9),
+    ),
+    Target(
+        plan="002",
+        name="reductions",
+        wanted="30 to 60 times the CPU",
+        find=standings.times_the_cpu(_ROWS, 30),
+    ),
+    Target(
+        plan="002",
+        name="reductions",
+        wanted="0.9 to 1.1 times CUDA",
+        find=standings.times_cuda(_ROWS, 0.9),
+    ),
+    *(
+        Target(
+            plan="002",
+            name=f"{name} loss",
+            wanted=f"below {percent} %",
+            find=standings.not_measured(_LOSS.format(name)),
+        )
+        for name, percent in (("Q4_0", "2"), ("Q8_0", "0.5"), ("IQ2_XXS", "5"))
+    ),
+    Target(
+        plan="002", name="parity with the CPU, 128²", wanted="1e-5", find=standings.parity(_SMALL)
+    ),
+    Target(plan="000, 001", name="tests", wanted="32 of 32; 20 of 20", find=standings.checks),
+    Target(
+        plan="002", name="product sizes", wanted="256² to 4096²", find=standings.all_timed(_SQUARES)
+    ),
+    Target(
+        plan="002",
+        name="workgroup sizes",
+        wanted="AMD 64, NVIDIA 256 to 1024, Intel 128 to 256",
+        find=standings.not_measured(_WORKGROUPS),
+    ),
+    Target(
+        plan="001",
+        name="quantisation shaders",
+        wanted="35 or more",
+        find=standings.shaders_of_blocks(35),
+    ),
+    Target(plan="004", name="kernels", wanted="103", find=standings.rocm_kernels(103)),
+)

@@ -1,0 +1,1 @@
+"""Questions that commands and pages ask; nothing here writes."""

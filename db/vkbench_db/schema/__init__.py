@@ -1,0 +1,111 @@
+"""The tables and public views, each declared once: `schema.job.c.state` is a typed column.
+
+    work    host ── device ──┐                       environment (by hash)
+                             ├── job ── attempt      a dispatch that returned a result
+            run ─────────────┤    ├── verdict        of the attempt that settled the job
+            kernel_case ─────┘    └── measurement    one for each timing metric of that attempt
+            bundle ── bundle_blob ── blob            by SHA-256
+
+    change  measurement ── series ── change_point ── regression_member ── regression
+                                      └── confirmation (a run of pairs)
+
+    upkeep  device ── calibration, canary            regression ── bisection ── bisection_step
+            schedule ── schedule_slot ── run                    └── alert_delivery
+            scheduler
+
+A series is what stays the same (device, case, code path, metric, environment class, track) while
+driver and kernels change. Change points and regressions are never deleted: each change of their
+state has a row of its own in a table of events.
+
+A job has at most one verdict and one measurement of each metric. Their primary keys make the first
+result that settles a job win, even where code does not.
+
+Column types are portable. Each index stands beside the query that needs it. A view (`v_results`,
+`v_latest`, `v_series`, `v_regressions`) is declared in the module of its tables; a migration
+creates it.
+"""
+
+from __future__ import annotations
+
+from vkbench_db.schema.change import (
+    change_point,
+    change_point_event,
+    confirmation,
+    fresh,
+    regression,
+    regression_event,
+    regression_member,
+    series,
+    v_regressions,
+    v_series,
+)
+from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
+from vkbench_db.schema.upkeep import (
+    alert_delivery,
+    baseline,
+    bisection,
+    bisection_step,
+    calibration,
+    canary,
+    schedule,
+    schedule_slot,
+    scheduler,
+)
+from vkbench_db.schema.work import (
+    ResultRow,
+    attempt,
+    blob,
+    bundle,
+    bundle_blob,
+    device,
+    environment,
+    host,
+    job,
+    kernel_case,
+    measurement,
+    run,
+    v_latest,
+    v_results,
+    verdict,
+)
+
+__all__ = [
+    "TABLES",
+    "VIEWS",
+    "Columns",
+    "Json",
+    "ResultRow",
+    "alert_delivery",
+    "attempt",
+    "baseline",
+    "bisection",
+    "bisection_step",
+    "blob",
+    "bundle",
+    "bundle_blob",
+    "calibration",
+    "canary",
+    "change_point",
+    "change_point_event",
+    "confirmation",
+    "device",
+    "environment",
+    "fresh",
+    "host",
+    "job",
+    "kernel_case",
+    "measurement",
+    "regression",
+    "regression_event",
+    "regression_member",
+    "run",
+    "schedule",
+    "schedule_slot",
+    "scheduler",
+    "series",
+    "v_latest",
+    "v_regressions",
+    "v_results",
+    "v_series",
+    "verdict",
+]

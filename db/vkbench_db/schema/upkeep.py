@@ -1,0 +1,185 @@
+"""Schedulers, calibrations, canaries, baselines, bisections, schedules and alerts."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Named,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from vkbench_db.schema.metadata import TABLES, Columns, Json
+from vkbench_db.schema.moment import Moment
+
+
+class SchedulerColumns(Columns):
+    """A scheduler that runs, or that was killed before it could delete its row."""
+
+    name: Named[str] = Column(Text, primary_key=True)  # host:process
+    seen_at: Named[float] = Column(Moment)
+
+
+scheduler = Table("scheduler", TABLES, SchedulerColumns)
+
+
+class CalibrationColumns(Columns):
+    """The most that a device reaches in one environment: roofs to compare results with."""
+
+    id: Named[int] = Column(primary_key=True)
+    device_id: Named[int] = Column(ForeignKey("device.id"))
+    environment: Named[str] = Column(Text)  # hash
+    measured_at: Named[float] = Column(Moment)
+    run_id: Named[int] = Column(ForeignKey("run.id"))
+    read_bytes: Named[float | None] = Column(Float)  # per second, as all rates here
+    copy_bytes: Named[float | None] = Column(Float)  # per second, read and written
+    fma_f32: Named[float | None] = Column(Float)  # operations per second; an fma is two
+    fma_f16: Named[float | None] = Column(Float)
+    dot_i8: Named[float | None] = Column(Float)
+    matrices: Named[Json] = Column(JSON())  # operations per second by kind of cooperative matrix
+    launch_seconds: Named[float | None] = Column(Float)
+    tick_seconds: Named[float | None] = Column(Float)
+    noise: Named[float | None] = Column(Float)  # relative sigma of the canary over several timings
+
+
+calibration = Table(
+    "calibration",
+    TABLES,
+    CalibrationColumns,
+    UniqueConstraint("run_id", "device_id"),
+    Index(None, "device_id", "environment", "measured_at"),
+)
+
+
+class CanaryColumns(Columns):
+    """A timing of a pinned case before a batch: it shows whether the device has changed."""
+
+    id: Named[int] = Column(primary_key=True)
+    device_id: Named[int] = Column(ForeignKey("device.id"))
+    environment: Named[str] = Column(Text)  # hash
+    measured_at: Named[float] = Column(Moment)
+    seconds: Named[float] = Column(Float)
+    deviation: Named[float | None] = Column(
+        Float
+    )  # from its own history, in sigmas; None without a history
+    is_off: Named[bool]
+
+
+canary = Table(
+    "canary",
+    TABLES,
+    CanaryColumns,
+    UniqueConstraint("device_id", "measured_at"),
+    Index(None, "device_id", "environment", "measured_at"),
+)
+
+
+class BaselineColumns(Columns):
+    """A name for the run, bundle or day that results are compared with."""
+
+    id: Named[int] = Column(primary_key=True)
+    name: Named[str] = Column(Text, unique=True)
+    kind: Named[str] = Column(Text)  # run | bundle | date
+    value: Named[str] = Column(Text)  # UUID, SHA-256, or a moment in ISO 8601
+    created_at: Named[float] = Column(Moment)
+    user_name: Named[str] = Column(Text)
+
+
+baseline = Table("baseline", TABLES, BaselineColumns)
+
+
+class BisectionColumns(Columns):
+    """A search for the first bad bundle in an ordered list, by one case on one or more devices."""
+
+    id: Named[int] = Column(primary_key=True)
+    created_at: Named[float] = Column(Moment)
+    user_name: Named[str] = Column(Text)
+    regression_id: Named[int | None] = Column(ForeignKey("regression.id"))
+    devices: Named[Json] = Column(JSON())  # {"keys": [...]}: identical devices share the steps
+    case_name: Named[str] = Column(Text)
+    variant: Named[str] = Column(Text)
+    metric: Named[str] = Column(Text)
+    measure_seconds: Named[float] = Column(Float)  # of each arm of a pair
+    # {"bundles": [{"sha", "label", "note"}, ...]}: the good bundle first, the bad one last
+    bundles: Named[Json] = Column(JSON())
+    state: Named[str] = Column(Text)  # running | found | failed
+    low: Named[int]  # position of the last bundle known to be good
+    high: Named[int]  # position of the first bundle known to be bad
+    finished_at: Named[float | None] = Column(Moment)
+    note: Named[str] = Column(Text, default="")
+
+
+bisection = Table("bisection", TABLES, BisectionColumns, Index(None, "state"))
+
+
+class BisectionStepColumns(Columns):
+    """A comparison of one bundle with the good one, by pairs."""
+
+    bisection_id: Named[int] = Column(ForeignKey("bisection.id"), primary_key=True)
+    position: Named[int] = Column(primary_key=True)  # of the bundle
+    run_id: Named[int] = Column(ForeignKey("run.id"))
+    created_at: Named[float] = Column(Moment)
+    finished_at: Named[float | None] = Column(Moment)
+    pairs: Named[int]
+    ratio: Named[float | None] = Column(Float)
+    low: Named[float | None] = Column(Float)
+    high: Named[float | None] = Column(Float)
+    p: Named[float | None] = Column(Float)
+    # good | bad | wrong | ambiguous; "" while it runs
+    verdict: Named[str] = Column(Text, default="")
+    note: Named[str] = Column(
+        Text, default=""
+    )  # which outputs were wrong, or why there is no ratio
+
+
+bisection_step = Table("bisection_step", TABLES, BisectionStepColumns)
+
+
+class ScheduleColumns(Columns):
+    """A selection to submit whenever a cron expression, in UTC, says so."""
+
+    id: Named[int] = Column(primary_key=True)
+    name: Named[str] = Column(Text, unique=True)
+    cron: Named[str] = Column(Text)
+    selection: Named[Json] = Column(JSON())  # vkbench_scheduler.planning.selection.Selection
+    is_enabled: Named[bool] = Column(default=True)
+    created_at: Named[float] = Column(Moment)
+    user_name: Named[str] = Column(Text)
+
+
+schedule = Table("schedule", TABLES, ScheduleColumns)
+
+
+class ScheduleSlotColumns(Columns):
+    """One time at which a schedule was due; its key keeps two schedulers from using it twice."""
+
+    schedule_id: Named[int] = Column(ForeignKey("schedule.id"), primary_key=True)
+    slot: Named[float] = Column(Moment, primary_key=True)
+    run_id: Named[int | None] = Column(ForeignKey("run.id"))
+    note: Named[str] = Column(Text, default="")  # why there is no run
+
+
+schedule_slot = Table("schedule_slot", TABLES, ScheduleSlotColumns)
+
+
+class AlertDeliveryColumns(Columns):
+    """A message about one state of a regression through one channel, sent or to be sent."""
+
+    regression_id: Named[int] = Column(ForeignKey("regression.id"), primary_key=True)
+    state: Named[str] = Column(Text, primary_key=True)
+    channel: Named[str] = Column(Text, primary_key=True)
+    created_at: Named[float] = Column(Moment)
+    tries: Named[int] = Column(default=0)
+    next_try_at: Named[float] = Column(Moment)
+    delivered_at: Named[float | None] = Column(Moment)
+    error: Named[str] = Column(Text, default="")
+
+
+alert_delivery = Table(
+    "alert_delivery", TABLES, AlertDeliveryColumns, Index(None, "delivered_at", "next_try_at")
+)

@@ -1,0 +1,373 @@
+"""Hosts, devices, bundles, runs, jobs and results, and the public view of results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    Named,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+from vkbench.job import MAIN, JobState
+from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
+from vkbench_db.schema.moment import Moment
+
+# The condition of a partial index, which a migration creates. `postgresql_where` would load the
+# PostgreSQL dialect (30 ms) into every command.
+FINISHED_ONLY = {"where": "finished_at IS NOT NULL"}
+
+
+class HostColumns(Columns):
+    """A machine with devices."""
+
+    id: Named[int] = Column(primary_key=True)
+    name: Named[str] = Column(Text, unique=True)
+
+
+host = Table("host", TABLES, HostColumns)
+
+
+class DeviceColumns(Columns):
+    """A physical or software device of a host, as it last announced itself."""
+
+    id: Named[int] = Column(primary_key=True)
+    key: Named[str] = Column(Text, unique=True)  # 12 hex digits
+    host_id: Named[int] = Column(ForeignKey("host.id"))
+    name: Named[str] = Column(Text)
+    facts: Named[Json] = Column(JSON())  # vkbench.device.DeviceFacts
+    paused: Named[bool] = Column(default=False)  # the dispatcher sends no jobs to it
+    worker: Named[str] = Column(Text, default="")  # name of the worker that serves it
+    bundle: Named[str] = Column(Text, default="")  # SHA-256 of the packaged bundle there
+    environment: Named[str] = Column(Text, default="")  # hash of its current environment
+    last_seen: Named[float | None] = Column(Moment)
+    last_run: Named[int] = Column(default=0)  # run whose job was sent last: round robin
+
+
+device = Table("device", TABLES, DeviceColumns)
+
+
+class EnvironmentColumns(Columns):
+    """The driver, kernel and other software that a measurement depends on."""
+
+    hash: Named[str] = Column(Text, primary_key=True)
+    driver: Named[str] = Column(Text)
+    driver_version: Named[str] = Column(Text)
+    facts: Named[Json] = Column(JSON())  # vkbench.device.Environment
+
+
+environment = Table("environment", TABLES, EnvironmentColumns)
+
+
+class BundleColumns(Columns):
+    """A set of compiled kernels."""
+
+    sha: Named[str] = Column(Text, primary_key=True)
+    name: Named[str] = Column(Text)
+    manifest: Named[str] = Column(Text)
+    created_at: Named[float] = Column(Moment)
+
+
+bundle = Table("bundle", TABLES, BundleColumns)
+
+
+class BlobColumns(Columns):
+    """One SPIR-V module."""
+
+    sha: Named[str] = Column(Text, primary_key=True)
+    data: Named[bytes] = Column(LargeBinary)  # zlib
+
+
+blob = Table("blob", TABLES, BlobColumns)
+
+
+class BundleBlobColumns(Columns):
+    """A blob that a bundle contains."""
+
+    bundle: Named[str] = Column(Text, ForeignKey("bundle.sha"), primary_key=True)
+    blob: Named[str] = Column(Text, ForeignKey("blob.sha"), primary_key=True)
+
+
+bundle_blob = Table("bundle_blob", TABLES, BundleBlobColumns)
+
+
+class KernelCaseColumns(Columns):
+    """A case and the parts of its name; the table is not `case`, which is a keyword of SQL."""
+
+    id: Named[int] = Column(primary_key=True)
+    name: Named[str] = Column(Text, unique=True)
+    kernel: Named[str] = Column(Text)
+    format: Named[str] = Column(Text)
+    types: Named[str] = Column(Text)  # "y=f16"
+    shape: Named[str] = Column(Text)  # "m4096_n1_k4096"
+    params: Named[str] = Column(Text)  # "broadcast=row,layout=strided"
+
+
+kernel_case = Table("kernel_case", TABLES, KernelCaseColumns)
+
+
+class RunColumns(Columns):
+    """One submission; its state follows from its jobs."""
+
+    id: Named[int] = Column(primary_key=True)
+    uuid: Named[str] = Column(Text, unique=True)
+    created_at: Named[float] = Column(Moment)
+    user_name: Named[str] = Column(Text)  # `user` is a keyword of SQL
+    label: Named[str] = Column(Text)
+    tags: Named[Json] = Column(JSON())
+    selection: Named[Json] = Column(JSON())
+    mode: Named[str] = Column(Text)
+    priority: Named[int]  # higher goes first
+    # history to add its timings to; "" keeps trials, pairs and bisections out of every series
+    track: Named[str] = Column(Text, default=MAIN, server_default=MAIN)
+    idempotency_key: Named[str | None] = Column(Text, unique=True)
+    cancelled_at: Named[float | None] = Column(Moment)
+    # when an import brought it; its unfinished jobs have the state `elsewhere`
+    imported_at: Named[float | None] = Column(Moment)
+
+
+run = Table("run", TABLES, RunColumns)
+
+
+class JobColumns(Columns):
+    """One case to check or time on one device, and the state of that work."""
+
+    id: Named[int] = Column(primary_key=True)
+    run_id: Named[int] = Column(ForeignKey("run.id"))
+    position: Named[int]  # in its run
+    device_id: Named[int] = Column(ForeignKey("device.id"))
+    case_id: Named[int] = Column(ForeignKey("kernel_case.id"))
+    mode: Named[str] = Column(Text)
+    variant: Named[str] = Column(Text)  # code path asked for
+    bundle: Named[str] = Column(Text)  # SHA-256, "" for the packaged one
+    limit_seconds: Named[float] = Column(Float)
+    measure_seconds: Named[float] = Column(Float)
+    noise: Named[float] = Column(Float)
+    estimate_seconds: Named[float] = Column(Float)
+    # of a paired job: SHA-256 of the bundle to compare `bundle` with, the metric to compare, and
+    # whether `bundle` begins
+    against: Named[str] = Column(Text, default="", server_default="")
+    metric: Named[str] = Column(Text, default="", server_default="")
+    new_first: Named[bool] = Column(default=False, server_default=false())
+    state: Named[str] = Column(Text, default=JobState.QUEUED)
+    token: Named[int] = Column(default=0)  # of the last dispatch
+    tries: Named[int] = Column(default=0)  # attempts that ran and did not settle the job
+    dispatches: Named[int] = Column(default=0)
+    dispatched_at: Named[float | None] = Column(Moment)
+    finished_at: Named[float | None] = Column(Moment)  # None for a cancelled job
+    settled_token: Named[int | None]  # of the attempt that decided the job
+    cause: Named[str] = Column(Text, default="")  # how the last unsettled attempt ended
+    reason: Named[str] = Column(Text, default="")
+    # vkbench.job.Source of the weights that the case names
+    source: Named[Json | None] = Column(JSON(none_as_null=True))
+
+
+job = Table(
+    "job",
+    TABLES,
+    JobColumns,
+    UniqueConstraint("run_id", "position"),
+    # the pick: runs that have queued jobs on a device, then the first jobs of each
+    Index(None, "device_id", "state", "run_id", "id"),
+    Index(None, "run_id", "state"),  # progress
+    # results, newest first: of all jobs, of a device, of a run
+    Index("ix_job_finished", "finished_at", "id", info=FINISHED_ONLY),
+    Index("ix_job_device_finished", "device_id", "finished_at", info=FINISHED_ONLY),
+    Index("ix_job_run_finished", "run_id", "finished_at", "id", info=FINISHED_ONLY),
+    # the newest job of each device, case, mode and variant: v_latest
+    Index(
+        "ix_job_series",
+        *("case_id", "device_id", "mode", "variant", "finished_at", "id"),
+        info=FINISHED_ONLY,
+    ),
+)
+
+
+class AttemptColumns(Columns):
+    """One dispatch of a job that returned a result."""
+
+    job_id: Named[int] = Column(ForeignKey("job.id"), primary_key=True)
+    token: Named[int] = Column(primary_key=True)
+    outcome: Named[str] = Column(Text)
+    reason: Named[str] = Column(Text)
+    variant: Named[str] = Column(Text)  # code path that ran
+    kernel_sha: Named[str] = Column(Text)
+    bundle: Named[str] = Column(
+        Text, default="", server_default=""
+    )  # SHA-256, the packaged bundle's too
+    # no foreign key: a result may arrive before its worker's announcement does
+    environment: Named[str] = Column(Text)
+    worker: Named[str] = Column(Text)
+    started_at: Named[float | None] = Column(Moment)
+    seconds: Named[float] = Column(Float)
+    telemetry: Named[Json] = Column(JSON())
+    recorded_at: Named[float] = Column(Moment)
+
+
+attempt = Table(
+    "attempt",
+    TABLES,
+    AttemptColumns,
+    # comparisons of two bundles, and of two drivers
+    Index(None, "bundle"),
+    Index(None, "environment"),
+)
+
+
+class VerdictColumns(Columns):
+    """How the output of the attempt that settled the job compared with its reference.
+
+    The fields of vkbench.result.Verdict have columns of the same names.
+    """
+
+    job_id: Named[int] = Column(primary_key=True)
+    token: Named[int]
+    passed: Named[bool]
+    reason: Named[str] = Column(Text)
+    path: Named[str] = Column(Text)
+    nmse: Named[float | None] = Column(Float)
+    nmse_limit: Named[float] = Column(Float)
+    max_abs: Named[float | None] = Column(Float)
+    max_abs_limit: Named[float] = Column(Float)
+    compared: Named[int] = Column(BigInteger)
+    total: Named[int] = Column(BigInteger)
+    nonfinite: Named[int] = Column(BigInteger)
+    unwritten: Named[int] = Column(BigInteger)
+    guard_bytes: Named[int] = Column(BigInteger)
+    unrepeated: Named[int] = Column(BigInteger)
+    first_bad: Named[str] = Column(Text)
+    wrong_arm: Named[str] = Column(Text, default="none", server_default="none")  # of a pair
+
+
+verdict = Table(
+    "verdict",
+    TABLES,
+    VerdictColumns,
+    ForeignKeyConstraint(["job_id", "token"], ["attempt.job_id", "attempt.token"]),
+)
+
+
+class MeasurementColumns(Columns):
+    """One metric of the attempt that settled the job.
+
+    The fields of vkbench.result.Timing have columns of the same names.
+    """
+
+    job_id: Named[int] = Column(primary_key=True)
+    metric: Named[str] = Column(Text, primary_key=True)
+    token: Named[int]
+    seconds: Named[float] = Column(Float)
+    mad: Named[float] = Column(Float)
+    low: Named[float] = Column(Float)
+    high: Named[float] = Column(Float)
+    confidence: Named[float] = Column(Float)
+    best: Named[float] = Column(Float)
+    count: Named[int]
+    launches: Named[int]
+    stop: Named[str] = Column(Text)
+    clock: Named[str] = Column(Text)
+    bytes_moved: Named[int] = Column(BigInteger)
+    flops: Named[int] = Column(BigInteger)
+    warnings: Named[list[str]] = Column(JSON())
+    samples: Named[bytes] = Column(LargeBinary)  # float32, little-endian, zlib
+    series_id: Named[int | None] = Column(ForeignKey("series.id"))  # None until detection places it
+    measured_at: Named[float | None] = Column(Moment)  # when the job ended
+    # share of what the device can do by its calibration; None without a calibration
+    roof_fraction: Named[float | None] = Column(Float)
+    # share of what the arithmetic of its code path could do
+    path_fraction: Named[float | None] = Column(Float)
+    # why its series leaves it out ("throttled", "device off"); "" where the series includes it
+    flag: Named[str] = Column(Text, default="", server_default="")
+
+
+measurement = Table(
+    "measurement",
+    TABLES,
+    MeasurementColumns,
+    ForeignKeyConstraint(["job_id", "token"], ["attempt.job_id", "attempt.token"]),
+    # the history of a series, read from the index alone: its rows are scattered over the table
+    Index("ix_measurement_history", *("series_id", "measured_at", "job_id", "seconds", "flag")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """A row of the views `v_results` and `v_latest`: a finished job and one of its metrics."""
+
+    host: str
+    device: str  # key
+    device_name: str
+    driver: str | None  # None where nothing ran
+    driver_version: str | None
+    environment: str | None  # hash
+    case_name: str
+    kernel: str
+    format: str
+    types: str
+    shape: str
+    params: str
+    mode: str
+    variant: str  # code path asked for
+    variant_run: str | None  # code path that ran
+    kernel_sha: str | None
+    bundle: str
+    run: int
+    run_uuid: str
+    run_label: str
+    track: str
+    job: int
+    state: str
+    cause: str
+    reason: str
+    tries: int
+    path: str | None
+    nmse: float | None
+    max_abs: float | None
+    metric: str | None  # None where nothing was timed
+    seconds: float | None
+    mad: float | None
+    low: float | None
+    high: float | None
+    best: float | None
+    count: int | None
+    stop: str | None
+    gb_per_second: float | None
+    gflop_per_second: float | None
+    roof_fraction: float | None  # share of what the device can do by its calibration
+    warnings: list[str] | None
+    flag: str | None  # why the timing's series leaves it out
+    series: int | None
+    finished_at: float
+    path_fraction: float | None  # share of what the arithmetic of its code path could do
+
+
+_TYPES = {"str": Text, "int": Integer, "float": Float, "list[str]": JSON}
+
+
+def _view(name: str, record: type[Any]) -> Table:
+    """A view whose columns are the fields of its record; names that end in `_at` are moments."""
+    columns: list[Column[Any]] = [
+        Column(
+            field.name,
+            Moment if field.name.endswith("_at") else _TYPES[field.type.removesuffix(" | None")],
+        )
+        for field in fields(record)
+    ]
+    return Table(name, VIEWS, *columns)
+
+
+v_results = _view("v_results", ResultRow)
+v_latest = _view("v_latest", ResultRow)

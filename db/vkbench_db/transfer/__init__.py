@@ -1,0 +1,1 @@
+"""Runs exported as text, and imported from it."""

@@ -1,0 +1,337 @@
+"""Import exported runs: each whole or not at all, and safe to repeat.
+
+What is known stays as it is; a run that was exported before it was done goes on where it stood.
+What an imported run has left is stored as `elsewhere`: its own database runs it. For a run that was
+made here, this database is the authority: of its jobs only results that settle one still open are
+taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from itertools import groupby
+
+from sqlalchemy import Connection, bindparam, exc, func, insert, select, update
+
+from vkbench.device import DeviceFacts
+from vkbench.errors import VkbenchError
+from vkbench.job import FINISHED, SETTLED_STATES, UNFINISHED, JobState
+from vkbench_db import schema
+from vkbench_db.batches import batches
+from vkbench_db.errors import ImportRefused
+from vkbench_db.rows import fetch, insert_missing
+from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, JobLine, RunLine
+from vkbench_db.transfer.transcript import Line, read
+from vkbench_db.work.devices import store_device
+from vkbench_db.work.results import is_packed, timing_row, verdict_row
+from vkbench_db.work.runs import case_ids
+
+BATCH = 500
+
+_MISFITS = (exc.DataError, exc.IntegrityError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """What an import stored."""
+
+    runs: tuple[int, ...]  # the runs' numbers here
+    new: int  # jobs
+    updated: int  # jobs known unfinished
+    known: int  # jobs that stay as they were
+    attempts: int  # new ones
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The run that imported jobs belong to."""
+
+    id: int
+    is_foreign: bool
+    devices: dict[str, int]  # ids by key
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KnownJob:
+    """A job of the file that this database has already."""
+
+    id: int
+    position: int
+    device_id: int
+    case_id: int
+    mode: str
+    variant: str
+    state: str
+    token: int
+    tries: int
+    dispatches: int
+
+
+def import_lines(tx: Connection, lines: Iterable[str], now: float) -> Imported:
+    """Import what `export_run` wrote: one run, or several after each other.
+
+    ImportRefused names the line that is wrong; the caller's transaction then leaves nothing behind.
+    """
+    counts: Counter[str] = Counter()
+    runs: list[int] = []
+    section: list[Line] = []
+    target: _Target | None = None
+    for kind, group in groupby(read(lines), key=lambda line: line.kind):
+        if kind == "header":
+            section, target = [], None
+        if kind == "job":
+            target = _prepare(tx, section, now)
+            runs.append(target.id)
+            for batch in batches(group, BATCH):
+                with _misfits_refused(batch):
+                    counts.update(_jobs(tx, target, batch))
+            _note_environments(tx, target.devices.values())
+        elif kind == "end" and target is None:
+            runs.append(_prepare(tx, section, now).id)  # a run without jobs
+        else:
+            section += group
+    if not runs:
+        raise ImportRefused("the file is empty")
+    return Imported(
+        runs=tuple(runs),
+        new=counts["new"],
+        updated=counts["updated"],
+        known=counts["known"],
+        attempts=counts["attempts"],
+    )
+
+
+@contextmanager
+def _misfits_refused(lines: Sequence[Line]) -> Iterator[None]:
+    """Refuse the file if it has values that the database cannot hold."""
+    try:
+        yield
+    except (exc.StatementError, OverflowError) as error:
+        if isinstance(error, exc.DBAPIError) and not isinstance(error, _MISFITS):
+            raise
+        first, last = lines[0].number, lines[-1].number
+        raise ImportRefused(f"lines {first} to {last}: values that cannot be kept") from error
+
+
+def _prepare(tx: Connection, section: Sequence[Line], now: float) -> _Target:
+    with _misfits_refused(section):
+        return _store_section(tx, section, now)
+
+
+def _store_section(tx: Connection, section: Sequence[Line], now: float) -> _Target:
+    devices: dict[str, int] = {}
+    for line in section:
+        match line.record:
+            case DeviceFacts() as facts:
+                devices[facts.key] = store_device(tx, facts)
+            case EnvironmentLine() as environment:
+                _store_environment(tx, environment)
+            case BundleLine() as bundle:
+                insert_missing(tx, schema.bundle, [asdict(bundle)])
+    [run] = [line.record for line in section if isinstance(line.record, RunLine)]
+    return _store_run(tx, run, devices, now)
+
+
+def _store_environment(tx: Connection, line: EnvironmentLine) -> None:
+    row = {
+        "hash": line.hash,
+        "driver": line.facts.driver,
+        "driver_version": line.facts.driver_version,
+        "facts": asdict(line.facts),
+    }
+    insert_missing(tx, schema.environment, [row])
+
+
+def _note_environments(tx: Connection, devices: Iterable[int]) -> None:
+    """Give devices that no worker here has announced the environment of their newest attempt."""
+    job, attempt, device = schema.job.c, schema.attempt.c, schema.device.c
+    newest = (
+        select(attempt.environment)
+        .join(schema.job, job.id == attempt.job_id)
+        .where(job.device_id == device.id, attempt.environment != "")
+        .order_by(attempt.recorded_at.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    tx.execute(
+        update(schema.device)
+        .where(device.id.in_(tuple(devices)), device.last_seen.is_(None))
+        .values(environment=func.coalesce(newest, device.environment))
+    )
+
+
+def _store_run(tx: Connection, line: RunLine, devices: dict[str, int], now: float) -> _Target:
+    row = asdict(line) | {"imported_at": now, "user_name": line.user}
+    del row["user"]
+    insert_missing(tx, schema.run, [row])
+    run = schema.run.c
+    stored = tx.execute(select(run.id, run.imported_at).where(run.uuid == line.uuid)).one()
+    is_foreign = stored.imported_at is not None
+    if is_foreign and line.cancelled_at is not None:
+        tx.execute(
+            update(schema.run)
+            .where(run.id == stored.id, run.cancelled_at.is_(None))
+            .values(cancelled_at=line.cancelled_at)
+        )
+    return _Target(id=stored.id, is_foreign=is_foreign, devices=devices)
+
+
+def _jobs(tx: Connection, target: _Target, lines: Sequence[Line]) -> Counter[str]:
+    for line in lines:
+        _check_job(line, target)
+    cases = _cases(tx, lines)
+    known = _known(tx, target, lines)
+    new = [line for line in lines if line.record.position not in known]
+    _insert_jobs(tx, target, new, cases)
+    advanced = [
+        line
+        for line in lines
+        if line.record.position in known
+        and _goes_on(line, known[line.record.position], target, cases)
+    ]
+    _advance(tx, [(known[line.record.position], line.record) for line in advanced])
+    ids = {position: row.id for position, row in _known(tx, target, lines).items()}
+    counts = Counter(new=len(new), updated=len(advanced))
+    counts["known"] = len(lines) - counts["new"] - counts["updated"]
+    counts["attempts"] = _store_attempts(tx, lines, ids)
+    _store_results(tx, new + advanced, ids)
+    return counts
+
+
+def _insert_jobs(
+    tx: Connection, target: _Target, lines: Sequence[Line], cases: dict[str, int]
+) -> None:
+    if not lines:
+        return
+    if not target.is_foreign:
+        raise ImportRefused(f"line {lines[0].number}: the run was made here and has no such job")
+    rows = []
+    for line in lines:
+        job: JobLine = line.record
+        own = {name: getattr(job, name) for name in _KEPT} | {"state": _state(job)}
+        rows.append(
+            own
+            | {
+                "run_id": target.id,
+                "device_id": target.devices[job.device],
+                "case_id": cases[job.case],
+            }
+        )
+    tx.execute(insert(schema.job), rows)
+
+
+def _check_job(line: Line, target: _Target) -> None:
+    job: JobLine = line.record
+    settles = job.state in SETTLED_STATES
+    complaints = {
+        f"its device {job.device} is not in the file": job.device not in target.devices,
+        "its state and its end contradict each other": (
+            (job.state in FINISHED and job.state != JobState.CANCELLED)
+            != (job.finished_at is not None)
+            or settles != (job.settled_token is not None)
+        ),
+        "the attempt that settled it is missing": settles
+        and job.settled_token not in [attempt.token for attempt in job.attempts],
+        "it has results and was not settled": not settles and bool(job.verdict or job.timings),
+        "its samples cannot be read": not all(is_packed(timing.samples) for timing in job.timings),
+    }
+    for complaint, holds in complaints.items():
+        if holds:
+            raise ImportRefused(f"line {line.number}: job {job.position}: {complaint}")
+
+
+def _cases(tx: Connection, lines: Sequence[Line]) -> dict[str, int]:
+    try:
+        return case_ids(tx, [line.record.case for line in lines])
+    except VkbenchError as error:
+        raise ImportRefused(f"lines {lines[0].number} to {lines[-1].number}: {error}") from error
+
+
+def _known(tx: Connection, target: _Target, lines: Sequence[Line]) -> dict[int, _KnownJob]:
+    job = schema.job.c
+    asked = (
+        select(
+            *(job.id, job.position, job.device_id, job.case_id, job.mode, job.variant),
+            *(job.state, job.token, job.tries, job.dispatches),
+        )
+        .where(job.run_id == target.id, job.position.in_([line.record.position for line in lines]))
+        .order_by(job.id)
+        .with_for_update(key_share=True)
+    )
+    return {known.position: known for known in fetch(tx, asked, _KnownJob)}
+
+
+def _goes_on(line: Line, known: _KnownJob, target: _Target, cases: dict[str, int]) -> bool:
+    """Whether the file has a later state of a job than this database."""
+    job: JobLine = line.record
+    same = (target.devices[job.device], cases[job.case], job.mode, job.variant)
+    if same != (known.device_id, known.case_id, known.mode, known.variant):
+        raise ImportRefused(f"line {line.number}: job {job.position} is another one here")
+    if known.state in FINISHED:
+        return False
+    if not target.is_foreign:
+        return job.state in SETTLED_STATES
+    return job.state in FINISHED or (job.token, job.tries) > (known.token, known.tries)
+
+
+def _advance(tx: Connection, jobs: Sequence[tuple[_KnownJob, JobLine]]) -> None:
+    """Move known jobs to the file's state; counters never decrease."""
+    if not jobs:
+        return
+    table = schema.job
+    rows = [
+        {f"new_{name}": getattr(job, name) for name in _MOVING}
+        | {"new_state": _state(job)}
+        | {f"new_{name}": max(getattr(job, name), getattr(known, name)) for name in _COUNTING}
+        | {"job": known.id}
+        for known, job in jobs
+    ]
+    tx.execute(
+        update(table)
+        .where(table.c.id == bindparam("job"))
+        .values({name: bindparam(f"new_{name}") for name in _MOVING + _COUNTING}),
+        rows,
+    )
+
+
+def _state(job: JobLine) -> JobState:
+    return JobState.ELSEWHERE if job.state in UNFINISHED else job.state
+
+
+def _store_attempts(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) -> int:
+    attempt = schema.attempt.c
+    found = tx.execute(
+        select(attempt.job_id, attempt.token).where(attempt.job_id.in_(ids.values()))
+    )
+    known = {(row.job_id, row.token) for row in found}
+    rows = [
+        {"job_id": ids[line.record.position], **asdict(attempt)}
+        for line in lines
+        for attempt in line.record.attempts
+    ]
+    rows = [row for row in rows if (row["job_id"], row["token"]) not in known]
+    insert_missing(tx, schema.attempt, rows)
+    return len(rows)
+
+
+def _store_results(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) -> None:
+    settled = [(ids[line.record.position], line.record) for line in lines]
+    verdicts = [
+        verdict_row(id, job.settled_token, job.verdict) for id, job in settled if job.verdict
+    ]
+    timings = [
+        timing_row(id, job.settled_token, timing) for id, job in settled for timing in job.timings
+    ]
+    insert_missing(tx, schema.verdict, verdicts)
+    insert_missing(tx, schema.measurement, timings)
+    insert_missing(
+        tx, schema.fresh, [{"job_id": id} for id, job in settled if job.state in SETTLED_STATES]
+    )
+
+
+_COUNTING = ("token", "tries", "dispatches")
+_MOVING = ("state", "finished_at", "settled_token", "cause", "reason")
+_KEPT = tuple(field.name for field in fields(JobLine) if field.name in schema.job.c)

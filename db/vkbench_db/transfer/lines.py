@@ -1,0 +1,133 @@
+"""The lines of an exported run: JSON objects with one key, which says what the line is.
+
+{"header": ...}       format, version, how many jobs follow
+{"run": ...}
+{"device": ...}       one each
+{"environment": ...}
+{"bundle": ...}       manifests; the blobs stay
+{"job": ...}          one each, with its attempts, verdict and timings
+{"end": ...}          SHA-256 of all lines before, so that a cut or changed file shows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vkbench.device import DeviceFacts, Environment
+from vkbench.job import JobState, Mode, Outcome
+from vkbench.result import Timing, Verdict
+
+FORMAT = "vkbench-results"
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """The format and version of the file, and how many jobs follow."""
+
+    format: str
+    version: int
+    jobs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLine:
+    """The run."""
+
+    uuid: str
+    created_at: float
+    user: str
+    label: str
+    tags: Mapping[str, Any]
+    selection: Mapping[str, Any]
+    mode: Mode
+    priority: int
+    cancelled_at: float | None
+    track: str = "main"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentLine:
+    """An environment under the hash that attempts name it by."""
+
+    hash: str
+    facts: Environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleLine:
+    """A bundle's manifest."""
+
+    sha: str
+    name: str
+    manifest: str
+    created_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptLine:
+    """One attempt at a job."""
+
+    token: int
+    outcome: Outcome
+    reason: str
+    variant: str
+    kernel_sha: str
+    environment: str  # hash
+    worker: str
+    started_at: float | None
+    seconds: float
+    telemetry: Mapping[str, float]
+    recorded_at: float
+    bundle: str = ""  # files of earlier versions have none
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobLine:
+    """A job; every database identifies it by run UUID and position."""
+
+    position: int
+    device: str  # key
+    case: str
+    mode: Mode
+    variant: str
+    bundle: str
+    limit_seconds: float
+    measure_seconds: float
+    noise: float
+    estimate_seconds: float
+    state: JobState  # queued for all that has not ended: where it stands matters at home alone
+    token: int
+    tries: int
+    dispatches: int
+    finished_at: float | None
+    settled_token: int | None
+    cause: str
+    reason: str
+    attempts: tuple[AttemptLine, ...]
+    verdict: Verdict | None  # of the attempt that settled it, as are the timings
+    timings: tuple[Timing, ...]
+    against: str = ""
+    metric: str = ""
+    new_first: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """The end of the file: whether all lines are there and unchanged."""
+
+    jobs: int
+    sha256: str
+
+
+KINDS: Mapping[str, type[Any]] = {
+    "header": Header,
+    "run": RunLine,
+    "device": DeviceFacts,
+    "environment": EnvironmentLine,
+    "bundle": BundleLine,
+    "job": JobLine,
+    "end": End,
+}

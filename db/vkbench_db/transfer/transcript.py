@@ -1,0 +1,79 @@
+"""Read an exported file: check that its lines are complete, in order and unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from vkbench_db.errors import ImportRefused
+from vkbench_db.transfer.lines import FORMAT, KINDS, VERSION, End, Header
+
+_AFTER_RUN = ("device", "environment", "bundle", "job", "end")
+_NEXT = {
+    "end": ("header",),
+    "header": ("run",),
+    "run": _AFTER_RUN,
+    "device": _AFTER_RUN,
+    "environment": _AFTER_RUN[1:],
+    "bundle": _AFTER_RUN[2:],
+    "job": _AFTER_RUN[3:],
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, read."""
+
+    number: int
+    kind: str
+    record: Any  # of the type that KINDS gives
+
+
+def read(lines: Iterable[str]) -> Iterator[Line]:
+    """The lines' records; ImportRefused names the first line that is wrong."""
+    digest = hashlib.sha256()
+    before, jobs, expected, number = "end", 0, 0, 0
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        line = _parse(number, text)
+        if line.kind not in _NEXT[before]:
+            raise ImportRefused(f"line {number}: a line '{line.kind}' cannot follow '{before}'")
+        match line.record:
+            case Header() as header:
+                _check_header(number, header)
+                digest, jobs, expected = hashlib.sha256(), 0, header.jobs
+            case End() as end:
+                found = End(jobs=jobs, sha256=digest.hexdigest())
+                if end != found or jobs != expected:
+                    raise ImportRefused(f"line {number}: the lines before it are not as written")
+        digest.update(text.rstrip("\r\n").encode() + b"\n")
+        jobs += line.kind == "job"
+        before = line.kind
+        yield line
+    if before != "end":
+        raise ImportRefused(f"line {number}: the file is cut off after {jobs} of {expected} jobs")
+
+
+def _parse(number: int, text: str) -> Line:
+    try:
+        [(kind, raw)] = msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items()
+        return Line(number, kind, msgspec.json.decode(raw, type=KINDS[kind]))
+    except KeyError as error:
+        raise ImportRefused(f"line {number}: unknown kind {error}") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ImportRefused(f"line {number}: malformed: {error}") from error
+
+
+def _check_header(number: int, header: Header) -> None:
+    if header.format != FORMAT:
+        raise ImportRefused(f"line {number}: '{header.format}' is not an export of vkbench")
+    if header.version != VERSION:
+        raise ImportRefused(
+            f"line {number}: version {header.version} of the format, and this vkbench reads "
+            f"{VERSION}: update vkbench"
+        )

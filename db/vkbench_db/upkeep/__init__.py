@@ -1,0 +1,1 @@
+"""Rows of schedules, bisections, alerts and heartbeats."""

@@ -1,0 +1,123 @@
+"""Deliveries of alerts: a row for each state of a regression and channel: each is sent once.
+
+`vkbench_detection.regress.announcements` says which there are to be. A try is claimed before it is
+made: of two schedulers one makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, select, update
+
+from vkbench_db import schema
+from vkbench_db.rows import fetch, insert_missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A message about one state of a regression through one channel."""
+
+    regression: int
+    state: str
+    channel: str
+    created_at: float
+    tries: int
+    next_try_at: float
+    delivered_at: float | None
+    error: str  # of the last try
+
+
+def expect(tx: Connection, wanted: Sequence[tuple[int, str, str]], now: float) -> None:
+    """Store that these states are to be sent; those that are stored stay as they are."""
+    rows = [
+        {
+            "regression_id": regression,
+            "state": state,
+            "channel": channel,
+            "created_at": now,
+            "tries": 0,
+            "next_try_at": now,
+            "error": "",
+        }
+        for regression, state, channel in wanted
+    ]
+    insert_missing(tx, schema.alert_delivery, rows)
+
+
+def known(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, str]]:
+    """Deliveries of these regressions that are stored: regression, state, channel."""
+    delivery = schema.alert_delivery.c
+    rows = tx.execute(
+        select(delivery.regression_id, delivery.state, delivery.channel).where(
+            delivery.regression_id.in_(regressions)
+        )
+    )
+    return {(row.regression_id, row.state, row.channel) for row in rows}
+
+
+def due(
+    tx: Connection, channels: Sequence[str], now: float, *, most_tries: int, limit: int
+) -> list[Delivery]:
+    """Deliveries to try now, oldest first."""
+    delivery = schema.alert_delivery.c
+    asked = (
+        _deliveries()
+        .where(
+            delivery.delivered_at.is_(None),
+            delivery.next_try_at <= now,
+            delivery.tries < most_tries,
+            delivery.channel.in_(channels),
+        )
+        .order_by(delivery.created_at, delivery.regression_id, delivery.state)
+        .limit(limit)
+    )
+    return fetch(tx, asked, Delivery)
+
+
+def claim(tx: Connection, delivery: Delivery, next_try_at: float) -> bool:
+    """Claim a try; False if another scheduler has it. The next try is due at `next_try_at`."""
+    table = schema.alert_delivery.c
+    where = (*_is(delivery), table.tries == delivery.tries, table.delivered_at.is_(None))
+    claimed = (
+        update(schema.alert_delivery)
+        .where(*where)
+        .values(tries=table.tries + 1, next_try_at=next_try_at)
+    )
+    return tx.execute(claimed).rowcount > 0
+
+
+def settle(tx: Connection, delivery: Delivery, delivered_at: float | None, error: str) -> None:
+    """Store how a try ended."""
+    values = {"delivered_at": delivered_at, "error": error}
+    tx.execute(update(schema.alert_delivery).where(*_is(delivery)).values(**values))
+
+
+def deliveries(tx: Connection, regression: int) -> list[Delivery]:
+    """All deliveries of a regression, sent or not."""
+    delivery = schema.alert_delivery.c
+    asked = (
+        _deliveries()
+        .where(delivery.regression_id == regression)
+        .order_by(delivery.created_at, delivery.channel)
+    )
+    return fetch(tx, asked, Delivery)
+
+
+def _is(delivery: Delivery) -> tuple[ColumnElement[bool], ...]:
+    table = schema.alert_delivery.c
+    return (
+        table.regression_id == delivery.regression,
+        table.state == delivery.state,
+        table.channel == delivery.channel,
+    )
+
+
+def _deliveries() -> Select[*tuple[Any, ...]]:
+    table = schema.alert_delivery.c
+    return select(
+        *(table.regression_id.label("regression"), table.state, table.channel, table.created_at),
+        *(table.tries, table.next_try_at, table.delivered_at, table.error),
+    )

@@ -1,0 +1,239 @@
+"""Bisections: their ordered bundles, the result of each step, and the outcome.
+
+The rows are all there is: whoever goes on with one after a kill needs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, insert, select, update
+
+from vkbench.errors import UnknownName
+from vkbench_db import schema
+from vkbench_db.rows import record_of
+
+RUNNING, FOUND, FAILED = "running", "found", "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A bundle in the order of a bisection."""
+
+    sha: str  # "" where there is none: it does not compile
+    label: str  # a revision and its subject, or what the bundle is called
+    note: str = ""  # why there is none
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectionStep:
+    """A comparison of one bundle with the good one."""
+
+    position: int
+    run: int
+    created_at: float
+    finished_at: float | None
+    pairs: int  # asked for
+    ratio: float | None  # new over old
+    low: float | None
+    high: float | None
+    p: float | None
+    verdict: str  # good | bad | wrong | ambiguous; "" while it runs
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisection:
+    """A search for the first bad bundle in an ordered list."""
+
+    id: int
+    created_at: float
+    user: str
+    regression: int | None
+    devices: tuple[str, ...]  # keys
+    case: str
+    variant: str
+    metric: str
+    measure_seconds: float  # of each arm of a pair
+    candidates: tuple[Candidate, ...]  # the good one first, the bad one last
+    state: str  # running | found | failed
+    low: int  # position of the last good one
+    high: int  # position of the first bad one
+    finished_at: float | None
+    note: str  # what came of it
+    steps: tuple[BisectionStep, ...]  # by position
+
+
+def create(
+    tx: Connection,
+    *,
+    devices: Sequence[str],
+    case: str,
+    variant: str,
+    metric: str,
+    measure_seconds: float,
+    candidates: Sequence[Candidate],
+    user: str,
+    now: float,
+    regression: int | None = None,
+) -> int:
+    """Store a new bisection; return its number."""
+    row = {
+        "created_at": now,
+        "user_name": user,
+        "regression_id": regression,
+        "devices": {"keys": list(devices)},
+        "case_name": case,
+        "variant": variant,
+        "metric": metric,
+        "measure_seconds": measure_seconds,
+        "bundles": {
+            "bundles": [
+                {"sha": each.sha, "label": each.label, "note": each.note} for each in candidates
+            ]
+        },
+        "state": RUNNING,
+        "low": 0,
+        "high": len(candidates) - 1,
+        "note": "",
+    }
+    made = insert(schema.bisection).values(**row).returning(schema.bisection.c.id)
+    return int(tx.execute(made).scalar_one())
+
+
+def running(tx: Connection) -> list[int]:
+    """The numbers of running bisections, oldest first."""
+    table = schema.bisection.c
+    return list(
+        tx.execute(select(table.id).where(table.state == RUNNING).order_by(table.id)).scalars()
+    )
+
+
+def take(tx: Connection, bisection: int) -> Bisection | None:
+    """Lock a running bisection until this transaction ends; None if another transaction has it."""
+    table = schema.bisection.c
+    asked = select(schema.bisection).where(table.id == bisection, table.state == RUNNING)
+    found = _bisections(tx, asked.with_for_update(skip_locked=True))
+    return found[0] if found else None
+
+
+def find(tx: Connection, bisection: int) -> Bisection:
+    """The bisection of this number; UnknownName if there is none."""
+    table = schema.bisection.c
+    found = _bisections(tx, select(schema.bisection).where(table.id == bisection))
+    if not found:
+        newest = tx.execute(select(func.max(table.id))).scalar()
+        raise UnknownName("bisection", str(bisection), (str(newest),) if newest else ())
+    return found[0]
+
+
+def listed(tx: Connection, limit: int | None = 50) -> list[Bisection]:
+    """Bisections, newest first."""
+    table = schema.bisection.c
+    return _bisections(tx, select(schema.bisection).order_by(table.id.desc()).limit(limit))
+
+
+def add_step(
+    tx: Connection, bisection: int, position: int, run: int, pairs: int, now: float
+) -> None:
+    """Store that a bundle is being compared with the good one."""
+    row = {
+        "bisection_id": bisection,
+        "position": position,
+        "run_id": run,
+        "created_at": now,
+        "pairs": pairs,
+        "verdict": "",
+        "note": "",
+    }
+    tx.execute(insert(schema.bisection_step).values(**row))
+
+
+def change_step(tx: Connection, bisection: int, position: int, **values: Any) -> None:
+    """Set columns of a step."""
+    step = schema.bisection_step.c
+    where = (step.bisection_id == bisection, step.position == position)
+    tx.execute(update(schema.bisection_step).where(*where).values(**values))
+
+
+def change(tx: Connection, bisection: int, **values: Any) -> None:
+    """Set columns of a bisection."""
+    tx.execute(update(schema.bisection).where(schema.bisection.c.id == bisection).values(**values))
+
+
+def kinds(tx: Connection, devices: Sequence[str]) -> set[tuple[str, ...]]:
+    """Kinds of these devices (name, driver, clock policy): a bisection needs a single kind."""
+    device, environment = schema.device.c, schema.environment.c
+    rows = tx.execute(
+        select(device.name, environment.driver, environment.driver_version, environment.facts)
+        .outerjoin(schema.environment, environment.hash == device.environment)
+        .where(device.key.in_(devices))
+    )
+    return {
+        (
+            row.name,
+            row.driver or "",
+            row.driver_version or "",
+            (row.facts or {}).get("clock_policy", ""),
+        )
+        for row in rows
+    }
+
+
+def bundles_between(tx: Connection, first: str, last: str) -> list[str]:
+    """The bundles stored from one up to another, in the order of their storing."""
+    bundle, link = schema.bundle.c, schema.bundle_blob.c
+    came = {
+        row.sha: row.created_at
+        for row in tx.execute(
+            select(bundle.sha, bundle.created_at).where(bundle.sha.in_((first, last)))
+        )
+    }
+    if len(came) < 2:
+        return [first, last]
+    rows = tx.execute(
+        select(bundle.sha)
+        .where(
+            bundle.created_at > came[first],
+            bundle.created_at < came[last],
+            bundle.sha.in_(select(link.bundle)),  # an import brings manifests alone
+        )
+        .order_by(bundle.created_at, bundle.sha)
+    )
+    return [first, *rows.scalars(), last]
+
+
+def _bisections(tx: Connection, asked: Select[*tuple[Any, ...]]) -> list[Bisection]:
+    rows = tx.execute(asked).mappings().all()
+    steps = _steps(tx, [row["id"] for row in rows])
+    return [
+        record_of(
+            {
+                **row,
+                "user": row["user_name"],
+                "regression": row["regression_id"],
+                "devices": tuple(row["devices"]["keys"]),
+                "case": row["case_name"],
+                "candidates": tuple(Candidate(**each) for each in row["bundles"]["bundles"]),
+                "steps": tuple(steps.get(row["id"], ())),
+            },
+            Bisection,
+        )
+        for row in rows
+    ]
+
+
+def _steps(tx: Connection, bisections: Sequence[int]) -> dict[int, list[BisectionStep]]:
+    step = schema.bisection_step.c
+    rows = tx.execute(
+        select(schema.bisection_step)
+        .where(step.bisection_id.in_(bisections))
+        .order_by(step.bisection_id, step.position)
+    ).mappings()
+    found: dict[int, list[BisectionStep]] = {}
+    for row in rows:
+        of_bisection = found.setdefault(row["bisection_id"], [])
+        of_bisection.append(record_of({**row, "run": row["run_id"]}, BisectionStep))
+    return found

@@ -1,0 +1,1 @@
+"""Rows of runs, jobs, results, devices and bundles; the store moves the state of jobs."""

@@ -1,0 +1,308 @@
+"""The ways of a job until its result comes: picked, running, lost and found.
+
+    queued ──pick──► dispatched ──mark_running──► running ──record──► passed | wrong | skipped
+      ▲                   │                          │
+      └───────────────────┴──────────────────────────┴── return_lost, or record of a result that
+                                                     does not settle; too often: ──► failed
+    cancel: any of these three ──► cancelled
+
+An import stores what has not ended as `elsewhere`. No way leads from there but another import: such
+a job is never sent, counted as waiting, resumed, cancelled or looked for.
+
+Every dispatch gives the job a new token; an answer to an older one may settle the job or cost it a
+try, and cannot take it from the newer dispatch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, groupby, islice
+from typing import NamedTuple, TypeVar
+
+from sqlalchemy import Connection, RowMapping, Select, bindparam, func, select, update
+
+from vkbench.job import IN_FLIGHT, MAX_DISPATCHES, Job, JobState, Mode, Outcome, PlannedJob, Source
+from vkbench_db import schema
+from vkbench_db.rows import lock_jobs, record_of
+
+
+class QueuedJob(NamedTuple):
+    """A queued job that may be picked."""
+
+    id: int
+    run_id: int
+    estimate_seconds: float
+    case: str
+    mode: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picked:
+    """A job that has just been marked as dispatched."""
+
+    job: Job
+    run: int
+    estimate_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceLoad:
+    """The jobs that are in flight to a device."""
+
+    jobs: int
+    seconds: float  # of estimated work
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFlight:
+    """A job that was sent and has not come back."""
+
+    job: int
+    token: int
+    run: int
+    device: str
+    dispatched_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Returned:
+    """How many lost jobs were queued again, and how many failed."""
+
+    queued: int
+    failed: int  # sent more often than is bearable
+
+
+def pick(
+    tx: Connection,
+    device: str,
+    limit: int,
+    now: float,
+    *,
+    seconds: float = math.inf,
+    run: int | None = None,
+    learned: Mapping[tuple[str, str], float] | None = None,
+) -> list[Picked]:
+    """Mark a device's next jobs as dispatched, until `limit` jobs or `seconds` of estimated work.
+
+    What was `learned` of a (case, mode) takes the place of its job's first estimate.
+    Higher priority first; runs of one priority take turns, beginning after the run served last.
+    Nothing for a device that is unknown or paused. With `run` only that run's jobs.
+    """
+    row = tx.execute(
+        select(schema.device.c.id, schema.device.c.paused, schema.device.c.last_run)
+        .where(schema.device.c.key == device)
+        .with_for_update(key_share=True)
+    ).first()
+    if row is None or row.paused or limit < 1:
+        return []
+    waiting = _in_turn(tx, row.id, row.last_run, limit, run)
+    chosen = list(_until(_better_estimated(waiting, learned or {}), limit, seconds))
+    if not chosen:
+        return []
+    ids = [job.id for job in chosen]
+    _mark_dispatched(tx, chosen, now)
+    tx.execute(
+        update(schema.device).where(schema.device.c.id == row.id).values(last_run=chosen[-1].run_id)
+    )
+    return _picked(tx, ids)
+
+
+def mark_running(tx: Connection, sent: Iterable[tuple[int, int]]) -> int:
+    """Mark these (job, token) as running; return how many states changed."""
+    tokens = dict(sent)
+    ids = [
+        row.id
+        for row in lock_jobs(tx, tokens)
+        if row.state == JobState.DISPATCHED and row.token == tokens[row.id]
+    ]
+    tx.execute(update(schema.job).where(schema.job.c.id.in_(ids)).values(state=JobState.RUNNING))
+    return len(ids)
+
+
+def load(tx: Connection, device: str) -> DeviceLoad:
+    """The number and estimated seconds of the jobs in flight to a device."""
+    job = schema.job.c
+    row = tx.execute(
+        select(func.count(), func.coalesce(func.sum(job.estimate_seconds), 0.0))
+        .join(schema.device, schema.device.c.id == job.device_id)
+        .where(schema.device.c.key == device, job.state.in_(IN_FLIGHT))
+    ).one()
+    return DeviceLoad(jobs=row[0], seconds=row[1])
+
+
+def dispatched_before(tx: Connection, moment: float) -> list[InFlight]:
+    """Jobs that were sent before a moment and have not come back."""
+    job = schema.job.c
+    keys = {row.id: row.key for row in tx.execute(select(schema.device.c.id, schema.device.c.key))}
+    rows = tx.execute(
+        select(job.id, job.token, job.run_id, job.device_id, job.dispatched_at)
+        # by device, for the index of the pick: there is none over states alone
+        .where(job.device_id.in_(keys), job.state.in_(IN_FLIGHT), job.dispatched_at < moment)
+        .order_by(job.id)
+    ).all()
+    return [
+        InFlight(
+            job=row.id,
+            token=row.token,
+            run=row.run_id,
+            device=keys[row.device_id],
+            dispatched_at=row.dispatched_at,
+        )
+        for row in rows
+    ]
+
+
+def return_lost(tx: Connection, lost: Iterable[tuple[int, int]], now: float) -> Returned:
+    """Queue lost jobs (job, token) again, without counting a try.
+
+    A job that was sent MAX_DISPATCHES times is failed instead: something about it loses it.
+    """
+    tokens = dict(lost)
+    rows = [
+        row
+        for row in lock_jobs(tx, tokens)
+        if row.state in IN_FLIGHT and row.token == tokens[row.id]
+    ]
+    again = [row.id for row in rows if row.dispatches < MAX_DISPATCHES]
+    over = [row.id for row in rows if row.dispatches >= MAX_DISPATCHES]
+    job = schema.job.c
+    tx.execute(update(schema.job).where(job.id.in_(again)).values(state=JobState.QUEUED))
+    tx.execute(
+        update(schema.job)
+        .where(job.id.in_(over))
+        .values(
+            state=JobState.FAILED,
+            cause=Outcome.LOST,
+            reason=f"sent {MAX_DISPATCHES} times and never heard of again",
+            finished_at=now,
+        )
+    )
+    return Returned(queued=len(again), failed=len(over))
+
+
+J = TypeVar("J", Job, PlannedJob)
+
+
+def job_of(row: RowMapping, record: type[J]) -> J:
+    """A row of the table of jobs as a record; `row` names the case, and for a plan the device.
+
+    A column of the table that the record has a field for arrives there by its name.
+    """
+    made = {
+        "mode": Mode(row["mode"]),
+        "source": Source(**row["source"]) if row["source"] else None,
+        "run": row["run_id"],
+        "alone": row["tries"] > 0 or row["mode"] == Mode.PAIRED,
+    }
+    return record_of({**row, **made}, record)
+
+
+def _in_turn(
+    tx: Connection, device: int, last_run: int, limit: int, only: int | None
+) -> Iterator[QueuedJob]:
+    """Queued jobs in the order in which to send them."""
+    found = tx.execute(_waiting_runs(device)).all()
+    waiting = sorted(
+        (run for run in found if only in (None, run.id)),
+        key=lambda run: (-run.priority, run.id <= last_run, run.id),
+    )
+    for _, group in groupby(waiting, key=lambda run: run.priority):
+        runs = [run.id for run in group]
+        page = max(8, limit // len(runs))
+        yield from _round_robin([_queue(tx, device, run, page) for run in runs])
+
+
+def _waiting_runs(device: int) -> Select[int, int]:
+    """Runs with queued jobs on a device: hops along the index, whatever the number of jobs."""
+    job = schema.job.c
+    queued = (job.device_id == device, job.state == JobState.QUEUED)
+    hop = select(func.min(job.run_id).label("id")).where(*queued).cte("hop", recursive=True)
+    after = select(func.min(job.run_id)).where(*queued, job.run_id > hop.c.id).scalar_subquery()
+    hop = hop.union_all(select(after).where(hop.c.id.is_not(None)))
+    return select(schema.run.c.id, schema.run.c.priority).join(hop, hop.c.id == schema.run.c.id)
+
+
+def _queue(tx: Connection, device: int, run: int, page: int) -> Iterator[QueuedJob]:
+    job, case = schema.job.c, schema.kernel_case.c
+    after = 0
+    while True:
+        rows = tx.execute(
+            select(job.id, job.run_id, job.estimate_seconds, case.name, job.mode)
+            .join(schema.kernel_case, case.id == job.case_id)
+            .where(
+                job.device_id == device,
+                job.state == JobState.QUEUED,
+                job.run_id == run,
+                job.id > after,
+            )
+            .order_by(job.id)
+            .limit(page)
+            .with_for_update(of=schema.job, skip_locked=True, key_share=True)
+        ).all()
+        yield from map(QueuedJob._make, rows)
+        if len(rows) < page:
+            return
+        after = rows[-1].id
+
+
+def _round_robin(queues: Sequence[Iterator[QueuedJob]]) -> Iterator[QueuedJob]:
+    left = len(queues)
+    turns = cycle(queues)
+    while left:
+        try:
+            for queue in turns:
+                yield next(queue)
+        except StopIteration:
+            left -= 1
+            turns = cycle(islice(turns, left))
+
+
+def _better_estimated(
+    jobs: Iterator[QueuedJob], learned: Mapping[tuple[str, str], float]
+) -> Iterator[QueuedJob]:
+    for job in jobs:
+        seconds = learned.get((job.case, job.mode), job.estimate_seconds)
+        yield job._replace(estimate_seconds=seconds)
+
+
+def _until(jobs: Iterator[QueuedJob], limit: int, seconds: float) -> Iterator[QueuedJob]:
+    total = 0.0
+    for job in islice(jobs, limit):
+        yield job
+        total += job.estimate_seconds
+        if total >= seconds:
+            return
+
+
+def _mark_dispatched(tx: Connection, chosen: Sequence[QueuedJob], now: float) -> None:
+    job = schema.job
+    tx.execute(
+        update(job)
+        .where(job.c.id == bindparam("job"))
+        .values(
+            state=JobState.DISPATCHED,
+            token=job.c.token + 1,
+            dispatches=job.c.dispatches + 1,
+            dispatched_at=now,
+            estimate_seconds=bindparam("seconds"),
+        ),
+        [{"job": waiting.id, "seconds": waiting.estimate_seconds} for waiting in chosen],
+    )
+
+
+def _picked(tx: Connection, ids: Sequence[int]) -> list[Picked]:
+    job, case = schema.job.c, schema.kernel_case.c
+    rows = tx.execute(
+        select(schema.job, case.name.label("case"))
+        .join(schema.kernel_case, case.id == job.case_id)
+        .where(job.id.in_(ids))
+    ).mappings()
+    picked = {
+        row["id"]: Picked(
+            job=job_of(row, Job), run=row["run_id"], estimate_seconds=row["estimate_seconds"]
+        )
+        for row in rows
+    }
+    return [picked[job_id] for job_id in ids]

@@ -1,0 +1,42 @@
+"""How far a run is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vkbench.job import FINISHED, JobState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run is."""
+
+    counts: Mapping[JobState, int]  # only states that some job is in
+    cancelled: bool
+
+    @property
+    def total(self) -> int:
+        """All jobs."""
+        return sum(self.counts.values())
+
+    @property
+    def finished(self) -> int:
+        """Jobs that will not change any more."""
+        return sum(self.counts.get(state, 0) for state in FINISHED)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.finished == self.total
+
+    @property
+    def state(self) -> str:
+        """queued | running | finished | cancelled; elsewhere for what an import has left."""
+        if self.cancelled:
+            return "cancelled"
+        if self.is_finished:
+            return "finished"
+        if self.counts.get(JobState.ELSEWHERE):
+            return JobState.ELSEWHERE
+        return "queued" if self.counts.get(JobState.QUEUED, 0) == self.total else "running"

@@ -1,0 +1,1 @@
+"""Searches for the bundle that changed a result."""

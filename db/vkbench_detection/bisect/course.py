@@ -1,0 +1,120 @@
+"""What a bisection does next: the bundles of its next round, or its end.
+
+Bundles that cannot be judged (they do not compile, fail, or stay ambiguous after all pairs) are
+passed over, as git does. Nothing here writes or measures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+from vkbench_db.upkeep.bisections import FAILED, FOUND, Bisection, BisectionStep
+from vkbench_detection.bisect.search import Word, next_places, span, suspects
+from vkbench_detection.bisect.verdicts import StepVerdict
+from vkbench_detection.confirm.pairs import PairResults
+
+# Of the whole change, in logarithms: a bundle that brought less is not the one that is looked for.
+SHARE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a bisection ends."""
+
+    state: str  # found | failed
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What is known now, and the bundles to hold against the good one next."""
+
+    low: int  # position of the last good one
+    high: int  # position of the first bad one
+    places: tuple[int, ...]  # at most one a device; none: the search is over
+
+
+def open_steps(bisection: Bisection) -> list[BisectionStep]:
+    """The steps whose pairs are under way."""
+    return [each for each in bisection.steps if not each.verdict]
+
+
+def fault(found: PairResults) -> Ending | None:
+    """The end of a bisection whose good bundle turns out to be wrong."""
+    if not found.old_wrong:
+        return None
+    return Ending(state=FAILED, note=f"the good one is wrong itself: {found.old_wrong}")
+
+
+def trouble(bisection: Bisection) -> Ending | None:
+    """The end of a bisection in which there is nothing to search for."""
+    whole = _whole(bisection)
+    if whole is None or whole.verdict in (StepVerdict.BAD, StepVerdict.WRONG):
+        return None
+    last = bisection.candidates[-1].label
+    if whole.verdict == StepVerdict.GOOD:
+        note = f"{last} is no slower than the good one{_evidence(whole)}"
+    else:
+        note = f"nobody can tell whether {last} is worse than the good one: {whole.note}"
+    return Ending(state=FAILED, note=note)
+
+
+def next_round(bisection: Bisection) -> Round:
+    """The next round of a bisection without open steps."""
+    count, words = len(bisection.candidates), words_of(bisection)
+    known = span(count, words)
+    places = next_places(count, words, len(bisection.devices))
+    return Round(low=known.low, high=known.high, places=tuple(places))
+
+
+def found(bisection: Bisection) -> Ending:
+    """The end of a search that is over: the first bad bundle, with its evidence."""
+    *unjudged, first = suspects(len(bisection.candidates), words_of(bisection))
+    judged = next(each for each in bisection.steps if each.position == first)
+    label = bisection.candidates[first].label
+    is_wrong = judged.verdict == StepVerdict.WRONG
+    how = f": wrong: {judged.note}" if is_wrong else _evidence(judged)
+    if not unjudged:
+        return Ending(state=FOUND, note=f"{label} is the first bad one{how}")
+    others = ", ".join(bisection.candidates[place].label for place in unjudged)
+    note = f"{label} is bad{how}; the first bad one may also be {others}, which cannot be judged"
+    return Ending(state=FOUND, note=note)
+
+
+def words_of(bisection: Bisection) -> dict[int, Word]:
+    """What is known of each bundle, for the search."""
+    without = (place for place, each in enumerate(bisection.candidates) if not each.sha)
+    whole = _whole(bisection)
+    judged = (each for each in bisection.steps if each.verdict)
+    return dict.fromkeys(without, Word.SKIPPED) | {
+        each.position: _word(each, whole) for each in judged
+    }
+
+
+def _word(judged: BisectionStep, whole: BisectionStep | None) -> Word:
+    match StepVerdict(judged.verdict):
+        case StepVerdict.GOOD:
+            return Word.GOOD
+        case StepVerdict.AMBIGUOUS:
+            return Word.SKIPPED
+        case StepVerdict.WRONG:
+            return Word.BAD
+    if whole and whole.verdict == StepVerdict.WRONG:  # a wrong one is looked for, not a slow one
+        return Word.GOOD
+    if whole and whole.ratio and judged.ratio:
+        return Word.BAD if log(judged.ratio) >= SHARE * log(whole.ratio) else Word.GOOD
+    return Word.BAD
+
+
+def _whole(bisection: Bisection) -> BisectionStep | None:
+    """The judged step that holds the last bundle against the first one."""
+    last = len(bisection.candidates) - 1
+    return next((each for each in bisection.steps if each.position == last), None)
+
+
+def _evidence(judged: BisectionStep) -> str:
+    if judged.ratio is None or judged.p is None:
+        return ""
+    bounds = f" ({judged.low:.4f} to {judged.high:.4f})" if judged.low and judged.high else ""
+    return f": ratio {judged.ratio:.4f}{bounds}, p {judged.p:.2g}, {judged.pairs} pairs"

@@ -1,0 +1,62 @@
+"""What the pairs of one step of a bisection say of its bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import isfinite
+
+from vkbench_detection.confirm.pairs import PairResults
+from vkbench_detection.statistics.pairs import LONG_LOOKS, PairJudgement, PairVerdict, judge
+from vkbench_detection.statistics.screen import Direction
+
+
+class StepVerdict(StrEnum):
+    """What a bundle is, beside the good one."""
+
+    GOOD = "good"
+    BAD = "bad"  # slower
+    WRONG = "wrong"  # its outputs are
+    AMBIGUOUS = "ambiguous"  # pairs failed, or were not certain after all looks
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepJudgement:
+    """The verdict on a bundle, and what it was reached from."""
+
+    verdict: StepVerdict
+    note: str = ""
+    pairs: PairJudgement | None = None  # None of wrong outputs, and where nothing was measured
+
+    @property
+    def figures(self) -> Mapping[str, float | None]:
+        """Pairs, ratio, its bounds where there are any, and p; nothing where nothing was timed."""
+        if self.pairs is None:
+            return {}
+        return {
+            "pairs": self.pairs.pairs,
+            "ratio": self.pairs.ratio,
+            "low": self.pairs.low if self.pairs.low > 0 else None,
+            "high": self.pairs.high if isfinite(self.pairs.high) else None,
+            "p": self.pairs.p,
+        }
+
+
+def judge_step(found: PairResults) -> StepJudgement | int:
+    """What pairs say, or how many more are needed; 0: wait for those that are under way."""
+    if found.new_wrong:
+        return StepJudgement(verdict=StepVerdict.WRONG, note=found.new_wrong)
+    if found.pending and not found.failed:
+        return 0
+    compared = judge(found.old, found.new, direction=Direction.SLOWER, looks=LONG_LOOKS)
+    match compared.verdict:
+        case PairVerdict.REGRESSED:
+            return StepJudgement(verdict=StepVerdict.BAD, pairs=compared)
+        case PairVerdict.SAME | PairVerdict.IMPROVED:
+            return StepJudgement(verdict=StepVerdict.GOOD, pairs=compared)
+    if not (found.failed or compared.is_final):
+        return compared.next_look - compared.pairs
+    why = found.failed or f"nothing certain after {compared.pairs} pairs"
+    measured = compared if compared.pairs else None
+    return StepJudgement(verdict=StepVerdict.AMBIGUOUS, note=why, pairs=measured)

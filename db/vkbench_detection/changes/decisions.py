@@ -1,0 +1,77 @@
+"""Suspicions and decisions about change points: records that `transitions` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.series.points import Origin
+
+WRONG = "wrong"  # direction of results that became wrong; times become slower or faster
+
+Figures: TypeAlias = Mapping[str, float | None]  # ratio, low, high, p
+
+
+class Cause(StrEnum):
+    """What moved with the change."""
+
+    KERNEL = "kernel"
+    ENVIRONMENT = "environment"  # the driver, or other software
+    HOST = "host"  # neither kernel nor environment
+    UNKNOWN = "unknown"  # kernel and environment at once
+
+
+class Method(StrEnum):
+    """What found the change."""
+
+    SCREEN = "screen"
+    HISTORY = "history"
+    BASELINE = "baseline"  # for a series with too few results for the screen
+    VERDICT = "verdict"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """What a suspicion turns out to be, and why."""
+
+    state: ChangeState  # one of DECIDED
+    note: str
+    cause: Cause | None = None  # None leaves the cause that is stored
+    figures: Figures = field(default_factory=dict)  # none leaves those that are stored
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspicion:
+    """A change point to be stored."""
+
+    series: int
+    method: Method
+    direction: str
+    before_job: int  # the last good one
+    after_job: int  # the first bad one
+    ratio: float | None = None  # new over old
+    note: str = ""
+    conclusion: Conclusion | None = None  # for a change that is decided when it is found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A conclusion about a change point that is stored."""
+
+    change: int
+    conclusion: Conclusion
+    between: tuple[int, int] | None = None  # jobs between which it lies, where that is known better
+
+
+def cause_of(before: Origin, after: Origin) -> Cause:
+    """The cause that history alone suggests: whatever moved between two neighbours."""
+    kernel = before.kernel != after.kernel
+    environment = before.environment != after.environment
+    if kernel and environment:
+        return Cause.UNKNOWN
+    if kernel:
+        return Cause.KERNEL
+    return Cause.ENVIRONMENT if environment else Cause.HOST

@@ -1,0 +1,189 @@
+"""The only code that writes change points: each transition writes state, event and screen together.
+
+Whoever judges results returns `Suspicion`s and `Decision`s; `suspect` and `apply` write them. A
+confirmed change restarts its series' screen at the new level. After one that was dismissed or
+stays ambiguous, the screen goes on with the level that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, tuple_, update
+
+from vkbench_db import schema
+from vkbench_db.rows import insert_missing
+from vkbench_detection.changes.decisions import Decision, Suspicion
+from vkbench_detection.changes.states import REACHED_FROM, ChangeState
+from vkbench_detection.errors import ImpossibleTransition
+from vkbench_detection.series import screens
+from vkbench_detection.series.points import Origin, origins
+
+Key = tuple[int, int, str]  # series, first bad job, direction: one change point at most
+
+
+def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list[int]:
+    """Store suspicions that are not known yet, with their conclusions; return the new ids."""
+    if not suspicions:
+        return []
+    known = origins(tx, [job for each in suspicions for job in (each.before_job, each.after_job)])
+    before = _ids(tx, suspicions)
+    insert_missing(tx, schema.change_point, [_row(each, known, now) for each in suspicions])
+    made = {key: change for key, change in _ids(tx, suspicions).items() if key not in before}
+    new: dict[int, Suspicion] = {}
+    for each in suspicions:
+        if _key(each) in made:
+            new.setdefault(made[_key(each)], each)
+    for change, each in new.items():
+        _note(tx, change, ChangeState.SUSPECTED, each.note, now)
+    concluded = [
+        Decision(change=change, conclusion=each.conclusion)
+        for change, each in new.items()
+        if each.conclusion
+    ]
+    apply(tx, concluded, now)
+    return sorted(new)
+
+
+def begin(tx: Connection, change: int, note: str, now: float) -> None:
+    """Begin to measure a suspicion again; its screen goes on and waits for the decision."""
+    _move(tx, change, ChangeState.CONFIRMING)
+    _note(tx, change, ChangeState.CONFIRMING, note, now)
+
+
+def apply(tx: Connection, decisions: Iterable[Decision], now: float) -> None:
+    """Write decisions, confirmed ones last: a restarted screen stays as it is."""
+    by_state: dict[ChangeState, list[Decision]] = {}
+    for each in decisions:
+        by_state.setdefault(each.conclusion.state, []).append(each)
+    dismiss(tx, by_state.pop(ChangeState.DISMISSED, []), now)
+    doubt(tx, by_state.pop(ChangeState.AMBIGUOUS, []), now)
+    confirm(tx, by_state.pop(ChangeState.CONFIRMED, []), now)
+    for state in by_state:
+        raise ImpossibleTransition(f"'{state}' decides nothing")
+
+
+def confirm(tx: Connection, decisions: Iterable[Decision], now: float) -> None:
+    """Confirm changes; the screen of each series restarts at its last confirmed change."""
+    for series in _decide(tx, decisions, ChangeState.CONFIRMED, now):
+        job = _last_confirmed(tx, series)
+        if job is not None:
+            screens.restart(tx, series, job)
+
+
+def dismiss(tx: Connection, decisions: Iterable[Decision], now: float) -> None:
+    """Dismiss suspicions that were wrong; the screen of each series goes on."""
+    for series in _decide(tx, decisions, ChangeState.DISMISSED, now):
+        screens.resume(tx, series)
+
+
+def doubt(tx: Connection, decisions: Iterable[Decision], now: float) -> None:
+    """Leave changes ambiguous, for people to look at; the screen of each series goes on."""
+    for series in _decide(tx, decisions, ChangeState.AMBIGUOUS, now):
+        screens.resume(tx, series)
+
+
+def _decide(
+    tx: Connection, decisions: Iterable[Decision], state: ChangeState, now: float
+) -> list[int]:
+    """Write state, figures and event of each decision; return the series, each once."""
+    touched: dict[int, None] = {}
+    for each in decisions:
+        conclusion = each.conclusion
+        if each.between:
+            _relocate(tx, each.change, *each.between, now)
+        values: dict[str, Any] = dict(conclusion.figures)
+        if conclusion.cause:
+            values["cause"] = conclusion.cause
+        touched[_move(tx, each.change, state, **values)] = None
+        _note(tx, each.change, state, conclusion.note, now)
+    return list(touched)
+
+
+def _move(tx: Connection, change: int, state: ChangeState, **values: Any) -> int:
+    """Move a change point to a state that can be reached from its own; return its series."""
+    table = schema.change_point.c
+    moved = (
+        update(schema.change_point)
+        .where(table.id == change, table.state.in_(REACHED_FROM[state]))
+        .values(state=state, **values)
+        .returning(table.series_id)
+    )
+    series = tx.execute(moved).scalar()
+    if series is None:
+        found = tx.execute(select(table.state).where(table.id == change)).scalar()
+        raise ImpossibleTransition(f"change {change} is {found}: it cannot become {state}")
+    return series
+
+
+def _relocate(tx: Connection, change: int, before_job: int, after_job: int, now: float) -> None:
+    """Say more exactly where a change lies; the event keeps where it was before."""
+    table = schema.change_point.c
+    old = tx.execute(
+        select(table.before_job, table.after_job, table.state).where(table.id == change)
+    ).one()
+    if (old.before_job, old.after_job) == (before_job, after_job):
+        return
+    places = _places(before_job, after_job, origins(tx, [before_job, after_job]))
+    tx.execute(update(schema.change_point).where(table.id == change).values(**places))
+    text = f"it began with job {after_job}, not with {old.after_job} as first seen"
+    _note(tx, change, ChangeState(old.state), text, now)
+
+
+def _note(tx: Connection, change: int, state: ChangeState, note: str, now: float) -> None:
+    row = {"change_point_id": change, "at": now, "state": state, "note": note}
+    tx.execute(insert(schema.change_point_event), [row])
+
+
+def _last_confirmed(tx: Connection, series: int) -> int | None:
+    """The first job after the last confirmed change; None for a series without times."""
+    change, measurement = schema.change_point.c, schema.measurement.c
+    is_its_result = (measurement.series_id == change.series_id) & (
+        measurement.job_id == change.after_job
+    )
+    return tx.execute(
+        select(change.after_job)
+        .join(schema.measurement, is_its_result)
+        .where(change.series_id == series, change.state == ChangeState.CONFIRMED)
+        .order_by(measurement.measured_at.desc(), measurement.job_id.desc())
+        .limit(1)
+    ).scalar()
+
+
+def _key(each: Suspicion) -> Key:
+    return each.series, each.after_job, str(each.direction)
+
+
+def _ids(tx: Connection, suspicions: Sequence[Suspicion]) -> dict[Key, int]:
+    table = schema.change_point.c
+    rows = tx.execute(
+        select(table.id, table.series_id, table.after_job, table.direction).where(
+            tuple_(table.series_id, table.after_job).in_(
+                {(each.series, each.after_job) for each in suspicions}
+            )
+        )
+    )
+    return {(row.series_id, row.after_job, row.direction): row.id for row in rows}
+
+
+def _row(each: Suspicion, known: dict[int, Origin], now: float) -> dict[str, Any]:
+    return {
+        "series_id": each.series,
+        "method": each.method,
+        "direction": each.direction,
+        **_places(each.before_job, each.after_job, known),
+        "found_at": now,
+        "ratio": each.ratio,
+        "state": ChangeState.SUSPECTED,
+        "cause": "",
+    }
+
+
+def _places(before_job: int, after_job: int, known: dict[int, Origin]) -> dict[str, Any]:
+    values: dict[str, Any] = {"before_job": before_job, "after_job": after_job}
+    for side, job in (("before", before_job), ("after", after_job)):
+        origin = asdict(known.get(job, Origin()))
+        values |= {f"{side}_{name}": value for name, value in origin.items()}
+    return values

@@ -1,0 +1,74 @@
+"""A device's canary on both sides of a comparison: a change that no kernel explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from sqlalchemy import Connection, func, select
+
+from vkbench_db import schema
+from vkbench_db.batches import batches
+from vkbench_detection.compare.comparison import Pair
+
+AROUND = 3600.0  # seconds before and after the results in which canaries speak of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """How a device's canary differs between both sides."""
+
+    device: str  # key
+    name: str
+    ratio: float  # of the medians, new over old: above 1 is slower
+    count: int  # canaries of the side that has fewer
+
+
+def drifts(tx: Connection, pairs: Sequence[Pair]) -> list[Drift]:
+    """The drift of each device that has canaries around the timings of both sides."""
+    old = _seconds(tx, (pair.old.job for pair in pairs))
+    new = _seconds(tx, (pair.new.job for pair in pairs))
+    device = schema.device.c
+    rows = tx.execute(select(device.id, device.key, device.name).order_by(device.id))
+    return [
+        Drift(
+            device=key,
+            name=name,
+            ratio=median(new[number]) / median(old[number]),
+            count=min(len(old[number]), len(new[number])),
+        )
+        for number, key, name in rows
+        if old.get(number) and new.get(number)
+    ]
+
+
+def _seconds(tx: Connection, jobs: Iterable[int]) -> dict[int, list[float]]:
+    """Canaries of each device from the first of these jobs to the last."""
+    spans: dict[int, tuple[float, float]] = {}
+    job, canary = schema.job.c, schema.canary.c
+    for page in batches(sorted(set(jobs))):
+        rows = tx.execute(
+            select(
+                job.device_id,
+                func.min(job.finished_at),
+                func.max(job.finished_at),
+            )
+            .where(job.id.in_(page))
+            .group_by(job.device_id)
+        )
+        for device, first, last in rows:
+            if first is not None and last is not None:
+                known = spans.get(device, (first, last))
+                spans[device] = min(known[0], first), max(known[1], last)
+    return {
+        device: list(
+            tx.execute(
+                select(canary.seconds).where(
+                    canary.device_id == device,
+                    canary.measured_at.between(first - AROUND, last + AROUND),
+                )
+            ).scalars()
+        )
+        for device, (first, last) in spans.items()
+    }

@@ -1,0 +1,164 @@
+"""What can be compared: results of a run, of a bundle, under a driver, of a device, of a day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Column, Connection, select
+
+from vkbench import names
+from vkbench.errors import UnknownName, UsageError
+from vkbench.selector import one
+from vkbench.settings import settings
+from vkbench_db import schema
+from vkbench_db.ask.device_names import named_devices
+from vkbench_db.ask.queries import PREFIX, find_run
+
+_HEX = frozenset("0123456789abcdef")
+_SHA_DIGITS = 64
+
+
+class ReferenceKind(StrEnum):
+    """What results are chosen by."""
+
+    RUN = "run"
+    BUNDLE = "bundle"  # compiled kernels
+    DRIVER = "driver"
+    DEVICE = "device"  # the newest ones of it
+    DATE = "date"  # the latest ones up to then
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Results that others are compared with, by what they have in common."""
+
+    kind: ReferenceKind
+    name: str  # as people are told: "run 3 (nightly)"
+    run: int = 0
+    bundle: str = ""  # SHA-256
+    environments: tuple[str, ...] = ()  # hashes
+    device: str = ""  # key
+    until: float = 0.0  # a moment; results of that moment are not among them
+
+
+def find(tx: Connection, asked: str) -> Reference:
+    """What is meant by `kind:value`, the name of a pinned baseline, or the words for a run."""
+    kind, colon, value = asked.partition(":")
+    if colon and kind in _FINDERS:
+        return _FINDERS[kind](tx, value)
+    if _baseline(tx, asked):
+        return find_baseline(tx, asked)
+    try:
+        return find_of_run(tx, asked)
+    except UnknownName as error:
+        near = error.near or names.nearest(asked, [*_baselines(tx), *_FINDERS])
+        raise UnknownName("run or baseline", asked, near) from error
+
+
+def find_of_run(tx: Connection, asked: str) -> Reference:
+    """A run by its number, label, UUID or `last`."""
+    run = find_run(tx, asked)
+    label = f" ({run.label})" if run.label else ""
+    return Reference(kind=ReferenceKind.RUN, name=f"run {run.id}{label}", run=run.id)
+
+
+def find_of_bundle(tx: Connection, asked: str) -> Reference:
+    """A bundle that ran, by its SHA-256 or the beginning of it."""
+    start = asked.strip().lower()
+    if not PREFIX <= len(start) <= _SHA_DIGITS or not set(start) <= _HEX:
+        raise UsageError(f"'{asked}' is no SHA-256 of a bundle nor {PREFIX} digits or more of one")
+    known = {*_ends(tx, schema.attempt.c.bundle, start), *_ends(tx, schema.bundle.c.sha, start)}
+    if not known:
+        raise UnknownName("bundle", asked)
+    if len(known) > 1:
+        raise UsageError(f"'{asked}' begins several bundles: give more of it")
+    [sha] = known
+    return Reference(kind=ReferenceKind.BUNDLE, name=f"bundle {sha[:12]}", bundle=sha)
+
+
+def find_of_date(tx: Connection, asked: str) -> Reference:
+    """Until a moment in ISO 8601, UTC where it names no zone; of a day, until its end."""
+    text = asked.strip()
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        is_day = len(text) <= len("2026-11-01")
+        until = (moment + timedelta(days=is_day)).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(f"'{asked}' is no date such as 2026-11-01 or 2026-11-01T12:00") from error
+    return Reference(kind=ReferenceKind.DATE, name=f"results until {text}", until=until)
+
+
+def find_baseline(tx: Connection, name: str) -> Reference:
+    """What was pinned under a name."""
+    found = _baseline(tx, name)
+    if not found:
+        raise UnknownName("baseline", name, names.nearest(name, _baselines(tx)))
+    kind, value = found
+    pinned = _FINDERS[kind](tx, value)
+    return replace(pinned, name=f"baseline {name}: {pinned.name}")
+
+
+def _find_driver(tx: Connection, asked: str) -> Reference:
+    environment = schema.environment.c
+    rows = tx.execute(
+        select(environment.hash, environment.driver, environment.driver_version).order_by(
+            environment.hash
+        )
+    ).all()
+    wanted = asked.strip().casefold()
+    found = {
+        row.hash: f"{row.driver} {row.driver_version}"
+        for row in rows
+        if wanted in (word.casefold() for word in _words(row.driver, row.driver_version))
+    }
+    if not found:
+        known = dict.fromkeys(word for row in rows for word in _words(row[1], row[2]))
+        raise UnknownName("driver", asked, names.nearest(asked, list(known)))
+    said = " and ".join(dict.fromkeys(found.values()))
+    return Reference(kind=ReferenceKind.DRIVER, name=f"driver {said}", environments=tuple(found))
+
+
+def _words(driver: str, version: str) -> tuple[str, str, str]:
+    return version, driver, f"{driver} {version}"
+
+
+def _find_device(tx: Connection, asked: str) -> Reference:
+    key = one(asked, named_devices(tx), settings().host).key
+    return Reference(kind=ReferenceKind.DEVICE, name=f"device {key}", device=key)
+
+
+_FINDERS: Mapping[str, Callable[[Connection, str], Reference]] = {
+    ReferenceKind.RUN: find_of_run,
+    ReferenceKind.BUNDLE: find_of_bundle,
+    ReferenceKind.DRIVER: _find_driver,
+    ReferenceKind.DEVICE: _find_device,
+    ReferenceKind.DATE: find_of_date,
+    "baseline": find_baseline,
+}
+
+
+def _ends(tx: Connection, column: Column[Any], start: str) -> list[str]:
+    """The first and the last value that begin so: one where they agree; each is one look-up."""
+    asked = select(column).where(column.between(start, start + "g")).limit(1)
+    found = [tx.execute(asked.order_by(order)).scalar() for order in (column, column.desc())]
+    return [str(value) for value in found if value]
+
+
+def _baseline(tx: Connection, name: str) -> tuple[str, str] | None:
+    row = tx.execute(
+        select(schema.baseline.c.kind, schema.baseline.c.value).where(
+            schema.baseline.c.name == name
+        )
+    ).first()
+    return (row.kind, row.value) if row else None
+
+
+def _baselines(tx: Connection) -> list[str]:
+    return list(
+        tx.execute(select(schema.baseline.c.name).order_by(schema.baseline.c.name)).scalars()
+    )

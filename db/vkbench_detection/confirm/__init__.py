@@ -1,0 +1,1 @@
+"""Decides from repeated measurements whether a suspected change is real."""

@@ -1,0 +1,178 @@
+"""Confirmations: runs of pairs that measure a suspicion again, and what becomes of them.
+
+Where the kernel changed and both bundles are kept, the old one runs beside the new one: if they
+differ, the kernel is the cause. Else, or where they are equal, what was measured now is held
+against the series: a shift that is gone was noise. One that stays is the environment's if that
+changed, else the host's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, insert, select, update
+
+from vkbench_db import schema
+from vkbench_db.rows import fetch
+from vkbench_detection.changes import transitions
+from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.decisions import Conclusion, Decision
+from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.confirm.pairs import PairResults
+from vkbench_detection.confirm.remeasured import Remeasured, judged
+from vkbench_detection.find.verdict_changes import record_wrong_pairs
+from vkbench_detection.series.points import points_until
+
+FIRST_PAIRS = 4
+MOST_PAIRS = 48  # asked for in all, those that failed too
+LEVEL = 30  # results before a change that it is held against
+PATIENCE_SECONDS = 86_400.0  # for pairs on a device that went away
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A confirmation whose pairs are asked for."""
+
+    id: int
+    change: int
+    run: int
+    pairs: int
+    created_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmed:
+    """A change that was measured again, and what was decided, in words for people."""
+
+    change: int
+    state: str
+    cause: str
+    case: str
+    metric: str
+    note: str
+
+
+def running(tx: Connection, devices: Collection[str] | None = None) -> list[Running]:
+    """Confirmations that have not ended; with `devices`, those on devices with these keys."""
+    table, job, device = schema.confirmation.c, schema.job.c, schema.device.c
+    asked = select(
+        table.id, table.change_point_id, table.run_id, table.pairs, table.created_at
+    ).where(table.finished_at.is_(None))
+    if devices is not None:
+        theirs = select(job.run_id).join(schema.device, device.id == job.device_id)
+        asked = asked.where(table.run_id.in_(theirs.where(device.key.in_(devices))))
+    return [
+        Running(
+            id=row.id,
+            change=row.change_point_id,
+            run=row.run_id,
+            pairs=row.pairs,
+            created_at=row.created_at,
+        )
+        for row in tx.execute(asked.order_by(table.id))
+    ]
+
+
+def running_counts(tx: Connection) -> Mapping[int, int]:
+    """How many confirmations run on each device, by its id."""
+    job, table = schema.job.c, schema.confirmation.c
+    rows = tx.execute(
+        select(job.device_id)
+        .join(schema.confirmation, table.run_id == job.run_id)
+        .where(table.finished_at.is_(None), job.position == 0)
+    )
+    return Counter(rows.scalars())
+
+
+def result_of(tx: Connection, run: int) -> Confirmed:
+    """What was decided about the change that a run of pairs measured again."""
+    table, change, event = schema.confirmation.c, schema.change_point.c, schema.change_point_event.c
+    series, case = schema.series.c, schema.kernel_case.c
+    row = tx.execute(
+        select(
+            *(change.id.label("change"), change.state, change.cause),
+            *(case.name.label("case"), series.metric, event.note),
+        )
+        .join(schema.confirmation, table.change_point_id == change.id)
+        .join(schema.series, series.id == change.series_id)
+        .join(schema.kernel_case, case.id == series.case_id)
+        .join(schema.change_point_event, event.change_point_id == change.id)
+        .where(table.run_id == run)
+        .order_by(event.id.desc())
+        .limit(1)
+    ).one()
+    return Confirmed(**row._mapping)
+
+
+def begin(tx: Connection, change: int, run: int, now: float) -> None:
+    """Store that a run of FIRST_PAIRS pairs measures a suspicion again."""
+    row = {
+        "change_point_id": change,
+        "run_id": run,
+        "created_at": now,
+        "pairs": FIRST_PAIRS,
+        "verdict": "",
+    }
+    tx.execute(insert(schema.confirmation), [row])
+    transitions.begin(tx, change, f"{FIRST_PAIRS} pairs in run {run}", now)
+
+
+def judge(tx: Connection, confirmation: Running, found: PairResults) -> Remeasured:
+    """What pairs that have all ended say, or how many more of them are needed."""
+    change = _change(tx, confirmation)
+    before = points_until(tx, change.series_id, change.before_job, LEVEL)
+    seconds = [point.seconds for point in before]
+    judgement = judged(change, found, seconds, is_same=_is_same(tx, confirmation.run))
+    if _is_cancelled(tx, confirmation.run):
+        return replace(judgement, more=0)
+    return replace(judgement, more=max(0, min(judgement.more, MOST_PAIRS - confirmation.pairs)))
+
+
+def extend(tx: Connection, confirmation: Running, pairs: int) -> None:
+    """Store that so many more pairs are asked for."""
+    table = schema.confirmation.c
+    asked = confirmation.pairs + pairs
+    tx.execute(update(schema.confirmation).where(table.id == confirmation.id).values(pairs=asked))
+
+
+def finish(tx: Connection, confirmation: Running, judgement: Remeasured, now: float) -> None:
+    """End a confirmation and decide its change; wrong outputs are a change of their own."""
+    table = schema.confirmation.c
+    tx.execute(
+        update(schema.confirmation)
+        .where(table.id == confirmation.id)
+        .values(finished_at=now, verdict=judgement.verdict, **judgement.figures)
+    )
+    decision = Decision(change=confirmation.change, conclusion=judgement.conclusion)
+    transitions.apply(tx, [decision], now)
+    if judgement.is_new_wrong:
+        record_wrong_pairs(tx, _change(tx, confirmation), confirmation.run, now)
+
+
+def abandon(tx: Connection, confirmation: Running, now: float) -> None:
+    """End a confirmation whose device went away."""
+    text = "its pairs were not measured within a day"
+    conclusion = Conclusion(state=ChangeState.AMBIGUOUS, note=text)
+    finish(tx, confirmation, Remeasured(conclusion=conclusion, verdict="abandoned"), now)
+
+
+def _change(tx: Connection, confirmation: Running) -> ChangePoint:
+    table = schema.change_point.c
+    asked = select(schema.change_point).where(table.id == confirmation.change)
+    [found] = fetch(tx, asked, ChangePoint)
+    return found
+
+
+def _is_same(tx: Connection, run: int) -> bool:
+    """Whether the pairs of a run are of one bundle."""
+    job = schema.job.c
+    pair = select(job.bundle, job.against).where(job.run_id == run).limit(1)
+    row = tx.execute(pair).one()
+    return bool(row.bundle == row.against)
+
+
+def _is_cancelled(tx: Connection, run: int) -> bool:
+    asked = select(schema.run.c.cancelled_at).where(schema.run.c.id == run)
+    return tx.execute(asked).scalar() is not None

@@ -1,0 +1,105 @@
+"""What a run of paired jobs found: the times of both arms, and whose outputs were wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Subquery, select
+
+from vkbench.case import WEIGHTS, parse
+from vkbench.job import UNFINISHED, JobState, PlannedJob, Source
+from vkbench.result import NEW, OLD, WrongArm
+from vkbench_db import schema
+from vkbench_db.work.jobs import job_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairResults:
+    """The pairs of a run so far, in the order of its jobs: `old` and `new` belong together."""
+
+    old: tuple[float, ...]  # seconds of one launch
+    new: tuple[float, ...]
+    old_wrong: str  # why outputs of the old bundle were wrong first; "" if they never were
+    new_wrong: str
+    failed: str  # why a pair was not measured (failed, skipped, cancelled), the first time; or ""
+    pending: int  # jobs that have not ended
+
+
+def is_pending(tx: Connection, run: int) -> bool:
+    """Whether a run has jobs that have not ended; cheap, because it is asked each second."""
+    job = schema.job.c
+    waiting = select(job.id).where(job.run_id == run, job.state.in_(UNFINISHED)).limit(1)
+    return tx.execute(waiting).first() is not None
+
+
+def pair_results(tx: Connection, run: int) -> PairResults:
+    """What the paired jobs of a run found so far."""
+    job, verdict, old, new = schema.job.c, schema.verdict.c, _timing(OLD), _timing(NEW)
+    rows = tx.execute(
+        select(
+            *(job.state, job.cause, job.reason),
+            *(verdict.wrong_arm, verdict.reason.label("why_wrong")),
+            *(old.c.seconds.label(OLD), new.c.seconds.label(NEW)),
+        )
+        .outerjoin(schema.verdict, verdict.job_id == job.id)
+        .outerjoin(old, old.c.job_id == job.id)
+        .outerjoin(new, new.c.job_id == job.id)
+        .where(job.run_id == run)
+        .order_by(job.position)
+    ).all()
+    wrong = [(WrongArm(row.wrong_arm), row.why_wrong) for row in rows if row.wrong_arm]
+    ended = [row for row in rows if row.state not in (*UNFINISHED, JobState.PASSED, JobState.WRONG)]
+    paired = [(row.old, row.new) for row in rows if row.old and row.new]
+    return PairResults(
+        old=tuple(pair[0] for pair in paired),
+        new=tuple(pair[1] for pair in paired),
+        old_wrong=next((why for arm, why in wrong if arm.is_old), ""),
+        new_wrong=next((why for arm, why in wrong if arm.is_new), ""),
+        failed=next((row.reason or row.cause or row.state for row in ended), ""),
+        pending=sum(row.state in UNFINISHED for row in rows),
+    )
+
+
+def last_pairs(tx: Connection, run: int) -> list[PlannedJob]:
+    """The last pair of each device in a run, to be asked for again."""
+    job, device, known = schema.job.c, schema.device.c, schema.kernel_case.c
+    rows = tx.execute(
+        select(schema.job, device.key.label("device"), known.name.label("case"))
+        .join(schema.device, device.id == job.device_id)
+        .join(schema.kernel_case, known.id == job.case_id)
+        .where(job.run_id == run)
+        .order_by(job.position)
+    ).mappings()
+    last = {row["device"]: row for row in rows}
+    return [
+        job_of(row, PlannedJob) for row in sorted(last.values(), key=lambda row: row["position"])
+    ]
+
+
+def last_source(tx: Connection, case: str, device: str) -> Source | None:
+    """Where the weights of a case lie on a device's host, as the last job with them knew it."""
+    if WEIGHTS not in parse(case).params:
+        return None
+    job = schema.job.c
+    found = tx.execute(
+        select(job.source)
+        .join(schema.device, schema.device.c.id == job.device_id)
+        .join(schema.kernel_case, schema.kernel_case.c.id == job.case_id)
+        .where(
+            schema.device.c.key == device,
+            schema.kernel_case.c.name == case,
+            job.source.is_not(None),
+        )
+        .order_by(job.id.desc())
+        .limit(1)
+    ).scalar()
+    return Source(**found) if found else None
+
+
+def _timing(metric: str) -> Subquery:
+    measurement = schema.measurement.c
+    return (
+        select(measurement.job_id, measurement.seconds)
+        .where(measurement.metric == metric)
+        .subquery(metric)
+    )

@@ -1,0 +1,159 @@
+"""What pairs say of a suspicion, beside the results that its series had before it.
+
+Pairs that differ speak for themselves. Values against a series do not: a pair is another protocol,
+and the device has its days. So a shift stays if at least half of it is there, and unless another
+environment explains it, it must be plain beside what the series scatters by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log
+
+from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
+from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.confirm.pairs import PairResults
+from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
+from vkbench_detection.statistics.screen import JUMP_SIGMAS, Direction, reference
+
+STAYING = 0.5  # of the suspected change
+MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
+LEAST_BEFORE = 8  # results of the series, which a few values of now can be held against
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remeasured:
+    """What pairs say of a suspicion."""
+
+    conclusion: Conclusion  # where `more` pairs are needed, the one to draw if there are none
+    verdict: str  # stored with the confirmation
+    more: int = 0  # pairs that are needed to tell
+    is_new_wrong: bool = False  # whether outputs of the new bundle are wrong
+
+    @property
+    def figures(self) -> Figures:
+        """Ratio, bounds and p of the pairs, if they were compared."""
+        return self.conclusion.figures
+
+
+@dataclass(frozen=True)
+class _Case:
+    """All that speaks for or against a change."""
+
+    change: ChangePoint
+    found: PairResults
+    before: Sequence[float]  # seconds of the series
+    is_same: bool  # the pairs are of one bundle
+
+    @property
+    def fresh(self) -> tuple[float, ...]:
+        return (*self.found.old, *self.found.new)
+
+    @property
+    def direction(self) -> Direction:
+        return Direction(self.change.direction)
+
+
+def judged(
+    change: ChangePoint, found: PairResults, before: Sequence[float], *, is_same: bool
+) -> Remeasured:
+    """The judgement of a change point by its pairs and the results before it."""
+    if found.new_wrong:
+        text = f"outputs of the new bundle are wrong: {found.new_wrong}"
+        return replace(_ended(ChangeState.DISMISSED, text, "wrong"), is_new_wrong=True)
+    if found.old_wrong:
+        text = f"outputs of the old bundle are wrong: {found.old_wrong}"
+        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
+    if not found.old:
+        return _ended(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
+    case = _Case(change, found, before, is_same)
+    return _beside_series(case) if is_same else _of_arms(case)
+
+
+def _of_arms(case: _Case) -> Remeasured:
+    judgement = judge(case.found.old, case.found.new, direction=case.direction)
+    if judgement.verdict is PairVerdict.MORE:
+        return _more(judgement.next_look - judgement.pairs)
+    if judgement.verdict is PairVerdict.SAME:
+        return _beside_series(case)
+    figures = _figures(judgement)
+    if judgement.verdict is PairVerdict.AMBIGUOUS:
+        text = f"{judgement.pairs} pairs are not certain"
+        return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, figures)
+    text = f"{judgement.pairs} pairs of both bundles differ"
+    return _ended(ChangeState.CONFIRMED, text, judgement.verdict, figures, Cause.KERNEL)
+
+
+def _beside_series(case: _Case) -> Remeasured:
+    """Both arms are the same: what they have in common against what the series was."""
+    fresh, before = case.fresh, case.before
+    if len(before) < LEAST_BEFORE:
+        text = "too few results before it to hold new ones against"
+        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
+    judgement = judge(before, fresh, direction=case.direction)
+    if judgement.verdict is PairVerdict.MORE and len(fresh) < MOST_FRESH:
+        return _more(max(1, ceil((judgement.next_look - len(fresh)) / 2)))
+    figures = _figures(judgement)
+    is_there = judgement.verdict in (PairVerdict.REGRESSED, PairVerdict.IMPROVED)
+    if judgement.verdict is PairVerdict.SAME or not _stays(case.change, judgement):
+        text = f"measured again {len(fresh)} times, the change is gone"
+        return _ended(ChangeState.DISMISSED, text, "gone", figures)
+    cause = _cause(case)
+    if not is_there or (cause is not Cause.ENVIRONMENT and not _is_plain(judgement, before)):
+        text = "there is a shift, within what the series scatters by from day to day"
+        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
+    text = f"measured again {len(fresh)} times, the change stays; {_WHY[cause]}"
+    return _ended(ChangeState.CONFIRMED, text, "stays", figures, cause)
+
+
+_WHY = {
+    Cause.ENVIRONMENT: "the kernels are the same or equally fast, and the environment is another",
+    Cause.HOST: "neither kernels nor environment explain it",
+    Cause.KERNEL: "the kernel is another, and the old one is not kept",
+    Cause.UNKNOWN: "kernel and environment changed, and the old kernel is not kept",
+}
+
+
+def _cause(case: _Case) -> Cause:
+    change = case.change
+    kernel = case.is_same and change.before_kernel != change.after_kernel
+    if change.before_environment != change.after_environment:
+        return Cause.UNKNOWN if kernel else Cause.ENVIRONMENT
+    return Cause.KERNEL if kernel else Cause.HOST
+
+
+def _stays(change: ChangePoint, judgement: PairJudgement) -> bool:
+    suspected = log(change.ratio) if change.ratio else 0.0
+    return abs(log(judgement.ratio)) >= STAYING * abs(suspected)
+
+
+def _is_plain(judgement: PairJudgement, before: Sequence[float]) -> bool:
+    _, sigma = reference(tuple(map(log, before)))
+    return abs(log(judgement.ratio)) >= JUMP_SIGMAS * sigma
+
+
+def _more(pairs: int) -> Remeasured:
+    failed = Conclusion(state=ChangeState.AMBIGUOUS, note="pairs that were asked for failed")
+    return Remeasured(conclusion=failed, verdict="ambiguous", more=pairs)
+
+
+def _ended(
+    state: ChangeState,
+    text: str,
+    verdict: str,
+    figures: Figures | None = None,
+    cause: Cause | None = None,
+) -> Remeasured:
+    conclusion = Conclusion(state=state, note=text, cause=cause, figures=figures or {})
+    return Remeasured(conclusion=conclusion, verdict=verdict)
+
+
+def _figures(judgement: PairJudgement) -> Figures:
+    return {
+        "ratio": judgement.ratio,
+        "low": judgement.low,
+        "high": judgement.high,
+        "p": judgement.p,
+    }

@@ -1,0 +1,126 @@
+"""Which suspicions are measured again next: a few of each device, and a sample of a device's shift.
+
+A host under load slows down everything that runs on it. Where many series of a device are suspected
+in one direction and no kernel is to blame, that is one event: a sample of them is measured again,
+and if the sample agrees, the others are decided like it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sqlalchemy import Connection, select
+
+from vkbench_db import schema
+from vkbench_detection.changes.decisions import Cause, Conclusion, Decision
+from vkbench_detection.changes.states import DECIDED, ChangeState
+from vkbench_detection.confirm.confirmations import running_counts
+from vkbench_detection.confirm.waiting import Waiting, waiting
+
+MOST_RUNNING = 8  # confirmations of a device at a time
+EVENT = 16  # suspicions of a device and direction that are one event
+SAMPLE = 8  # of them that are measured again
+AGREEING = 0.75  # of a sample that decides for all
+EVENT_SECONDS = 86_400.0  # suspicions of so long are one event
+
+Only: TypeAlias = Callable[[Waiting], bool]
+Key: TypeAlias = tuple[int, str, tuple[str, str]]  # device, direction, environments around it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What is measured again next, and what is decided without it."""
+
+    measured: Sequence[Waiting]
+    decisions: Sequence[Decision]
+    suspected: int  # how many could be measured
+
+
+def next_turn(
+    tx: Connection, devices: set[int], now: float, only: Only = lambda each: True
+) -> Turn:
+    """What to measure again on these devices now, of the suspicions that `only` admits.
+
+    A suspicion whose bundle is not kept becomes ambiguous: the pass over the history decides it.
+    """
+    suspected = waiting(tx, devices)
+    decisions = [_without_bundle(each) for each in suspected if each.arms is None]
+    able = [each for each in suspected if each.arms is not None and only(each)]
+    chosen = [each for each in able if each.is_new_kernel]
+    for key, group in _events(able).items():
+        conclusion = _sampled(tx, key, len(group), now)
+        if conclusion:
+            decisions += [Decision(change=each.change, conclusion=conclusion) for each in group]
+        else:
+            chosen += group if len(group) < EVENT else _sample(group)
+    ordered = sorted(chosen, key=lambda each: each.change)
+    measured = _bounded(ordered, running_counts(tx))
+    return Turn(measured=measured, decisions=decisions, suspected=len(able))
+
+
+def _without_bundle(each: Waiting) -> Decision:
+    text = "its bundle is not kept: only more results can tell"
+    return Decision(
+        change=each.change, conclusion=Conclusion(state=ChangeState.AMBIGUOUS, note=text)
+    )
+
+
+def _events(suspected: Iterable[Waiting]) -> Mapping[Key, list[Waiting]]:
+    events: dict[Key, list[Waiting]] = defaultdict(list)
+    for each in suspected:
+        if not each.is_new_kernel:
+            events[each.device_id, each.direction, each.environments].append(each)
+    return events
+
+
+def _sampled(tx: Connection, key: Key, count: int, now: float) -> Conclusion | None:
+    """What the measured sample of an event says of the others, if it is large and agrees."""
+    sample = _measured(tx, key, now)
+    if count < EVENT - SAMPLE or sample.total() < SAMPLE:
+        return None
+    (state, cause), agreeing = sample.most_common(1)[0]
+    if agreeing < AGREEING * sample.total():
+        return None
+    return Conclusion(
+        state=ChangeState(state),
+        note=f"as {agreeing} of {sample.total()} like it on this device, which were measured again",
+        cause=Cause(cause) if cause else None,
+    )
+
+
+def _measured(tx: Connection, key: Key, now: float) -> Counter[tuple[str, str]]:
+    """How the suspicions of an event that were measured again were decided, by state and cause."""
+    device, direction, (before, after) = key
+    change, series, done = schema.change_point.c, schema.series.c, schema.confirmation.c
+    rows = tx.execute(
+        select(change.id, change.state, change.cause)
+        .join(schema.series, series.id == change.series_id)
+        .join(schema.confirmation, done.change_point_id == change.id)
+        .where(
+            *(series.device_id == device, change.direction == direction),
+            *(change.before_environment == before, change.after_environment == after),
+            *(change.before_kernel == change.after_kernel, change.state.in_(DECIDED)),
+            done.finished_at >= now - EVENT_SECONDS,
+        )
+    )
+    return Counter((row.state, row.cause) for row in rows)
+
+
+def _sample(group: Sequence[Waiting]) -> list[Waiting]:
+    """A few of a group, evenly: neighbours are of one family."""
+    step = max(1, len(group) // SAMPLE)
+    return list(group[::step][:SAMPLE])
+
+
+def _bounded(chosen: Iterable[Waiting], running: Mapping[int, int]) -> list[Waiting]:
+    """The first of them, so that no device has more than MOST_RUNNING at a time."""
+    counts = Counter(running)
+    found = []
+    for each in chosen:
+        if counts[each.device_id] < MOST_RUNNING:
+            counts[each.device_id] += 1
+            found.append(each)
+    return found

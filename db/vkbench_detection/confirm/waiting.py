@@ -1,0 +1,96 @@
+"""Suspicions that wait to be measured again, and with which bundles that can be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from vkbench_db import schema
+from vkbench_db.rows import fetch
+from vkbench_db.work.bundles import has_bundle
+from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.states import ChangeState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arms:
+    """The bundles of a pair: twice the new one where the old one cannot tell more."""
+
+    old: str  # SHA-256
+    new: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A suspicion that waits to be measured again."""
+
+    change: int
+    device: str  # key
+    device_id: int
+    case: str
+    variant: str
+    metric: str
+    direction: str
+    environments: tuple[str, str]  # hashes, before and after the change
+    is_new_kernel: bool  # whether another kernel came with the change
+    arms: Arms | None  # None where the new bundle is not kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Suspected(ChangePoint):
+    """A suspicion, and what a run of pairs needs to know of its series and device."""
+
+    variant: str
+    metric: str
+    device_id: int
+    device: str  # key
+    packaged: str  # SHA-256 of the packaged bundle there
+    case: str
+
+
+def waiting(tx: Connection, devices: set[int]) -> list[Waiting]:
+    """The suspicions on these devices, the oldest first."""
+    return [_waiting(row, _arms(tx, row)) for row in _suspected(tx, devices)]
+
+
+def _suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
+    change, series, device = schema.change_point.c, schema.series.c, schema.device.c
+    asked = (
+        select(
+            schema.change_point,
+            *(series.variant, series.metric, series.device_id),
+            *(device.key.label("device"), device.bundle.label("packaged")),
+            schema.kernel_case.c.name.label("case"),
+        )
+        .join(schema.series, series.id == change.series_id)
+        .join(schema.device, device.id == series.device_id)
+        .join(schema.kernel_case, schema.kernel_case.c.id == series.case_id)
+        .where(change.state == ChangeState.SUSPECTED, device.id.in_(devices))
+        .order_by(change.found_at, change.id)
+    )
+    return fetch(tx, asked, _Suspected)
+
+
+def _arms(tx: Connection, row: _Suspected) -> Arms | None:
+    new = row.after_bundle
+    if not new or not (new == row.packaged or has_bundle(tx, new)):
+        return None
+    is_other = row.before_kernel != row.after_kernel and row.before_bundle not in ("", new)
+    is_kept = row.before_bundle == row.packaged or has_bundle(tx, row.before_bundle)
+    return Arms(old=row.before_bundle if is_other and is_kept else new, new=new)
+
+
+def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:
+    return Waiting(
+        change=row.id,
+        device=row.device,
+        device_id=row.device_id,
+        case=row.case,
+        variant=row.variant,
+        metric=row.metric,
+        direction=row.direction,
+        environments=(row.before_environment, row.after_environment),
+        is_new_kernel=row.before_kernel != row.after_kernel,
+        arms=arms,
+    )

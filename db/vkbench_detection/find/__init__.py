@@ -1,0 +1,1 @@
+"""Finds suspected changes in series of results."""

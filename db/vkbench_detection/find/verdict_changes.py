@@ -1,0 +1,156 @@
+"""Results that became wrong: found when they come in, and certain at once.
+
+A wrong result needs no second measurement: its outputs were compared. It is a change if the job
+before it was right, in the chain of jobs of one case, device, mode and asked-for code path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, Select, and_, or_, select
+
+from vkbench.job import JobState
+from vkbench_db import schema
+from vkbench_db.rows import fetch
+from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.decisions import WRONG, Conclusion, Method, Suspicion, cause_of
+from vkbench_detection.changes.questions import is_known
+from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.changes.transitions import suspect
+from vkbench_detection.series.points import VERDICT, Identity, origins, series_ids
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A job, and what the chain of jobs that it belongs to has in common."""
+
+    id: int
+    case_id: int
+    device_id: int
+    mode: str
+    variant: str
+    state: str
+    finished_at: float
+    reason: str
+    track: str
+
+
+def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
+    """Store a confirmed change for each of the jobs that is wrong after a right one.
+
+    Return the ids of new ones. A job that comes late finds the change that is stored already.
+    """
+    found = []
+    for row in _wrong(tx, jobs):
+        before = tx.execute(chain(row, before=True).limit(1)).first()
+        if before is None or before.state != JobState.PASSED:
+            continue
+        identity = _identity(row.device_id, row.case_id, row.variant, row.track)
+        series = series_ids(tx, [identity])[identity]
+        if not is_known(tx, series, before.id):
+            found.append(_suspicion(series, before.id, row.id, row.reason))
+    return suspect(tx, _concluded(tx, found), now)
+
+
+def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float) -> list[int]:
+    """Store a confirmed change for a run of pairs whose new outputs were wrong."""
+    job, series = schema.job.c, schema.series.c
+    first = tx.execute(
+        select(job.id, job.reason)
+        .where(job.run_id == run, job.state == JobState.WRONG)
+        .order_by(job.id)
+        .limit(1)
+    ).one()
+    asked = select(series.device_id, series.case_id, series.variant, series.track)
+    identity = _identity(*tx.execute(asked.where(series.id == change.series_id)).one())
+    verdicts = series_ids(tx, [identity])[identity]
+    if is_known(tx, verdicts, change.before_job):
+        return []
+    found = [_suspicion(verdicts, change.before_job, first.id, first.reason)]
+    return suspect(tx, _concluded(tx, found), now)
+
+
+def chain(
+    link: Link, *, before: bool, beside: tuple[float, int] | None = None
+) -> Select[int, str, float | None]:
+    """Select right and wrong jobs of a job's chain, before it or after it, the nearest first.
+
+    With `beside`, select those before or after another job instead, which may be of another chain:
+    the moment at which that job ended, and its number.
+    """
+    job, run = schema.job.c, schema.run.c
+    moment, number = beside or (link.finished_at, link.id)
+    place = or_(
+        job.finished_at < moment if before else job.finished_at > moment,
+        and_(job.finished_at == moment, job.id < number if before else job.id > number),
+    )
+    order = (job.finished_at, job.id)
+    return (
+        select(job.id, job.state, job.finished_at)
+        .join(schema.run, run.id == job.run_id)
+        .where(
+            *(job.case_id == link.case_id, job.device_id == link.device_id),
+            *(job.mode == link.mode, job.variant == link.variant),
+            *(run.track == link.track, job.state.in_((JobState.PASSED, JobState.WRONG))),
+            place,
+        )
+        .order_by(*(column.desc() if before else column for column in order))
+    )
+
+
+def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
+    """What `chain` needs to know of each of these jobs."""
+    job, run = schema.job.c, schema.run.c
+    asked = (
+        select(
+            *(job.id, job.case_id, job.device_id, job.mode, job.variant, job.state),
+            *(job.finished_at, job.reason, run.track),
+        )
+        .join(schema.run, run.id == job.run_id)
+        .where(job.id.in_(jobs))
+        .order_by(job.finished_at, job.id)
+    )
+    return fetch(tx, asked, Link)
+
+
+def _wrong(tx: Connection, jobs: Sequence[int]) -> list[Link]:
+    return [row for row in links(tx, jobs) if row.state == JobState.WRONG]
+
+
+def _identity(device: int, case: int, variant: str, track: str) -> Identity:
+    return Identity(
+        device_id=device,
+        case_id=case,
+        variant=variant,
+        metric=VERDICT,
+        environment_class="",  # right and wrong do not depend on clocks
+        track=track,
+    )
+
+
+def _suspicion(series: int, before: int, after: int, note: str) -> Suspicion:
+    return Suspicion(
+        series=series,
+        method=Method.VERDICT,
+        direction=WRONG,
+        before_job=before,
+        after_job=after,
+        note=note,
+    )
+
+
+def _concluded(tx: Connection, found: Sequence[Suspicion]) -> list[Suspicion]:
+    known = origins(tx, [job for each in found for job in (each.before_job, each.after_job)])
+    return [
+        replace(
+            each,
+            conclusion=Conclusion(
+                state=ChangeState.CONFIRMED,
+                note="its outputs were compared with the reference",
+                cause=cause_of(known[each.before_job], known[each.after_job]),
+            ),
+        )
+        for each in found
+    ]

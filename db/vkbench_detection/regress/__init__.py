@@ -1,0 +1,1 @@
+"""Groups confirmed changes of one cause into regressions, which people deal with."""

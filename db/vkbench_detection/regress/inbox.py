@@ -1,0 +1,257 @@
+"""Questions that people ask about regressions and uncertain changes; nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import ColumnElement, Connection, Select, distinct, func, select
+
+from vkbench import names
+from vkbench.errors import UnknownName
+from vkbench_db import schema
+from vkbench_db.ask.device_names import device_keys
+from vkbench_db.batches import batches
+from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionRow:
+    """A regression, with its members counted."""
+
+    id: int
+    title: str
+    state: str
+    direction: str
+    cause: str
+    owner: str
+    opened_at: float
+    changed_at: float
+    changes: int
+    devices: int
+    cases: int
+    ratio: float | None  # the mean of its members'; None of wrong results
+    smallest: float | None
+    largest: float | None
+    kernels: Mapping[str, int] = field(default_factory=dict)  # series of each, most first
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberRow:
+    """A change of a regression: a row of `v_regressions` without the regression's own columns."""
+
+    change: int
+    series: int
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    variant: str
+    metric: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    method: str
+    before_job: int
+    after_job: int
+    before_kernel: str
+    after_kernel: str
+    before_bundle: str
+    after_bundle: str
+    before_driver: str | None
+    after_driver: str | None
+    before_driver_version: str | None
+    after_driver_version: str | None
+    found_at: float
+    evidence: str = ""  # the note of its last event
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuspectRow:
+    """A change that is not certain."""
+
+    change: int
+    state: str
+    direction: str
+    cause: str  # of an ambiguous change: what moved there
+    ratio: float | None
+    p: float | None
+    method: str
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    variant: str
+    metric: str
+    found_at: float
+    evidence: str = ""  # the note of its last event
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRow:
+    """One step of a regression's life."""
+
+    at: float
+    state: str
+    user: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionStory:
+    """A regression with its members and its history."""
+
+    row: RegressionRow
+    members: Sequence[MemberRow]
+    events: Sequence[EventRow] = field(default_factory=tuple)
+
+
+def regressions(
+    tx: Connection,
+    *,
+    states: Sequence[str] = (),
+    directions: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[RegressionRow]:
+    """Regressions, the newest first; of a device those that have a change on it."""
+    view = schema.v_regressions.c
+    where: list[ColumnElement[bool]] = []
+    if states:
+        where.append(view.state.in_(states))
+    if directions:
+        where.append(view.direction.in_(directions))
+    if devices:
+        keys = device_keys(tx, devices)
+        where.append(view.regression.in_(select(view.regression).where(view.device.in_(keys))))
+    return _rows(tx, where, limit)
+
+
+def story(tx: Connection, regression: int) -> RegressionStory:
+    """A regression with members and history; UnknownName if there is none of this number."""
+    view = schema.v_regressions.c
+    found = _rows(tx, [view.regression == regression], None)
+    if not found:
+        known = [str(row.id) for row in _rows(tx, [], 100)]
+        raise UnknownName("regression", str(regression), names.nearest(str(regression), known))
+    rows = tx.execute(
+        select(*(view[name] for name in _MEMBER))
+        .where(view.regression == regression)
+        .order_by(view.case_name, view.variant, view.metric, view.host, view.change)
+    ).all()
+    evidence = _evidence(tx, regression)
+    members = [MemberRow(**row._mapping, evidence=evidence.get(row.change, "")) for row in rows]
+    return RegressionStory(row=found[0], members=members, events=_events(tx, regression))
+
+
+def suspected(
+    tx: Connection, *, devices: Sequence[str] = (), states: Sequence[str] = UNDECIDED
+) -> list[SuspectRow]:
+    """Changes in these states, the newest first."""
+    change, series, device = schema.change_point.c, schema.series.c, schema.device.c
+    asked = (
+        select(
+            *(change.id.label("change"), change.state, change.direction, change.cause),
+            *(change.ratio, change.p),
+            *(change.method, change.found_at, series.variant, series.metric),
+            *(schema.host.c.name.label("host"), device.key.label("device")),
+            *(device.name.label("device_name"), schema.kernel_case.c.name.label("case_name")),
+        )
+        .join(schema.series, series.id == change.series_id)
+        .join(schema.device, device.id == series.device_id)
+        .join(schema.host, schema.host.c.id == device.host_id)
+        .join(schema.kernel_case, schema.kernel_case.c.id == series.case_id)
+        .where(change.state.in_(states))
+        .order_by(change.found_at.desc(), change.id.desc())
+    )
+    if devices:
+        asked = asked.where(device.key.in_(device_keys(tx, devices)))
+    evidence = _last_words(tx, select(change.id).where(change.state.in_(states)))
+    return [
+        SuspectRow(**row._mapping, evidence=evidence.get(row.change, ""))
+        for row in tx.execute(asked)
+    ]
+
+
+def uncertain(tx: Connection) -> Mapping[str, int]:
+    """How many changes are suspected, being measured again, or ambiguous, by state."""
+    change = schema.change_point.c
+    asked = select(change.state, func.count()).where(change.state.in_(UNCERTAIN))
+    return dict(tx.execute(asked.group_by(change.state)).all())
+
+
+_MEMBER = tuple(
+    column.name
+    for column in schema.v_regressions.c
+    if column.name in MemberRow.__dataclass_fields__ and column.name != "evidence"
+)
+_OWN = ("title", "state", "direction", "cause", "owner", "opened_at", "changed_at")
+
+
+def _rows(
+    tx: Connection, where: Sequence[ColumnElement[bool]], limit: int | None
+) -> list[RegressionRow]:
+    view = schema.v_regressions.c
+    own = [view[name] for name in _OWN]
+    rows = tx.execute(
+        select(
+            view.regression.label("id"),
+            *own,
+            func.count().label("changes"),
+            func.count(distinct(view.device)).label("devices"),
+            func.count(distinct(view.case_name)).label("cases"),
+            func.avg(view.ratio).label("ratio"),
+            func.min(view.ratio).label("smallest"),
+            func.max(view.ratio).label("largest"),
+        )
+        .where(*where)
+        .group_by(view.regression, *own)
+        .order_by(view.opened_at.desc(), view.regression.desc())
+        .limit(limit)
+    )
+    found = [RegressionRow(**row._mapping) for row in rows]
+    kernels = _kernels(tx, [row.id for row in found])
+    return [replace(row, kernels=kernels[row.id]) for row in found]
+
+
+def _kernels(tx: Connection, regressions: Sequence[int]) -> Mapping[int, dict[str, int]]:
+    """How many series of each kernel changed, by regression; most first."""
+    view, count = schema.v_regressions.c, func.count().label("changes")
+    found: dict[int, dict[str, int]] = {}
+    for page in batches(regressions):
+        rows = tx.execute(
+            select(view.regression, view.kernel, count)
+            .where(view.regression.in_(page))
+            .group_by(view.regression, view.kernel)
+            .order_by(count.desc(), view.kernel)
+        )
+        for regression, kernel, changes in rows:
+            found.setdefault(regression, {})[kernel] = changes
+    return found
+
+
+def _evidence(tx: Connection, regression: int) -> Mapping[int, str]:
+    view = schema.v_regressions.c
+    return _last_words(tx, select(view.change).where(view.regression == regression))
+
+
+def _last_words(tx: Connection, changes: Select[int]) -> Mapping[int, str]:
+    """The note of the last event of each change."""
+    event = schema.change_point_event.c
+    rows = tx.execute(
+        select(event.change_point_id, event.note)
+        .where(event.change_point_id.in_(changes))
+        .order_by(event.id)
+    )
+    return {row.change_point_id: row.note for row in rows}
+
+
+def _events(tx: Connection, regression: int) -> list[EventRow]:
+    event = schema.regression_event.c
+    rows = tx.execute(
+        select(event.at, event.state, event.user_name.label("user"), event.note)
+        .where(event.regression_id == regression)
+        .order_by(event.id)
+    )
+    return [EventRow(**row._mapping) for row in rows]

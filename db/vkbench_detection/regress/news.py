@@ -1,0 +1,194 @@
+"""What a message about a regression or a run says: the changes, and which jobs are wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, select
+
+from vkbench.errors import UnknownName
+from vkbench.job import JobState
+from vkbench_db import schema
+from vkbench_db.work.runs import run_progress
+
+MOST = 1000  # changes or jobs in a message: people read no more
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedCase:
+    """A change point with the names of its case, host and device."""
+
+    id: int
+    case: str
+    variant: str
+    metric: str
+    host: str
+    device: str  # key
+    device_name: str
+    direction: str  # slower | faster | wrong
+    state: str
+    cause: str
+    ratio: float | None  # new over old
+    low: float | None
+    high: float | None
+    p: float | None
+    before_bundle: str
+    after_bundle: str
+    before_driver: str  # with its version
+    after_driver: str
+    found_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionNews:
+    """What a message about a regression says."""
+
+    id: int
+    title: str
+    state: str
+    direction: str
+    cause: str
+    owner: str
+    opened_at: float
+    changed_at: float
+    note: str  # of its last event
+    changes: tuple[ChangedCase, ...]
+    kernels: Mapping[str, int] = field(default_factory=dict)  # changes of each, most first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A job that is wrong or failed."""
+
+    case: str
+    device_name: str
+    state: str  # wrong | failed
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunNews:
+    """What a message about a run says."""
+
+    id: int
+    label: str
+    counts: Mapping[JobState, int]
+    trouble: tuple[Trouble, ...]  # wrong ones first
+    changes: tuple[ChangedCase, ...]  # that its results showed, in whatever state these are now
+
+
+def of_regression(tx: Connection, regression: int) -> RegressionNews:
+    """What a message about a regression says; UnknownName if there is no such regression."""
+    table, event = schema.regression.c, schema.regression_event.c
+    row = tx.execute(select(schema.regression).where(table.id == regression)).first()
+    if row is None:
+        raise UnknownName("regression", str(regression))
+    last = (
+        select(event.note)
+        .where(event.regression_id == regression)
+        .order_by(event.id.desc())
+        .limit(1)
+    )
+    member = schema.regression_member.c
+    asked = _changes().join(
+        schema.regression_member, member.change_point_id == schema.change_point.c.id
+    )
+    changes = _found(tx, asked, member.regression_id == regression)
+    kernels = Counter(change.case.partition("/")[0] for change in changes)
+    return RegressionNews(
+        id=row.id,
+        title=row.title,
+        state=row.state,
+        direction=row.direction,
+        cause=row.cause,
+        owner=row.owner,
+        opened_at=row.opened_at,
+        changed_at=row.changed_at,
+        note=tx.execute(last).scalar() or "",
+        changes=changes,
+        kernels=dict(kernels.most_common()),
+    )
+
+
+def of_run(tx: Connection, run: int, label: str = "") -> RunNews:
+    """What a message about a run says."""
+    after = schema.job.alias("after")
+    asked = _changes().join(after, after.c.id == schema.change_point.c.after_job)
+    return RunNews(
+        id=run,
+        label=label,
+        counts=run_progress(tx, run).counts,
+        trouble=_trouble(tx, run),
+        changes=_found(tx, asked, after.c.run_id == run),
+    )
+
+
+def _trouble(tx: Connection, run: int) -> tuple[Trouble, ...]:
+    job, case, device = schema.job.c, schema.kernel_case.c, schema.device.c
+    rows = tx.execute(
+        select(case.name, device.name.label("device_name"), job.state, job.reason, job.cause)
+        .join(schema.kernel_case, case.id == job.case_id)
+        .join(schema.device, device.id == job.device_id)
+        .where(job.run_id == run, job.state.in_((JobState.WRONG, JobState.FAILED)))
+        .order_by(job.state.desc(), job.position)  # w is after f
+        .limit(MOST)
+    )
+    return tuple(
+        Trouble(
+            case=row.name,
+            device_name=row.device_name,
+            state=row.state,
+            reason=row.reason or row.cause,
+        )
+        for row in rows
+    )
+
+
+def _found(
+    tx: Connection, asked: Select[*tuple[Any, ...]], where: ColumnElement[bool]
+) -> tuple[ChangedCase, ...]:
+    drivers = _drivers(tx)
+    rows = tx.execute(asked.where(where).order_by(schema.change_point.c.id).limit(MOST)).all()
+    return tuple(
+        ChangedCase(
+            **{name: getattr(row, name) for name in _READ},
+            before_driver=drivers.get(row.before_environment, ""),
+            after_driver=drivers.get(row.after_environment, ""),
+        )
+        for row in rows
+    )
+
+
+_READ = (
+    *("id", "case", "variant", "metric", "host", "device", "device_name", "direction", "state"),
+    *("cause", "ratio", "low", "high", "p", "before_bundle", "after_bundle", "found_at"),
+)
+
+
+def _changes() -> Select[*tuple[Any, ...]]:
+    change, series, case = schema.change_point.c, schema.series.c, schema.kernel_case.c
+    device, host = schema.device.c, schema.host.c
+    return (
+        select(
+            schema.change_point,
+            case.name.label("case"),
+            series.variant,
+            series.metric,
+            host.name.label("host"),
+            device.key.label("device"),
+            device.name.label("device_name"),
+        )
+        .join(schema.series, series.id == change.series_id)
+        .join(schema.kernel_case, case.id == series.case_id)
+        .join(schema.device, device.id == series.device_id)
+        .join(schema.host, host.id == device.host_id)
+    )
+
+
+def _drivers(tx: Connection) -> dict[str, str]:
+    environment = schema.environment.c
+    rows = tx.execute(select(environment.hash, environment.driver, environment.driver_version))
+    return {row.hash: f"{row.driver} {row.driver_version}".strip() for row in rows}

@@ -1,0 +1,189 @@
+"""Regressions that are over: fixed when every member is back, verified when all of them stay so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+from sqlalchemy import Connection, func, select
+
+from vkbench.job import JobState
+from vkbench_db import schema
+from vkbench_db.database import watch_alone
+from vkbench_db.rows import fetch
+from vkbench_detection.changes.decisions import WRONG
+from vkbench_detection.changes.states import UNDECIDED, ChangeState
+from vkbench_detection.find.verdict_changes import chain, links
+from vkbench_detection.regress.regressions import move
+from vkbench_detection.regress.stages import JOINED, UNSETTLED, RegressionStage
+from vkbench_detection.statistics.screen import Direction
+
+STAYS = 5  # good results after a fix that verify it
+BACK = 0.5  # of a change: what is left when a series counts as back
+
+
+@dataclass(frozen=True)
+class Return:
+    """Whether a member of a regression is back where it was."""
+
+    is_back: bool
+    results: int = 0  # since it came back
+
+    @property
+    def stays(self) -> bool:
+        """Whether it has been back for long enough."""
+        return self.is_back and self.results >= STAYS
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Regression:
+    """A regression that may be over."""
+
+    id: int
+    state: str
+    direction: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Member:
+    """A change of a regression, and when its first bad job ended."""
+
+    series_id: int
+    direction: str
+    ratio: float | None
+    before_job: int
+    after_job: int
+    finished_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Later:
+    """A change of the same series after it."""
+
+    state: str
+    direction: str
+    ratio: float | None
+    finished_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """A regression that is over, and the stage that it moves to."""
+
+    regression: int
+    stage: RegressionStage
+    note: str
+
+
+def settle(tx: Connection, now: float) -> list[int]:
+    """Move regressions that are over to their next stage; return which."""
+    watch_alone(tx)
+    found = recoveries(tx)
+    for each in found:
+        move(tx, each.regression, each.stage, now, note=each.note)
+    return [each.regression for each in found]
+
+
+def recoveries(tx: Connection) -> list[Recovery]:
+    """Regressions whose members are back, or have stayed so, and what each becomes."""
+    table = schema.regression.c
+    asked = (
+        select(table.id, table.state, table.direction)
+        .where(table.state.in_(JOINED))
+        .order_by(table.id)
+    )
+    found = (_recovery(each, _returns(tx, each)) for each in fetch(tx, asked, _Regression))
+    return [each for each in found if each]
+
+
+def _recovery(regression: _Regression, returns: Sequence[Return]) -> Recovery | None:
+    if not returns or not all(each.is_back for each in returns):
+        return None
+    if regression.state in UNSETTLED:
+        over = (
+            RegressionStage.CLOSED
+            if regression.direction == Direction.FASTER
+            else RegressionStage.FIXED
+        )
+        note = "every member is back where it was"
+        return Recovery(regression=regression.id, stage=over, note=note)
+    if not all(each.stays for each in returns):
+        return None
+    note = f"{STAYS} good results of each since then"
+    return Recovery(regression=regression.id, stage=RegressionStage.VERIFIED, note=note)
+
+
+def _returns(tx: Connection, regression: _Regression) -> list[Return]:
+    """Whether each member is back, up to the first that is not, or not for long enough."""
+    change, member, job = schema.change_point.c, schema.regression_member.c, schema.job.c
+    asked = (
+        select(
+            *(change.series_id, change.direction, change.ratio),
+            *(change.before_job, change.after_job, job.finished_at),
+        )
+        .join(schema.regression_member, member.change_point_id == change.id)
+        .join(schema.job, job.id == change.after_job)
+        .where(member.regression_id == regression.id)
+        .order_by(change.id)
+    )
+    found = []
+    for each in fetch(tx, asked, _Member):
+        found.append(_verdict(tx, each) if each.direction == WRONG else _time(tx, each))
+        if not found[-1].is_back or (
+            regression.state == RegressionStage.FIXED and not found[-1].stays
+        ):
+            break
+    return found
+
+
+def _verdict(tx: Connection, member: _Member) -> Return:
+    """Count right results since the last wrong one.
+
+    They are jobs like the last good one: the wrong job may be a pair, which has no such chain.
+    """
+    [link] = links(tx, [member.before_job])
+    later = tx.execute(
+        chain(link, before=False, beside=(member.finished_at, member.after_job))
+    ).all()
+    right = 0
+    for row in reversed(later):
+        if row.state != JobState.PASSED:
+            break
+        right += 1
+    return Return(right > 0, right)
+
+
+def _time(tx: Connection, member: _Member) -> Return:
+    """Whether the changes after it took most of it back, and how long ago."""
+    later = _later(tx, member)
+    if any(row.state in UNDECIDED and row.direction == member.direction for row in later):
+        return Return(False)
+    confirmed = [row for row in later if row.state == ChangeState.CONFIRMED and row.ratio]
+    change = log(member.ratio or 1.0)
+    left = change + sum(log(row.ratio or 1.0) for row in confirmed)
+    if not confirmed or left / change > BACK:
+        return Return(False)
+    return Return(True, _results(tx, member.series_id, confirmed[-1].finished_at))
+
+
+def _later(tx: Connection, member: _Member) -> list[_Later]:
+    change, job = schema.change_point.c, schema.job.c
+    asked = (
+        select(change.state, change.direction, change.ratio, job.finished_at)
+        .join(schema.job, job.id == change.after_job)
+        .where(change.series_id == member.series_id, job.finished_at > member.finished_at)
+        .order_by(job.finished_at, change.id)
+    )
+    return fetch(tx, asked, _Later)
+
+
+def _results(tx: Connection, series: int, since: float) -> int:
+    measurement = schema.measurement.c
+    return tx.execute(
+        select(func.count()).where(
+            measurement.series_id == series,
+            measurement.measured_at >= since,
+            measurement.flag == "",
+        )
+    ).scalar_one()

@@ -1,0 +1,206 @@
+"""Regressions: confirmed changes of one cause, and the only code that writes them.
+
+They are made from confirmed change points and never taken apart; each step is a row of
+`regression_event`. `recoveries` moves them to fixed and verified, people do the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from sqlalchemy import Connection, insert, or_, select, update
+
+from vkbench import names
+from vkbench.errors import UnknownName, UsageError
+from vkbench.units import counted
+from vkbench_db import schema
+from vkbench_db.database import watch_alone
+from vkbench_db.rows import fetch_first
+from vkbench_detection.changes.decisions import Conclusion, Decision
+from vkbench_detection.changes.states import DECIDED, ChangeState
+from vkbench_detection.changes.transitions import apply
+from vkbench_detection.regress.grouping import (
+    Group,
+    Ungrouped,
+    environment_facts,
+    group_of,
+    ungrouped,
+)
+from vkbench_detection.regress.stages import JOINED, REACHED_FROM, RegressionStage
+from vkbench_detection.statistics.discoveries import believed
+
+BATCH_SECONDS = 86_400.0  # tests of so long are one batch, of which few may be chance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped:
+    """What became of confirmed changes when they were grouped."""
+
+    opened: tuple[int, ...] = ()  # regressions
+    joined: tuple[int, ...] = ()
+    doubted: int = 0  # confirmed changes that may be chance among so many tests
+
+
+def group(tx: Connection, now: float) -> Grouped:
+    """Give each confirmed change its regression, a new one or one that is open."""
+    watch_alone(tx)
+    changes = ungrouped(tx)
+    if not changes:
+        return Grouped()
+    doubts = _doubts(tx, changes, now)
+    apply(tx, doubts, now)
+    chance = {each.change for each in doubts}
+    kept = [each for each in changes if each.id not in chance]
+    hashes = {each.before_environment for each in kept} | {each.after_environment for each in kept}
+    facts = environment_facts(tx, hashes)
+    groups = {each.id: group_of(each, facts) for each in kept}
+    kept = sorted(kept, key=lambda each: (groups[each.id].key, each.id))
+    opened, joined = [], []
+    for _, members in groupby(kept, key=lambda each: groups[each.id].key):
+        together = list(members)
+        found = groups[together[0].id]
+        known = _joinable(tx, found.key)
+        if known is None:
+            opened.append(_open(tx, found, together, now))
+        else:
+            _join(tx, known, together, now)
+            joined.append(known.id)
+    return Grouped(opened=tuple(opened), joined=tuple(joined), doubted=len(doubts))
+
+
+def move(
+    tx: Connection,
+    regression: int,
+    stage: RegressionStage,
+    now: float,
+    *,
+    user: str = "",
+    note: str = "",
+) -> None:
+    """Move a regression to a stage; UsageError where its own stage does not lead there."""
+    table = schema.regression.c
+    row = tx.execute(
+        select(table.state, table.owner).where(table.id == regression).with_for_update()
+    ).first()
+    if row is None:
+        known = tx.execute(select(table.id).order_by(table.id.desc()).limit(100)).scalars()
+        near = names.nearest(str(regression), [str(number) for number in known])
+        raise UnknownName("regression", str(regression), near)
+    if row.state == stage:
+        raise UsageError(f"regression {regression} is {stage} already")
+    if row.state not in REACHED_FROM[stage]:
+        raise UsageError(f"regression {regression} is {row.state}: it cannot become {stage}")
+    values: dict[str, object] = {"state": stage, "changed_at": now}
+    if stage == RegressionStage.ACKNOWLEDGED:
+        values["owner"] = user
+    tx.execute(update(schema.regression).where(table.id == regression).values(**values))
+    note_event(tx, regression, stage, now, user=user, note=note)
+
+
+def note_event(
+    tx: Connection, regression: int, stage: str, now: float, *, user: str = "", note: str = ""
+) -> None:
+    """Add a step to a regression's history."""
+    row = {
+        "regression_id": regression,
+        "at": now,
+        "state": stage,
+        "user_name": user,
+        "note": note,
+    }
+    tx.execute(insert(schema.regression_event), [row])
+
+
+def _doubts(tx: Connection, changes: Sequence[Ungrouped], now: float) -> list[Decision]:
+    """Doubt the changes that so many tests bring by chance (Benjamini and Hochberg)."""
+    tested = {each.id: each.p for each in changes if each.p is not None}
+    others = _other_tests(tx, set(tested), now)
+    answers = believed([*tested.values(), *others])[: len(tested)]
+    text = f"of {len(tested) + len(others)} tests some are as clear by chance alone"
+    doubt = Conclusion(state=ChangeState.AMBIGUOUS, note=text)
+    return [
+        Decision(change=number, conclusion=doubt)
+        for number, is_real in zip(tested, answers, strict=True)
+        if not is_real
+    ]
+
+
+def _other_tests(tx: Connection, changes: set[int], now: float) -> list[float]:
+    """p of the other changes that were decided within BATCH_SECONDS, for or against."""
+    change, event = schema.change_point.c, schema.change_point_event.c
+    lately = (
+        select(event.change_point_id)
+        .where(event.at >= now - BATCH_SECONDS, event.state.in_(DECIDED))
+        .distinct()
+    )
+    rows = tx.execute(
+        select(change.id, change.p).where(change.id.in_(lately), change.p.is_not(None))
+    )
+    return [row.p for row in rows if row.id not in changes and row.p is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Joinable:
+    """A regression that changes of its key still join."""
+
+    id: int
+    state: str
+
+
+def _joinable(tx: Connection, key: str) -> _Joinable | None:
+    table = schema.regression.c
+    asked = (
+        select(table.id, table.state)
+        .where(
+            # an older vkbench put the family of kernels at the end of its keys
+            or_(table.group_key == key, table.group_key.startswith(f"{key}|", autoescape=True)),
+            table.state.in_(JOINED),
+        )
+        .order_by(table.id.desc())
+    )
+    return fetch_first(tx, asked, _Joinable)
+
+
+def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float) -> int:
+    row = {
+        "group_key": found.key,
+        "direction": members[0].direction,
+        "cause": members[0].cause,
+        "title": found.title,
+        "state": RegressionStage.OPEN,
+        "opened_at": now,
+        "changed_at": now,
+    }
+    made = tx.execute(
+        insert(schema.regression).returning(schema.regression.c.id), [row]
+    ).scalar_one()
+    _add(tx, made, members)
+    note_event(tx, made, RegressionStage.OPEN, now, note=_counted(members))
+    return made
+
+
+def _join(tx: Connection, known: _Joinable, members: Sequence[Ungrouped], now: float) -> None:
+    stage = (
+        RegressionStage.OPEN
+        if known.state == RegressionStage.FIXED
+        else RegressionStage(known.state)
+    )
+    table = schema.regression.c
+    tx.execute(
+        update(schema.regression).where(table.id == known.id).values(state=stage, changed_at=now)
+    )
+    _add(tx, known.id, members)
+    note_event(tx, known.id, stage, now, note=f"{_counted(members)} more")
+
+
+def _add(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> None:
+    rows = [{"change_point_id": each.id, "regression_id": regression} for each in members]
+    tx.execute(insert(schema.regression_member), rows)
+
+
+def _counted(members: Sequence[Ungrouped]) -> str:
+    kernels = counted(len({each.family for each in members}), "kernel")
+    devices = counted(len({each.device for each in members}), "device")
+    return f"{len(members)} series of {kernels} on {devices}"

@@ -1,0 +1,1 @@
+"""Series of results, and what timings are compared with: noise, canaries, roofs."""

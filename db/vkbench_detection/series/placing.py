@@ -1,0 +1,241 @@
+"""Place new results in their series; repeating it changes nothing.
+
+A job that was settled leaves a row in `fresh`. Here it goes: the timings of a passed job of a run
+with a track get their series, and a wrong one, or one that is right again, is told to `wrongs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, select, update
+
+from vkbench.job import JobState, Mode
+from vkbench.result import NOT_COLD
+from vkbench_db import schema
+from vkbench_db.database import watch_alone
+from vkbench_db.rows import fetch
+from vkbench_detection.find.verdict_changes import record_wrong_jobs
+from vkbench_detection.series import canaries, roofs
+from vkbench_detection.series.points import Identity, series_ids
+
+BATCH = 500  # jobs of a transaction: the collector waits for it on SQLite, up to half a second
+SCAN_SECONDS = 86_400.0  # after a new result its series' history waits so long for others
+PATIENCE_SECONDS = 60.0  # for the announcement of the environment that a result names
+NO_TIME = "no time"  # flag of a timing of zero seconds
+THROTTLED = "throttled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """What a batch placed."""
+
+    jobs: int = 0  # taken off the fresh ones, whether they count or not
+    series: frozenset[int] = frozenset()  # that have new results
+    changes: tuple[int, ...] = ()  # change points: results that became wrong
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FreshJob:
+    """A settled job, with what the attempt that settled it says of itself."""
+
+    id: int
+    device_id: int
+    case_id: int
+    mode: str
+    state: str
+    finished_at: float
+    track: str
+    variant: str
+    environment: str
+    telemetry: Mapping[str, float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Timing:
+    """A timing, with what its place beneath the roof depends on."""
+
+    job_id: int
+    metric: str
+    seconds: float
+    warnings: Sequence[str]
+    bytes_moved: int
+    flops: int
+    path: str | None  # arithmetic whose limits applied; None without a verdict
+    format: str
+    types: str
+
+
+def is_fresh(tx: Connection) -> bool:
+    """Whether a settled job waits to be placed."""
+    return tx.execute(select(schema.fresh.c.job_id).limit(1)).first() is not None
+
+
+def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
+    """Place the first of the fresh jobs; no jobs placed means that none is left."""
+    watch_alone(tx)
+    known, rows = _fresh(tx, now, limit)
+    told = {row.id: canary for row in rows if (canary := _canary(row))}
+    noted = canaries.note(tx, told.values())
+    off = {job for job, canary in told.items() if canary.key in noted}
+    tracked = [row for row in rows if row.track]
+    timed = [row for row in tracked if (row.mode, row.state) == (Mode.PERFORMANCE, JobState.PASSED)]
+    touched = _place(tx, timed, known, off)
+    changes = record_wrong_jobs(tx, [row.id for row in tracked], now)
+    done = [row.id for row in rows]
+    tx.execute(delete(schema.fresh).where(schema.fresh.c.job_id.in_(done)))
+    _note_scan(tx, touched, now)
+    return Placed(jobs=len(done), series=frozenset(touched), changes=tuple(changes))
+
+
+def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list[_FreshJob]]:
+    """Fresh jobs by number, without those whose environment may still be announced."""
+    job, attempt, fresh = schema.job.c, schema.attempt.c, schema.fresh.c
+    asked = (
+        select(
+            *(job.id, job.device_id, job.case_id, job.mode, job.state, job.finished_at),
+            *(schema.run.c.track, func.coalesce(attempt.variant, "").label("variant")),
+            func.coalesce(attempt.environment, "").label("environment"),
+            attempt.telemetry,
+        )
+        .join(schema.fresh, fresh.job_id == job.id)
+        .join(schema.run, schema.run.c.id == job.run_id)
+        .outerjoin(
+            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
+        )
+        .order_by(fresh.job_id)
+        .limit(limit)
+    )
+    rows = fetch(tx, asked, _FreshJob)
+    known = _clock_policies(tx, {row.environment for row in rows if row.environment})
+    ready = [
+        row
+        for row in rows
+        if not row.environment
+        or row.environment in known
+        or now - row.finished_at > PATIENCE_SECONDS
+    ]
+    return known, ready
+
+
+def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
+    environment = schema.environment.c
+    rows = tx.execute(
+        select(environment.hash, environment.facts).where(environment.hash.in_(hashes))
+    )
+    return {row.hash: row.facts.get("clock_policy") or "default" for row in rows}
+
+
+def _canary(job: _FreshJob) -> canaries.CanaryReading | None:
+    if not job.telemetry:
+        return None
+    return canaries.told(job.device_id, job.environment, job.telemetry)
+
+
+def _place(
+    tx: Connection, jobs: Sequence[_FreshJob], known: dict[str, str], off: set[int]
+) -> set[int]:
+    """Give the timings of jobs their series, and those `off` a flag; return the series."""
+    by_id = {row.id: row for row in jobs}
+    measurement, verdict = schema.measurement.c, schema.verdict.c
+    asked = (
+        select(
+            *(measurement.job_id, measurement.metric, measurement.seconds, measurement.warnings),
+            *(measurement.bytes_moved, measurement.flops, verdict.path),
+            *(schema.kernel_case.c.format, schema.kernel_case.c.types),
+        )
+        .join(schema.job, schema.job.c.id == measurement.job_id)
+        .join(schema.kernel_case, schema.kernel_case.c.id == schema.job.c.case_id)
+        .outerjoin(schema.verdict, verdict.job_id == measurement.job_id)
+        .where(measurement.job_id.in_(by_id))
+    )
+    timings = fetch(tx, asked, _Timing)
+    reached = roofs.newest(tx, {(row.device_id, row.environment) for row in jobs})
+    identities = [_identity(by_id[row.job_id], row.metric, known) for row in timings]
+    ids = series_ids(tx, identities)
+    rows = [
+        {
+            "job": timing.job_id,
+            "of": timing.metric,
+            "series": ids[identity],
+            "moment": by_id[timing.job_id].finished_at,
+            "why": _flag(timing, by_id[timing.job_id], off),
+            **_shares(timing, by_id[timing.job_id], reached),
+        }
+        for timing, identity in zip(timings, identities, strict=True)
+    ]
+    _update(tx, rows)
+    return set(ids.values())
+
+
+def _identity(job: _FreshJob, metric: str, known: dict[str, str]) -> Identity:
+    return Identity(
+        device_id=job.device_id,
+        case_id=job.case_id,
+        variant=job.variant,
+        metric=metric,
+        environment_class=known.get(job.environment, "default"),
+        track=job.track,
+    )
+
+
+def _shares(
+    timing: _Timing, job: _FreshJob, reached: Mapping[roofs.Place, roofs.Roofs]
+) -> dict[str, float | None]:
+    load = roofs.RoofLoad(
+        bytes_moved=timing.bytes_moved,
+        flops=timing.flops,
+        numbers=roofs.numbers_of(timing.format, timing.types),
+        path=timing.path or "",
+        variant=job.variant,
+        is_cold=_is_cold(timing),
+    )
+    known = reached.get((job.device_id, job.environment))
+    return {
+        "of_roof": roofs.roof_fraction(load, timing.seconds, known),
+        "of_path": roofs.path_fraction(load, timing.seconds, known),
+    }
+
+
+def _is_cold(timing: _Timing) -> bool:
+    is_warm = any(warning.startswith(NOT_COLD) for warning in timing.warnings)
+    return timing.metric == "cold" and not is_warm
+
+
+def _flag(timing: _Timing, job: _FreshJob, off: set[int]) -> str:
+    if timing.seconds <= 0:
+        return NO_TIME
+    if any(warning.startswith(THROTTLED) for warning in timing.warnings):
+        return THROTTLED
+    if (job.telemetry or {}).get(THROTTLED):
+        return THROTTLED
+    return canaries.DEVICE_OFF if job.id in off else ""
+
+
+def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    table = schema.measurement
+    tx.execute(
+        update(table)
+        .where(table.c.job_id == bindparam("job"), table.c.metric == bindparam("of"))
+        .values(
+            series_id=bindparam("series"),
+            measured_at=bindparam("moment"),
+            flag=bindparam("why"),
+            roof_fraction=bindparam("of_roof"),
+            path_fraction=bindparam("of_path"),
+        ),
+        rows,
+    )
+
+
+def _note_scan(tx: Connection, touched: set[int], now: float) -> None:
+    series = schema.series.c
+    tx.execute(
+        update(schema.series)
+        .where(series.id.in_(touched), series.scan_due_at.is_(None))
+        .values(scan_due_at=now + SCAN_SECONDS)
+    )

@@ -1,0 +1,165 @@
+"""The noise of each series, stored in its row, and the smallest change that it lets one see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from vkbench import names
+from vkbench_db import schema
+from vkbench_db.ask.device_names import device_keys
+from vkbench_db.batches import batches
+
+VERDICT = "verdict"  # metric of series without times: vkbench_detection.series.points.VERDICT
+MOST = 200  # results that a profile is taken from, the newest
+RENEWED_AFTER = 10  # results after which a profile is taken anew
+# Of results of devices that nothing is known of yet: an H200's, and two busy cores'.
+GPU_SIGMA, CPU_SIGMA = 0.005, 0.03
+BATCH = 200  # series whose rows are read at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseRow:
+    """A series and its noise."""
+
+    series: int
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    kernel: str
+    variant: str
+    metric: str
+    environment_class: str
+    track: str
+    sigma: float | None  # of one result, relative; None until there are enough results
+    noise_kind: str  # normal | skewed | modal | drifting
+    autocorrelation: float | None  # of a result with the next
+    smallest_effect: float | None  # changes below are not seen
+    profiled_at: float | None  # when the newest result of the profile was measured
+
+
+def refresh(tx: Connection, series: Iterable[int]) -> int:
+    """Profile the noise of series that have enough new results; return how many.
+
+    A profile is of the results since the last confirmed change, as far as they count. It is as old
+    as the newest of them: what is imported from long ago is new all the same.
+    """
+    taken = 0
+    table = schema.series.c
+    for page in batches(sorted(set(series)), BATCH):
+        profiled = dict(
+            tx.execute(select(table.id, table.profiled_at).where(table.id.in_(page))).all()
+        )
+        starts = _starts(tx, page)
+        rows = [
+            row
+            for number in profiled
+            if (row := _profiled(tx, number, starts.get(number), profiled[number]))
+        ]
+        if rows:
+            _store(tx, rows)
+        taken += len(rows)
+    return taken
+
+
+def noise(
+    tx: Connection, *, devices: Sequence[str] = (), kernel: str = "", case: str = ""
+) -> list[NoiseRow]:
+    """The series of these devices, with their noise if it is known; kernel and case are globs."""
+    table, device, known_case = schema.series.c, schema.device.c, schema.kernel_case.c
+    where = [device.key.in_(device_keys(tx, devices))] if devices else []
+    rows = tx.execute(
+        select(
+            *(table.id.label("series"), schema.host.c.name.label("host")),
+            *(device.key.label("device"), device.name.label("device_name")),
+            *(known_case.name.label("case_name"), known_case.kernel, table.variant, table.metric),
+            *(table.environment_class, table.track, table.sigma, table.noise_kind),
+            *(table.autocorrelation, table.smallest_effect, table.profiled_at),
+        )
+        .join(schema.device, device.id == table.device_id)
+        .join(schema.host, schema.host.c.id == device.host_id)
+        .join(schema.kernel_case, known_case.id == table.case_id)
+        .where(table.metric != VERDICT, *where)
+        .order_by(table.id)
+    )
+    found = [NoiseRow(**row._mapping) for row in rows]
+    for name, pattern in (("kernel", kernel), ("case_name", case)):
+        if pattern:
+            known = sorted({getattr(row, name) for row in found})
+            fitting = set(names.matching(pattern, known, name.removesuffix("_name")))
+            found = [row for row in found if getattr(row, name) in fitting]
+    return found
+
+
+def device_sigmas(tx: Connection) -> dict[str, float]:
+    """The usual scatter of results by device key, for series without a profile."""
+    known: dict[int, list[float]] = {}
+    table = schema.series.c
+    for device, sigma in tx.execute(select(table.device_id, table.sigma)):
+        if sigma is not None:
+            known.setdefault(device, []).append(sigma)
+    rows = tx.execute(select(schema.device.c.id, schema.device.c.key, schema.device.c.facts))
+    return {
+        row.key: median(known[row.id]) if row.id in known else _presumed(row.facts) for row in rows
+    }
+
+
+def _presumed(facts: Mapping[str, Any]) -> float:
+    return CPU_SIGMA if facts.get("type") == "cpu" else GPU_SIGMA
+
+
+def _starts(tx: Connection, series: Sequence[int]) -> Mapping[int, float]:
+    """Where the last segment of each series begins, if it has changed before."""
+    change, timing = schema.change_point.c, schema.measurement.c
+    found = tx.execute(
+        select(change.series_id, func.max(timing.measured_at))
+        .join(
+            schema.measurement,
+            (timing.job_id == change.after_job) & (timing.series_id == change.series_id),
+        )
+        .where(change.series_id.in_(series), change.state == "confirmed")
+        .group_by(change.series_id)
+    )
+    return {number: at for number, at in found if at is not None}
+
+
+def _profiled(
+    tx: Connection, series: int, start: float | None, known: float | None
+) -> dict[str, Any] | None:
+    """The profile of a series; None with too few results, or too few new ones since the last."""
+    from vkbench_detection.statistics.noise import LEAST, profile
+
+    timing = schema.measurement.c
+    since = () if start is None else (timing.measured_at >= start,)
+    rows = tx.execute(
+        select(timing.seconds, timing.measured_at)
+        .where(timing.series_id == series, timing.flag == "", timing.seconds > 0, *since)
+        .order_by(timing.measured_at.desc(), timing.job_id.desc())
+        .limit(MOST)
+    ).all()
+    new = sum(known is None or row.measured_at > known for row in rows)
+    if len(rows) < LEAST or (known is not None and new < RENEWED_AFTER):
+        return None
+    found = profile([row.seconds for row in reversed(rows)])
+    return {
+        "number": series,
+        "new_sigma": found.sigma,
+        "new_noise_kind": str(found.kind),
+        "new_autocorrelation": found.ar1,
+        "new_smallest_effect": found.floor,
+        "new_profiled_at": rows[0].measured_at,
+    }
+
+
+def _store(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    names = [name.removeprefix("new_") for name in rows[0] if name != "number"]
+    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
+    tx.execute(
+        update(schema.series).where(schema.series.c.id == bindparam("number")).values(**values),
+        rows,
+    )

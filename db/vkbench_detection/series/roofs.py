@@ -1,0 +1,143 @@
+"""The share of a device's calibrated maximum that a timing reaches.
+
+The share of the roof holds a launch against the fastest that the device could do: its bytes at the
+bandwidth of memory, or its operations at the rate of the fastest unit that takes its numbers,
+whichever needs longer. So a product of halves is held against matrix units even where the code
+path that ran leaves them idle. The share of the path holds its operations against the arithmetic
+that the code path did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, select
+
+from vkbench.device import uncached_bytes
+from vkbench_db import schema
+
+# arithmetic path -> field of Roofs: paths without one of their own are counted in singles
+_PATHS = {"f16_accumulation": "fma_f16", "int8": "dot_i8"}
+# code paths whose arithmetic is another one than their accuracy says
+_VARIANTS = {"int_dot": "dot_i8", "pairs": "fma_f16"}
+# numbers -> first formats of the kinds of matrices that take them: bytes are exact as halves too
+_MATRICES = {"i8": ("i8", "f16"), "f16": ("f16",), "bf16": ("bf16",)}
+_PLAIN = re.compile(r"(b?f|[iu])\d+(_\w+)?")  # formats of single numbers: f16, i32, f8_e4m3
+_BYTES = "q8_1"  # vectors in blocks of bytes
+
+Place = tuple[int, str]  # device, hash of the environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roofs:
+    """What a device reaches; None where that was not measured."""
+
+    read_bytes: float | None = None  # a second, as are all of these
+    copy_bytes: float | None = None
+    fma_f32: float | None = None
+    fma_f16: float | None = None
+    dot_i8: float | None = None
+    matrices: Mapping[str, float] = field(default_factory=dict)  # by formats: f16_f32
+    llc_bytes: int = 0  # last-level cache, 0 where unknown
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes a second to and from memory."""
+        return max(filter(None, (self.read_bytes, self.copy_bytes)), default=None)
+
+    def path_peak(self, path: str, variant: str = "") -> float | None:
+        """Operations a second of an arithmetic path, as a code path does it."""
+        if variant in self.matrices:
+            return self.matrices[variant]
+        name = _VARIANTS.get(variant) or _PATHS.get(path, "fma_f32")
+        found: float | None = getattr(self, name)
+        return found
+
+    def peak(self, load: RoofLoad) -> float | None:
+        """Operations a second of the fastest unit that takes the numbers of a launch."""
+        firsts = _MATRICES.get(load.numbers, ())
+        rates = [rate for kind, rate in self.matrices.items() if kind.split("_")[0] in firsts]
+        return max(filter(None, (*rates, self.path_peak(load.path, load.variant))), default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoofLoad:
+    """The bytes, operations and number types of a launch, and how it was timed."""
+
+    bytes_moved: int
+    flops: int
+    numbers: str = ""  # that it multiplies, as `numbers_of` has them
+    path: str = ""  # arithmetic path
+    variant: str = ""  # code path
+    is_cold: bool = False  # nothing of the launch before is left in a cache
+
+
+def numbers_of(format: str, types: str = "") -> str:
+    """The narrowest numbers that matrix units could multiply: i8, f16, bf16, or "" for others.
+
+    `format` is the case's first: weights, keys, the left matrix; `types` are the other bindings'
+    ("x=q8_1"). Blocks of weights are unpacked to bytes beside vectors of bytes, else to halves.
+    """
+    if _PLAIN.fullmatch(format):
+        return format if format in ("f16", "bf16") else ""
+    others = {pair.partition("=")[2] for pair in types.split(",")}
+    return "i8" if _BYTES in others else "f16"
+
+
+def roof_fraction(load: RoofLoad, seconds: float, roofs: Roofs | None) -> float | None:
+    """The share of the roof; None where the calibration does not say what limits the launch.
+
+    It does not where the buffers may stay in a cache and moving them from memory would take longer
+    than the operations: no bandwidth of a cache is measured.
+    """
+    if roofs is None or seconds <= 0:
+        return None
+    moving = _least(load.bytes_moved, roofs.bandwidth)
+    computing = _least(load.flops, roofs.peak(load))
+    if moving is None or computing is None or not (least := max(moving, computing)):
+        return None
+    return None if least == moving and not _is_from_memory(load, roofs) else least / seconds
+
+
+def path_fraction(load: RoofLoad, seconds: float, roofs: Roofs | None) -> float | None:
+    """The share of what the code path's own arithmetic could do."""
+    if roofs is None or seconds <= 0:
+        return None
+    computing = _least(load.flops, roofs.path_peak(load.path, load.variant))
+    return computing / seconds if computing else None
+
+
+def newest(tx: Connection, places: Iterable[Place]) -> dict[Place, Roofs]:
+    """The last calibration of each device and environment, where there is one."""
+    table, device = schema.calibration.c, schema.device.c
+    found = {}
+    for number, environment in sorted(set(places)):
+        row = tx.execute(
+            select(
+                *(table.read_bytes, table.copy_bytes, table.fma_f32, table.fma_f16),
+                *(table.dot_i8, table.matrices, device.facts),
+            )
+            .join(schema.device, device.id == table.device_id)
+            .where(table.device_id == number, table.environment == environment)
+            .order_by(table.measured_at.desc(), table.id.desc())
+            .limit(1)
+        ).first()
+        if row:
+            *_, facts = row
+            rates = {name: rate for name, rate in row._mapping.items() if name != "facts"}
+            found[number, environment] = Roofs(**rates, llc_bytes=facts.get("llc_bytes", 0))
+    return found
+
+
+def _least(amount: int, rate: float | None) -> float | None:
+    """The least seconds for an amount at a rate; None if the rate is not known."""
+    if not amount:
+        return 0.0
+    return amount / rate if rate else None
+
+
+def _is_from_memory(load: RoofLoad, roofs: Roofs) -> bool:
+    """Whether each launch has to fetch its bytes from memory again."""
+    return load.is_cold or 0 < uncached_bytes(roofs.llc_bytes) <= load.bytes_moved

@@ -1,0 +1,176 @@
+"""From new results to regressions, in transactions of bounded size: every host takes these steps.
+
+`vkbench run` and `vkbench import` call `detect` at their end, the scheduler at each turn. Screening
+needs scipy and ruptures, which worker hosts do not install: there, results are only placed in their
+series, and the host that imports them screens them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count, islice
+
+from sqlalchemy import Connection, func, select
+
+from vkbench_db import schema
+from vkbench_db.batches import batches
+from vkbench_db.database import Database, watch_alone
+from vkbench_detection.changes.decisions import Method, Suspicion
+from vkbench_detection.changes.questions import undecided
+from vkbench_detection.changes.transitions import suspect
+from vkbench_detection.compare.baselines import departures
+from vkbench_detection.find import history
+from vkbench_detection.find.screening import behind, screen
+from vkbench_detection.regress import recoveries, regressions
+from vkbench_detection.regress.grouping import ungrouped
+from vkbench_detection.series import calibrations, profiles
+from vkbench_detection.series.placing import is_fresh, place
+from vkbench_detection.statistics.screen import Direction
+
+SCREENED = 200  # series of a transaction
+SCANNED = 20  # series of a transaction: SQLite has no other writer meanwhile, some 10 ms each
+PACKAGES = ("scipy", "ruptures")  # extra `detection`
+MOST_BATCHES = 200  # of jobs placed in a turn, before those placed so far are screened
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """What new results brought."""
+
+    jobs: int = 0
+    series: frozenset[int] = frozenset()  # with new results
+    suspected: tuple[int, ...] = ()  # change points of times
+    wrong: tuple[int, ...] = ()  # change points of verdicts
+    opened: tuple[int, ...] = ()  # regressions, improvements too
+    is_unscreened: bool = False  # some series have earlier results, and nothing here compares them
+
+
+def is_installed() -> bool:
+    """Whether this host has the packages that screening needs."""
+    return not _missing()
+
+
+def require() -> None:
+    """Raise ModuleNotFoundError where a package is missing, before work that would need it."""
+    for name in _missing():
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _missing() -> list[str]:
+    return [name for name in PACKAGES if not find_spec(name)]
+
+
+def detect(database: Database, now: float, *, all_at_once: bool = False) -> Detected:
+    """Place and screen new results, and group the changes that are confirmed.
+
+    With `all_at_once` the histories of the touched series are cut as well, as after an import.
+    """
+    with database.reading() as tx:
+        if not is_fresh(tx):
+            return Detected()
+    with database.transaction() as tx:
+        calibrations.settle(tx, now)  # first: placing compares results with them
+    jobs, touched, wrong = _place(database, now, None if all_at_once else MOST_BATCHES)
+    if not is_installed():
+        waiting = _have_earlier_results(database, touched)
+        return Detected(jobs=jobs, series=frozenset(touched), is_unscreened=waiting)
+    suspected = _screen(database, touched, now)
+    if all_at_once:
+        scan(database, touched, now)
+    opened = conclude(database, now)
+    return Detected(
+        jobs=jobs,
+        series=frozenset(touched),
+        suspected=tuple(suspected),
+        wrong=tuple(wrong),
+        opened=opened,
+    )
+
+
+def catch_up(database: Database, now: float) -> list[int]:
+    """Finish screening and grouping that an earlier process left undone; return new changes.
+
+    `detect` screens in a later transaction what it placed in an earlier one: a scheduler that is
+    killed between them leaves results that no other step screens.
+    """
+    with database.reading() as tx:
+        left, is_ungrouped = behind(tx), bool(ungrouped(tx))
+    suspected = _screen(database, left, now)
+    if left or is_ungrouped:
+        conclude(database, now)
+    return suspected
+
+
+def scan(database: Database, series: Iterable[int], now: float) -> list[int]:
+    """Look for level shifts in whole series; return changes that are new, or decided now."""
+    touched: list[int] = []
+    for batch in batches(sorted(set(series)), SCANNED):
+        with database.transaction() as tx:
+            touched += history.scan(tx, batch, now)
+            profiles.refresh(tx, batch)
+    return touched
+
+
+def conclude(database: Database, now: float) -> tuple[int, ...]:
+    """Group confirmed changes, move regressions that are over; return the new regressions."""
+    with database.transaction() as tx:
+        grouped = regressions.group(tx, now)
+    with database.transaction() as tx:
+        recoveries.settle(tx, now)
+    return grouped.opened
+
+
+def _place(database: Database, now: float, most: int | None) -> tuple[int, set[int], list[int]]:
+    jobs, touched, wrong = 0, set[int](), list[int]()
+    for _ in islice(count(), most):
+        with database.transaction() as tx:
+            placed = place(tx, now)
+        if not placed.jobs:
+            break
+        jobs += placed.jobs
+        touched |= placed.series
+        wrong += placed.changes
+    return jobs, touched, wrong
+
+
+def _have_earlier_results(database: Database, series: Iterable[int]) -> bool:
+    """Whether any of these series has a result before its newest one."""
+    number = schema.measurement.c.series_id
+    several = select(number).group_by(number).having(func.count() > 1).limit(1)
+    with database.reading() as tx:
+        return any(
+            tx.execute(several.where(number.in_(batch))).first()
+            for batch in batches(sorted(series), SCREENED)
+        )
+
+
+def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
+    suspected: list[int] = []
+    for batch in batches(sorted(series), SCREENED):
+        with database.transaction() as tx:
+            watch_alone(tx)
+            suspected += screen(tx, batch, now)
+            suspected += _depart(tx, batch, now)
+    return suspected
+
+
+def _depart(tx: Connection, series: Sequence[int], now: float) -> list[int]:
+    """Suspect series with too few results for the screen that differ from a baseline."""
+    found = departures(tx, series)
+    known = undecided(tx, {each.series for each in found})
+    wanted = [
+        Suspicion(
+            series=each.series,
+            method=Method.BASELINE,
+            direction=Direction.SLOWER if each.ratio.ratio > 1 else Direction.FASTER,
+            before_job=each.before_job,
+            after_job=each.after_job,
+            ratio=each.ratio.ratio,
+            note=f"{each.ratio.ratio:.4f} of baseline {each.baseline}",
+        )
+        for each in found
+    ]
+    new = [each for each in wanted if (each.series, str(each.direction)) not in known]
+    return suspect(tx, new, now)

@@ -1,0 +1,1 @@
+"""Selections become jobs, and jobs become runs."""

@@ -1,0 +1,115 @@
+"""The bundles that a bisection tests, in order; neighbours with the same code are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_db.upkeep.bisections import Candidate
+from vkbench_scheduler.bundles import keep
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.compile.build import units_for
+from vkbench_shaders.compile.revisions import build_revision, revisions
+from vkbench_shaders.kernel import Problem
+
+Watch = Callable[[int, int, str], None]  # revisions done, revisions in all, the last one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """One of the ordered bundles, before it is stored."""
+
+    label: str
+    bundle: Bundle | None  # None: it cannot be run
+    note: str = ""  # why not
+
+
+def of_revisions(
+    problem: Problem, repository: Path, good: str, bad: str, folder: str, watch: Watch
+) -> list[Built]:
+    """Compile the revisions of a shader tree; one that does not compile gets no bundle."""
+    found = revisions(repository, good, bad, folder)
+    built = []
+    for done, revision in enumerate(found, 1):
+        try:
+            bundle = build_revision(repository, revision, folder, problem)
+            built.append(Built(label=revision.label, bundle=bundle))
+        except VkbenchError as error:
+            built.append(Built(label=revision.label, bundle=None, note=str(error)))
+        watch(done, len(found), revision.label)
+    return built
+
+
+def of_bundles(problem: Problem, bundles: Sequence[Bundle]) -> list[Built]:
+    """The bundles in the given order; one without code for the case counts as not runnable."""
+    return [_of_bundle(problem, bundle) for bundle in bundles]
+
+
+def distinct(problem: Problem, built: Sequence[Built]) -> list[Built]:
+    """The candidates whose code differs from the one before; the same code has the same speed.
+
+    UsageError where the ends cannot be compared.
+    """
+    _check_ends(built)
+    chosen = [built[0]]
+    waiting: list[Built] = []  # not runnable: kept only if a candidate with other code follows
+    for each in built[1:]:
+        if each.bundle is None:
+            waiting.append(each)
+        elif _code(problem, each.bundle) != _code(problem, _last(chosen)):
+            chosen += [*waiting, each]
+            waiting = []
+        else:
+            waiting = []
+    if len(chosen) < 2:
+        raise UsageError(
+            f"{problem.case.name} has the same code in {built[0].label} and all after it: "
+            "it is not the kernel that changed"
+        )
+    if _code(problem, _last(chosen)) == _code(problem, _last(chosen[:1])):
+        raise UsageError(f"{problem.case.name} has the same code at both ends")
+    return chosen
+
+
+def store(tx: Connection, built: Sequence[Built], now: float) -> list[Candidate]:
+    """Keep the bundles in the database, where workers get them from."""
+    for each in built:
+        if each.bundle:
+            keep(tx, each.bundle, now)
+    return [
+        Candidate(
+            sha=each.bundle.sha if each.bundle else "",
+            label=each.label,
+            note=next(iter(each.note.splitlines()), ""),
+        )
+        for each in built
+    ]
+
+
+def _of_bundle(problem: Problem, bundle: Bundle) -> Built:
+    label = bundle.name if bundle.name not in ("", bundle.sha) else bundle.sha[:12]
+    if any(not code for code in _code(problem, bundle)):
+        return Built(label=label, bundle=None, note=f"it has no code for {problem.case.name}")
+    return Built(label=label, bundle=bundle)
+
+
+def _code(problem: Problem, bundle: Bundle) -> tuple[str, ...]:
+    """What each code path of the case runs, by SHA-256; "" where the bundle has none."""
+    found = (bundle.entries.get(unit.key) for unit in units_for(problem))
+    return tuple(entry.sha256 if entry else "" for entry in found)
+
+
+def _last(chosen: Sequence[Built]) -> Bundle:
+    return next(each.bundle for each in reversed(chosen) if each.bundle)
+
+
+def _check_ends(built: Sequence[Built]) -> None:
+    if len(built) < 2:
+        raise UsageError("a bisection needs at least two bundles, a good one and a bad one")
+    for which, end in (("good", built[0]), ("bad", built[-1])):
+        if end.bundle is None:
+            raise UsageError(f"the {which} bundle, {end.label}, cannot be run: {end.note}")

@@ -1,0 +1,225 @@
+"""A plan: the jobs of a selection on given devices, generated one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import product
+from math import prod
+
+from vkbench import names
+from vkbench.case import WEIGHTS, Case
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo, UsageError, VkbenchError
+from vkbench.job import Mode, PlannedJob
+from vkbench.selector import choose
+from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
+from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
+from vkbench_scheduler.planning.weights import on_weights
+from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem
+from vkbench_shaders.kernel import Problem
+
+EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(SuiteRow(),))
+CHECK_SECONDS = 0.15  # estimate of a check until its device has run one
+METRICS = 2  # hot and cold
+
+
+@dataclass(frozen=True)
+class Task:
+    """A case, its mode (check, time or both) and the variant to run."""
+
+    case: Case
+    mode: Mode
+    variant: str = AUTO
+    times: int = 1  # so many jobs
+    only: str = ""  # kind of devices, as in a suite's row
+
+    def is_for(self, device: DeviceFacts) -> bool:
+        """Whether a device is of its kind."""
+        return not self.only or (device.type == "cpu") == (self.only == "cpu")
+
+
+def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
+    """The jobs of a selection: for each device the checks and timings, as often as asked.
+
+    Whatever is wrong with the selection is said by the call, before the first job is taken.
+    """
+    chosen = choose(selection.devices, devices)
+    suite = suite_named(selection.suite) if selection.suite else EVERYTHING
+    return _jobs(chosen, tasks(suite, selection), selection, suite)
+
+
+def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
+    """How many jobs `plan` makes."""
+    suite = suite_named(selection.suite) if selection.suite else EVERYTHING
+    chosen = choose(selection.devices, devices)
+    wanted = tasks(suite, selection)
+    each = sum(task.times for facts in chosen for task in wanted if task.is_for(facts))
+    return each * selection.repeat
+
+
+def _jobs(
+    devices: Sequence[DeviceFacts], wanted: Sequence[Task], selection: Selection, suite: Suite
+) -> Iterator[PlannedJob]:
+    for facts in devices:
+        first = [
+            _job(facts, task, selection, suite)
+            for task in wanted
+            if task.is_for(facts)
+            for _ in range(task.times)
+        ]
+        for _ in range(selection.repeat):
+            yield from first
+
+
+def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:
+    budget = selection.measure_seconds or suite.measure_seconds
+    timed = task.mode is Mode.PERFORMANCE
+    return PlannedJob(
+        device=facts.key,
+        case=task.case.name,
+        mode=task.mode,
+        variant=task.variant,
+        bundle=selection.bundle,
+        limit_seconds=selection.limit_seconds,
+        measure_seconds=budget,
+        noise=selection.noise,
+        estimate_seconds=CHECK_SECONDS + (METRICS * budget if timed else 0.0),
+        source=selection.weights.source if selection.weights else None,
+    )
+
+
+def tasks(suite: Suite, selection: Selection) -> list[Task]:
+    """What the rows of a suite and a selection together ask for, each once."""
+    found = _named(selection) if selection.cases else _of_rows(suite, selection)
+    if selection.variant.casefold() in (AUTO, ALL):
+        return list(found)
+    return _with_variant(found, selection.variant)
+
+
+def _of_rows(suite: Suite, selection: Selection) -> dict[Task, None]:
+    _check_names(selection)
+    complaints: list[VkbenchError] = []
+    found = dict.fromkeys(
+        task for row in suite.rows for task in _row_tasks(row, selection, complaints)
+    )
+    if not found:
+        raise complaints[0] if complaints else NothingToDo()
+    return found
+
+
+def _named(selection: Selection) -> dict[Task, None]:
+    """The cases that `--case` names, in the catalogue's lists or not."""
+    if selection.suite or selection.kernels or selection.formats or selection.shapes:
+        raise UsageError(
+            "--case names full cases: leave out --suite, --kernel, --format and --shape"
+        )
+    cases = [problem(name).case for name in selection.cases]
+    from_file = [case.name for case in cases if WEIGHTS in case.params]
+    if from_file and not selection.weights:
+        raise UsageError(
+            f"the weights of {from_file[0]} come from a file: give --gguf and --tensor"
+        )
+    each = selection.variant.casefold() == ALL
+    return {
+        Task(case, mode, path): None
+        for case in cases
+        for mode in _modes(SuiteRow(), selection)
+        for path in (_paths(case) if each else [AUTO])
+    }
+
+
+def _check_names(selection: Selection) -> None:
+    # A misspelt name is an error even where another one matches.
+    for glob in selection.kernels:
+        matching(glob)
+    known = dict.fromkeys(fmt for kernel in KERNELS for fmt in kernel.bindings[0].types)
+    for glob in selection.formats:
+        names.matching(glob, known, "format")
+
+
+def _row_tasks(
+    row: SuiteRow, selection: Selection, complaints: list[VkbenchError]
+) -> Iterator[Task]:
+    asked_for = {name for glob in selection.kernels or ("*",) for name in matching(glob)}
+    kernels = [k.name for k in KERNELS if _fits(k.name, row.kernels) and k.name in asked_for]
+    shapes, formats = selection.shapes or ({},), selection.formats or ("*",)
+    for mode, kernel, fmt, shape in product(_modes(row, selection), kernels, formats, shapes):
+        try:
+            cases = _cases(row, selection, kernel, fmt, shape, mode)
+        except (UsageError, NothingToDo) as error:  # another kernel may have this format or shape
+            complaints.append(error)
+            continue
+        asked = selection.variant.casefold()
+        each = asked == ALL or (asked == AUTO and row.every_variant)
+        for case in cases:
+            paths = _paths(case) if each else [AUTO]
+            yield from (Task(case, mode, path, row.times, row.only) for path in paths)
+
+
+def _cases(
+    row: SuiteRow, selection: Selection, kernel: str, fmt: str, shape: Mapping[str, int], mode: Mode
+) -> list[Case]:
+    timed = mode is Mode.PERFORMANCE
+    if selection.weights:
+        # The tensor says which format it is, whatever formats the suite would have chosen.
+        found = kernel_named(kernel)
+        made = on_weights(found, selection.weights, found.timed if timed else found.cases, shape)
+        return _some([case for case in made if _fits(case.format, (fmt,))], row.each)
+    if row.cases and not selection.shapes:
+        named = [problem(name).case for name in row.cases]
+        return [case for case in named if case.kernel == kernel and _fits(case.format, (fmt,))]
+    cases = expand(kernel, fmt, shape, timed=timed)
+    return _some([case for case in cases if _is_in(row, selection, case)], row.each)
+
+
+def _is_in(row: SuiteRow, selection: Selection, case: Case) -> bool:
+    """Whether a row includes a case, where the selection does not decide."""
+    posed = Problem(kernel_named(case.kernel), case)
+    chosen = selection.formats or all(_fits(fmt, row.formats) for fmt in posed.types.values())
+    small = posed.flops <= row.most_flops and posed.storage_bytes <= row.most_bytes
+    return bool(chosen) and bool(small or selection.shapes)
+
+
+def _some(cases: Iterable[Case], each: int) -> list[Case]:
+    """So many of each set of formats, evenly from the plainest and smallest on; 0 is all."""
+    if not each:
+        return list(cases)
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in sorted(cases, key=lambda case: (len(case.params), prod(case.shape.values()))):
+        key = (case.format, *(f"{name}={fmt}" for name, fmt in sorted(case.types.items())))
+        groups.setdefault(key, []).append(case)
+    return [case for group in groups.values() for case in _evenly(group, each)]
+
+
+def _evenly(group: list[Case], count: int) -> list[Case]:
+    last = len(group) - 1
+    places = {last * place // (count - 1) for place in range(count)} if count > 1 else {0}
+    return [group[place] for place in sorted(places)]
+
+
+def _fits(name: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(name.casefold(), glob.casefold()) for glob in globs)
+
+
+def _modes(row: SuiteRow, selection: Selection) -> list[Mode]:
+    asked = {row.mode, selection.mode} - {Mode.BOTH}
+    each = (Mode.CORRECTNESS, Mode.PERFORMANCE)
+    return [mode for mode in each if not asked or asked == {mode}]
+
+
+def _paths(case: Case) -> list[str]:
+    posed = problem(case)
+    return [variant.name for variant in posed.kernel.variants_for(posed.types)]
+
+
+def _variants(kernel: str) -> list[str]:
+    return [variant.name for variant in kernel_named(kernel).variants]
+
+
+def _with_variant(found: Iterable[Task], asked: str) -> list[Task]:
+    has = {kernel.name: _variants(kernel.name) for kernel in KERNELS}
+    known = dict.fromkeys(name for task in found for name in has[task.case.kernel])
+    variant = names.pick(asked, [*known, AUTO, ALL], "variant")
+    return [replace(task, variant=variant) for task in found if variant in has[task.case.kernel]]

@@ -1,0 +1,45 @@
+"""A selection: which cases a user wants to run, and on which devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vkbench.job import MAIN, Mode, Source
+
+AUTO = "auto"  # the best code path that a device supports
+ALL = "all"  # each of a kernel's code paths
+LIMIT_SECONDS = 60.0
+NOISE = 0.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """A tensor of a file, as it was when the run was submitted."""
+
+    source: Source
+    format: str
+    shape: tuple[int, ...]  # elements, outermost first
+    sha: str  # first digits of the SHA-256 of its bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which cases run on which devices, and how; the suite fills in what is not given."""
+
+    suite: str = ""  # "" with no kernel: the whole catalogue
+    kernels: tuple[str, ...] = ()  # globs
+    formats: tuple[str, ...] = ()  # globs
+    shapes: tuple[Mapping[str, int], ...] = ()  # instead of the listed ones
+    cases: tuple[str, ...] = ()  # whole names, instead of all of the above
+    devices: tuple[str, ...] = ()  # selectors, see vkbench.selector; none is all
+    mode: Mode = Mode.BOTH
+    variant: str = AUTO  # a code path by name, AUTO (also: whatever the suite says) or ALL
+    bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
+    priority: int = 0  # higher goes first
+    track: str = MAIN  # history that the timings join; "" is none
+    repeat: int = 1  # each job this many times
+    measure_seconds: float | None = None  # None: the suite's
+    noise: float = NOISE
+    limit_seconds: float = LIMIT_SECONDS
+    weights: Weights | None = None  # a tensor of a file, for kernels that read weights

@@ -1,0 +1,191 @@
+"""Suites: named sets of cases, one entry each.
+
+The catalogue lists the cases; a suite only chooses among them, so a new kernel or format is in
+every suite whose rows it fits. A kernel is compiled for some sixty sets of formats: suites that are
+to be quick look at a few of them, one of each kind of storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+from vkbench import calibration, names
+from vkbench.job import Mode
+from vkbench_shaders.catalogue import KERNELS
+from vkbench_shaders.families import families
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteRow:
+    """Some cases of the catalogue."""
+
+    kernels: tuple[str, ...] = ("*",)  # globs
+    formats: tuple[str, ...] = ("*",)  # globs; every binding's format fits one
+    mode: Mode = Mode.BOTH  # correctness takes the checked cases, performance the timed ones
+    each: int = 0  # so many of each kernel and its formats, from plain and small to large; 0: all
+    every_variant: bool = False  # each code path, not only the one that a device would choose
+    most_flops: float = inf  # of a launch
+    most_bytes: float = inf  # of all its buffers
+    cases: tuple[str, ...] = ()  # these by their whole names, listed or not, of their kernels
+    times: int = 1  # jobs of each case, to measure how results repeat
+    only: str = ""  # "cpu": on CPU drivers; "gpu": on all else
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """A named set of cases."""
+
+    name: str
+    description: str
+    rows: tuple[SuiteRow, ...]
+    measure_seconds: float = 1.0  # budget of one metric of a timing
+
+
+FEW = ("f32", "f16", "q4_0", "q4_K", "q8_0", "q8_1", "i32", "i64")
+ATTENTION = "attention"  # its caches may be of blocks, and yet it belongs to the transformer
+ABOUT_BLOCKS = tuple(
+    dict.fromkeys(f.kernel.name for f in families() if f.kernel.group != ATTENTION)
+)
+CALIBRATE = "calibrate"  # measures a device; no model uses it
+OTHERS = tuple(
+    kernel.name
+    for kernel in KERNELS
+    if kernel.name not in ABOUT_BLOCKS and kernel.group != CALIBRATE
+)
+OF_CPUS = "matrix_rate_8"  # a size of matrices that CPU drivers have, and no GPU's roof
+CALIBRATED = tuple(
+    kernel.name for kernel in KERNELS if kernel.group == CALIBRATE and kernel.name != OF_CPUS
+)
+COPIED = ("copy/f32/n8388608", "copy/f32/n67108864")  # for CPU drivers, and beyond a GPU's caches
+NOISE_TIMES = 8
+SPINE_KERNELS = ("copy", "add", *ABOUT_BLOCKS)
+SEEN_FIRST = ("softmax", "rms_norm", "rope", "sum", "argmax", "matmul")
+
+QUICK = Suite(
+    name="quick",
+    description="Every kernel checked in few formats, the main ones timed: CPU: two minutes.",
+    rows=(
+        SuiteRow(
+            mode=Mode.CORRECTNESS,
+            every_variant=True,
+            kernels=SPINE_KERNELS,
+            formats=FEW,
+            each=3,
+        ),
+        SuiteRow(
+            mode=Mode.CORRECTNESS,
+            every_variant=True,
+            kernels=OTHERS,
+            formats=(*FEW, "u8", "u32"),
+            each=1,
+        ),
+        SuiteRow(
+            mode=Mode.PERFORMANCE,
+            kernels=(*SPINE_KERNELS, *SEEN_FIRST),
+            formats=("f32", "q4_0", "i32", "i64"),
+            each=1,
+            most_flops=3e9,
+            most_bytes=128e6,
+        ),
+        SuiteRow(
+            mode=Mode.PERFORMANCE,
+            kernels=("silu", "flash_attn"),
+            formats=("f32", "f16"),
+            each=1,
+            most_flops=3e9,
+            most_bytes=140e6,
+        ),
+    ),
+    measure_seconds=0.3,
+)
+
+SPINE = Suite(
+    name="spine",
+    description="Copies, sums and blocks: every case in few formats: CPU: ten minutes.",
+    rows=(
+        SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=SPINE_KERNELS, formats=FEW),
+        SuiteRow(
+            mode=Mode.PERFORMANCE,
+            kernels=SPINE_KERNELS,
+            formats=FEW,
+            most_flops=3e9,
+            most_bytes=128e6,
+        ),
+    ),
+)
+
+QUANT = Suite(
+    name="quant",
+    description="All that is done with blocks, checked in every format on each code path.",
+    rows=(SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=ABOUT_BLOCKS),),
+)
+
+QUANT_PERF = Suite(
+    name="quant-perf",
+    description="All that is done with blocks, timed in every format on the sizes of models.",
+    rows=(SuiteRow(mode=Mode.PERFORMANCE, kernels=ABOUT_BLOCKS),),
+    measure_seconds=0.5,
+)
+
+TRANSFORMER = Suite(
+    name="transformer",
+    description="All else that models do, checked in every format on each code path.",
+    rows=(SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=OTHERS),),
+)
+
+TRANSFORMER_PERF = Suite(
+    name="transformer-perf",
+    description="All else that models do, timed on their sizes, attention and norms among it.",
+    rows=(
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=OTHERS),
+        SuiteRow(
+            mode=Mode.PERFORMANCE,
+            kernels=("get_rows", "set_rows"),
+            formats=("f32", "f16", "bf16", "q8_0", "i32", "i64"),
+        ),
+    ),
+    measure_seconds=0.3,
+)
+
+CALIBRATION = Suite(
+    name=calibration.SUITE,
+    description="What a device does at most: memory, arithmetic, launches, and how steadily.",
+    rows=(
+        SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=CALIBRATED),
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=CALIBRATED),
+        SuiteRow(kernels=(OF_CPUS,), every_variant=True, only="cpu"),
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=("copy",), cases=COPIED),
+        *(
+            SuiteRow(
+                mode=Mode.PERFORMANCE,
+                kernels=("fma",),
+                cases=(calibration.canary_of(kind),),
+                times=NOISE_TIMES,
+                only=kind,
+            )
+            for kind in ("cpu", "gpu")
+        ),
+    ),
+    measure_seconds=0.3,
+)
+
+SUITES: tuple[Suite, ...] = (
+    QUICK,
+    SPINE,
+    QUANT,
+    QUANT_PERF,
+    TRANSFORMER,
+    TRANSFORMER_PERF,
+    CALIBRATION,
+)
+
+_BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}
+if len(_BY_NAME) != len(SUITES):
+    raise ValueError("two suites have one name")
+
+
+def suite_named(name: str) -> Suite:
+    """A suite by name, whatever its case; UnknownName with the nearest otherwise."""
+    return _BY_NAME[names.pick(name, _BY_NAME, "suite")]

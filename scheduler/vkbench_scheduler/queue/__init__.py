@@ -1,0 +1,1 @@
+"""Jobs go to workers through Redis, and results come back."""

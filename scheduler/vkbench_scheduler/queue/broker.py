@@ -1,0 +1,81 @@
+"""The broker: sends chunks to the queues of devices. Only this module imports Celery."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+
+from celery import Celery
+from kombu.entity import Exchange, Queue
+from kombu.exceptions import OperationalError
+from redis import Redis
+from redis.exceptions import RedisError
+
+from vkbench import wire
+from vkbench.redis_client import SOCKET_OPTIONS
+from vkbench.wire import Chunk
+from vkbench_scheduler.errors import BrokerUnreachable
+from vkbench_scheduler.queue.connection import reached
+
+PROBE = "vk:probe"  # written before anything is picked, to see whether Redis takes writes
+
+
+class Broker:
+    """Publishes chunks, and lists the jobs that wait in a queue."""
+
+    def __init__(self, url: str, redis: Redis) -> None:
+        self._redis = redis
+        self._app = Celery("vkbench", broker=url, backend=None, set_as_current=False)
+        self._app.conf.update(
+            task_serializer="json",
+            task_ignore_result=True,
+            broker_connection_max_retries=0,
+            broker_transport_options=dict(SOCKET_OPTIONS),
+        )
+
+    def check(self) -> None:
+        """Raise BrokerUnreachable when Redis is away or full."""
+        with reached():
+            self._redis.set(PROBE, 1, ex=5)
+
+    def publish(self, chunks: Iterable[Chunk]) -> None:
+        """Send chunks; after BrokerUnreachable some may have arrived, and sending again is safe."""
+        try:
+            with self._app.producer_pool.acquire(block=True, timeout=10) as producer:
+                for chunk in chunks:
+                    self._send(chunk, producer)
+        except (OperationalError, RedisError, OSError) as error:
+            raise BrokerUnreachable(f"cannot send to Redis: {error}") from error
+
+    def queued(self, device: str) -> set[tuple[int, int]]:
+        """(job, token) of each job that waits in a device's queue."""
+        with reached():
+            messages = self._redis.lrange(wire.queue_of(device), 0, -1)
+        return {pair for message in messages for pair in _jobs_of(message)}
+
+    def close(self) -> None:
+        """Close the connections of the publisher."""
+        self._app.close()
+
+    def _send(self, chunk: Chunk, producer: object) -> None:
+        name = wire.queue_of(chunk.device)
+        self._app.send_task(
+            wire.CHUNK_TASK,
+            args=[wire.to_builtins(chunk)],
+            # The anonymous exchange needs no binding in Redis, which could be lost.
+            queue=Queue(name, Exchange(""), routing_key=name),  # type: ignore[no-untyped-call]
+            producer=producer,
+            retry=False,
+            argsrepr="",
+            kwargsrepr="",
+        )
+
+
+def _jobs_of(message: bytes | str) -> list[tuple[int, int]]:
+    try:
+        body = base64.b64decode(json.loads(message)["body"])
+        chunk = wire.from_builtins(json.loads(body)[0][0], Chunk)
+    except (ValueError, KeyError, IndexError, TypeError, wire.MalformedMessage):
+        return []  # not a message of vkbench; the worker rejects it
+    return [(job.id, job.token) for job in chunk.jobs]

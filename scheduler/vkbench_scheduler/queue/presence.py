@@ -1,0 +1,83 @@
+"""Presence: which workers serve which devices; sends them cancelled runs and bundles."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+from redis import Redis
+
+from vkbench import log, wire
+from vkbench.wire import Announcement, Lease
+from vkbench_scheduler.queue.connection import reached
+
+CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
+BUNDLE_SECONDS = 3600
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Presence:
+    """What Redis knows of the workers."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def redis_run(self) -> str:
+        """Id of the running Redis server; it changes at a restart, which may lose all keys."""
+        with reached():
+            return str(self._redis.info("server")["run_id"])
+
+    def announcements(self) -> list[Announcement]:
+        """The devices that a worker serves now."""
+        with reached():
+            keys = _members(self._redis, wire.DEVICES)
+            words = self._redis.mget([wire.announcement_of(key) for key in keys]) if keys else []
+        return _understood(words, Announcement)
+
+    def leases(self, devices: Sequence[str]) -> dict[str, Lease]:
+        """What the workers of these devices hold now; a device whose worker is gone has none."""
+        with reached():
+            keys = [wire.lease_of(device) for device in devices]
+            words = self._redis.mget(keys) if keys else []
+        read = {
+            device: _understood([word], Lease) for device, word in zip(devices, words, strict=True)
+        }
+        return {device: lease[0] for device, lease in read.items() if lease}
+
+    def cancel(self, runs: Iterable[int]) -> None:
+        """Have workers skip and end the jobs of these runs."""
+        with reached(), self._redis.pipeline(transaction=False) as pipe:
+            for run in runs:
+                pipe.set(wire.cancel_of(run), 1, ex=CANCEL_SECONDS)
+            pipe.execute()
+
+    def wanted(self) -> list[str]:
+        """Hashes of bundles that workers lack."""
+        with reached():
+            return _members(self._redis, wire.WANTED)
+
+    def bring(self, sha: str, archive: bytes | None) -> None:
+        """Put a bundle into Redis for the workers; None tells them that it does not exist."""
+        with reached(), self._redis.pipeline(transaction=True) as pipe:
+            if archive is not None:
+                pipe.set(wire.bundle_of(sha), archive, ex=BUNDLE_SECONDS)
+            pipe.srem(wire.WANTED, sha)
+            pipe.execute()
+
+
+def _understood(words: Iterable[Any], kind: type[T]) -> list[T]:
+    records = []
+    for word in filter(None, words):
+        try:
+            records.append(wire.decode(word, kind))
+        except wire.MalformedMessage as error:  # from a worker of another version
+            log.warn(_log, "word_refused", error=error)
+    return records
+
+
+def _members(redis: Redis, key: str) -> list[str]:
+    return sorted(member.decode() for member in cast(set[bytes], redis.smembers(key)))

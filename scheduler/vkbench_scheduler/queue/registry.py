@@ -1,0 +1,82 @@
+"""The registry: devices as workers announce them, cancelled runs, bundles that workers lack."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+from vkbench import log
+from vkbench.wire import Announcement, Lease
+from vkbench_db.database import Database
+from vkbench_db.work.store import cancelled_since, mark_running, register_device
+from vkbench_scheduler.bundles import stored
+from vkbench_scheduler.queue.presence import Presence
+
+SEEN_SECONDS = 10.0  # how often the database is told that a device is still there
+CANCEL_MEMORY_SECONDS = 600.0  # how long workers are reminded of a cancelled run
+
+_log = logging.getLogger(__name__)
+
+
+class Registry:
+    """Writes announced devices to SQL; sends cancelled runs and bundles to workers."""
+
+    def __init__(self, database: Database, presence: Presence) -> None:
+        self._database = database
+        self._presence = presence
+        self._noted: dict[str, tuple[Announcement, float]] = {}  # device -> what SQL knows, since
+
+    def look(self) -> list[str]:
+        """Look once; the devices that a worker serves now.
+
+        An announcement outlives its worker by some seconds, the lease says whether it is there.
+        """
+        announced = self._presence.announcements()
+        self._register(announced)
+        self._remind()
+        for sha in self._presence.wanted():
+            self._bring(sha)
+        leases = self._presence.leases([each.facts.key for each in announced])
+        self._note_running(leases.values())
+        return sorted(leases)
+
+    def _register(self, announced: Iterable[Announcement]) -> None:
+        news = [each for each in announced if self._is_news(each)]
+        if not news:
+            return
+        now = time.time()
+        with self._database.transaction() as tx:
+            for announcement in news:
+                register_device(tx, announcement, now)
+        for announcement in news:
+            device = announcement.facts.key
+            if device not in self._noted:
+                log.event(_log, "device_found", device=device, name=announcement.facts.name)
+            self._noted[device] = (announcement, time.monotonic())
+
+    def _is_news(self, announcement: Announcement) -> bool:
+        known, at = self._noted.get(announcement.facts.key, (None, 0.0))
+        return known != announcement or time.monotonic() - at > SEEN_SECONDS
+
+    def _note_running(self, leases: Iterable[Lease]) -> None:
+        running = [lease.jobs[0] for lease in leases if lease.running and lease.jobs]
+        if running:
+            with self._database.transaction() as tx:
+                mark_running(tx, running)
+
+    def _remind(self) -> None:
+        with self._database.reading() as tx:
+            runs = cancelled_since(tx, time.time() - CANCEL_MEMORY_SECONDS)
+        if runs:
+            self._presence.cancel(runs)
+
+    def _bring(self, sha: str) -> None:
+        with self._database.reading() as tx:
+            bundle = stored(tx, sha)
+        if bundle is None:
+            log.warn(_log, "bundle_unknown", bundle=sha)
+            self._presence.bring(sha, None)
+            return
+        self._presence.bring(sha, bundle.archive())
+        log.event(_log, "bundle_brought", bundle=sha)

@@ -1,0 +1,1 @@
+"""What a scheduler does at each turn: schedules, confirmations, bisections, alerts."""

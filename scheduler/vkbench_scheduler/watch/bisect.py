@@ -1,0 +1,140 @@
+"""Bisections: bundles held against the good one, by pairs, until one of them is the first bad one.
+
+`vkbench_detection.bisect` says what pairs mean and where to look next; this module makes the runs
+and stores the steps. A round has as many bundles as there are identical devices, one on each.
+Everything is in the database: any process may take the next step, and several may try.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sqlalchemy import Connection
+
+from vkbench.errors import ServiceUnreachable
+from vkbench.log import event
+from vkbench_db.database import Database
+from vkbench_db.upkeep import bisections
+from vkbench_db.upkeep.bisections import FAILED, Bisection, BisectionStep
+from vkbench_db.work.store import cancel
+from vkbench_detection.bisect import course
+from vkbench_detection.bisect.course import Ending, open_steps
+from vkbench_detection.bisect.verdicts import StepJudgement, judge_step
+from vkbench_detection.confirm.pairs import PairResults, pair_results
+from vkbench_detection.statistics.pairs import LONG_LOOKS
+from vkbench_scheduler.planning.pairs import more_pairs, submit_pairs
+
+_log = logging.getLogger(__name__)
+
+
+def step(database: Database, now: float) -> None:
+    """Take every running bisection as far as its results allow."""
+    with database.reading() as tx:
+        waiting = bisections.running(tx)
+    for number in waiting:
+        try:
+            step_one(database, number, now)
+        except ServiceUnreachable:
+            raise  # the database is away, for all of them
+        except Exception:
+            _log.exception("bisection_failed")
+
+
+def step_one(database: Database, number: int, now: float) -> None:
+    """Take one bisection as far as its results allow, unless another process is about to."""
+    with database.transaction() as tx:
+        bisection = bisections.take(tx, number)
+        if bisection:
+            _advance(tx, bisection, now)
+
+
+def stop(database: Database, number: int, user: str, now: float) -> None:
+    """End a bisection and cancel its jobs."""
+    with database.transaction() as tx:
+        bisection = bisections.take(tx, number)
+        if bisection:
+            _end(tx, bisection, Ending(state=FAILED, note=f"stopped by {user}"), now)
+
+
+def _advance(tx: Connection, bisection: Bisection, now: float) -> None:
+    for each in open_steps(bisection):
+        results = pair_results(tx, each.run)
+        fault = course.fault(results)
+        if fault:
+            _end(tx, bisection, fault, now)
+            return
+        _look_at(tx, bisection, each, results, now)
+    bisection = bisections.find(tx, bisection.id)
+    if not open_steps(bisection):
+        _go_on(tx, bisection, now)
+
+
+def _look_at(
+    tx: Connection, bisection: Bisection, asked: BisectionStep, results: PairResults, now: float
+) -> None:
+    """Store the verdict on a step, or ask for the pairs that it needs."""
+    judged = judge_step(results)
+    if isinstance(judged, StepJudgement):
+        _settle(tx, bisection, asked, judged, now)
+        if results.pending:  # what is still to come changes nothing
+            cancel(tx, asked.run, now)
+    elif judged:
+        more_pairs(tx, asked.run, judged)
+        bisections.change_step(tx, bisection.id, asked.position, pairs=asked.pairs + judged)
+
+
+def _settle(
+    tx: Connection, bisection: Bisection, asked: BisectionStep, judged: StepJudgement, now: float
+) -> None:
+    bisections.change_step(
+        tx,
+        bisection.id,
+        asked.position,
+        verdict=judged.verdict,
+        note=judged.note,
+        finished_at=now,
+        **judged.figures,
+    )
+    label = bisection.candidates[asked.position].label
+    event(_log, "bisection_step", bisection=bisection.id, bundle=label, verdict=judged.verdict)
+
+
+def _go_on(tx: Connection, bisection: Bisection, now: float) -> None:
+    """Begin the next round, or end."""
+    trouble = course.trouble(bisection)
+    if trouble:
+        _end(tx, bisection, trouble, now)
+        return
+    known = course.next_round(bisection)
+    bisections.change(tx, bisection.id, low=known.low, high=known.high)
+    for place, device in zip(known.places, bisection.devices, strict=False):
+        _begin(tx, bisection, place, device, now)
+    if not known.places:
+        _end(tx, bisection, course.found(bisection), now)
+
+
+def _begin(tx: Connection, bisection: Bisection, place: int, device: str, now: float) -> None:
+    pairs = LONG_LOOKS[0].pairs
+    new = bisection.candidates[place]
+    run = submit_pairs(
+        tx,
+        devices=[device],
+        case=bisection.case,
+        variant=bisection.variant,
+        metric=bisection.metric,
+        old=bisection.candidates[0].sha,
+        new=new.sha,
+        count=pairs,
+        label=f"bisection {bisection.id}: {new.label}",
+        tags={"bisection": bisection.id, "position": place},
+        now=now,
+        measure_seconds=bisection.measure_seconds,
+    )
+    bisections.add_step(tx, bisection.id, place, run, pairs, now)
+
+
+def _end(tx: Connection, bisection: Bisection, ending: Ending, now: float) -> None:
+    for each in open_steps(bisection):
+        cancel(tx, each.run, now)
+    bisections.change(tx, bisection.id, state=ending.state, note=ending.note, finished_at=now)
+    event(_log, "bisection_ended", bisection=bisection.id, state=ending.state, note=ending.note)

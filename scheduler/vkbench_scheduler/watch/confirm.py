@@ -1,0 +1,111 @@
+"""Measures suspected changes again, without being asked: queues pairs, judges them, queues more.
+
+`vkbench_detection` decides what is measured and what the pairs mean; this module makes the runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from sqlalchemy import Connection
+
+from vkbench import log
+from vkbench_db.database import Database, watch_alone
+from vkbench_db.work.runs import cancel
+from vkbench_detection.changes.questions import is_any_suspected
+from vkbench_detection.changes.transitions import apply
+from vkbench_detection.confirm import confirmations
+from vkbench_detection.confirm.confirmations import FIRST_PAIRS, PATIENCE_SECONDS, Running
+from vkbench_detection.confirm.fleet import device_ids, served
+from vkbench_detection.confirm.pairs import is_pending, pair_results
+from vkbench_detection.confirm.turns import Only, next_turn
+from vkbench_detection.confirm.waiting import Arms, Waiting
+from vkbench_detection.steps import conclude
+from vkbench_scheduler.planning.pairs import more_pairs, submit_pairs
+
+LABEL = "confirm"
+
+_log = logging.getLogger(__name__)
+
+
+def step(database: Database, now: float) -> None:
+    """Look at what was measured, and send the next pairs."""
+    ended = look(database, now)
+    begin(database, now)
+    if ended:
+        conclude(database, now)
+
+
+def look(database: Database, now: float) -> int:
+    """Look at confirmations whose pairs have ended; return how many of them are over."""
+    with database.reading() as tx:
+        ready = [each for each in confirmations.running(tx) if _is_ready(tx, each, now)]
+    return sum(_look(database, each, now) for each in ready)
+
+
+def begin(
+    database: Database,
+    now: float,
+    devices: Collection[str] | None = None,
+    only: Only = lambda each: True,
+) -> list[int]:
+    """Send the first pairs of suspicions that `only` admits; return their runs.
+
+    `devices` are keys; without them, the devices that a worker serves are measured on.
+    """
+    with database.reading() as tx:
+        if not is_any_suspected(tx):
+            return []
+    with database.transaction() as tx:
+        watch_alone(tx)
+        able = served(tx, now) if devices is None else device_ids(tx, devices)
+        turn = next_turn(tx, able, now, only)
+        apply(tx, turn.decisions, now)
+        runs = [_submit(tx, each, each.arms, now) for each in turn.measured if each.arms]
+    if runs:
+        log.event(_log, "confirmations_begun", runs=len(runs), suspected=turn.suspected)
+    return runs
+
+
+def _is_ready(tx: Connection, confirmation: Running, now: float) -> bool:
+    is_old = now - confirmation.created_at > PATIENCE_SECONDS
+    return is_old or not is_pending(tx, confirmation.run)
+
+
+def _look(database: Database, confirmation: Running, now: float) -> bool:
+    """Take a confirmation further; whether it is over now."""
+    with database.transaction() as tx:
+        watch_alone(tx)
+        if confirmation not in confirmations.running(tx):
+            return False  # another scheduler took it further
+        found = pair_results(tx, confirmation.run)
+        if found.pending:
+            cancel(tx, confirmation.run, now)
+            confirmations.abandon(tx, confirmation, now)
+            return True
+        judgement = confirmations.judge(tx, confirmation, found)
+        if judgement.more:
+            confirmations.extend(tx, confirmation, judgement.more)
+            more_pairs(tx, confirmation.run, judgement.more)
+            return False
+        confirmations.finish(tx, confirmation, judgement, now)
+    return True
+
+
+def _submit(tx: Connection, waiting: Waiting, arms: Arms, now: float) -> int:
+    run = submit_pairs(
+        tx,
+        devices=[waiting.device],
+        case=waiting.case,
+        variant=waiting.variant,
+        metric=waiting.metric,
+        old=arms.old,
+        new=arms.new,
+        count=FIRST_PAIRS,
+        label=f"{LABEL} {waiting.change}",
+        tags={"change_point": waiting.change},
+        now=now,
+    )
+    confirmations.begin(tx, waiting.change, run, now)
+    return run

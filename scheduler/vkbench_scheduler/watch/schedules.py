@@ -1,0 +1,131 @@
+"""Work that comes again: what is due becomes a run, once, however many schedulers look.
+
+A slot is a time that the cron expression names, in UTC. Its row and its run are of one transaction,
+so nothing in Redis and no memory of a process is needed: a scheduler that comes back sees which
+slots it missed, runs the newest of them if that is not too old, and notes the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from vkbench import log, wire
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchError
+from vkbench.selector import choose
+from vkbench_db.ask import queries
+from vkbench_db.ask.device_names import named_devices, only_served
+from vkbench_db.database import Database
+from vkbench_db.upkeep import schedules
+from vkbench_db.upkeep.schedules import Schedule
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import Submitted, submit_in
+from vkbench_scheduler.watch.cron import slots_between
+
+GRACE_SECONDS = 86_400.0  # a slot that was missed is run until it is so old
+NOTED = 100  # missed slots that are noted at a time; older ones are dropped
+
+_log = logging.getLogger(__name__)
+
+
+def step(database: Database, now: float) -> None:
+    """Run what is due; a schedule that cannot be run says why and stops no other."""
+    with database.reading() as tx:
+        known = schedules.listed(tx)
+    for schedule in known:
+        if schedule.is_enabled:
+            try:
+                _run_due(database, schedule, now)
+            except ServiceUnreachable:
+                raise  # the database is away, for all of them
+            except Exception:
+                _log.exception("schedule_failed")
+
+
+def fire(database: Database, name: str, now: float) -> Submitted:
+    """Run a schedule now, due or not; VkbenchError when it selects nothing."""
+    with database.transaction() as tx:
+        schedule = schedules.find(tx, name)
+        if not schedules.take_slot(tx, schedule.id, now):
+            raise UsageError(f"schedule '{name}' has just been fired")
+        made, left_out = _submitted(tx, schedule, now)
+        note = "; ".join(["fired by hand", *left_out])
+        schedules.settle_slot(tx, schedule.id, now, made.run.id, note)
+    return made
+
+
+def resume(tx: Connection, schedule: Schedule, now: float) -> None:
+    """Let a paused schedule go on; what came due meanwhile is not caught up with."""
+    due = slots_between(schedule.cron, schedule.since, now, 1)
+    if due and not schedule.is_enabled:
+        schedules.take_slot(tx, schedule.id, due[0], "paused")
+    schedules.enable(tx, schedule.id, True)
+
+
+def _run_due(database: Database, schedule: Schedule, now: float) -> None:
+    due = slots_between(schedule.cron, schedule.since, now, NOTED + 1)
+    if not due:
+        return
+    with database.transaction() as tx:
+        if not schedules.take_slot(tx, schedule.id, due[0]):
+            return  # another scheduler's
+        run, note = _outcome(tx, schedule, due[0], now)
+        schedules.settle_slot(tx, schedule.id, due[0], run, note)
+        for slot in islice(due, 1, None):
+            schedules.take_slot(tx, schedule.id, slot, "missed")
+    log.event(_log, "schedule_due", schedule=schedule.name, slot=_iso(due[0]), run=run, note=note)
+
+
+def _outcome(tx: Connection, schedule: Schedule, slot: float, now: float) -> tuple[int | None, str]:
+    if now - slot > GRACE_SECONDS:
+        return None, "missed: no scheduler was there within a day"
+    try:
+        made, left_out = _submitted(tx, schedule, slot)
+    except VkbenchError as error:  # nothing was stored: the plan is made before the run
+        return None, str(error)
+    return made.run.id, "; ".join(left_out)
+
+
+def _submitted(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submitted, list[str]]:
+    """The run of a slot on the devices that its selectors mean now, and who was left out."""
+    selection = wire.from_builtins(schedule.selection, Selection)
+    keys = {each.key for each in only_served(choose(selection.devices, named_devices(tx)))}
+    meant = [row.facts for row in queries.devices(tx) if row.key in keys]
+    busy = schedules.unfinished(tx, schedule.id)
+    free = [facts for facts in meant if facts.key not in busy]
+    left_out = [
+        f"{facts.name} ({facts.key}) left out: run {busy[facts.key]} has jobs left there"
+        for facts in meant
+        if facts.key in busy
+    ]
+    if not free:
+        raise NothingToDo("; ".join(left_out))
+    made = _stored(tx, schedule, selection, free, slot)
+    return made, left_out
+
+
+def _stored(
+    tx: Connection,
+    schedule: Schedule,
+    selection: Selection,
+    devices: Sequence[DeviceFacts],
+    slot: float,
+) -> Submitted:
+    return submit_in(
+        tx,
+        replace(selection, devices=tuple(facts.key for facts in devices)),
+        devices,
+        user=schedule.user,
+        label=schedule.name,
+        tags={"schedule": schedule.name, "slot": _iso(slot)},
+    )
+
+
+def _iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,134 @@
+"""What people are told of a run or a regression, in Markdown: the gravest first, never too long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from vkbench import markdown, units
+from vkbench.job import JobState
+from vkbench_detection.changes.states import REPORTED
+from vkbench_detection.regress.news import ChangedCase, RegressionNews, RunNews, Trouble
+
+_ENDS = (JobState.WRONG, JobState.FAILED, JobState.PASSED, JobState.SKIPPED, JobState.CANCELLED)
+
+
+def of_regression(news: RegressionNews) -> str:
+    """A regression: what it is, where it shows, and what differs between before and after."""
+    facts = [f"**{news.state}**", f"cause: {markdown.escaped(news.cause)}"]
+    facts += [f"owner: {markdown.escaped(news.owner)}"] if news.owner else []
+    parts = [", ".join(facts)]
+    parts += [markdown.escaped(news.note)] if news.note else []
+    if len(news.kernels) > 1:
+        parts += [f"kernels: {markdown.escaped(units.tallied(news.kernels))}"]
+    if news.changes:
+        parts += [_changes(_by_size(news.changes)), _provenance(news.changes)]
+    return markdown.summary(f"Regression {news.id}: {news.title}", parts)
+
+
+def of_run(news: RunNews) -> str:
+    """A run: what is wrong, what became slower, what became faster, and the counts."""
+    told = [change for change in news.changes if change.state in REPORTED]
+    slower = [change for change in told if change.direction != "faster"]
+    faster = [change for change in told if change.direction == "faster"]
+    parts = [_counts(news)]
+    if news.trouble:
+        parts += ["**Not right**", _troubles(news.trouble)]
+    if slower:
+        parts += [
+            "**Slower, or wrong where it was right**",
+            _changes(_by_size(slower), states=True),
+        ]
+    if faster:
+        parts += ["**Faster**", _changes(_by_size(faster), states=True)]
+    name = f" ({news.label})" if news.label else ""
+    return markdown.summary(f"Run {news.id}{name}: {_verdict(news, slower, faster)}", parts)
+
+
+def is_eventful(news: RunNews) -> bool:
+    """Whether a run has anything to tell but that all went well."""
+    return bool(news.trouble) or any(change.state in REPORTED for change in news.changes)
+
+
+def _verdict(news: RunNews, slower: Sequence[ChangedCase], faster: Sequence[ChangedCase]) -> str:
+    wrong = sum(trouble.state == JobState.WRONG for trouble in news.trouble)
+    failed = len(news.trouble) - wrong
+    said = [
+        f"{count} {word}"
+        for count, word in (
+            (wrong, "wrong"),
+            (failed, "failed"),
+            (len(slower), "worse"),
+            (len(faster), "faster"),
+        )
+        if count
+    ]
+    return ", ".join(said) or "no change"
+
+
+def _counts(news: RunNews) -> str:
+    return ", ".join(f"{news.counts[end]} {end}" for end in _ENDS if news.counts.get(end))
+
+
+def _troubles(troubles: Sequence[Trouble]) -> str:
+    rows = [
+        [
+            markdown.code(trouble.case),
+            markdown.escaped(trouble.device_name),
+            trouble.state,
+            markdown.escaped(trouble.reason),
+        ]
+        for trouble in troubles
+    ]
+    return markdown.table(["case", "device", "", "why"], rows)
+
+
+def _changes(changes: Sequence[ChangedCase], *, states: bool = False) -> str:
+    headings = ["case", "device", "metric", "new / old", "95 %", "p"]
+    rows = [_change(change) for change in changes]
+    if states:
+        headings, rows = (
+            [*headings, "state"],
+            [[*row, change.state] for row, change in zip(rows, changes, strict=True)],
+        )
+    return markdown.table(headings, rows, right=(3, 4, 5))
+
+
+def _change(change: ChangedCase) -> list[str]:
+    return [
+        markdown.code(f"{change.case} {change.variant}".strip()),
+        markdown.escaped(change.device_name),
+        change.metric,
+        "wrong" if change.direction == "wrong" else _number(change.ratio),
+        _interval(change.low, change.high),
+        "" if change.p is None else f"{change.p:.2g}",
+    ]
+
+
+def _provenance(changes: Sequence[ChangedCase]) -> str:
+    """Which kernels and drivers lie on both sides, each pair once."""
+    pairs = dict.fromkeys(
+        pair
+        for change in changes
+        for pair in (
+            ("kernels", change.before_bundle[:12], change.after_bundle[:12]),
+            ("driver", change.before_driver, change.after_driver),
+        )
+        if pair[1] != pair[2]
+    )
+    rows = [[what, markdown.code(before), markdown.code(after)] for what, before, after in pairs]
+    return markdown.table(["what moved", "before", "after"], rows) if rows else ""
+
+
+def _by_size(changes: Sequence[ChangedCase]) -> list[ChangedCase]:
+    return sorted(changes, key=lambda change: (change.ratio is not None, -(change.ratio or 0.0)))
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    if low is None or high is None or not isfinite(high):
+        return ""
+    return f"{low:.3f} to {high:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

@@ -1,0 +1,114 @@
+"""The watch: the steps that judge results and act on the verdicts, each taken when it is due.
+
+It is the scheduler's third thread. Alerts are the fourth, so that a slow receiver of messages keeps
+no result waiting. Each step is a row of `steps`: what it does, and how often. Steps keep nothing
+between two turns and have transactions of their own, so that several schedulers may take them. A
+step that fails is logged, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vkbench import log
+from vkbench.errors import ServiceUnreachable
+from vkbench.settings import Settings
+from vkbench_db.database import Database
+from vkbench_detection.find import history
+from vkbench_detection.series import calibrations
+from vkbench_detection.steps import catch_up, conclude, detect, scan
+from vkbench_scheduler.watch import alerts, bisect, confirm, schedules
+
+SCANNED = 10  # series of a turn, after which others may write
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchStep:
+    """Something that is done again and again."""
+
+    name: str
+    seconds: float  # from one time to the next
+    act: Callable[[Database, float], None]  # takes the database and the time
+
+
+class Watch:
+    """The steps, and when each is due."""
+
+    def __init__(self, database: Database, steps: Sequence[WatchStep]) -> None:
+        self._database = database
+        self._steps = steps
+        self._due = dict.fromkeys((step.name for step in steps), 0.0)  # monotonic
+
+    def turn(self) -> None:
+        """Take all steps that are due; ServiceUnreachable, and nothing else, ends it early."""
+        for step in self._steps:
+            if time.monotonic() >= self._due[step.name]:
+                self._take(step)
+                self._due[step.name] = time.monotonic() + step.seconds
+
+    def _take(self, step: WatchStep) -> None:
+        try:
+            step.act(self._database, time.time())
+        except ServiceUnreachable:
+            raise  # no step could go on: the caller waits
+        except Exception:
+            _log.exception(f"step_{step.name}_failed")
+
+
+def place(database: Database, now: float) -> None:
+    """Put new results into their series, screen them, and group confirmed changes."""
+    found = detect(database, now)
+    if found.jobs:
+        log.event(_log, "results_placed", logging.DEBUG, jobs=found.jobs)
+    if found.suspected or found.wrong:
+        log.event(_log, "changes_found", suspected=len(found.suspected), wrong=len(found.wrong))
+
+
+def finish(database: Database, now: float) -> None:
+    """Finish screening and grouping that an earlier process left undone."""
+    found = catch_up(database, now)
+    if found:
+        log.event(_log, "changes_found", suspected=len(found), wrong=0)
+
+
+def calibrate(database: Database, now: float) -> None:
+    """Store what devices reach, from finished runs of the calibration suite."""
+    with database.transaction() as tx:
+        found = calibrations.settle(tx, now)
+    if found:
+        log.event(_log, "calibrated", devices=found)
+
+
+def look_back(database: Database, now: float) -> None:
+    """Look for level shifts in whole series, each a day after its first new result."""
+    with database.reading() as tx:
+        due = history.due(tx, now, SCANNED)
+    if due and scan(database, due, now):
+        conclude(database, now)
+
+
+def steps() -> tuple[WatchStep, ...]:
+    """The steps that judge results."""
+    return (
+        WatchStep(name="finish", seconds=60.0, act=finish),
+        WatchStep(name="calibrate", seconds=5.0, act=calibrate),
+        WatchStep(name="place", seconds=0.5, act=place),
+        WatchStep(name="confirm", seconds=1.0, act=confirm.step),
+        WatchStep(name="bisect", seconds=1.0, act=bisect.step),
+        WatchStep(name="schedule", seconds=1.0, act=schedules.step),
+        WatchStep(name="history", seconds=0.25, act=look_back),
+    )
+
+
+def telling(ours: Settings) -> tuple[WatchStep, ...]:
+    """The steps that wait for other servers to answer."""
+    return (
+        WatchStep(
+            name="alert", seconds=1.0, act=lambda database, now: alerts.step(database, ours, now)
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Slang sources become SPIR-V."""

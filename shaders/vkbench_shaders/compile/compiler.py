@@ -1,0 +1,186 @@
+"""Finds a Slang compiler, or fetches one once, and compiles units of source to SPIR-V."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vkbench.errors import VkbenchError
+from vkbench.settings import Settings, settings
+from vkbench_shaders.compile import session, spirv
+from vkbench_shaders.compile.tree import source_of
+
+WHEEL = "slangtorch==1.3.22"  # the smallest wheel that carries a slangc
+FLAGS = (
+    "-target",
+    "spirv",
+    "-profile",
+    "spirv_1_5",
+    "-O0",
+    "-stage",
+    "compute",
+    "-warnings-disable",
+    "39001",
+)
+# -O0: the wheel has no spirv-opt, and drivers optimise anyway. 39001 warns that two views of one
+# buffer have the same binding.
+
+
+class NoCompiler(VkbenchError):
+    """No Slang compiler was found or could be fetched; set VKBENCH_SLANGC to a slangc."""
+
+
+class CompileError(VkbenchError):
+    """A shader does not compile."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Unit:
+    """One thing to compile: an entry point with its generic arguments."""
+
+    module: str
+    entry: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name in a bundle."""
+        generic = f"<{','.join(self.arguments)}>" if self.arguments else ""
+        return f"{self.module}/{self.entry}{generic}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiler:
+    """A slangc that answered with its version."""
+
+    path: Path
+    version: str
+    library: Path | None = None  # its shared library, if session.py knows this version
+
+    def __str__(self) -> str:
+        return f"slangc {self.version} at {self.path}"
+
+    def compile(self, unit: Unit, tree: Path) -> bytes:
+        """SPIR-V of a unit; CompileError carries the compiler's own message with file and line."""
+        source = source_of(unit.module, tree)
+        specialised = [word for argument in unit.arguments for word in ("-specialize", argument)]
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, "unit.spv")
+            wanted = ["-entry", unit.entry, *specialised, "-o", str(out)]
+            done = _run(self.path, str(source), *FLAGS, "-I", str(tree), *wanted)
+            if done.returncode or not out.exists():
+                said = (
+                    done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
+                )
+                raise CompileError(f"{unit.key} does not compile:\n{said}")
+            return spirv.portable(out.read_bytes())
+
+
+def find(chosen: Settings | None = None) -> Compiler:
+    """The compiler of VKBENCH_SLANGC, else of the PATH, else of slangtorch, else fetched by pip."""
+    chosen = chosen or settings()
+    if chosen.slangc:
+        return _compiler(Path(chosen.slangc), "VKBENCH_SLANGC")
+    on_path = _on_path()
+    if on_path:
+        return _compiler(on_path, "found")
+    installed = _installed()
+    if installed:
+        return _with_library(_compiler(installed, "found"))
+    return _with_library(_compiler(_fetched(chosen.cache), "fetched"))
+
+
+def _with_library(slang: Compiler) -> Compiler:
+    """A compiler of the wheel, with the library beside it if session.py knows its version."""
+    library = slang.path.with_name(session.LIBRARY)
+    known = slang.version == session.VERSION and library.is_file()
+    return replace(slang, library=library) if known else slang
+
+
+def _compiler(path: Path, how: str) -> Compiler:
+    try:
+        done = _run(path, "-v")
+    except OSError as error:
+        raise NoCompiler(
+            f"{how}: {path} cannot be run: {error.strerror}; set VKBENCH_SLANGC to a slangc"
+        ) from error
+    version = (done.stdout + done.stderr).strip()
+    if done.returncode or not version:
+        raise NoCompiler(
+            f"{how}: {path} -v fails: {version or done.returncode}; set VKBENCH_SLANGC to a slangc"
+        )
+    return Compiler(path=path, version=version.splitlines()[0])
+
+
+def _run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(path), *arguments], capture_output=True, text=True, check=False)
+
+
+def _on_path() -> Path | None:
+    found = shutil.which("slangc")
+    return Path(found) if found else None
+
+
+def _installed() -> Path | None:
+    """The binary in slangtorch's folder, found without importing slangtorch: it imports torch."""
+    spec = importlib.util.find_spec("slangtorch")
+    if not spec or not spec.origin:
+        return None
+    binary = Path(spec.origin).parent / "bin" / "slangc"
+    return binary if binary.exists() else None
+
+
+def _fetched(cache: Path) -> Path:
+    folder = cache / f"slang-{WHEEL.partition('==')[2]}"
+    binary = folder / "slangtorch" / "bin" / "slangc"
+    with _locked(cache / "slang.lock"):
+        if not binary.exists():
+            _fetch(folder)
+    return binary
+
+
+def _fetch(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ]
+        done = subprocess.run(
+            [*pip, "--dest", scratch, WHEEL], capture_output=True, text=True, check=False
+        )
+        wheel = next(Path(scratch).glob("slangtorch-*.whl"), None)
+        if done.returncode or not wheel:
+            last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            raise NoCompiler(
+                f"no Slang compiler here, and pip cannot fetch {WHEEL}: {last}; "
+                "install slangc and set VKBENCH_SLANGC to its path"
+            )
+        unpacked = Path(scratch, "unpacked")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(unpacked)
+        for binary in (unpacked / "slangtorch" / "bin").iterdir():
+            binary.chmod(0o755)
+        unpacked.rename(folder)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

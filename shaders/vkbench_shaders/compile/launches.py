@@ -1,0 +1,70 @@
+"""Checks that the catalogue's launches give what compiled units take, name by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.bundle import Bundle, entry_key
+from vkbench_shaders.kernel import Kernel, Problem, Variant
+from vkbench_shaders.launch import LaunchMismatch, pack
+
+_SMALL: Final = DeviceFacts(
+    key="",
+    host="",
+    index=0,
+    name="a small device",
+    uuid="",
+    vendor_id=0,
+    device_id=0,
+    type="integrated",
+    memory_bytes=1 << 30,
+    subgroup_size=4,
+    features=(),
+    limits={
+        "max_workgroup_invocations": 128,
+        "max_workgroup_size_x": 128,
+        "max_shared_bytes": 16384,
+        "max_storage_range": 1 << 27,
+        "max_push_bytes": 128,
+        "storage_alignment": 256,
+        "max_groups_x": 65535,
+        "max_groups_y": 65535,
+        "max_groups_z": 65535,
+    },
+)
+_LARGE: Final = replace(
+    _SMALL,
+    name="a large device",
+    subgroup_size=32,
+    limits={
+        **_SMALL.limits,
+        "max_workgroup_invocations": 1024,
+        "max_shared_bytes": 49152,
+        "max_storage_range": 1 << 32,
+    },
+)
+
+
+def check(bundle: Bundle, kernels: Iterable[Kernel]) -> None:
+    """Pack the launches of every listed case; LaunchMismatch names the first that does not fit.
+
+    Some entry points are for devices with much shared memory, others for those with little.
+    """
+    for kernel in kernels:
+        for case in (*kernel.cases, *kernel.timed):
+            problem = Problem(kernel, case)
+            for variant in kernel.variants_for(problem.types):
+                for device in (_SMALL, _LARGE):
+                    _check(bundle, problem, variant, device)
+
+
+def _check(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> None:
+    for launch in variant.launches(problem, device):
+        key = entry_key(variant.stage(launch.entry), problem.types)
+        try:
+            pack(launch, bundle.interface(key), key)
+        except LaunchMismatch as error:
+            raise LaunchMismatch(f"{problem.case.name}, variant {variant.name}: {error}") from error

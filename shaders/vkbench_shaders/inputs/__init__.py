@@ -1,0 +1,1 @@
+"""A case's input arrays, made from its name alone."""

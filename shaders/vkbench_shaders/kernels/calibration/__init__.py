@@ -1,0 +1,1 @@
+"""Kernels that measure what a device reaches at most."""

@@ -1,0 +1,131 @@
+"""A factor and a summand for all elements: y = x * factor + summand, however arrays lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+import numpy as np
+
+from vkbench.case import Case, Value, parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Kernel,
+    Launch,
+    Param,
+    Problem,
+    Variant,
+)
+from vkbench_shaders.kernels.elementwise import strided
+
+FORMATS = ("f32", "f16", "bf16")
+
+
+def numbers(problem: Problem) -> list[float]:
+    """Factor and summand: the parameters that only this kernel has."""
+    return [float(value) for value in list(problem.params.values())[:2]]
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    return strided.launch(problem, numbers(problem))
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Numbers that have products: zeros and denormals among them only if asked for."""
+    if problem.params["values"] == "special":
+        return {"x": data.values(problem, "x")}
+    return {"x": data.uniform(problem, "x", -4, 4)}
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """In singles, product and sum each rounded: compared bit for bit."""
+    x = quants.dequantise(problem.types["x"], inputs["x"]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        factor, summand = np.array(numbers(problem), np.float32)
+        return {"y": quants.quantise(problem.types["y"], x * factor + summand)}
+
+
+def _cases(name: str, fmt: str, params: Mapping[str, Value]) -> Iterator[Case]:
+    def case(shape: str, **more: Value) -> Case:
+        sizes = parse(f"{name}/{fmt}/{shape}").shape
+        return Case(kernel=name, format=fmt, shape=sizes, params={**params, **more})
+
+    yield case("b1_c1_h1_w1")
+    yield case("b10_c10_h10_w10")
+    yield case("b3_c1_h17_w129")
+    yield case("b1_c4_h32_w64")
+    for how in ({}, {"layout": "strided"}, {"layout": "permuted"}):
+        yield case("b2_c5_h31_w61", **how)
+        yield case("b3_c5_h7_w9", values="special", **how)
+    yield Case(kernel=name, format=fmt, shape=parse(f"{name}/{fmt}/b2_c3_h5_w7").shape)
+    yield case("b2_c0_h5_w7")
+
+
+def _kernel(
+    name: str, description: str, params: Mapping[str, Param], changed: Mapping[str, Value]
+) -> Kernel:
+    return Kernel(
+        name=name,
+        description=description,
+        group="affine",
+        dims=strided.DIMS,
+        bindings=(
+            strided.array("x", "in", FORMATS, "numbers"),
+            strided.array("y", "out", FORMATS, "their images, worked out in f32", same_as="x"),
+        ),
+        params={**params, "layout": strided.LAYOUT, "values": data.VALUES},
+        empty=strided.DIMS,
+        layout=strided.layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="affine",
+                entry="affine",
+                arguments=lambda types: (types["x"], types["y"]),
+                launch=launch,
+                arithmetic="exact",
+            ),
+        ),
+        inputs=inputs,
+        reference=reference,
+        flops=lambda problem: 2 * prod(problem.full_shape("y")),
+        cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt, changed)),
+        timed=(
+            Case(kernel=name, format="f32", shape=_LARGE, params=changed),
+            Case(kernel=name, format="f16", shape=_LARGE, params=changed),
+            Case(
+                kernel=name,
+                format="f32",
+                shape={"b": 4, "c": 16, "h": 256, "w": 256},
+                params={**changed, "layout": "permuted"},
+            ),
+        ),
+    )
+
+
+_LARGE = {"b": 1, "c": 1, "h": 4096, "w": 4096}
+
+AFFINE = (
+    _kernel(
+        "scale",
+        "Scales an array and shifts it: y = factor x + bias, each step rounded.",
+        {
+            "factor": Param(default=1.0, description="what all are multiplied by"),
+            "bias": Param(default=0.0, description="what is added to all"),
+        },
+        {"factor": 1.7},
+    ),
+    _kernel(
+        "affine",
+        "Maps an array by a line: y = mul x + add, each step rounded.",
+        {
+            "mul": Param(default=1.0, description="what all are multiplied by"),
+            "add": Param(default=0.0, description="what is added to all"),
+        },
+        {"mul": -0.3, "add": 2.5},
+    ),
+)

@@ -1,0 +1,200 @@
+"""Arithmetic of two numbers, element by element: y = a op b, rounded once, however arrays lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench.case import Case, Value, parse
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Problem, Variant
+from vkbench_shaders.kernels.elementwise import broadcast, strided
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryOperation:
+    """A row of the family's table; binary.slang has a struct of its name."""
+
+    name: str
+    description: str
+    function: Callable[[Floats, Floats], Floats]
+
+
+def least(a: Floats, b: Floats) -> Floats:
+    """The smaller one; -0 is below +0, a NaN stays one."""
+    is_minus = (a == b) & (np.signbit(a) | np.signbit(b))
+    return np.where(is_minus, -np.abs(a), np.minimum(a, b))
+
+
+def most(a: Floats, b: Floats) -> Floats:
+    """The larger one; -0 is below +0, a NaN stays one."""
+    is_plus = (a == b) & ~(np.signbit(a) & np.signbit(b))
+    return np.where(is_plus, np.abs(a), np.maximum(a, b))
+
+
+OPERATIONS = (
+    BinaryOperation(name="add", description="Adds two arrays: y = a + b.", function=np.add),
+    BinaryOperation(name="sub", description="Subtracts an array: y = a - b.", function=np.subtract),
+    BinaryOperation(
+        name="mul", description="Multiplies two arrays: y = a b.", function=np.multiply
+    ),
+    BinaryOperation(name="div", description="Divides by an array: y = a / b.", function=np.divide),
+    BinaryOperation(
+        name="minimum",
+        description="The smaller one of two: y = min(a, b); NaN if one is, -0 below +0.",
+        function=least,
+    ),
+    BinaryOperation(
+        name="maximum",
+        description="The larger one of two: y = max(a, b); NaN if one is, -0 below +0.",
+        function=most,
+    ),
+)
+FORMATS = ("f32", "f16", "bf16")
+_SPAN = 4.0  # of factors, in noise
+
+
+def factors(problem: Problem) -> dict[str, Array]:
+    """Numbers for products and quotients: zeros and denormals among them only if asked for."""
+    if problem.params["values"] == "special":
+        return broadcast.pair(problem)
+    return {name: data.uniform(problem, name, -_SPAN, _SPAN) for name in "ab"}
+
+
+_PAIRS = (("f32", "f32"), ("f32", "f16"), ("f16", "f32"), ("f16", "f16"), ("bf16", "bf16"))
+
+
+def accepts(types: Mapping[str, str]) -> bool:
+    """f32 and f16 in any mixture; bf16 by itself."""
+    return (types["a"], types["b"]) in _PAIRS
+
+
+def _struct(name: str, types: Mapping[str, str]) -> str:
+    """Its struct in binary.slang; quotients of halves have one of their own."""
+    halves = name == "div" and types["a"] == types["b"] == "f16"
+    return "DivHalves" if halves else name.title()
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    return broadcast.layout(problem, binding, {"b": "broadcast"})
+
+
+def reference(
+    operation: BinaryOperation,
+) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
+    """In singles as IEEE 754 rounds them, then in y's format: compared bit for bit."""
+
+    def computed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+        a, b = (
+            quants.dequantise(problem.types[name], inputs[name]).astype(np.float32) for name in "ab"
+        )
+        with np.errstate(all="ignore"):
+            return {"y": quants.quantise(problem.types["y"], operation.function(a, b))}
+
+    return computed
+
+
+_SHAPES = (
+    "b1_c1_h1_w1",
+    "b1_c1_h1_w5",
+    "b2_c3_h5_w7",
+    "b1_c4_h32_w64",
+    "b3_c1_h17_w129",
+    "b2_c5_h31_w61",
+)
+_REPEATED = ("batch", "channel", "row", "scalar")
+_MOVED = ("permuted", "strided")
+
+
+def _first_cases() -> Iterator[Case]:
+    """Those of sums of singles: every shape in every layout, every repetition in each."""
+    for shape in _SHAPES:
+        yield parse(f"add/f32/{shape}")
+        yield from (parse(f"add/f32/{shape}/layout={how}") for how in _MOVED)
+    for repeated in _REPEATED:
+        yield parse(f"add/f32/b2_c3_h5_w7/broadcast={repeated}")
+        for how in _MOVED:
+            yield parse(f"add/f32/b3_c5_h7_w33/broadcast={repeated},layout={how}")
+
+
+def _cases(name: str, a: str, b: str) -> Iterator[Case]:
+    """Some of each, and what is special."""
+
+    def case(shape: str, **params: Value) -> Case:
+        sizes = parse(f"{name}/{a}/{shape}").shape
+        types = {"b": b} if b != "f32" else {}
+        return Case(kernel=name, format=a, shape=sizes, types=types, params=params)
+
+    if (name, a, b) == ("add", "f32", "f32"):
+        yield from _first_cases()
+    else:
+        yield from (case(shape) for shape in ("b1_c1_h1_w1", "b1_c4_h32_w64", "b3_c1_h17_w129"))
+        yield case("b2_c3_h5_w7", broadcast="batch")
+        yield case("b2_c3_h5_w7", broadcast="scalar")
+        yield case("b3_c5_h7_w33", broadcast="channel", layout="permuted")
+        yield case("b3_c5_h7_w33", broadcast="row", layout="strided")
+        yield from (case("b2_c5_h31_w61", layout=how) for how in _MOVED)
+    yield case("b3_c5_h7_w9", values="special")
+    yield case("b3_c5_h7_w9", values="special", layout="strided")
+    yield case("b2_c0_h5_w7")
+
+
+def _timed(name: str) -> Iterator[Case]:
+    yield parse(f"{name}/f32/b1_c1_h4096_w4096")
+    yield parse(f"{name}/f32/b1_c1_h4096_w4096/broadcast=row")
+    yield parse(f"{name}/f32/b4_c16_h256_w256/layout=permuted")
+    yield parse(f"{name}/f16:b=f16/b1_c1_h4096_w4096")
+    if name == "add":
+        yield parse("add/f32:b=f16/b1_c1_h4096_w4096")
+        yield parse("add/f32/b1_c1_h1_w4096")
+        yield parse("add/f32/b1_c1_h512_w4096/broadcast=row")
+
+
+def kernel(operation: BinaryOperation) -> Kernel:
+    """The kernel of an operation."""
+    name = operation.name
+    return Kernel(
+        name=name,
+        description=operation.description,
+        group="binary",
+        dims=strided.DIMS,
+        bindings=(
+            strided.array("a", "in", FORMATS, "numbers"),
+            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated; bf16 with bf16"),
+            strided.array("y", "out", FORMATS, "results, worked out in f32", same_as="a"),
+        ),
+        params={
+            "broadcast": broadcast.param("b"),
+            "layout": strided.LAYOUT,
+            "values": data.VALUES,
+        },
+        accepts=accepts,
+        empty=strided.DIMS,
+        layout=layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="binary",
+                entry="binary",
+                arguments=lambda types: (_struct(name, types), *(types[b] for b in "aby")),
+                launch=lambda problem, device: strided.launch(problem),
+                arithmetic="exact",
+            ),
+        ),
+        inputs=factors if name in ("mul", "div") else broadcast.pair,
+        reference=reference(operation),
+        flops=lambda problem: prod(problem.full_shape("y")),
+        infer=broadcast.infer,
+        cases=tuple(case for a, b in _PAIRS for case in _cases(name, a, b)),
+        timed=tuple(_timed(name)),
+    )
+
+
+BINARY = tuple(kernel(operation) for operation in OPERATIONS)

@@ -1,0 +1,230 @@
+"""Gated linear units: y = f(a) * b, of two arrays or of the halves of each row of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from vkbench.case import Case, Value
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Kernel,
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Shapes,
+    Variant,
+)
+from vkbench_shaders.kernels.elementwise import strided
+from vkbench_shaders.kernels.shared import activations
+
+FORMATS = ("f32", "f16")
+_SPAN = 150.0  # inputs lie between this and its negative
+
+_SHAPES = ((1, 1, 1, 1), (2, 2, 2, 64), (13, 11, 7, 5), (1, 1, 31, 1999), (2, 3, 0, 7))
+_LAID = ((2, 5, 31, 61), (3, 2, 8, 24))
+_TIMED = ((1, 1, 512, 17408), (1, 1, 2048, 17408))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """A row of the family's table."""
+
+    name: str
+    description: str
+    function: Callable[..., Array]  # of float64 gates, what passes them, parameters in order
+    params: Mapping[str, Param] = field(default_factory=dict)
+    others: tuple[Mapping[str, Value], ...] = ()  # parameters that cases have beside the defaults
+
+    def struct(self, fmt: str) -> str:
+        """Its struct in glu.slang: GegluErf of geglu_erf, and what suffices for halves."""
+        name = self.name.title().replace("_", "")
+        return f"OfHalves<{name}>" if fmt == "f16" else name
+
+
+def swiglu_oai(a: Array, b: Array, alpha: float, limit: float) -> Array:
+    a, b = np.minimum(a, limit), np.clip(b, -limit, limit)
+    gated = np.where(np.isneginf(a), 0.0, a) * activations.sigmoid(alpha * a)
+    return np.asarray(gated * (b + 1))
+
+
+GATES = (
+    Gate(
+        name="reglu",
+        description="y = relu(a) * b",
+        function=lambda a, b: activations.relu(a) * b,
+    ),
+    Gate(
+        name="geglu",
+        description="y = gelu(a) * b, gelu by tanh",
+        function=lambda a, b: activations.gelu(a) * b,
+    ),
+    Gate(
+        name="swiglu",
+        description="y = silu(a) * b",
+        function=lambda a, b: activations.silu(a) * b,
+    ),
+    Gate(
+        name="geglu_erf",
+        description="y = gelu(a) * b, gelu by erf",
+        function=lambda a, b: activations.gelu_erf(a) * b,
+    ),
+    Gate(
+        name="geglu_quick",
+        description="y = gelu_quick(a) * b",
+        function=lambda a, b: activations.gelu_quick(a) * b,
+    ),
+    Gate(
+        name="swiglu_oai",
+        description=(
+            "y = g * sigmoid(alpha g) * (p + 1), g = a up to limit, p = b within limit of 0"
+        ),
+        function=swiglu_oai,
+        params={
+            "alpha": Param(default=1.702, description="steepness of the gate"),
+            "limit": Param(default=7.0, description="largest magnitude of b, and largest a"),
+        },
+        others=({"alpha": 1.0, "limit": 5.5},),
+    ),
+)
+
+GATE = Param(
+    default="first",
+    choices=("first", "second"),
+    description="which half of a row of x is the gate a; the other one is b",
+)
+
+
+def values(gate: Gate, problem: Problem) -> list[float]:
+    """Its parameters as singles."""
+    return [float(np.float32(problem.params[name])) for name in gate.params]
+
+
+def layout_of_halves(problem: Problem, binding: str) -> Layout:
+    """Where an array lies; x has rows of two halves."""
+    *outer, columns = problem.full_shape(binding)
+    return strided.laid(problem, binding, (*outer, columns * (2 if binding == "x" else 1)))
+
+
+def launch_of_halves(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
+    x, y, columns = problem.layout("x"), problem.layout("y"), problem.shape["w"]
+    first = replace(x, shape=y.shape)
+    second = replace(first, offset=x.offset + columns * x.strides[-1])
+    pair = (first, second) if problem.params["gate"] == "first" else (second, first)
+    return strided.over([*pair, y], problem.item_bytes("y"), values(gate, problem))
+
+
+def launch_of_two(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
+    return strided.launch(problem, values(gate, problem))
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    names = [bound.name for bound in problem.kernel.bindings[:-1]]
+    if problem.params["values"] == "special":
+        return {name: data.values(problem, name) for name in names}
+    return {name: data.uniform(problem, name, -_SPAN, _SPAN) for name in names}
+
+
+def reference(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    a, b = operands(problem, inputs, rows)
+    with np.errstate(all="ignore"):
+        return {"y": gate.function(a, b, *values(gate, problem))}
+
+
+def operands(problem: Problem, inputs: Arrays, rows: Array | None) -> list[Array]:
+    """The gates and what passes them, along h only those of the sample."""
+    taken = [array if rows is None else array[:, :, rows] for array in inputs.values()]
+    found = [quants.dequantise(problem.case.format, array) for array in taken]
+    if len(found) == 1:
+        found = np.split(found[0], 2, axis=-1)
+        return found if problem.params["gate"] == "first" else found[::-1]
+    return found
+
+
+def infer_halves(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    shape = shapes["x"]
+    if len(shape) != 4 or shape[-1] % 2:
+        raise UsageError(f"x has dimensions b, c, h and an even number of columns, got {shape}")
+    return dict(zip(strided.DIMS, (*shape[:-1], shape[-1] // 2), strict=True))
+
+
+def _cases(name: str, others: tuple[Mapping[str, Value], ...]) -> Iterator[Case]:
+    for fmt in FORMATS:
+        yield from (strided.case(name, fmt, shape) for shape in _SHAPES)
+        for how in ("strided", "permuted"):
+            yield from (strided.case(name, fmt, shape, {"layout": how}) for shape in _LAID)
+        yield strided.case(name, fmt, (3, 5, 7, 9), {"values": "special"})
+        yield from (strided.case(name, fmt, (2, 3, 5, 41), params) for params in others)
+
+
+def _timed(gate: Gate, name: str) -> Iterator[Case]:
+    shapes = _TIMED if gate.name == "swiglu" else _TIMED[:1]  # the others in one size
+    return (strided.case(name, fmt, shape) for fmt in FORMATS for shape in shapes)
+
+
+def _kernel(gate: Gate) -> Kernel:
+    """A gate over two arrays: all that its other form changes is said there."""
+    name = f"{gate.name}_split"
+    return Kernel(
+        name=name,
+        description=f"{gate.description}; a and b are two arrays.",
+        group="glu",
+        dims=strided.DIMS,
+        bindings=(
+            strided.array("a", "in", FORMATS, "the gate"),
+            strided.array("b", "in", FORMATS, "what passes it", same_as="a"),
+            strided.array("y", "out", FORMATS, "what has passed", same_as="a"),
+        ),
+        params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
+        empty=strided.DIMS,
+        layout=strided.layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="glu",
+                entry="of_two",
+                arguments=lambda types: (gate.struct(types["y"]), types["y"], types["y"]),
+                launch=partial(launch_of_two, gate),
+                arithmetic="f32_each",
+            ),
+        ),
+        inputs=inputs,
+        reference=partial(reference, gate),
+        flops=lambda problem: 2 * prod(problem.full_shape("y")),
+        rows="h",
+        cases=tuple(_cases(name, gate.others)),
+        timed=tuple(_timed(gate, name)),
+    )
+
+
+def _kernel_of_halves(gate: Gate) -> Kernel:
+    split = _kernel(gate)
+    variant = replace(split.variants[0], entry="of_halves", launch=partial(launch_of_halves, gate))
+    return replace(
+        split,
+        name=gate.name,
+        description=f"{gate.description}; a and b are the halves of each row of x.",
+        bindings=(
+            strided.array("x", "in", FORMATS, "rows of two halves: the gate and what passes it"),
+            strided.array("y", "out", FORMATS, "what has passed", same_as="x"),
+        ),
+        params={"gate": GATE, **split.params},
+        layout=layout_of_halves,
+        variants=(variant,),
+        infer=infer_halves,
+        cases=tuple(_cases(gate.name, (*gate.others, {"gate": "second"}))),
+        timed=tuple(_timed(gate, gate.name)),
+    )
+
+
+GLU = tuple(made(gate) for gate in GATES for made in (_kernel_of_halves, _kernel))

@@ -1,0 +1,101 @@
+"""Choice between two arrays, element by element, however they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from vkbench.case import Case, Value, parse
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Problem, Variant
+from vkbench_shaders.kernels.elementwise import broadcast, strided
+
+FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32")
+_REPEATED = {"b": "broadcast", "condition": "condition"}
+_MOVED = {"u32": "f32", "i32": "f32", "f16": "shorts", "bf16": "shorts"}  # bits as they are
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    return broadcast.layout(problem, binding, _REPEATED)
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Half of the conditions are 0."""
+    condition = data.values(problem, "condition")
+    return {**broadcast.pair(problem), "condition": condition * (condition % 2)}
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    return {"y": np.where(inputs["condition"] != 0, inputs["a"], inputs["b"])}
+
+
+def arguments(types: Mapping[str, str]) -> tuple[str, str]:
+    moved = _MOVED.get(types["a"], types["a"])
+    return moved, moved
+
+
+def _cases(fmt: str) -> Iterator[Case]:
+    def case(shape: str, **params: Value) -> Case:
+        sizes = parse(f"where_cond/{fmt}/{shape}").shape
+        return Case(kernel="where_cond", format=fmt, shape=sizes, params=params)
+
+    yield case("b1_c1_h1_w1")
+    yield case("b3_c1_h17_w129")
+    yield case("b2_c5_h32_w64", broadcast="scalar")
+    yield case("b2_c5_h32_w64", condition="row")
+    yield case("b2_c3_h5_w7", broadcast="row", condition="batch")
+    yield case("b2_c3_h5_w7", broadcast="batch", condition="scalar")
+    yield case("b3_c5_h7_w33", broadcast="channel", layout="permuted")
+    yield case("b2_c5_h31_w61", condition="channel", layout="strided")
+    yield case("b2_c5_h31_w61", layout="permuted")
+    yield case("b3_c5_h7_w9", values="special")
+    yield case("b3_c5_h7_w9", values="special", layout="strided")
+    yield case("b2_c0_h5_w7")
+
+
+_TIMED = (
+    "f32/b1_c1_h4096_w4096",
+    "f16/b1_c1_h4096_w4096",
+    "f32/b1_c1_h4096_w4096/broadcast=scalar",
+    "f32/b4_c16_h256_w256/layout=permuted",
+)
+
+SELECT = (
+    Kernel(
+        name="where_cond",
+        description="Chooses between two arrays: y = a where the condition is not 0, else b.",
+        group="select",
+        dims=strided.DIMS,
+        bindings=(
+            strided.array("a", "in", FORMATS, "numbers"),
+            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated", same_as="a"),
+            strided.array("condition", "in", ("u8",), "0 for b, size 1 where repeated"),
+            strided.array("y", "out", FORMATS, "what was chosen", same_as="a"),
+        ),
+        params={
+            "broadcast": broadcast.param("b"),
+            "condition": broadcast.param("the condition"),
+            "layout": strided.LAYOUT,
+            "values": data.VALUES,
+        },
+        empty=strided.DIMS,
+        layout=layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="select",
+                entry="where_cond",
+                arguments=arguments,
+                launch=lambda problem, device: strided.launch(problem),
+                arithmetic="exact",
+            ),
+        ),
+        inputs=inputs,
+        reference=reference,
+        flops=lambda problem: 0,
+        infer=broadcast.infer,
+        cases=tuple(case for fmt in FORMATS for case in _cases(fmt)),
+        timed=tuple(parse(f"where_cond/{case}") for case in _TIMED),
+    ),
+)

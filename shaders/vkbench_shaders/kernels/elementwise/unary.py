@@ -1,0 +1,167 @@
+"""Functions of one number, element by element: y = f(x), and the gradient of silu.
+
+What an operation does is one function of float64 arrays. Where a formula has no value at -Inf
+(-Inf * 0), the limit counts: silu, the gelus and hardswish are 0 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from vkbench.case import Case
+from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import Array, Arrays, Kernel, Launch, Problem, Variant
+from vkbench_shaders.kernels.elementwise import strided
+from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
+from vkbench_shaders.kernels.shared.activations import silu_slope
+
+FORMATS = ("f32", "f16", "bf16")
+
+_SHAPES = ((1, 1, 1, 1), (2, 2, 2, 128), (13, 11, 7, 5), (1, 1, 31, 1999), (0, 3, 5, 7))
+_LAID = ((2, 5, 31, 61), (3, 2, 8, 24), (3, 4, 5, 1))
+_LARGE = (1, 1, 4096, 4096)
+_MOVED = (4, 16, 512, 512)
+
+
+def launch(operation: UnaryOperation, problem: Problem, device: DeviceFacts) -> Launch:
+    values = [float(problem.params[name]) for name in operation.params]
+    found = strided.launch(problem, operation.pushed(*values))
+    return replace(found, constants={**found.constants, **operation.constants(*values)})
+
+
+def inputs(operation: UnaryOperation, problem: Problem) -> dict[str, Array]:
+    if problem.params["values"] == "special":
+        return {"x": data.values(problem, "x")}
+    low, high = operation.range(problem.types["x"])
+    return {"x": data.uniform(problem, "x", low, high)}
+
+
+def reference(
+    operation: UnaryOperation, problem: Problem, inputs: Arrays, rows: Array | None
+) -> dict[str, Array]:
+    x = sampled(problem, "x", inputs, rows)
+    with np.errstate(all="ignore"):
+        values = [np.float64(np.float32(problem.params[name])) for name in operation.params]
+        return {"y": operation.function(x, *values)}
+
+
+def sampled(problem: Problem, binding: str, inputs: Arrays, rows: Array | None) -> Array:
+    """An input's numbers, along h only those of the sample."""
+    stored = inputs[binding]
+    return quants.dequantise(problem.types[binding], stored if rows is None else stored[:, :, rows])
+
+
+def kernel(operation: UnaryOperation) -> Kernel:
+    """The kernel of an operation."""
+    return Kernel(
+        name=operation.name,
+        description=operation.description,
+        group="unary",
+        dims=strided.DIMS,
+        bindings=(
+            strided.array("x", "in", FORMATS, "numbers"),
+            strided.array("y", "out", FORMATS, "what becomes of them", same_as="x"),
+        ),
+        params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
+        empty=strided.DIMS,
+        layout=strided.layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="unary",
+                entry="unary",
+                arguments=lambda types: (operation.struct(types["y"]), types["x"], types["y"]),
+                launch=partial(launch, operation),
+                arithmetic=operation.path,
+            ),
+        ),
+        inputs=partial(inputs, operation),
+        reference=partial(reference, operation),
+        flops=lambda problem: prod(problem.full_shape("y")),
+        rows="h",
+        cases=tuple(case for fmt in FORMATS for case in _cases(operation, fmt)),
+        timed=tuple(_timed(operation.name)),
+    )
+
+
+def _cases(operation: UnaryOperation, fmt: str) -> Iterator[Case]:
+    name = operation.name
+    yield from (strided.case(name, fmt, shape) for shape in _SHAPES)
+    for how in ("strided", "permuted"):
+        yield from (strided.case(name, fmt, shape, {"layout": how}) for shape in _LAID)
+    yield strided.case(name, fmt, (3, 5, 7, 9), {"values": "special"})
+    yield strided.case(name, fmt, (2, 3, 7, 11), {"layout": "strided", "values": "special"})
+    for params in operation.others:
+        yield strided.case(name, fmt, (2, 3, 5, 41), params)
+        yield strided.case(name, fmt, (3, 5, 7, 9), {**params, "values": "special"})
+
+
+_ALSO_MOVED = ("relu", "silu")  # how arrays lie costs all operations the same
+
+
+def _timed(name: str) -> Iterator[Case]:
+    yield from (strided.case(name, fmt, _LARGE) for fmt in ("f32", "f16"))
+    if name in _ALSO_MOVED:
+        yield strided.case(name, "f32", _MOVED, {"layout": "strided"})
+        yield strided.case(name, "f32", _MOVED, {"layout": "permuted"})
+
+
+def _silu_back_inputs(problem: Problem) -> dict[str, Array]:
+    if problem.params["values"] == "special":
+        return {name: data.values(problem, name) for name in ("dy", "x")}
+    spans = {"dy": 2.0, "x": 20.0}
+    return {name: data.uniform(problem, name, -span, span) for name, span in spans.items()}
+
+
+def _silu_back(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    dy, x = (sampled(problem, name, inputs, rows) for name in ("dy", "x"))
+    with np.errstate(all="ignore"):
+        return {"dx": dy * silu_slope(x)}
+
+
+def _silu_back_arguments(types: Mapping[str, str]) -> tuple[str, ...]:
+    slope = "SlopeOfHalves" if types["dx"] == "f16" else "Slope"
+    return slope, types["x"], types["dx"]
+
+
+_SILU_BACK = UnaryOperation(name="silu_back", description="", function=silu_slope)
+
+SILU_BACK = Kernel(
+    name="silu_back",
+    description="Gradient of silu: dx = dy * s * (1 + x * (1 - s)) with s = sigmoid(x).",
+    group="unary",
+    dims=strided.DIMS,
+    bindings=(
+        strided.array("dy", "in", FORMATS, "gradient of silu's result"),
+        strided.array("x", "in", FORMATS, "what silu was of", same_as="dy"),
+        strided.array("dx", "out", FORMATS, "gradient of x", same_as="dy"),
+    ),
+    params={"layout": strided.LAYOUT, "values": data.VALUES},
+    empty=strided.DIMS,
+    layout=strided.layout,
+    variants=(
+        Variant(
+            name="portable",
+            module="silu_back",
+            entry="silu_back",
+            arguments=_silu_back_arguments,
+            launch=lambda problem, device: strided.launch(problem),
+            arithmetic="f32",
+        ),
+    ),
+    inputs=_silu_back_inputs,
+    reference=_silu_back,
+    flops=lambda problem: 8 * prod(problem.full_shape("dx")),
+    rows="h",
+    cases=tuple(case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt)),
+    timed=tuple(_timed("silu_back")),
+)
+
+UNARY = (*(kernel(operation) for operation in OPERATIONS), SILU_BACK)

@@ -1,0 +1,269 @@
+"""Convolutions along one to three axes, as products whose patches nobody lays out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Kernel,
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Stage,
+    Variant,
+    grid,
+)
+from vkbench_shaders.kernels.images import patches, windows
+from vkbench_shaders.kernels.images.patches import Slide
+from vkbench_shaders.kernels.images.windows import TAPS, Window
+from vkbench_shaders.kernels.shared.division import divisor
+
+_AXES = 3  # of the shader's windows
+_FOUR = 4
+LAYOUT = Param(
+    default="nchw",
+    choices=("nchw", "nhwc"),
+    description="which dimension is innermost in memory: the width, or the channels (ggml's CWHN)",
+)
+
+
+@dataclass(frozen=True)
+class Conv:
+    """One operation: along which axes, and its cases."""
+
+    name: str
+    axes: str
+    description: str
+    shapes: tuple[str, ...]
+    timed: tuple[str, ...]
+
+
+def axes(kernel: Kernel) -> str:
+    """The axes that windows slide along."""
+    return "".join(axis for axis in TAPS if axis in kernel.dims)
+
+
+def along(problem: Problem) -> tuple[Window, ...]:
+    return windows.windows(problem, axes(problem.kernel))
+
+
+def is_last(problem: Problem) -> bool:
+    """Whether channels are innermost."""
+    return problem.params.get("layout") == "nhwc"
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    shape = problem.full_shape(binding)
+    if binding == "y":
+        shape = (*shape[:2], *(axis.count for axis in along(problem)))
+    return channels_last(shape) if is_last(problem) else Layout.contiguous(shape)
+
+
+def channels_last(shape: tuple[int, ...]) -> Layout:
+    """The second dimension innermost."""
+    first, channels, *others = shape
+    stored = Layout.contiguous((first, *others, channels))
+    strides = (stored.strides[0], stored.strides[-1], *stored.strides[1:-1])
+    return Layout(shape=shape, strides=strides, storage=stored.storage)
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    slides = [Slide.of(axis) for axis in along(problem)]
+    images, channels, results = (problem.shape[dim] for dim in "nco")
+    area = prod(slide.outputs for slide in slides)
+    rows, columns = results, images * area
+    if is_last(problem):
+        rows, columns = columns, rows
+    tile = patches.choose(problem, rows, columns)
+    tiles_m = -(-rows // tile.m)
+    groups = grid(tiles_m * -(-columns // tile.n))
+    by_channels = divisor(channels)
+    return Launch(
+        groups=groups,
+        push={
+            **patches.vectors(slides, _AXES),
+            "images": images,
+            "channels": channels,
+            "channels_multiplier": by_channels["multiplier"],
+            "channels_shift": by_channels["shift"],
+            "results": results,
+            "tiles_m": tiles_m,
+            "groups_x": groups[0],
+        },
+        constants=tile.constants | _flags(problem),
+        entry=f"conv_{'last_' if is_last(problem) else ''}{tile.block}",
+    )
+
+
+def _flags(problem: Problem) -> dict[str, int]:
+    """Whether rows of y, of weights and of x, as the shader goes through them, are whole fours."""
+    channels, results = problem.shape["c"], problem.shape["o"]
+    area = results if is_last(problem) else prod(axis.count for axis in along(problem))
+    depth = channels * prod(axis.taps for axis in along(problem))
+    rows = {"Y_WIDE": area, "WEIGHTS_WIDE": depth, "X_WIDE": channels}
+    return {name: number % _FOUR == 0 for name, number in rows.items()}
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    weights = inputs["weights"] if rows is None else inputs["weights"][rows]
+    taps = weights.astype(np.float64).reshape(*weights.shape[:2], -1)
+    images = problem.shape["n"]
+    counts = [axis.count for axis in along(problem)]
+    total = np.zeros((images, len(weights), prod(counts)))
+    seen = windows.taps(inputs["x"].astype(np.float64), along(problem), 0.0)
+    for tap, (_, values) in enumerate(seen):
+        total += taps[:, :, tap] @ values.reshape(images, problem.shape["c"], prod(counts))
+    return {"y": total.reshape(images, len(weights), *counts)}
+
+
+def flops(problem: Problem) -> int:
+    taps = prod(axis.taps for axis in along(problem))
+    return 2 * prod(problem.array_shape("y")) * problem.shape["c"] * taps
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    return {name: data.bell(problem, name) for name in ("weights", "x")}
+
+
+_ALONG_W = (
+    "n1_c1_w1_o1_s1",
+    "n0_c2_w4_o3_s2",
+    "n2_c3_w17_o5_s3",
+    "n3_c5_w61_o37_s4/dilation=3,padding=5,stride=2",
+    "n1_c2_w3_o2_s2/padding=6,stride=5",
+    "n1_c17_w140_o33_s1",
+)
+_ALONG_HW = (
+    "n1_c1_h1_w1_o1_r1_s1",
+    "n2_c3_h7_w9_o5_r3_s3/padding=1",
+    "n1_c5_h13_w11_o12_r3_s2/dilation=2,padding=3,stride=3",
+    "n2_c2_h8_w6_o3_r1_s1/stride=2",
+    "n1_c3_h4_w5_o2_r11_s11/padding=6",
+    "n3_c4_h6_w10_o67_r2_s3/dilation_h=2,padding=2,padding_h=0,stride=2,stride_h=1",
+    "n1_c24_h16_w12_o20_r3_s3/padding=1",
+)
+_ALONG_DHW = (
+    "n1_c1_d1_h1_w1_o1_t1_r1_s1",
+    "n2_c3_d4_h5_w6_o5_t2_r3_s3/padding=1",
+    "n1_c2_d7_h6_w9_o3_t3_r2_s1/dilation=2,padding=2,padding_d=3,stride=2,stride_h=1",
+    "n1_c5_d3_h4_w8_o33_t3_r3_s3/padding=1",
+)
+_IMAGES = (
+    "n16_c256_h19_w19_o4096_r4_s4",
+    "n16_c8_h19_w19_o128_r4_s4",
+    "n16_c8_h19_w19_o130_r4_s4",
+    "n16_c4_h19_w19_o4_r2_s2",
+    "n1_c3_h224_w224_o8_r3_s3",
+    "n1_c1_h224_w224_o8_r2_s2",
+    "n8_c1_h224_w224_o8_r2_s2",
+    "n1_c32_h58_w58_o64_r3_s3",
+    "n8_c32_h58_w58_o64_r3_s3",
+    "n8_c128_h16_w16_o512_r3_s3",
+    "n1_c32_h1536_w1536_o64_r3_s3",
+)
+_CONVS = (
+    Conv(
+        "conv1d",
+        "w",
+        "Convolves the last axis with windows over all channels.",
+        _ALONG_W,
+        ("n8_c256_w8192_o512_s3/padding=1", "n1_c80_w3000_o512_s3/padding=1"),
+    ),
+    Conv(
+        "conv2d",
+        "hw",
+        "Convolves the last two axes with windows over all channels.",
+        _ALONG_HW,
+        (*_IMAGES, "n1_c256_h256_w256_o256_r3_s3/padding=1"),
+    ),
+    Conv(
+        "conv3d",
+        "dhw",
+        "Convolves the last three axes with windows over all channels.",
+        _ALONG_DHW,
+        (
+            "n1_c320_d8_h38_w26_o1280_t3_r3_s3/padding=1",
+            "n1_c1280_d8_h38_w26_o1280_t3_r3_s3/padding=1",
+            "n1_c320_d8_h76_w52_o1280_t3_r3_s3/padding=1",
+        ),
+    ),
+)
+
+
+def _cases(conv: Conv) -> Iterator[Case]:
+    named = [(f"{conv.name}/{fmt}", shape) for fmt in ("f32", "f16") for shape in conv.shapes]
+    yield from (parse(f"{name}/{shape}") for name, shape in named)
+    if conv.axes == "hw":
+        yield from (laid(f"{name}/{shape}") for name, shape in named)
+        largest = conv.shapes[-1].partition("/")[0]
+        yield from (parse(f"conv2d/f32/{largest}/tile={tile.name}") for tile in patches.TILES)
+
+
+def laid(case: str) -> Case:
+    """A case with channels innermost."""
+    return parse(f"{case}{',' if case.count('/') == 3 else '/'}layout=nhwc")
+
+
+def _timed(conv: Conv) -> Iterator[Case]:
+    yield from (parse(f"{conv.name}/f32/{shape}") for shape in conv.timed)
+    large = [shape for shape in conv.timed if "_c320_" in shape or "_c256_" in shape]
+    yield from (parse(f"{conv.name}/f16/{shape}") for shape in large)
+    if conv.axes == "hw":
+        yield from (laid(f"{conv.name}/f32/{shape}") for shape in (*large, *_IMAGES[-4:]))
+
+
+def _kernel(conv: Conv) -> Kernel:
+    taps = tuple(TAPS[axis] for axis in conv.axes)
+    more = ("conv_4x4", "conv_last_8x8", "conv_last_4x4") if conv.axes == "hw" else ("conv_4x4",)
+    return Kernel(
+        name=conv.name,
+        group="conv",
+        description=conv.description,
+        dims=("n", "c", *conv.axes, "o", *taps),
+        bindings=patches.bindings(
+            conv.axes,
+            ("o", "c"),
+            "taps of each channel of x, for each of y",
+            "sums over all channels and taps, a number a window",
+        ),
+        params={
+            **windows.params(conv.axes, "stride", "padding", "dilation"),
+            **({"layout": LAYOUT, "tile": patches.TILE} if conv.axes == "hw" else {}),
+        },
+        layout=layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="conv",
+                entry="conv_8x8",
+                arguments=lambda types: (types["weights"],),
+                more=tuple(
+                    Stage(entry=entry, arguments=lambda types: (types["weights"],))
+                    for entry in more
+                ),
+                launch=launch,
+                arithmetic="f32",
+                refuses=patches.refuses,
+            ),
+        ),
+        inputs=inputs,
+        reference=reference,
+        flops=flops,
+        rows="o",
+        empty=("n",),
+        cases=tuple(_cases(conv)),
+        timed=tuple(_timed(conv)),
+    )
+
+
+CONV = tuple(_kernel(conv) for conv in _CONVS)

@@ -1,0 +1,215 @@
+"""matmul and out_prod: products of dense matrices as true singles, however they lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import lcm, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench.case import Case
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    MOST_GROUPS,
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Shapes,
+    Stage,
+    Variant,
+    too_large,
+)
+from vkbench_shaders.kernels.matrices import dense_vec, matmul_cases
+from vkbench_shaders.kernels.shared import dense
+
+Dims = Mapping[str, tuple[str, str, str]]
+
+DIMS = ("b", "m", "n", "k")
+
+# how a and b lie: as matrices' rows, or as transposed ones, whose columns are without gaps
+_TRANSPOSED = {"transposed_a": "a", "transposed_b": "b", "transposed": "ab"}
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    """By the parameter `layout`; permuted ones lie as heads of attention do, b along k as well."""
+    asked = str(problem.params["layout"])
+    if asked in _TRANSPOSED:
+        asked = "transposed" if binding in _TRANSPOSED[asked] else "contiguous"
+    if asked == "permuted" and problem.kernel.binding(binding).dims == ("b", "k", "n"):
+        asked = "permuted_columns"
+    return dense.layout(problem, binding, asked)
+
+
+def accepts(types: Mapping[str, str]) -> bool:
+    """Two operands of one format, or b in singles; y in singles, or as both operands."""
+    a, b, y = (types[name] for name in "aby")
+    return b in (a, "f32") and (y == "f32" or a == b == y)
+
+
+def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Row by row or column by column where there are a few vectors, in tiles otherwise."""
+    if found := _few_vectors(problem):
+        return dense_vec.launches(problem, device, found)
+    return dense.tiled(problem, device)
+
+
+def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
+    return dense_vec.roles(problem) if problem.params.get("tile", "auto") == "auto" else None
+
+
+def _parts(problem: Problem) -> int:
+    """Parts of k; none where no sums go to scratch."""
+    if found := _few_vectors(problem):
+        cut, waits = dense_vec.cut(problem, found), False
+    else:
+        tile, cut = dense.choose(problem)
+        waits = tile.waits(cut)
+    return cut.parts if cut.parts > 1 or waits else 0
+
+
+def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+    """Sums over parts of k where it is cut, and those that wait for more."""
+    return (4 * _parts(problem) * prod(problem.shape[dim] for dim in "bmn"),)
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device cannot multiply it, or None."""
+    depth = problem.shape["b"] * max(1, _parts(problem))
+    if depth > MOST_GROUPS:
+        return f"{depth} matrices and parts of k, one launch takes {MOST_GROUPS} at most"
+    return too_large(problem, device)
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Bell-shaped numbers, as randn's are."""
+    return {name: data.bell(problem, name) for name in "ab"}
+
+
+def _operand(problem: Problem, binding: str, stored: Array) -> NDArray[np.float64]:
+    """An operand's matrix for each of y."""
+    values = quants.dequantise(problem.types[binding], stored)
+    served = np.repeat(values, int(problem.params[f"repeat_{binding}"]), axis=0)
+    return served[: problem.shape["b"]]
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    stored = inputs["a"] if rows is None else inputs["a"].take(rows, axis=_rows_axis(problem))
+    a, b = _operand(problem, "a", stored), _operand(problem, "b", inputs["b"])
+    if _rows_axis(problem) == 2:
+        a = a.swapaxes(1, 2)
+    return {"y": a @ b}
+
+
+def _rows_axis(problem: Problem) -> int:
+    """Which axis of a is m."""
+    return problem.kernel.binding("a").dims.index("m")
+
+
+def _infer(dims: Dims) -> Callable[[Shapes, Mapping[str, str]], dict[str, int]]:
+    """Sizes from both operands; matrices of y are the fewest that both are for in turn."""
+
+    def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+        found = {"b": lcm(*(shape[0] for shape in shapes.values()))}
+        for name, shape in shapes.items():
+            for dim, size in zip(dims[name][1:], shape[1:], strict=True):
+                if found.setdefault(dim, size) != size:
+                    raise UsageError(f"{dim} is {found[dim]} in one array and {size} in {name}")
+        return {dim: found[dim] for dim in DIMS}
+
+    return infer
+
+
+def _arguments(types: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(types[name] for name in "aby")
+
+
+def _stage(entry: str, module: str = "") -> Stage:
+    return Stage(entry=entry, module=module, arguments=_arguments)
+
+
+PORTABLE = Variant(
+    name="portable",
+    module="matmul",
+    entry="matmul_8x8",
+    arguments=_arguments,
+    more=(
+        _stage("matmul_8x4"),
+        _stage("matmul_4x4"),
+        _stage("matmul_rows", "matmul_vec"),
+        _stage("matmul_columns", "matmul_vec"),
+        Stage(entry="add_parts", arguments=lambda types: (types["y"],)),
+    ),
+    launch=launch,
+    scratch=scratch,
+    arithmetic="f32_true",
+    refuses=refuses,
+)
+
+_REPEATS = {"repeat_a": dense.repeat("a"), "repeat_b": dense.repeat("b")}
+_CUTS = {"tile": dense.TILE, "split": dense.SPLIT}
+
+
+def _kernel(
+    name: str,
+    description: str,
+    dims: Dims,
+    params: Mapping[str, Param],
+    cases: tuple[Case, ...],
+    timed: tuple[Case, ...],
+    types: tuple[str, ...],
+) -> Kernel:
+    return Kernel(
+        name=name,
+        description=description,
+        group="matmul",
+        dims=DIMS,
+        bindings=(
+            Binding(name="a", access="in", types=types, dims=dims["a"], description="left matrix"),
+            Binding(name="b", access="in", types=types, dims=dims["b"], description="right one"),
+            Binding(name="y", access="out", types=types, dims=dims["y"], description="products"),
+        ),
+        params={**params, **_REPEATS},
+        accepts=accepts,
+        layout=layout,
+        variants=(PORTABLE,),
+        inputs=inputs,
+        reference=reference,
+        flops=lambda problem: 2 * prod(problem.shape[dim] for dim in DIMS),
+        infer=_infer(dims),
+        rows="m",
+        empty=DIMS,
+        cases=cases,
+        timed=timed,
+    )
+
+
+MATMUL_DENSE = _kernel(
+    "matmul",
+    "Multiplies dense matrices of a batch as true singles: y = a b.",
+    {"a": ("b", "m", "k"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
+    {"layout": dense.layouts(*_TRANSPOSED), **_CUTS},
+    cases=matmul_cases.MATMUL,
+    timed=matmul_cases.MATMUL_TIMED,
+    types=("f32", "f16", "bf16"),
+)
+
+OUT_PROD = _kernel(
+    "out_prod",
+    "Adds up outer products of the rows of two matrices, for each of a batch: y = a^T b.",
+    {"a": ("b", "k", "m"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
+    {"layout": dense.layouts()},
+    cases=matmul_cases.OUT_PROD,
+    timed=matmul_cases.OUT_PROD_TIMED,
+    types=("f32",),
+)
+
+MATMUL = (MATMUL_DENSE, OUT_PROD)

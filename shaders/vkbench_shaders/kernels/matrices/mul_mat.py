@@ -1,0 +1,197 @@
+"""mul_mat: matrices of weights times many vectors, the work of reading a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+import numpy as np
+
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders import formats
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.kernel import (
+    MOST_GROUPS,
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Shapes,
+    grid,
+)
+from vkbench_shaders.kernels.matrices import products, tiles
+from vkbench_shaders.kernels.shared import rows
+
+BATCHES = ("batch3", "batch2")  # of the weights, outermost first
+REPEATS = ("repeat3", "repeat2")  # matrices of x for each of the weights
+
+
+def batches(problem: Problem, binding: str) -> tuple[int, ...]:
+    """Matrices of a binding along dimensions 3 and 2; none when there are no batches at all."""
+    counts = {name: int(problem.params[name]) for name in (*BATCHES, *REPEATS)}
+    if set(counts.values()) == {1}:
+        return ()
+    repeats = [1 if binding == "weights" else counts[name] for name in REPEATS]
+    return tuple(counts[name] * repeat for name, repeat in zip(BATCHES, repeats, strict=True))
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    shape = (*batches(problem, binding), *problem.full_shape(binding))
+    if problem.params["layout"] == "strided":
+        return rows.strided(shape, *rows.gaps(problem, binding))
+    return Layout.contiguous(shape)
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    m, n, k = (problem.shape[dim] for dim in "mnk")
+    depth = prod(batches(problem, "x"))
+    tile = tiles.choose(problem, device, m, n, depth)
+    tiles_m, tiles_n = -(-m // tile.m), -(-n // tile.n)
+    groups = grid(tiles_m * tiles_n, depth)
+    return Launch(
+        groups=groups,
+        push={
+            "m": m,
+            "n": n,
+            "k": k,
+            "tiles_m": tiles_m,
+            "tiles": tiles_m * tiles_n,
+            "groups_x": groups[0],
+            **tiles.places(problem),
+            **{name: int(problem.params[name]) for name in ("batch2", "repeat2", "repeat3")},
+        },
+        constants=tile.constants(problem),
+    )
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    depth = prod(batches(problem, "x"))
+    if depth > MOST_GROUPS:
+        return f"x has {depth} matrices, one launch takes {MOST_GROUPS} at most"
+    return tiles.refuses(problem, device)
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    weights = products.exact_weights(problem, inputs, rows)
+    if weights.ndim == 4:
+        for axis, name in enumerate(REPEATS):
+            weights = np.repeat(weights, int(problem.params[name]), axis)
+    return {"y": products.exact_x(problem, inputs) @ weights.swapaxes(-1, -2)}
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """Sizes of one matrix of a batch; the parameters say how many there are."""
+    return products.infer({name: shape[-2:] for name, shape in shapes.items()}, types)
+
+
+def _count(description: str) -> Param:
+    return Param(default=1, least=1, description=description)
+
+
+_SHAPES = (
+    "m1_n1_k256",
+    "m5_n3_k14336",
+    "m1_n31_k4096",
+    "m33_n1_k1024",
+    "m31_n33_k512/layout=strided",
+    "m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
+)
+_HALVES = ("m31_n33_k512/layout=strided", "m33_n17_k256")  # x in f16; weights are read as with f32
+_SHORT = ("m3_n17_k32", "m17_n2_k96/layout=strided")  # blocks of 32
+_RAGGED = ("m1_n1_k1", "m13_n1_k7", "m31_n29_k37", "m61_n67_k1021", "m17_n33_k127/layout=strided")
+_MORE = (
+    *(f"m{m}_n{n}_k512/tile={m}x{n}" for m, n in ((64, 64), (32, 64), (128, 16))),
+    *(f"m{tile.m + 1}_n{tile.n - 1}_k256/tile={tile.name}" for tile in tiles.TILES),
+    "m97_n101_k768",
+    "m7_n5_k256/batch2=3,layout=strided",
+    "m9_n4_k512/repeat3=3",
+    "m2_n3_k256/batch3=2,repeat2=4",
+)
+_MORE_FOR = ("f32", "q4_0", "q4_K")
+
+
+def _cases() -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        for x in products.VECTORS:
+            if products.accepts({"weights": fmt, "x": x}):
+                for shape in _shapes(fmt, x):
+                    yield parse(f"mul_mat/{products.type_part(fmt, x)}/{shape}")
+
+
+def _shapes(fmt: str, x: str) -> Iterator[str]:
+    if fmt in formats.PLAIN:
+        yield from _RAGGED
+    if x == "f16":
+        yield from _HALVES if fmt in _MORE_FOR else _HALVES[:1]
+        return
+    yield from _SHAPES
+    if format_named(fmt).elements <= 32:
+        yield from _SHORT
+    if fmt in _MORE_FOR:
+        yield from _MORE
+
+
+def _timed() -> Iterator[Case]:
+    yield from (
+        parse(f"mul_mat/f32/{shape}") for shape in ("m1024_n1024_k1024", "m2048_n512_k2048")
+    )
+    for fmt in products.WEIGHTS:
+        for x in ("f32", "q8_1"):
+            if products.accepts({"weights": fmt, "x": x}):
+                yield parse(f"mul_mat/{products.type_part(fmt, x)}/m4096_n512_k14336")
+
+
+MUL_MAT = Kernel(
+    name="mul_mat",
+    description="Multiplies matrices of weights with many vectors, tile by tile: y = x weights^T.",
+    group="matmul",
+    dims=("m", "n", "k"),
+    bindings=(
+        Binding(
+            name="weights",
+            access="in",
+            types=products.WEIGHTS,
+            dims=("m", "k"),
+            description="matrix, row by row",
+        ),
+        Binding(
+            name="x",
+            access="in",
+            types=products.VECTORS,
+            dims=("n", "k"),
+            description="vectors, one a row",
+        ),
+        Binding(
+            name="y",
+            access="out",
+            types=("f32",),
+            dims=("n", "m"),
+            description="products, one vector a row",
+        ),
+    ),
+    params={
+        "batch2": _count("matrices of weights along dimension 2"),
+        "batch3": _count("matrices of weights along dimension 3"),
+        "repeat2": _count("matrices of x for each of the weights along dimension 2"),
+        "repeat3": _count("matrices of x for each of the weights along dimension 3"),
+        "layout": rows.LAYOUT,
+        "tile": tiles.TILE,
+    },
+    accepts=products.accepts,
+    layout=layout,
+    variants=tiles.variants("mul_mat", launch, refuses),
+    inputs=products.inputs,
+    reference=reference,
+    flops=lambda problem: (
+        2 * prod(batches(problem, "x")) * prod(problem.shape[dim] for dim in "mnk")
+    ),
+    infer=infer,
+    rows="m",
+    cases=tuple(_cases()),
+    timed=tuple(_timed()),
+)

@@ -1,0 +1,98 @@
+"""mul_mat_id: chosen experts' matrices times the vectors of many tokens, tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Kernel, Launch, Problem, grid
+from vkbench_shaders.kernels.matrices import experts, products, tiles
+
+_BUSY = 4  # pairs of an expert that has its own workgroups for them, in those of an average one
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    e, u, m, n, k = (problem.shape[dim] for dim in experts.DIMS)
+    average = -(-n * u // e)
+    tile = tiles.choose(problem, device, m, average, e)
+    tiles_m, depth = -(-m // tile.m), -(-min(n, _BUSY * average) // tile.n)
+    groups = grid(tiles_m * e, depth)
+    return Launch(
+        groups=groups,
+        push={
+            "m": m,
+            "k": k,
+            "pairs": n * u,
+            "sharing": u if experts.is_single(problem) else 1,
+            "tiles_m": tiles_m,
+            "tiles": tiles_m * e,
+            "groups_x": groups[0],
+            "groups_z": depth,
+            **tiles.places(problem),
+        },
+        constants=tile.constants(problem),
+    )
+
+
+_SHAPES = (
+    "e1_u1_m1_n1_k256",
+    "e4_u2_m33_n37_k256/routing=skewed",
+    "e3_u3_m5_n2_k4096",
+    "e8_u2_m31_n29_k512/layout=strided,x=expert",
+)
+_BYTES = _SHAPES[1::2]  # x in q8_1; experts are found as with f32
+_MORE = (
+    *(f"e4_u2_m{tile.m + 1}_n{tile.n + 1}_k256/tile={tile.name}" for tile in tiles.TILES),
+    "e5_u4_m7_n101_k256/routing=skewed,x=expert",
+    "e64_u2_m3_n5_k1024",
+    "e16_u1_m3_n131_k256/routing=skewed,tile=128x16",
+    "e2_u1_m2_n3_k14336",
+)
+_MORE_FOR = ("f32", "q4_0", "q4_K")
+_TIMED = tuple(
+    f"e{e}_u{u}_m{m}_n{n}_k{k}"
+    for e, u, m, k in ((128, 8, 768, 2048), (32, 4, 1792, 2048))
+    for n in (8, 32, 512)
+)
+_TIMED_FOR = ("f16", "q4_0", "q8_0", "q4_K", "q6_K", "iq2_xs", "mxfp4")
+_VECTORS = ("f32", "q8_1")
+
+
+def _cases(fmt: str, x: str, shapes: Iterable[str]) -> Iterator[Case]:
+    if products.accepts({"weights": fmt, "x": x}):
+        yield from (parse(f"mul_mat_id/{products.type_part(fmt, x)}/{shape}") for shape in shapes)
+
+
+def _checked() -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        more = _MORE if fmt in _MORE_FOR else ()
+        yield from _cases(fmt, "f32", (*_SHAPES, *more))
+        yield from _cases(fmt, "q8_1", (*_BYTES, *more))
+
+
+def _timed() -> Iterator[Case]:
+    for fmt in _TIMED_FOR:
+        for x in _VECTORS:
+            yield from _cases(fmt, x, _TIMED)
+
+
+MUL_MAT_ID = Kernel(
+    name="mul_mat_id",
+    description="Multiplies the vectors of many tokens with the experts that each one uses.",
+    group="matmul",
+    dims=experts.DIMS,
+    bindings=experts.bindings(_VECTORS),
+    params={**experts.PARAMS, "tile": tiles.TILE},
+    layout=experts.layout,
+    variants=tiles.variants("mul_mat_id", launch, tiles.refuses),
+    inputs=experts.inputs,
+    reference=experts.reference,
+    flops=experts.flops,
+    bytes_moved=experts.bytes_moved,
+    infer=experts.infer,
+    accepts=products.accepts,
+    rows="m",
+    cases=tuple(_checked()),
+    timed=tuple(_timed()),
+)

@@ -1,0 +1,214 @@
+"""mul_mat_vec: a matrix of weights times a few vectors, the work of decoding one token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders import formats
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.kernel import (
+    MOST_GROUPS,
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Problem,
+    Refuses,
+    Variant,
+    grid,
+    too_large,
+)
+from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.shared import rows
+
+ROWS = 4  # rows of y a workgroup
+MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
+MOST_SUBGROUPS = 32  # that the shader has room for
+LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
+
+
+def threads(problem: Problem, columns: int) -> int:
+    """A power of two, so many that each has a unit of a row, or several of a long one.
+
+    More are slower once a thread has much to do: the bounds are those of an H200 at k 14336.
+    """
+    units = problem.shape["k"] // products.unit(problem)
+    fmt, most = problem.format("weights"), 128
+    if fmt.quantised and fmt.grid not in LARGE_TABLES:
+        if columns > (3 if products.is_blocks(problem.types) else 1):
+            most = 32
+        elif products.is_numbers(problem.types):
+            most = 64
+    return next((count for count in (32, 64) if units <= count < most), most)
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    m, n, k = (problem.shape[dim] for dim in "mnk")
+    columns = min(n, MOST_COLUMNS)
+    groups = grid(-(-m // ROWS), depth=-(-n // columns))
+    push = {"m": m, "n": n, "k": k, "groups_x": groups[0]}
+    for name in ("weights", "x", "y"):
+        push |= products.places(problem, name, "stride")
+    return Launch(
+        groups=groups,
+        push=push,
+        constants={
+            "THREADS": threads(problem, columns),
+            "COLUMNS": columns,
+            "ALIGNED": products.aligned(problem),
+        },
+    )
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    if problem.shape["n"] > MOST_COLUMNS * MOST_GROUPS:
+        return f"n is {problem.shape['n']}, one launch makes {MOST_COLUMNS * MOST_GROUPS} at most"
+    return too_large(problem, device)
+
+
+def too_many_subgroups(threads: int, device: DeviceFacts) -> str | None:
+    subgroups = threads // max(1, device.subgroup_size)
+    if subgroups > MOST_SUBGROUPS:
+        return f"a workgroup has {subgroups} subgroups, the kernel has room for {MOST_SUBGROUPS}"
+    return None
+
+
+def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
+    wanted = threads(problem, min(problem.shape["n"], MOST_COLUMNS))
+    return refuses(problem, device) or too_many_subgroups(wanted, device)
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    weights = products.exact_weights(problem, inputs, rows)
+    return {"y": products.exact_x(problem, inputs) @ weights.T}
+
+
+Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]
+
+
+def arguments(dot: str, total: str) -> Arguments:
+    """Generic arguments: the formats, how bytes are multiplied, how threads sum up."""
+    return lambda types: (types["weights"], types["x"], dot, total)
+
+
+def variants(
+    name: str,
+    launch: Callable[[Problem, DeviceFacts], Launch],
+    refuses: Refuses,
+    refuses_subgroups: Refuses,
+) -> tuple[Variant, ...]:
+    """The code paths of a product with few vectors, of the shader module `name`."""
+    subgroups = ("subgroup_arithmetic",)
+    return (
+        Variant(
+            name="int_dot",
+            module=name,
+            entry=name,
+            arguments=arguments("packed_dot", "subgroup_sum"),
+            launch=launch,
+            arithmetic="f32",
+            requires=("int_dot", *subgroups),
+            accepts=products.is_blocks,
+            refuses=refuses_subgroups,
+        ),
+        Variant(
+            name="subgroup",
+            module=name,
+            entry=name,
+            arguments=arguments("byte_dot", "subgroup_sum"),
+            launch=launch,
+            arithmetic="f32",
+            requires=subgroups,
+            accepts=products.is_numbers,
+            refuses=refuses_subgroups,
+        ),
+        Variant(
+            name="portable",
+            module=name,
+            entry=name,
+            arguments=arguments("byte_dot", "tree_sum"),
+            launch=launch,
+            arithmetic="f32",
+            refuses=refuses,
+        ),
+    )
+
+
+_SHAPES = (
+    "m1_n1_k256",
+    "m5_n2_k512",
+    "m129_n3_k256",
+    "m61_n5_k1024",
+    "m13_n8_k512",
+    "m31_n1_k4096",
+    "m3_n4_k14336",
+    "m67_n7_k256/layout=strided",
+    "m9_n6_k1024/layout=strided",
+    "m127_n1_k512/layout=strided",
+)
+_SHORT = ("m1_n1_k32", "m17_n9_k96")  # blocks of 32
+_RAGGED = ("m1_n1_k1", "m2_n1_k7", "m37_n3_k127", "m19_n8_k1021")  # plain formats
+_TIMED_N = (1, 2, 3, 4, 5, 8)
+
+
+def _checked() -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        for x in products.VECTORS:
+            if products.accepts({"weights": fmt, "x": x}):
+                short = _SHORT if format_named(fmt).elements <= 32 else ()
+                ragged = _RAGGED if fmt in formats.PLAIN else ()
+                for shape in (*_SHAPES, *short, *ragged):
+                    yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
+
+
+def _timed() -> Iterator[Case]:
+    for fmt in products.WEIGHTS:
+        for x in products.VECTORS:
+            if products.accepts({"weights": fmt, "x": x}) and x != "f16":
+                for n in _TIMED_N:
+                    yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/m4096_n{n}_k14336")
+
+
+MUL_MAT_VEC = Kernel(
+    name="mul_mat_vec",
+    description="Multiplies a matrix of weights with a few vectors: y = x weights^T.",
+    group="matmul",
+    dims=("m", "n", "k"),
+    bindings=(
+        Binding(
+            name="weights",
+            access="in",
+            types=products.WEIGHTS,
+            dims=("m", "k"),
+            description="matrix, row by row",
+        ),
+        Binding(
+            name="x",
+            access="in",
+            types=products.VECTORS,
+            dims=("n", "k"),
+            description="vectors, one a row",
+        ),
+        Binding(
+            name="y",
+            access="out",
+            types=("f32",),
+            dims=("n", "m"),
+            description="products, one vector a row",
+        ),
+    ),
+    params={"layout": rows.LAYOUT},
+    layout=rows.layout,
+    variants=variants("mul_mat_vec", launch, refuses, refuses_subgroups),
+    inputs=products.inputs,
+    reference=reference,
+    flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
+    infer=products.infer,
+    accepts=products.accepts,
+    rows="m",
+    cases=tuple(_checked()),
+    timed=tuple(_timed()),
+)

@@ -1,0 +1,98 @@
+"""What products of weights and vectors share: their references, shapes and alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench.errors import UsageError
+from vkbench_shaders import formats, quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import Array, Arrays, Problem, Shapes, matrix_shape
+
+WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
+VECTORS = ("f32", "f16", "q8_1")
+PLAIN_UNIT = 8  # weights of a plain format that a thread takes at a time
+QUANTISED_UNIT = 32
+_WIDE = 16  # bytes of the widest load
+
+
+def accepts(types: Mapping[str, str]) -> bool:
+    """Integer products are for quantised weights."""
+    return types["x"] != "q8_1" or types["weights"] not in formats.PLAIN
+
+
+def is_blocks(types: Mapping[str, str]) -> bool:
+    """Whether x is blocks of bytes."""
+    return types["x"] == "q8_1"
+
+
+def is_numbers(types: Mapping[str, str]) -> bool:
+    """Whether x is plain numbers."""
+    return types["x"] != "q8_1"
+
+
+def unit(problem: Problem) -> int:
+    """Weights a thread takes at a time."""
+    return QUANTISED_UNIT if problem.format("weights").quantised else PLAIN_UNIT
+
+
+def aligned(problem: Problem) -> bool:
+    """Whether all rows of plain weights and of plain x begin on 16 bytes and are whole units."""
+    if problem.shape["k"] % unit(problem):
+        return False
+    plain = [name for name in ("weights", "x") if not problem.format(name).quantised]
+    return all(_begins_wide(problem, name) for name in plain)
+
+
+def _begins_wide(problem: Problem, binding: str) -> bool:
+    layout, item = problem.layout(binding), problem.item_bytes(binding)
+    return all(number * item % _WIDE == 0 for number in (layout.offset, *layout.strides[:-1]))
+
+
+def places(problem: Problem, binding: str, *strides: str) -> dict[str, int]:
+    """Push constants: a binding's offset, and its strides by the names that the shader gives them.
+
+    They are bytes of weights and of blocks, else items. The innermost stride is none of them.
+    """
+    layout = problem.layout(binding)
+    unit = problem.item_bytes(binding) if binding == "weights" else 1
+    numbers = zip(("offset", *strides), (layout.offset, *layout.strides[:-1]), strict=False)
+    return {f"{binding}_{name}": number * unit for name, number in numbers}
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Weights and vectors."""
+    return {
+        "weights": data.weights(problem, "weights"),
+        "x": data.activations(problem, "x"),
+    }
+
+
+def exact_weights(problem: Problem, inputs: Arrays, rows: Array | None) -> NDArray[np.float64]:
+    """The weights in float64; only some rows if given."""
+    weights = inputs["weights"] if rows is None else inputs["weights"][..., rows, :]
+    return quants.dequantise(problem.types["weights"], weights)
+
+
+def exact_x(problem: Problem, inputs: Arrays) -> NDArray[np.float64]:
+    """The vectors in float64."""
+    return quants.dequantise(problem.types["x"], inputs["x"])
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """Sizes from a matrix of weights and one of vectors."""
+    m, k = matrix_shape("weights", shapes, types)
+    n, width = matrix_shape("x", shapes, types)
+    if width != k:
+        raise UsageError(
+            f"weights have rows of {k} numbers, x has rows of {width}: they must be equal"
+        )
+    return {"m": m, "n": n, "k": k}
+
+
+def type_part(weights: str, x: str) -> str:
+    """The formats in a case's name."""
+    return weights if x == "f32" else f"{weights}:x={x}"

@@ -1,0 +1,161 @@
+"""Tiles of products of two matrices: their sizes, and which one a product is cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Launch, Param, Problem, Refuses, Variant, too_large
+from vkbench_shaders.kernels.matrices import products
+
+STEP = 32  # numbers along k at a time
+_WIDE = 16  # bytes of the widest load
+_ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows and columns that a workgroup makes, and those that a thread makes of them."""
+
+    m: int
+    n: int
+    block_m: int
+    block_n: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.m}x{self.n}"
+
+    @property
+    def threads(self) -> int:
+        return self.m * self.n // (self.block_m * self.block_n)
+
+    @property
+    def shared_bytes(self) -> int:
+        return (self.m + self.n) * STEP * 4
+
+    def constants(self, problem: Problem) -> dict[str, int]:
+        """Specialisation constants of the shader module `tiles`."""
+        return {
+            "THREADS": self.threads,
+            "TILE_M": self.m,
+            "TILE_N": self.n,
+            "BLOCK_M": self.block_m,
+            "BLOCK_N": self.block_n,
+            "WIDE_WEIGHTS": is_wide(problem, "weights"),
+            "WIDE_X": is_wide(problem, "x"),
+        }
+
+
+# Large blocks read shared memory less often, small ones leave fewer threads idle.
+TILES = (
+    Tile(128, 64, 8, 8),
+    Tile(64, 64, 8, 4),
+    Tile(128, 32, 8, 4),
+    Tile(32, 64, 4, 4),
+    Tile(128, 16, 8, 2),
+    Tile(32, 32, 4, 4),
+)
+SMALLEST = TILES[-1]
+_TABLE = 8192  # bytes of shared memory that a quantised format's table may take
+_COST = {64: 1.0, 32: 1.3, 16: 2.0}  # time of a product, by how many a thread makes of it
+_AT_ONCE = 256  # tiles that a large GPU works on at a time
+
+
+TILE = Param(
+    default="auto",
+    choices=("auto", *(tile.name for tile in TILES)),
+    description="rows and columns that a workgroup makes; auto: what should be fastest",
+)
+
+
+def choose(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> Tile:
+    """The tile size asked for, or the one that leaves least of a large GPU idle."""
+    asked = problem.params["tile"]
+    named = [tile for tile in TILES if asked == tile.name]
+    fitting = named or [tile for tile in TILES if not too_wide(problem, device, tile)]
+    return min(fitting or [SMALLEST], key=lambda tile: _time(tile, m, n, batches))
+
+
+def too_wide(problem: Problem, device: DeviceFacts, tile: Tile) -> str | None:
+    """Why a device has not the shared memory for a tile, or None."""
+    table = _TABLE if problem.format("weights").quantised else 0
+    needed, most = tile.shared_bytes + table, device.limits.get("max_shared_bytes", 0)
+    if needed > most:
+        return f"a tile of {tile.name} takes {needed} bytes of shared memory, the device has {most}"
+    return None
+
+
+def _time(tile: Tile, m: int, n: int, batches: int) -> float:
+    tiles = -(-m // tile.m) * -(-n // tile.n) * batches
+    return max(tiles, _AT_ONCE) * tile.m * tile.n * _COST[tile.block_m * tile.block_n]
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device cannot multiply it, or None."""
+    for binding in problem.kernel.bindings:
+        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
+        if needed > _ADDRESSES:
+            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
+    asked = problem.params["tile"]
+    tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
+    return too_wide(problem, device, tile) or too_large(problem, device)
+
+
+def is_wide(problem: Problem, binding: str) -> bool:
+    """Whether rows of plain numbers begin on 16 bytes and are whole steps."""
+    if problem.format(binding).quantised:
+        return True
+    layout, item = problem.layout(binding), problem.item_bytes(binding)
+    starts = (layout.offset, *layout.strides[:-1])
+    return problem.shape["k"] % STEP == 0 and all(start * item % _WIDE == 0 for start in starts)
+
+
+def places(problem: Problem) -> dict[str, int]:
+    """Push constants: offset and stride of the rows of each array, all equally far apart.
+
+    In bytes for what is read, in items for what is written.
+    """
+    found: dict[str, int] = {}
+    for name in ("weights", "x", "y"):
+        layout = problem.layout(name)
+        unit = problem.item_bytes(name) if problem.kernel.binding(name).is_input else 1
+        found[f"{name}_offset"] = layout.offset * unit
+        found[f"{name}_stride"] = layout.strides[-2] * unit
+    return found
+
+
+def argument(types: Mapping[str, str], dot: str) -> tuple[str]:
+    """The way to multiply, as a type of the shaders."""
+    if products.is_blocks(types):
+        return (f"ByteTile<{types['weights']},{dot}>",)
+    return (f"FloatTile<{types['weights']},{types['x']}>",)
+
+
+def variants(
+    name: str, launch: Callable[[Problem, DeviceFacts], Launch], refuses: Refuses
+) -> tuple[Variant, ...]:
+    """The code paths of a product, of the shader module `name`."""
+    return (
+        Variant(
+            name="int_dot",
+            module=name,
+            entry=name,
+            arguments=lambda types: argument(types, "packed_dot"),
+            launch=launch,
+            arithmetic="f32",
+            requires=("int_dot",),
+            accepts=products.is_blocks,
+            refuses=refuses,
+        ),
+        Variant(
+            name="portable",
+            module=name,
+            entry=name,
+            arguments=lambda types: argument(types, "byte_dot"),
+            launch=launch,
+            arithmetic="f32",
+            refuses=refuses,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Kernels that copy, cast, gather and scatter elements."""

@@ -1,0 +1,145 @@
+"""concat: two arrays joined along a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+
+import numpy as np
+
+from vkbench.case import Case
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Push,
+    Shapes,
+    Variant,
+)
+from vkbench_shaders.kernels.moves import places
+from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of, item_bytes
+from vkbench_shaders.kernels.moves.places import DIMS
+
+
+def concat_shape(problem: Problem) -> list[int]:
+    axis = DIMS.index(str(problem.params["axis"]))
+    return [
+        problem.shape[dim] + (problem.shape["n"] if i == axis else 0) for i, dim in enumerate(DIMS)
+    ]
+
+
+def concat_layout(problem: Problem, binding: str) -> Layout:
+    shape = concat_shape(problem)
+    if binding == "y":
+        return Layout.contiguous(shape)
+    axis = DIMS.index(str(problem.params["axis"]))
+    shape[axis] = problem.shape["n" if binding == "b" else DIMS[axis]]
+    return places.lying(problem, binding, shape)
+
+
+def concat(problem: Problem, device: DeviceFacts) -> Launch:
+    axis = DIMS.index(str(problem.params["axis"]))
+    y, a, b = (problem.layout(name) for name in "yab")
+    inner = prod(y.shape[axis + 1 :])
+    if all(places.is_flat(found) for found in (a, b)):  # rows of a and of b by turns
+        y, a, b = (
+            Layout.contiguous((1, 1, prod(n.shape[:axis]), n.shape[axis] * inner))
+            for n in (y, a, b)
+        )
+        axis = 3
+    groups = groups_of(problem)
+    push: Push = {
+        "sizes": places.sizes(y.shape),
+        "a": places.place(a),
+        "b": places.place(b),
+        "size": a.shape[axis],
+        "groups_x": groups[0],
+    }
+    return Launch(groups=groups, push=push, constants={"THREADS": THREADS, "AXIS": axis})
+
+
+def concat_sizes(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """The dimensions of a, and of b the one in which they differ: w where they do not."""
+    for name in "ab":
+        if len(shapes[name]) != 4:
+            raise UsageError(f"{name} has four dimensions (b, c, h, w), got {len(shapes[name])}")
+    differ = [i for i in range(4) if shapes["a"][i] != shapes["b"][i]]
+    return {
+        **dict(zip(DIMS, shapes["a"], strict=True)),
+        "n": shapes["b"][differ[-1] if differ else 3],
+    }
+
+
+def _concats(
+    formats: Iterable[str],
+    shapes: Iterable[tuple[int, ...]],
+    how: str = "contiguous",
+    axes: Iterable[str] = DIMS,
+) -> Iterator[Case]:
+    for axis in axes:
+        given = {"axis": axis, "layout": how}
+        params = {name: value for name, value in given.items() if value not in ("w", "contiguous")}
+        for fmt in formats:
+            for sizes in shapes:
+                shape: dict[str, int] = dict(zip("bchwn", sizes, strict=True))
+                yield Case(kernel="concat", format=fmt, shape=shape, params=params)
+
+
+CONCAT = Kernel(
+    name="concat",
+    description="Joins two arrays along a dimension: b behind a.",
+    group="move",
+    dims=(*DIMS, "n"),
+    bindings=(
+        Binding(name="a", access="in", types=TYPES, dims=DIMS, description="any items"),
+        Binding(
+            name="b",
+            access="in",
+            types=TYPES,
+            dims=DIMS,
+            same_as="a",
+            description="others, n along the axis",
+        ),
+        Binding(
+            name="y", access="out", types=TYPES, dims=DIMS, same_as="a", description="all of them"
+        ),
+    ),
+    params={
+        "axis": Param(default="w", choices=DIMS, description="the dimension they are joined along"),
+        "layout": places.LAYOUT,
+    },
+    layout=concat_layout,
+    variants=(
+        Variant(
+            name="portable",
+            module="concat",
+            entry="concat",
+            arguments=item_bytes,
+            launch=concat,
+            arithmetic="exact",
+        ),
+    ),
+    inputs=lambda problem: {name: data.plain(problem, name) for name in "ab"},
+    reference=lambda problem, inputs, rows: {
+        "y": np.concatenate([inputs["a"], inputs["b"]], DIMS.index(str(problem.params["axis"])))
+    },
+    flops=lambda problem: 0,
+    infer=concat_sizes,
+    empty=("n",),
+    cases=(
+        *_concats(("f32",), [(2, 3, 5, 7, 0)]),
+        *_concats(TYPES, [(1, 1, 1, 1, 1), (2, 3, 5, 67, 4), (1, 3, 17, 130, 9)]),
+        *_concats(TYPES, [(2, 3, 5, 19, 7)], "strided"),
+        *_concats(TYPES, [(2, 3, 5, 19, 7)], "permuted"),
+    ),
+    timed=(
+        *_concats(("f32", "f16"), [(4, 32, 128, 1024, 64)], axes="cw"),
+        *_concats(("f32",), [(1, 1, 4096, 4096, 3)], axes="hw"),
+    ),
+)

@@ -1,0 +1,182 @@
+"""Items taken and set by their numbers along a dimension, the same bits every time."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Launch,
+    Problem,
+    Stage,
+    Variant,
+    grid,
+)
+from vkbench_shaders.kernels.moves.accumulation import SUMS
+from vkbench_shaders.kernels.moves.indexed import (
+    SMALL,
+    TABLE,
+    TAKEN,
+    bindings,
+    cases_of,
+    crowded,
+    exist,
+    indexed,
+    item_bytes,
+    kernel,
+    launched,
+    timed_of,
+)
+from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of
+
+HELD = 2048  # items of a workgroup that has whole columns
+WIDE = 16  # bytes side by side that are worth moving together
+ROW_ROOM = 16384  # bytes of x that a workgroup holds; see gather_rows.slang
+ROW_SHARE = 2048  # items of y that it makes
+TAKEN_OF = 8  # of so many items of x one is taken, at least
+_GATHERS = (
+    Stage(entry="gather", module="gather", arguments=item_bytes),
+    Stage(entry="gather_rows", module="gather_rows", arguments=item_bytes),
+)
+
+
+def index_select(problem: Problem, device: DeviceFacts) -> Launch:
+    """By fours of words where items come side by side; else as numbers of their own are taken."""
+    if problem.shape["k"] * problem.item_bytes("x") < WIDE:
+        return gather(problem, device)
+    groups = groups_of(problem)
+    push = indexed(problem, groups[0])
+    return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
+
+
+def gather(problem: Problem, device: DeviceFacts) -> Launch:
+    if not fits_rows(problem):
+        return launched(problem, prod(problem.array_shape("y")), "gather")
+    o, _, n, k = problem.shape.values()
+    groups = grid(o * -(-n * k // ROW_SHARE))
+    return Launch(groups=groups, push=indexed(problem, groups[0]), entry="gather_rows")
+
+
+def fits_rows(problem: Problem) -> bool:
+    """Whether a workgroup can hold all that a row's numbers mean, and enough of it is taken."""
+    _, m, n, k = problem.shape.values()
+    x, unit = problem.layout("x"), problem.item_bytes("x")
+    ragged = any(start * unit % 4 for start in (x.offset, x.strides[0]))
+    together = x.strides[1] == k or m == 1
+    return together and m * k * unit + 4 * ragged <= ROW_ROOM and TAKEN_OF * n >= m
+
+
+def scatter(problem: Problem, device: DeviceFacts) -> Launch | tuple[Launch, ...]:
+    if problem.shape["n"] <= HELD:
+        return by_columns(problem)
+    items = prod(problem.array_shape("x"))
+    return tuple(launched(problem, items, entry) for entry in ("forget", "claim", "scatter"))
+
+
+def by_columns(problem: Problem) -> Launch:
+    """All items of a few columns to a workgroup."""
+    o, _, n, k = problem.shape.values()
+    tile = 1 << (min(HELD // max(n, 1), k).bit_length() - 1)
+    groups = grid(o * -(-k // tile))
+    push = indexed(problem, groups[0])
+    return Launch(groups=groups, push=push, constants={"TILE": tile}, entry="scatter_columns")
+
+
+def taken(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """x along its second dimension by ids, which has one dimension or three."""
+    x, ids = inputs["x"], inputs["ids"]
+    if ids.ndim == 1:
+        ids = np.broadcast_to(ids[:, None], (len(x), len(ids), x.shape[2]))
+    there = exist(problem, ids)
+    found = np.take_along_axis(x, np.where(there, ids, 0).astype("i8"), 1)
+    return {"y": np.where(there, found, np.zeros(1, x.dtype))}
+
+
+def scattered(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """One after the other along n, so that the last one stays."""
+    y, x, ids = inputs["y"].copy(), inputs["x"], inputs["ids"]
+    o, k = np.ogrid[: len(x), : x.shape[2]]
+    for n in range(x.shape[1]):
+        there = exist(problem, ids[:, n])
+        at = np.where(there, ids[:, n], 0)
+        y[o, at, k] = np.where(there, x[:, n], y[o, at, k])
+    return {"y": y}
+
+
+def last_bytes(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+    """For each item of y, which one of x is its last, where shared memory does not hold it."""
+    return (4 if problem.shape["n"] <= HELD else 4 * prod(problem.array_shape("y")),)
+
+
+INDEX_SELECT = kernel(
+    "index_select",
+    "Takes items along any dimension by numbers that are the same for all others:"
+    " y[o, n, k] = x[o, ids[n], k], and 0 for numbers that x does not have.",
+    bindings(TABLE, ("n",), TAKEN, TYPES),
+    Variant(
+        name="portable",
+        module="index_select",
+        entry="index_select",
+        arguments=item_bytes,
+        launch=index_select,
+        arithmetic="exact",
+        more=_GATHERS,
+    ),
+    taken,
+    cases_of("index_select", TYPES, (*SMALL, (3, 3000, 2500, 1))),
+    timed_of(
+        "index_select",
+        ("f32", "f16"),
+        [(1, 32000, 512, 4096), (4096, 4096, 2048, 1), (64, 1024, 512, 128)],
+    ),
+)
+
+GATHER = kernel(
+    "gather",
+    "Takes items along any dimension by numbers of their own: y[o, n, k] = x[o, ids[o, n, k], k],"
+    " and 0 for numbers that x does not have.",
+    bindings(TABLE, TAKEN, TAKEN, TYPES),
+    Variant(
+        name="portable",
+        module="gather",
+        entry="gather",
+        arguments=item_bytes,
+        launch=gather,
+        arithmetic="exact",
+        more=_GATHERS[1:],
+    ),
+    taken,
+    cases_of("gather", TYPES, (*SMALL, (3, 3000, 2500, 1), (1, 9000, 900, 1))),
+    timed_of("gather", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
+)
+
+SCATTER = kernel(
+    "scatter",
+    "Sets items along any dimension by their numbers: y[o, ids[o, n, k], k] = x[o, n, k]; of"
+    " several for one item the last along n stays, and others of y stay as they are.",
+    bindings(TAKEN, TAKEN, TABLE, TYPES),
+    Variant(
+        name="portable",
+        module="scatter",
+        entry="scatter",
+        arguments=item_bytes,
+        launch=scatter,
+        arithmetic="exact",
+        more=(
+            Stage(entry="forget"),
+            Stage(entry="claim"),
+            Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
+        ),
+        scratch=last_bytes,
+        refuses=crowded(last_bytes),
+    ),
+    scattered,
+    cases_of("scatter", TYPES, (*SMALL, (2, 70, 2048, 2), (2, 70, 2049, 2))),
+    timed_of("scatter", ("f32", "f16"), [(4096, 4096, 2048, 1), (1, 32000, 512, 4096)]),
+)
+
+INDEX = (INDEX_SELECT, GATHER, SCATTER, *SUMS)

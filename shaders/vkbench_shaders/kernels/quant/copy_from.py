@@ -1,0 +1,96 @@
+"""copy_from: what kernels quantise to, copied to plain numbers, rows in another order if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+
+from vkbench.case import Case
+from vkbench.errors import UsageError
+from vkbench_shaders.formats import ENCODED, format_named
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Layout,
+    Problem,
+    Shapes,
+    matrix_shape,
+)
+from vkbench_shaders.kernels.quant.dequantize import DECODE, decoded
+from vkbench_shaders.kernels.shared import rows as in_rows
+from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, listed
+
+DIMS = ("b", "m", "k")
+FORMATS = (*ENCODED, "f16", "bf16")
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    """Permuted: y's rows lie in the order m, b."""
+    if problem.params["layout"] != "permuted" or binding != "y":
+        return in_rows.layout(problem, binding)
+    b, m, k = problem.full_shape(binding)
+    return Layout(shape=(b, m, k), strides=(k, b * k, 1), storage=b * m * k)
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    weights = inputs["weights"] if rows is None else inputs["weights"][:, rows]
+    return decoded(problem, "weights", weights)
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """Matrices of weights, all of one shape."""
+    shape = shapes["weights"]
+    if len(shape) != 3:
+        raise UsageError(f"weights has three dimensions (b, m, k), got {len(shape)}")
+    m, k = matrix_shape("weights", {"weights": shape[1:]}, types)
+    return {"b": shape[0], "m": m, "k": k}
+
+
+def _cases(fmt: str) -> Iterator[Case]:
+    block = RAGGED if fmt in ("f16", "bf16") else format_named(fmt).elements
+    for how, shapes in {
+        "contiguous": [(1, 1, block), (2, 5, 3 * block), (1, 1, 14336)],
+        "strided": [(3, 4, 512), (2, 7, 256), (1, 3, 5 * block)],
+        "permuted": [(2, 3, 1024), (3, 7, 3 * block), (2, 1, 4096)],
+    }.items():
+        yield from listed("copy_from", fmt, {}, DIMS, shapes, how)
+
+
+COPY_FROM = Kernel(
+    name="copy_from",
+    description="Copies quantised or half-precision matrices to singles: y = weights.",
+    group="quantise",
+    dims=DIMS,
+    bindings=(
+        Binding(
+            name="weights",
+            access="in",
+            types=FORMATS,
+            dims=DIMS,
+            description="matrices of rows of blocks, or of halves",
+        ),
+        Binding(name="y", access="out", types=("f32",), dims=DIMS, description="the same, decoded"),
+    ),
+    params={
+        "layout": replace(
+            LAYOUT,
+            choices=(*LAYOUT.choices, "permuted"),
+            description="how rows lie: without gaps, with them, or y's in the order m, b",
+        )
+    },
+    layout=layout,
+    variants=(DECODE,),
+    inputs=lambda problem: {"weights": data.weights(problem, "weights")},
+    reference=reference,
+    flops=lambda problem: prod(problem.shape.values()),
+    infer=infer,
+    rows="m",
+    cases=tuple(case for fmt in FORMATS for case in _cases(fmt)),
+    timed=tuple(
+        case for fmt in FORMATS for case in listed("copy_from", fmt, {}, DIMS, [(2, 512, 8192)])
+    ),
+)

@@ -1,0 +1,176 @@
+"""quantize: plain numbers to what kernels encode, the same bytes as a CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from vkbench.case import Case
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench_shaders import quants
+from vkbench_shaders.formats import ENCODED, format_named
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Problem,
+    Shapes,
+    Variant,
+    grid,
+)
+from vkbench_shaders.kernels.shared import rows as in_rows
+from vkbench_shaders.kernels.shared.rows import LAYOUT, RAGGED, listed
+
+DIMS = ("b", "m", "k")
+FORMATS = (*ENCODED, "f16", "bf16")
+THREADS = 128
+SHARE = 8 * THREADS  # numbers a workgroup
+
+_KINDS = 13  # of so many blocks, the first ones after the first are special, each in another way
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    """Permuted: x's rows lie in the order m, b."""
+    if problem.params["layout"] != "permuted" or binding != "x":
+        return in_rows.layout(problem, binding)
+    b, m, k = problem.full_shape(binding)
+    return Layout(shape=(b, m, k), strides=(k, b * k, 1), storage=b * m * k)
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    """Arrays without gaps are one long row."""
+    flat = problem.params["layout"] == "contiguous"
+    b, m, k = (1, 1, prod(problem.shape.values())) if flat else problem.shape.values()
+    x, y = problem.layout("x"), problem.layout("y")
+    chunks = -(-k // SHARE)
+    groups = grid(b * m * chunks)
+    unit = problem.item_bytes("y")
+    push = {
+        "k": k,
+        "chunks": chunks,
+        "groups": b * m * chunks,
+        "groups_x": groups[0],
+        "inner": m,
+        "x_outer": x.strides[0],
+        "x_inner": x.strides[1],
+        "x_offset": x.offset,
+        "y_stride": y.strides[1] * unit,
+        "y_offset": y.offset * unit,
+        "aligned": flat or not any(place % 4 for place in (x.offset, *x.strides[:2])),
+    }
+    return Launch(groups=groups, push=push, constants={"THREADS": THREADS})
+
+
+def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
+    return f"{types['y']}_encoder", f"{types['x']}_input"
+
+
+def numbers(problem: Problem, binding: str, block: int) -> Array:
+    """Rows with outliers and blocks of zeros, of huge and tiny numbers, of ties, of one number."""
+    made = data.activations(problem, binding).astype(np.float32)
+    narrow = "f16" in problem.types.values()  # which should hold the huge ones
+    huge, tiny = (500.0, 2.0**-18) if narrow else (2.0**118, 2.0**-119)
+    whole = made.size // block * block
+    kinds = made.reshape(-1)[:whole].reshape(-1, block)
+    kinds[1::_KINDS] = 0
+    kinds[2::_KINDS] *= np.float32(huge)
+    kinds[3::_KINDS] *= np.float32(tiny)
+    kinds[4::_KINDS] = np.round(kinds[4::_KINDS]) / 2
+    kinds[5::_KINDS] = kinds[5::_KINDS, :1]
+    kinds[6::_KINDS] = -0.0
+    kinds[7::_KINDS, 1::2] = -kinds[7::_KINDS, : kinds.shape[1] // 2 * 2 : 2]
+    kinds[8::_KINDS] = np.abs(kinds[8::_KINDS]) + 1
+    return made.astype(problem.format(binding).dtype)
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    return {"x": numbers(problem, "x", block_of(problem.types["y"]))}
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    x = inputs["x"] if rows is None else inputs["x"][:, rows]
+    return {"y": quants.quantise(problem.types["y"], x.astype(np.float32))}
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    if len(shapes["x"]) != 3:
+        raise UsageError(f"x has three dimensions (b, m, k), got {len(shapes['x'])}")
+    return dict(zip(DIMS, shapes["x"], strict=True))
+
+
+def block_of(fmt: str) -> int:
+    """Numbers of a block, or of a small row that a vector does not divide."""
+    return format_named(fmt).elements if format_named(fmt).quantised else RAGGED
+
+
+def _cases(fmt: str, types: Mapping[str, str]) -> Iterator[Case]:
+    block = block_of(fmt)
+    for how, shapes in {
+        "contiguous": [(1, 1, block), (2, 5, 3 * block), (1, 1, 14336), (1, 17, 256)],
+        "strided": [(3, 4, 512), (2, 7, 3 * block), (1, 3, 4096)],
+        "permuted": [(2, 3, 1024), (3, 7, 3 * block)],
+    }.items():
+        yield from listed("quantize", fmt, types, DIMS, shapes, how)
+
+
+QUANTIZE = Kernel(
+    name="quantize",
+    description="Encodes plain numbers in another format, the CPU's bytes: y = x.",
+    group="quantise",
+    dims=DIMS,
+    bindings=(
+        Binding(
+            name="y",
+            access="out",
+            types=FORMATS,
+            dims=DIMS,
+            description="rows of blocks, or of halves",
+        ),
+        Binding(
+            name="x",
+            access="in",
+            types=("f32", "f16"),
+            dims=DIMS,
+            description="matrices of finite numbers",
+        ),
+    ),
+    params={
+        "layout": replace(
+            LAYOUT,
+            choices=(*LAYOUT.choices, "permuted"),
+            description="how rows lie: without gaps, with them, or x's in the order m, b",
+        )
+    },
+    layout=layout,
+    variants=(
+        Variant(
+            name="portable",
+            module="quantize",
+            entry="quantize",
+            arguments=arguments,
+            launch=launch,
+            arithmetic="exact",
+        ),
+    ),
+    inputs=inputs,
+    reference=reference,
+    flops=lambda problem: prod(problem.shape.values()),
+    infer=infer,
+    rows="m",
+    cases=tuple(
+        case for fmt in FORMATS for types in ({}, {"x": "f16"}) for case in _cases(fmt, types)
+    ),
+    timed=tuple(
+        case
+        for fmt in FORMATS
+        for case in listed("quantize", fmt, {}, DIMS, [(1, 512, 14336), (1, 1, 14336)])
+    ),
+)

@@ -1,0 +1,1 @@
+"""Recurrences over tokens: state-space models, RWKV, delta rules."""

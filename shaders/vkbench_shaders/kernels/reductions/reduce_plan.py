@@ -1,0 +1,255 @@
+"""Reduces an array of four dimensions along some of them: see slang/reductions/reduce.slang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf, prod
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Launch, Layout, Problem, Push, Stage, Variant, grid
+from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.rows import gaps, strided
+
+DIMS = ("b", "c", "h", "w")
+ORDERS = {"x": "bhwc", "y": "cbhw"}  # permuted: how dimensions lie in memory, outermost first
+THREADS = 256
+AT_ONCE, SINGLES_AT_ONCE = 4, 8  # loads of a thread: of 16 bytes, of numbers
+WITHOUT_GAPS, ONE_STRIDE, ANY = range(3)  # how the numbers of a result lie
+ENOUGH_GROUPS = 264  # workgroups that need no others beside them, and as many as a few results get
+MANY_GROUPS = 1024
+LEAST_PART = 8192  # numbers that are worth a workgroup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dimension:
+    """Its size, and the step along it in each of some arrays."""
+
+    size: int
+    steps: tuple[int, ...]
+
+    def around(self, inner: Dimension) -> bool:
+        """Whether it begins again where the inner one ends."""
+        return self.steps == tuple(inner.size * step for step in inner.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReducePlan:
+    """What threads and workgroups do."""
+
+    kept: tuple[Dimension, ...]  # steps in x and y
+    reduced: tuple[Dimension, ...]  # steps in x
+    results: int
+    length: int  # numbers a result
+    along: bool  # neighbouring threads have numbers of one result
+    form: int
+    down: int  # threads a result
+    part: int  # numbers that a workgroup takes of each result
+    parts: int
+
+    @property
+    def groups(self) -> int:
+        return -(-self.results * self.down // THREADS) * self.parts
+
+
+def axes(problem: Problem) -> tuple[int, ...]:
+    """Which dimensions are reduced."""
+    return tuple(at for at, dim in enumerate(DIMS) if dim in str(problem.params["axes"]))
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    """Where the arrays lie; of y, reduced dimensions have size 1."""
+    shape = [problem.shape[dim] for dim in DIMS]
+    if binding == "y":
+        shape = [1 if at in axes(problem) else size for at, size in enumerate(shape)]
+    match problem.params["layout"]:
+        case "strided":
+            return strided(shape, *gaps(problem, binding))
+        case "permuted":
+            return _permuted(shape, ORDERS[binding])
+        case _:
+            return Layout.contiguous(shape)
+
+
+def plan(problem: Problem, in_order: bool) -> ReducePlan:
+    """By what lies side by side; numbers keep their order where that counts."""
+    x, y, chosen = problem.layout("x"), problem.layout("y"), axes(problem)
+    dims = [
+        Dimension(size=size, steps=(ours, theirs))
+        for size, ours, theirs in zip(x.shape, x.strides, y.strides, strict=True)
+    ]
+    kept = _merged(_sorted(dim for at, dim in enumerate(dims) if at not in chosen))
+    reduced = [Dimension(size=dims[at].size, steps=dims[at].steps[:1]) for at in chosen]
+    rest = _merged(reduced if in_order else _sorted(reduced))
+    results, length = prod(dim.size for dim in kept), prod(dim.size for dim in rest)
+    along = bool(rest) and rest[-1].steps == (1,)
+    form = ANY if len(rest) > 1 else WITHOUT_GAPS if along else ONE_STRIDE
+    wide = AT_ONCE * 16 // problem.item_bytes("x")
+    each = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
+    down = _down(results, length, each, along)
+    part, parts = _parts(-(-results * down // THREADS), length, down * each)
+    return ReducePlan(
+        kept=kept,
+        reduced=rest,
+        results=results,
+        length=length,
+        along=along,
+        form=form,
+        down=down,
+        part=part,
+        parts=parts,
+    )
+
+
+def rows_in_parts(problem: Problem, part: int, parts: int) -> ReducePlan:
+    """For an array h w: a workgroup for each part of each row."""
+    (rows, columns), x, y = problem.shape.values(), problem.layout("x"), problem.layout("y")
+    return ReducePlan(
+        kept=(Dimension(size=rows, steps=(x.strides[0], y.strides[0])),),
+        reduced=(Dimension(size=columns, steps=(1,)),),
+        results=rows,
+        length=columns,
+        along=True,
+        form=WITHOUT_GAPS,
+        down=THREADS,
+        part=part,
+        parts=parts,
+    )
+
+
+def portable(name: str, path: str, *, least: bool = False, mean: bool = False) -> Variant:
+    """The code path of a reduction: a struct of slang/reductions/reductions.slang."""
+
+    def planned(problem: Problem) -> ReducePlan:
+        return plan(problem, in_order=name == "position")
+
+    def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+        return _launches(problem, planned(problem), least=least, mean=mean)
+
+    def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+        made = planned(problem)
+        return (8 * made.results * made.parts if made.parts > 1 else 8,)
+
+    def output(types: Mapping[str, str]) -> str:
+        return "f32" if types["y"] == "i32" else types["y"]
+
+    return Variant(
+        name="portable",
+        module="reduce",
+        entry="reduce",
+        arguments=lambda types: (name, types["x"], output(types)),
+        more=(Stage(entry="reduce_parts", arguments=lambda types: (name, output(types))),),
+        launch=launch,
+        scratch=scratch,
+        arithmetic=path,
+    )
+
+
+def partial(
+    problem: Problem, made: ReducePlan, *, scale: float = 1.0, least: bool = False, entry: str = ""
+) -> Launch:
+    """What makes results, or of several parts what each of them gives."""
+    groups = grid(made.groups)
+    return Launch(
+        groups=groups,
+        push=_push(problem, made, groups[0], scale),
+        constants={
+            "THREADS": THREADS,
+            "DOWN": made.down,
+            "ALONG": made.along,
+            "FORM": made.form,
+            "LEAST": least,
+        },
+        entry=entry,
+    )
+
+
+def _launches(problem: Problem, made: ReducePlan, *, least: bool, mean: bool) -> tuple[Launch, ...]:
+    scale = 1.0 if not mean else 1 / made.length if made.length else inf  # 0 * inf is a NaN
+    first = partial(problem, made, scale=scale, least=least)
+    if made.parts == 1:
+        return (first,)
+    down = min(THREADS, power(made.parts))
+    groups = grid(-(-made.results * down // THREADS))
+    second = Launch(
+        groups=groups,
+        push=_push(problem, made, groups[0], scale),
+        constants={"THREADS": THREADS, "DOWN": down, "LEAST": least},
+        entry="reduce_parts",
+    )
+    return first, second
+
+
+def _push(problem: Problem, made: ReducePlan, groups_x: int, scale: float) -> Push:
+    kept, reduced = _four(made.kept, 2), _four(made.reduced, 1)
+    outer, middle, inner = (divisor(max(1, dim.size)) for dim in reduced[1:])
+    return {
+        "kept": [dim.size for dim in kept[1:]],
+        "length": made.length,
+        "x_strides": [dim.steps[0] for dim in kept],
+        "y_strides": [dim.steps[1] for dim in kept],
+        "reduced_strides": [dim.steps[0] for dim in reduced],
+        "outer": outer,
+        "middle": middle,
+        "inner": inner,
+        "results": made.results,
+        "part": made.part,
+        "parts": made.parts,
+        "groups_x": groups_x,
+        "x_offset": problem.layout("x").offset,
+        "y_offset": problem.layout("y").offset,
+        "scale": scale,
+    }
+
+
+def _four(dims: tuple[Dimension, ...], arrays: int) -> tuple[Dimension, ...]:
+    """With dimensions of size 1 in front."""
+    return (Dimension(size=1, steps=(0,) * arrays),) * (4 - len(dims)) + dims
+
+
+def _sorted(dims: Iterable[Dimension]) -> list[Dimension]:
+    """As they lie in the first array, outermost first."""
+    return sorted(dims, key=lambda dim: -dim.steps[0])
+
+
+def _merged(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
+    """Without those of size 1; those that lie like one are one."""
+    found: list[Dimension] = []
+    for dim in dims:
+        if dim.size == 1:
+            continue
+        if found and found[-1].around(dim):
+            dim = Dimension(size=found.pop().size * dim.size, steps=dim.steps)
+        found.append(dim)
+    return tuple(found)
+
+
+def _down(results: int, length: int, each: int, along: bool) -> int:
+    """Threads a result, of which each has so many numbers at once; few across columns."""
+    enough = min(THREADS, power(-(-length // each)))
+    if along:
+        return enough
+    return max(min(enough, 4), min(enough, THREADS // power(results)), 1)
+
+
+def _parts(tiles: int, length: int, step: int) -> tuple[int, int]:
+    """Numbers a workgroup takes of each result, some steps of them, and workgroups a result."""
+    wanted = -(-MANY_GROUPS // max(1, tiles)) if tiles < ENOUGH_GROUPS else 1
+    least = max(LEAST_PART, step) if tiles < 2 else step
+    parts = max(1, min(wanted, length // least))
+    part = -(-length // (parts * step)) * step
+    return (part, -(-length // part)) if part else (0, 1)
+
+
+def power(number: int) -> int:
+    """The least power of two that is not below it."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _permuted(shape: list[int], order: str) -> Layout:
+    size = dict(zip(DIMS, shape, strict=True))
+    stored = Layout.contiguous([size[dim] for dim in order])
+    stride = dict(zip(order, stored.strides, strict=True))
+    return Layout(
+        shape=tuple(shape), strides=tuple(stride[dim] for dim in DIMS), storage=stored.storage
+    )

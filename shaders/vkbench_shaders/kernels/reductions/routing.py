@@ -1,0 +1,213 @@
+"""Routing of tokens to experts: which ones a gate favours, and how much each of them counts.
+
+Weights of a token whose logits are all -Inf are zeros, as softmax of a row that is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vkbench.case import Case
+from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data, noise
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Param,
+    Problem,
+    Variant,
+    grid,
+    too_large,
+)
+from vkbench_shaders.kernels.reductions.reduce_plan import power
+from vkbench_shaders.kernels.reductions.sort import order_of
+from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+
+_THREADS = 256
+_EACH = 4  # experts a thread, where a token has all threads
+_LEAST_LANES = 4  # scores that are compared at once
+_MOST_EXPERTS = _THREADS * _EACH
+_GATINGS = ("softmax", "softmax_late", "sigmoid", "sigmoid_biased")
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    tokens, experts, used = problem.shape.values()
+    lanes = min(_THREADS, max(_LEAST_LANES, power(experts)))
+    groups = grid(-(-tokens * lanes // _THREADS))
+    logits, bias, ids, weights = (problem.layout(b.name) for b in problem.kernel.bindings)
+    push = {
+        "tokens": tokens,
+        "experts": experts,
+        "used": used,
+        "groups_x": groups[0],
+        "logits_offset": logits.offset,
+        "logits_stride": logits.strides[0],
+        "bias_offset": bias.offset,
+        "ids_offset": ids.offset,
+        "ids_stride": ids.strides[0],
+        "weights_offset": weights.offset,
+        "weights_stride": weights.strides[0],
+        "scale": float(problem.params["scale"]),
+    }
+    constants = {
+        "LANES": lanes,
+        "GATING": _GATINGS.index(str(problem.params["gating"])),
+        "NORMALISED": problem.params["normalise"] == "selected",
+    }
+    return Launch(groups=groups, push=push, constants=constants)
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    experts, used = problem.shape["e"], problem.shape["k"]
+    if experts > _MOST_EXPERTS or used > experts:
+        return f"{used} of {experts} experts: at most all, of at most {_MOST_EXPERTS}"
+    return too_large(problem, device)
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Any logits; under a bias some whose scores are so far apart that rounding changes no rank."""
+    tokens, experts, _ = problem.shape.values()
+    bits = noise.raw(problem.seed("bias"), 2 * experts).view("<u2")
+    bias = (bits / 65536 - 0.5).astype(np.float32) / 8
+    if problem.params["gating"] != "sigmoid_biased":
+        return {"logits": data.plain(problem, "logits"), "bias": bias[:1]}  # which nobody reads
+    keys = noise.raw(problem.seed("logits"), 4 * tokens * experts).view("<u4")
+    ranks = keys.reshape(tokens, experts).argsort(axis=1).argsort(axis=1)
+    gates = 0.2 + 0.6 * (ranks + 0.5) / experts - bias
+    logits = np.log(gates / (1 - gates))
+    return {"logits": quants.quantise(problem.types["logits"], logits), "bias": bias}
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    logits = (inputs["logits"] if rows is None else inputs["logits"][rows]).astype(np.float64)
+    gating, used = str(problem.params["gating"]), problem.shape["k"]
+    with np.errstate(over="ignore"):
+        if gating.startswith("softmax"):
+            most = logits.max(axis=1, keepdims=True)
+            gates = np.exp(logits - np.where(np.isneginf(most), 0, most))
+        else:
+            gates = 1 / (1 + np.exp(-logits))
+    scores = gates + inputs["bias"] if gating == "sigmoid_biased" else logits
+    ids = order_of(scores, descending=True)[:, :used]
+    weights = np.take_along_axis(gates, ids, axis=1)
+    if gating == "softmax_late" or problem.params["normalise"] == "selected":
+        total = weights.sum(axis=1, keepdims=True)
+    else:
+        total = gates.sum(axis=1, keepdims=True) if gating == "softmax" else np.float64(1)
+    weights /= np.where(total == 0, 1, total)
+    return {"ids": ids.astype(np.int32), "weights": weights * float(problem.params["scale"])}
+
+
+_ALL: tuple[tuple[int, int, int], ...] = ((1, 1, 1), (131, 8, 2), (17, 31, 5), (5, 288, 6))
+_MORE = ((3, 32, 4), (2, 40, 40), (6, 71, 8), (3, 128, 128), (2, 129, 8), (2, 256, 160))
+_PARAMS: tuple[dict[str, str | float], ...] = (
+    {},
+    {"normalise": "selected"},
+    {"gating": "softmax_late"},
+    {"gating": "sigmoid", "normalise": "selected"},
+    {"gating": "sigmoid_biased", "scale": 2.5},
+    {"gating": "sigmoid_biased", "normalise": "selected"},
+)
+_TIMED: tuple[tuple[tuple[int, int, int], dict[str, str | float]], ...] = (
+    ((1, 128, 8), {"normalise": "selected"}),
+    ((512, 128, 8), {"normalise": "selected"}),
+    ((4096, 128, 8), {"normalise": "selected"}),
+    ((512, 32, 4), {"gating": "softmax_late"}),
+    ((512, 256, 8), {"gating": "sigmoid_biased", "normalise": "selected", "scale": 2.5}),
+)
+
+
+def _case(fmt: str, sizes: tuple[int, ...], params: dict[str, str | float]) -> Case:
+    shape: dict[str, int] = dict(zip("nek", sizes, strict=True))
+    return Case(kernel="top_k_moe", format=fmt, shape=shape, params=params)
+
+
+def _cases() -> Iterator[Case]:
+    for params in _PARAMS:
+        yield from (_case("f32", sizes, params) for sizes in _ALL)
+    for number, sizes in enumerate(_MORE):
+        yield _case("f32", sizes, _PARAMS[number])
+    yield from (_case("f16", (5, 71, 8), params) for params in _PARAMS)
+    for fmt in ("f32", "f16"):
+        yield from listed("top_k_moe", fmt, {}, "nek", [(9, 61, 7)], "strided")
+
+
+TOP_K_MOE = Kernel(
+    name="top_k_moe",
+    group="routing",
+    description="The k experts that a gate favours for each token, and their weights.",
+    dims=("n", "e", "k"),
+    empty=("n",),
+    bindings=(
+        Binding(
+            name="logits",
+            access="in",
+            types=("f32", "f16"),
+            dims=("n", "e"),
+            description="what a router says of each expert",
+        ),
+        Binding(
+            name="bias",
+            access="in",
+            types=("f32",),
+            dims=("e",),
+            description="added to what experts are chosen by",
+            when={"gating": ("sigmoid_biased",)},
+        ),
+        Binding(
+            name="ids",
+            access="out",
+            types=("i32",),
+            dims=("n", "k"),
+            exact=True,
+            description="experts, the favourite first; of equal ones the lower number",
+        ),
+        Binding(
+            name="weights",
+            access="out",
+            types=("f32",),
+            dims=("n", "k"),
+            description="how much each counts",
+        ),
+    ),
+    params={
+        "gating": Param(
+            default="softmax",
+            choices=_GATINGS,
+            description="of logits: softmax over all experts or over those chosen, sigmoid",
+        ),
+        "normalise": Param(
+            default="none",
+            choices=("none", "selected"),
+            description="whether weights are divided by their sum",
+        ),
+        "scale": Param(default=1.0, description="factor of the weights"),
+        "layout": LAYOUT,
+    },
+    layout=layout,
+    variants=(
+        Variant(
+            name="portable",
+            module="top_k_moe",
+            entry="top_k_moe",
+            arguments=lambda types: (types["logits"],),
+            launch=launch,
+            refuses=refuses,
+            arithmetic="f32",
+        ),
+    ),
+    inputs=inputs,
+    reference=reference,
+    flops=lambda problem: 4 * problem.shape["n"] * problem.shape["e"],
+    rows="n",
+    cases=tuple(_cases()),
+    timed=tuple(_case("f32", sizes, params) for sizes, params in _TIMED),
+)
+
+ROUTING = (TOP_K_MOE,)

@@ -1,0 +1,1 @@
+"""Kernels that take a whole row: norms, softmax, losses, rope."""

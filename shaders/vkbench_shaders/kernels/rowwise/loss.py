@@ -1,0 +1,237 @@
+"""Cross entropy of logits with target distributions, as a mean over rows, and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench.case import parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Problem,
+    Push,
+    Shapes,
+    Stage,
+    Variant,
+    matrix_shape,
+)
+from vkbench_shaders.kernels.rowwise import row_values
+from vkbench_shaders.kernels.rowwise.row_values import Cut, place
+from vkbench_shaders.kernels.shared import rows
+
+DIMS = ("n", "k")
+SCALARS = ("loss", "gradient")
+_LIKELY = 50  # of so many logits, one is far larger than the others
+
+Numbers = NDArray[np.float64]
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    return Layout.contiguous((1,)) if binding in SCALARS else rows.layout(problem, binding)
+
+
+def cut_of(problem: Problem, *bindings: str) -> Cut:
+    """A row is one team's, however long."""
+    n, k = problem.shape["n"], problem.shape["k"]
+    aligned = row_values.aligned(problem, bindings, k)
+    each = 4 // problem.item_bytes("x")
+    return Cut(rows=n, columns=k, aligned=aligned, each=each, split=False)
+
+
+def push_of(problem: Problem, cut: Cut, *bindings: str) -> Push:
+    return {
+        "dx": (0, 0),  # where there is no gradient
+        **{name: place(problem.layout(name)) for name in bindings},
+        "cut": cut.push,
+        "stretches": cut.stretches,
+    }
+
+
+def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    cut = cut_of(problem, "x", "targets")
+    push = push_of(problem, cut, "x", "targets")
+    return (
+        Launch(
+            groups=cut.groups, push=push, constants=cut.constants, entry=cut.entry("row_losses")
+        ),
+        Launch(groups=(1, 1, 1), push=push, constants=row_values.ANY_SIZE, entry="mean_loss"),
+    )
+
+
+def back_launch(problem: Problem, device: DeviceFacts) -> Launch:
+    cut = cut_of(problem, "x", "targets", "dx")
+    push = push_of(problem, cut, "x", "targets", "dx")
+    return Launch(
+        groups=cut.groups, push=push, constants=cut.constants, entry=cut.entry("gradients")
+    )
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Logits of which some are far larger than the others; targets that sum up to 1."""
+    x = data.values(problem, "x")
+    if problem.params["values"] == "noise":
+        x = data.uniform(problem, "x", -4, 4)
+        x.reshape(-1)[::_LIKELY] += 20
+    powers = np.exp(data.uniform(problem, "targets", -6, 6).astype(np.float64))
+    targets = (powers / powers.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return {"x": x, "targets": targets}
+
+
+def back_inputs(problem: Problem) -> dict[str, Array]:
+    return {**inputs(problem), "gradient": data.uniform(problem, "gradient", 1, 2)}
+
+
+def _logarithms(x: Numbers) -> Numbers:
+    """Of softmax(x)."""
+    below = x - x.max(axis=-1, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    with np.errstate(invalid="ignore"):  # x may be NaN or Inf
+        each = _logarithms(quants.dequantise(problem.types["x"], inputs["x"]))
+        return {"loss": -(each * inputs["targets"]).sum(axis=-1).mean(keepdims=True)}
+
+
+def back_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    chosen = slice(None) if rows is None else rows
+    with np.errstate(invalid="ignore"):
+        each = _logarithms(quants.dequantise(problem.types["x"], inputs["x"][chosen]))
+        less = np.exp(each) - inputs["targets"][chosen].astype(np.float64)
+    return {"dx": less * float(inputs["gradient"][0]) / problem.shape["n"]}
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    n, k = matrix_shape("x", shapes, types)
+    return {"n": n, "k": k}
+
+
+def _arguments(types: Mapping[str, str]) -> tuple[str, ...]:
+    return (types["x"],)
+
+
+PARAMS = {"layout": rows.LAYOUT, "values": data.VALUES}
+X = Binding(
+    name="x", access="in", types=("f32", "f16"), dims=DIMS, description="logits, a row each"
+)
+TARGETS = Binding(
+    name="targets",
+    access="in",
+    types=("f32",),
+    dims=DIMS,
+    description="the distributions that are wanted: rows that sum up to 1",
+)
+
+_SHAPES = (
+    "f32/n1_k1",
+    "f32/n37_k10",
+    "f32/n3_k1021",
+    "f32/n130_k256",
+    "f32/n2_k8192",
+    "f32/n3_k32000",
+    "f32/n2_k20001",
+    "f32/n5_k264/layout=strided",
+    "f16/n5_k33",
+    "f16/n70_k128",
+    "f16/n2_k16896",
+    "f16/n3_k8193/layout=strided",
+)
+_TIMED = ("f32/n512_k32000", "f32/n4096_k4096", "f32/n128_k128256", "f16/n512_k32000")
+
+LOSS = (
+    Kernel(
+        name="cross_entropy",
+        description="Mean over rows of -sum(targets * log(softmax(x))), a single number.",
+        group="loss",
+        dims=DIMS,
+        bindings=(
+            X,
+            TARGETS,
+            Binding(
+                name="loss", access="out", types=("f32",), dims=("n",), description="one number"
+            ),
+        ),
+        params=PARAMS,
+        layout=layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="loss",
+                entry="row_losses",
+                arguments=_arguments,
+                more=(*row_values.stages(_arguments, "row_losses"), Stage(entry="mean_loss")),
+                launch=launch,
+                scratch=lambda problem, device: (4 * problem.shape["n"],),
+                arithmetic="f32",
+            ),
+        ),
+        inputs=inputs,
+        reference=reference,
+        flops=lambda problem: 6 * prod(problem.shape.values()),
+        infer=infer,
+        cases=(
+            *(parse(f"cross_entropy/{shape}") for shape in _SHAPES),
+            parse("cross_entropy/f32/n2_k5/values=special"),
+        ),
+        timed=tuple(parse(f"cross_entropy/{shape}") for shape in _TIMED),
+    ),
+    Kernel(
+        name="cross_entropy_back",
+        description="The gradient of cross_entropy by logits: (softmax(x) - targets) / rows.",
+        group="loss",
+        dims=DIMS,
+        bindings=(
+            X,
+            TARGETS,
+            Binding(
+                name="gradient",
+                access="in",
+                types=("f32",),
+                dims=("n",),
+                description="that of the loss: one number, which results are multiplied by",
+            ),
+            Binding(
+                name="dx",
+                access="out",
+                types=("f32", "f16"),
+                dims=DIMS,
+                same_as="x",
+                description="the gradient",
+            ),
+        ),
+        params=PARAMS,
+        layout=layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="loss",
+                entry="gradients",
+                arguments=_arguments,
+                more=row_values.stages(_arguments, "gradients"),
+                launch=back_launch,
+                arithmetic="f32",
+            ),
+        ),
+        inputs=back_inputs,
+        reference=back_reference,
+        flops=lambda problem: 6 * prod(problem.shape.values()),
+        infer=infer,
+        rows="n",
+        cases=(
+            *(parse(f"cross_entropy_back/{shape}") for shape in _SHAPES),
+            parse("cross_entropy_back/f32/n64_k2/values=special"),
+        ),
+        timed=tuple(parse(f"cross_entropy_back/{shape}") for shape in _TIMED),
+    ),
+)

@@ -1,0 +1,317 @@
+"""Products of dense matrices: where operands lie, and the tiles that a product is cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import (
+    Launch,
+    Layout,
+    Param,
+    Problem,
+    Push,
+    grid,
+)
+from vkbench_shaders.kernels.shared import rows
+
+STEP = 16  # numbers along k at a time
+LONGEST = 1024  # products that are added up in a row; sums of more wait in scratch
+_FOUR = 4  # numbers loaded or stored at a time
+_SUM_THREADS = 128
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+_LEAST_PART = 64  # of k, where it is split without being asked
+_SUMS_A_SECOND = 6e11  # that are written and read again where k is split
+_STAGE_SECONDS = 3e-6  # what the second stage takes at least
+_STEP_SECONDS = 6e-7  # what a step takes at least: numbers come from memory
+_ROUND_SECONDS = 2e-6  # what a workgroup takes besides
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """How k is cut: parts of so many numbers, the last one may be shorter."""
+
+    part: int
+    parts: int
+
+    @staticmethod
+    def into(parts: int, k: int, step: int = STEP) -> Cut:
+        """At most so many parts, whole steps each."""
+        part = max(1, -(-k // (parts * step))) * step
+        return Cut(part=part, parts=max(1, -(-k // part)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Rows and columns that a workgroup makes, those a thread makes, and how fast that is."""
+
+    m: int
+    n: int
+    block_m: int
+    block_n: int
+    slices: int = 1  # of k, each summed by as many threads
+    at_once: int  # workgroups that keep a large GPU busy
+    flops: float  # a second, when it is busy: estimates that only have to order tiles
+    most: int = 1 << 31  # workgroups that it holds
+
+    @property
+    def name(self) -> str:
+        sliced = f"x{self.slices}" if self.slices > 1 else ""
+        return f"{self.m}x{self.n}_{self.block_m}x{self.block_n}{sliced}"
+
+    @property
+    def entry(self) -> str:
+        """Its entry point in the shader module `matmul`."""
+        return f"matmul_{self.block_m}x{self.block_n}"
+
+    @property
+    def threads(self) -> int:
+        return self.slices * self.m * self.n // (self.block_m * self.block_n)
+
+    @property
+    def step(self) -> int:
+        """Numbers along k that a workgroup takes at a time."""
+        return STEP * self.slices
+
+    def cut(self, parts: int, k: int) -> Cut:
+        """k in so many parts, or in more: slices add up LONGEST products each, at most."""
+        least = -(-k // (LONGEST * self.slices)) if self.slices > 1 else 1
+        return Cut.into(max(parts, least), k, self.step)
+
+    def waits(self, cut: Cut) -> bool:
+        """Whether sums wait in scratch until more of their part is added."""
+        return self.slices == 1 and cut.part > LONGEST
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Specialisation constants of the shader module `dense_blocks`."""
+        return {
+            "THREADS": self.threads,
+            "TILE_M": self.m,
+            "TILE_N": self.n,
+            "SLICES": self.slices,
+        }
+
+
+TILES = (
+    Tile(m=128, n=128, block_m=8, block_n=8, at_once=132, most=198, flops=45e12),
+    Tile(m=128, n=64, block_m=8, block_n=8, at_once=180, most=396, flops=43e12),
+    Tile(m=64, n=64, block_m=8, block_n=8, at_once=360, most=792, flops=38e12),
+    Tile(m=64, n=64, block_m=8, block_n=8, slices=2, at_once=180, most=396, flops=36e12),
+    Tile(m=128, n=64, block_m=8, block_n=4, at_once=132, most=264, flops=36e12),
+    Tile(m=64, n=64, block_m=8, block_n=4, at_once=264, most=528, flops=34e12),
+    Tile(m=128, n=32, block_m=8, block_n=4, at_once=264, most=528, flops=30e12),
+    Tile(m=64, n=32, block_m=8, block_n=4, at_once=528, most=1056, flops=28e12),
+    Tile(m=64, n=32, block_m=8, block_n=4, slices=2, at_once=264, most=528, flops=26e12),
+    Tile(m=32, n=32, block_m=4, block_n=4, at_once=528, most=1584, flops=20e12),
+    Tile(m=32, n=32, block_m=4, block_n=4, slices=4, at_once=132, most=396, flops=18e12),
+)
+
+TILE = Param(
+    default="auto",
+    choices=("auto", *(tile.name for tile in TILES)),
+    description="rows and columns of a workgroup and of a thread; auto: what should be fastest",
+)
+SPLIT = Param(
+    default=0,
+    least=0,
+    description="parts that k is cut into, each summed by other workgroups; 0: as many as help",
+)
+
+
+def layouts(*more: str) -> Param:
+    """How matrices may lie, in these ways too."""
+    return Param(
+        default="contiguous",
+        choices=("contiguous", "strided", "permuted", *more),
+        description="how matrices lie: without gaps, rows with gaps, rows of a batch by turns"
+        + (", some column by column" if more else ""),
+    )
+
+
+def repeat(binding: str) -> Param:
+    """How many matrices of y one of an operand is for."""
+    return Param(default=1, least=1, description=f"matrices of y that one of {binding} is for")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operand:
+    """Where an operand's numbers lie; its rows are those of a, or columns of b."""
+
+    first: int
+    row: int  # from row to row
+    k: int  # along k
+    matrix: int  # from matrix to matrix
+    serves: int  # matrices of y that one of it is for
+    along: bool  # whether rows are without gaps, rather than columns
+    wide: bool  # whether their fours begin on four numbers, and are whole
+
+    @property
+    def push(self) -> dict[str, int]:
+        """The shaders' Operand."""
+        return {name: getattr(self, name) for name in ("first", "row", "k", "matrix", "serves")}
+
+
+# of the launch that adds up parts of k
+_NO_OPERAND = Operand(first=0, row=0, k=0, matrix=0, serves=0, along=False, wide=False)
+
+
+def matrices(problem: Problem, binding: str) -> int:
+    """How many matrices a binding has."""
+    repeats = int(problem.params.get(f"repeat_{binding}", 1))
+    return ceil(problem.shape["b"] / repeats)
+
+
+def operand(problem: Problem, binding: str) -> Operand:
+    """An operand's place, and how its numbers are best loaded."""
+    layout, dims = problem.layout(binding), problem.kernel.binding(binding).dims
+    k_axis = dims.index("k")
+    row_axis = 3 - k_axis
+    matrix, row, k = (layout.strides[axis] for axis in (0, row_axis, k_axis))
+    rows_, numbers = layout.shape[row_axis], layout.shape[k_axis]
+    wide_rows = k == 1 and _is_wide(numbers, layout.offset, matrix, row)
+    wide_columns = row == 1 and _is_wide(rows_, layout.offset, matrix, k)
+    along = wide_rows or (k == 1 and not wide_columns)
+    return Operand(
+        first=layout.offset,
+        row=row,
+        k=k,
+        matrix=matrix,
+        serves=int(problem.params.get(f"repeat_{binding}", 1)),
+        along=along,
+        wide=wide_rows or wide_columns,
+    )
+
+
+def _is_wide(*numbers: int) -> bool:
+    return all(number % _FOUR == 0 for number in numbers)
+
+
+def layout(problem: Problem, binding: str, order: str = "contiguous") -> Layout:
+    """Where the matrices of a binding lie: contiguous, strided, permuted or transposed."""
+    _, rows_, columns = problem.full_shape(binding)
+    shape = (matrices(problem, binding), rows_, columns)
+    match order:
+        case "strided":
+            return rows.strided(shape, *rows.gaps(problem, binding))
+        case "permuted":
+            return _reordered(shape, (1, 0, 2))
+        case "permuted_columns":
+            return _reordered(shape, (2, 0, 1))
+        case "transposed":
+            return _reordered(shape, (0, 2, 1))
+        case _:
+            return Layout.contiguous(shape)
+
+
+def _reordered(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
+    """Axes in another order in memory, outermost first."""
+    stored = Layout.contiguous([shape[axis] for axis in order])
+    strides = tuple(stored.strides[order.index(axis)] for axis in range(len(shape)))
+    return Layout(shape=shape, strides=strides, storage=stored.storage)
+
+
+def choose(problem: Problem) -> tuple[Tile, Cut]:
+    """The tile and the cut of k that were asked for, or those that should be fastest."""
+    asked, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
+    found: list[tuple[float, int, Tile, Cut]] = []
+    for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
+        for parts in (split,) if split else _SPLITS:
+            cut = tile.cut(parts, k)
+            if cut.parts == 1 or split or cut.part >= _LEAST_PART:
+                found.append((_seconds(problem, tile, cut), len(found), tile, cut))
+    *_, tile, cut = min(found)
+    return tile, cut
+
+
+def asked_parts(problem: Problem) -> int:
+    """Parts of k that somebody asked for, or 0."""
+    return int(problem.params.get("split", 0))
+
+
+def _seconds(problem: Problem, tile: Tile, cut: Cut) -> float:
+    b, m, n = (problem.shape[dim] for dim in "bmn")
+    groups = -(-m // tile.m) * -(-n // tile.n) * b * cut.parts
+    busy = max(groups, tile.at_once) + groups / 16  # of two alike, the smaller one
+    products = 2 * busy * tile.m * tile.n * cut.part / tile.flops
+    waits = -(-groups // tile.most) * (_ROUND_SECONDS + _STEP_SECONDS * cut.part / tile.step)
+    sums = _STAGE_SECONDS + b * m * n * cut.parts / _SUMS_A_SECOND if cut.parts > 1 else 0.0
+    return max(products, waits) + min(products, waits) / 10 + sums
+
+
+def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Launches that make a product tile by tile."""
+    tile, cut = choose(problem)
+    b, m, n, k = (problem.shape[dim] for dim in "bmnk")
+    tiles_m, tiles = -(-m // tile.m), -(-m // tile.m) * -(-n // tile.n)
+    groups = grid(tiles, b * cut.parts)
+    left, right = operand(problem, "a"), operand(problem, "b")
+    constants = {
+        **tile.constants,
+        "A_ALONG": left.along,
+        "A_WIDE": left.wide,
+        "B_ALONG": right.along,
+        "B_WIDE": right.wide,
+        "Y_WIDE": is_wide_y(problem),
+        "SPLIT": cut.parts > 1,
+        "SUMS_WIDE": n % _FOUR == 0,
+        "LONG": tile.waits(cut),
+    }
+    push: Push = {
+        "y": results(problem),
+        "k": k,
+        "part": cut.part,
+        "parts": cut.parts,
+        "tiles_m": tiles_m,
+        "groups_x": groups[0],
+        "a": left.push,
+        "b": right.push,
+    }
+    product = Launch(groups=groups, push=push, constants=constants, entry=tile.entry)
+    return (product, *sums(problem, cut))
+
+
+def sums(problem: Problem, cut: Cut) -> Iterator[Launch]:
+    """The launch that adds up the parts of k, where there are several."""
+    if cut.parts == 1:
+        return
+    b, m, n = (problem.shape[dim] for dim in "bmn")
+    groups = grid(-(-b * m * -(-n // _FOUR) // _SUM_THREADS))
+    constants = {
+        "THREADS": _SUM_THREADS,
+        "Y_WIDE": is_wide_y(problem),
+        "SPLIT": 0,
+        "SUMS_WIDE": n % _FOUR == 0,
+    }
+    push: Push = {
+        "y": results(problem),
+        "k": 0,
+        "part": 0,
+        "parts": cut.parts,
+        "tiles_m": 0,
+        "groups_x": groups[0],
+        "a": _NO_OPERAND.push,
+        "b": _NO_OPERAND.push,
+    }
+    yield Launch(groups=groups, push=push, constants=constants, entry="add_parts")
+
+
+def results(problem: Problem) -> dict[str, int]:
+    """The shaders' Results: sizes of y, and where it lies."""
+    layout = problem.layout("y")
+    return {
+        "m": problem.shape["m"],
+        "n": problem.shape["n"],
+        "matrices": problem.shape["b"],
+        "first": layout.offset,
+        "row": layout.strides[1],
+        "matrix": layout.strides[0],
+    }
+
+
+def is_wide_y(problem: Problem) -> bool:
+    """Whether rows of y begin on four numbers, and are whole fours."""
+    layout = problem.layout("y")
+    return _is_wide(layout.shape[2], layout.offset, *layout.strides[:2])

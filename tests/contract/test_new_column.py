@@ -1,0 +1,90 @@
+"""A new column of results is planted in five places of a copy: all else finds it.
+
+CONTRIBUTING.md, "Add a column to results", names the places.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from copied_packages import ROOT, VKBENCH, CopiedPackages, copy_packages
+from views_page import documented_columns
+from vkbench_db.database import SCHEMA
+
+DRIVER = ROOT / "tests/planted/planted_column.py"
+TABLE = "db/vkbench_db/schema/work.py"
+RECORD = "vkbench/result.py"
+DISPLAY = "cli/vkbench_cli/show/result_table.py"
+PAGE = "docs/views.md"
+MIGRATIONS = "db/vkbench_db/migrations/versions"
+COLUMN, VALUE = "slowest", 0.125
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> CopiedPackages:
+    """A copy of the packages and the page with one column more."""
+    copy = copy_packages(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / PAGE).write_text((ROOT / PAGE).read_text())
+    copy.insert(
+        TABLE,
+        f'    {COLUMN}: Named[float] = Column(Float, default=0.0, server_default="0")\n',
+        before="    # why its series leaves it out",
+    )
+    copy.insert(TABLE, f"    {COLUMN}: float | None\n", before="\n\n_TYPES = {")
+    copy.insert(
+        RECORD,
+        f"    {COLUMN}: float = 0.0\n",
+        before="\n\n@dataclass(frozen=True, kw_only=True)\nclass Result:",
+    )
+    copy.insert(
+        DISPLAY,
+        f'    Column(key="{COLUMN}", heading="slowest"),\n',
+        before='    Column(key="remark"',
+    )
+    copy.insert(
+        DISPLAY,
+        f'        "{COLUMN}": rated.{COLUMN} if rated else None,\n',
+        before='        "remark": _remark(',
+    )
+    copy.insert(PAGE, f"| `{COLUMN}` | slowest sample, seconds |\n", before="\n## v_series")
+    _plant_migration(tmp_path / MIGRATIONS)
+    return copy
+
+
+def _plant_migration(folder: Path) -> None:
+    """The next migration: the column, and both views anew, as the last that changed them does."""
+    number = f"{int(SCHEMA) + 1:04}"
+    [last] = folder.glob("0006_*.py")
+    source = last.read_text().replace('revision = "0006"', f'revision = "{number}"')
+    source = source.replace('down_revision = "0005"', f'down_revision = "{SCHEMA}"')
+    head, add, tail = source.partition('    op.add_column("measurement", ')
+    planted = f'sa.Column("{COLUMN}", sa.Float(), server_default="0", nullable=False))'
+    tail = planted + tail[tail.index("\n") :].partition("    # Earlier shares")[0]
+    shown = "measurement.path_fraction AS path_fraction"
+    assert shown in head
+    head = head.replace(shown, f"{shown},\n        measurement.{COLUMN} AS {COLUMN}")
+    (folder / f"{number}_planted.py").write_text(head + add + tail)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_everything_finds_a_column_that_was_planted(
+    planted: CopiedPackages, tmp_path: Path
+) -> None:
+    home, elsewhere = (f"sqlite:///{tmp_path / name}.db" for name in ("home", "elsewhere"))
+    done = planted.run(str(DRIVER), COLUMN, str(VALUE), home, elsewhere)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["home"] == [VALUE]
+    assert found["elsewhere"] == [VALUE]
+    assert COLUMN in found["view"]
+    assert documented_columns(tmp_path / PAGE) == found["view"]
+    for database in (home, elsewhere):
+        shown = planted.run("-c", VKBENCH, "results", "--database", database, "--json")
+        assert shown.returncode == 0, shown.stderr
+        rows = json.loads(shown.stdout)["rows"]
+        assert [row[COLUMN] for row in rows] == [VALUE] * 3

@@ -1,0 +1,419 @@
+"""What is suspected is measured again: pairs tell kernel, environment, host and chance apart."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, select, text, update
+
+from databases import Lab, one_engine
+from vkbench.device import Environment
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import NEW, OLD, Result, WrongArm
+from vkbench.wire import Announcement
+from vkbench_db import schema
+from vkbench_db.work import store
+from vkbench_detection.confirm.confirmations import PATIENCE_SECONDS
+from vkbench_detection.confirm.fleet import WATCHED_SECONDS
+from vkbench_detection.confirm.turns import EVENT, MOST_RUNNING, SAMPLE
+from vkbench_detection.regress.stages import RegressionStage
+from vkbench_detection.steps import conclude, detect, scan
+from vkbench_scheduler.planning import pairs
+from vkbench_scheduler.watch import confirm
+
+NIGHT = 86_400.0
+LEVEL = 1e-3
+Speed = Callable[[str], float]  # of a bundle now, against LEVEL
+
+
+def bundle(name: str) -> store.StoredBundle:
+    blob = name.encode()
+    sha = hashlib.sha256(blob).hexdigest()
+    manifest = f'{{"blobs": ["{sha}"]}}'
+    own = hashlib.sha256(manifest.encode()).hexdigest()
+    return store.StoredBundle(sha=own, name=name, manifest=manifest, blobs={sha: blob})
+
+
+FIRST, SECOND = bundle("first"), bundle("second")
+
+
+@dataclass
+class Nights:
+    """A lab whose device does its cases night by night."""
+
+    lab: Lab
+    device: str
+    environment: Environment
+    cases: int = 1
+    bundle: str = FIRST.sha
+    rng: random.Random = field(default_factory=lambda: random.Random(3))
+    untouched: int = 0  # cases, the first ones, whose kernel is the same in all bundles
+
+    def pass_by(self, count: int, factor: float = 1.0) -> None:
+        """So many nights with everything so much slower."""
+        for _ in range(count):
+            self.lab.now += NIGHT
+            self.announce()
+            self.lab.submit(self.device, self.cases)
+            self.lab.record(*(self.answer(job, factor) for job in self.lab.pick(self.device)))
+            detect(self.lab.database, self.lab.now)
+
+    def announce(self) -> None:
+        """The worker is there."""
+        announcement = Announcement(
+            worker="alpha:1",
+            facts=self.lab.facts(),
+            environment=self.environment,
+            bundle=self.bundle,
+        )
+        with self.lab.database.transaction() as tx:
+            store.register_device(tx, announcement, self.lab.now)
+
+    def answer(self, job: Job, factor: float) -> Result:
+        seconds = LEVEL * factor * self.rng.gauss(1, 0.004)
+        answer = self.lab.answer(job, seconds=seconds)
+        return replace(
+            answer,
+            timings=tuple(t for t in answer.timings if t.metric == "hot"),
+            bundle=self.bundle,
+            kernel_sha=self.kernel(job),
+            environment=self.environment.hash,
+        )
+
+    def kernel(self, job: Job) -> str:
+        """Each bundle has new ones, save for some cases."""
+        case = int(job.case.partition("/m")[2].partition("_")[0])
+        text = "old" if case <= self.untouched else self.bundle
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def confirm(self, speed: Speed, turns: int = 30) -> None:
+        """What the scheduler and the worker do until nothing is left."""
+        for _ in range(turns):
+            confirm.step(self.lab.database, self.lab.now)
+            jobs = [job for job in self.lab.pick(self.device) if job.mode == Mode.PAIRED]
+            if not jobs:
+                return
+            self.lab.record(*(self.pair(job, speed) for job in jobs))
+
+    def pair(self, job: Job, speed: Speed) -> Result:
+        timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
+        arms = {
+            arm: LEVEL * speed(sha) * self.rng.gauss(1, 0.003)
+            for arm, sha in ((OLD, job.against), (NEW, job.bundle))
+        }
+        timings = tuple(replace(timing, metric=arm, seconds=each) for arm, each in arms.items())
+        answer = self.lab.answer(job)
+        return replace(answer, timings=timings, bundle=job.bundle)
+
+
+@pytest.fixture
+def nights(lab: Lab, environment: Environment) -> Nights:
+    """Forty quiet nights; both bundles are kept."""
+    with lab.database.transaction() as tx:
+        for each in (FIRST, SECOND):
+            store.store_bundle(tx, each, lab.now)
+    made = Nights(lab, lab.add_device(), environment=environment)
+    made.pass_by(40)
+    assert rows(made, "SELECT count(*) FROM change_point WHERE state = 'confirmed'") == [(0,)]
+    return made
+
+
+def rows(nights: Nights, question: str) -> list[tuple[Any, ...]]:
+    with nights.lab.database.reading() as tx:
+        return [tuple(row) for row in tx.execute(text(question))]
+
+
+CHANGES = "SELECT direction, state, cause FROM change_point ORDER BY id DESC LIMIT 1"
+REGRESSIONS = "SELECT direction, cause, state FROM regression"
+PAIRS = "SELECT DISTINCT job.against, job.bundle FROM job WHERE mode = 'paired'"
+
+
+def test_a_slower_kernel(nights: Nights) -> None:
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.05)
+    assert rows(nights, CHANGES) == [("slower", "suspected", "")]
+    nights.confirm(lambda sha: 1.05 if sha == SECOND.sha else 1.0)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "kernel")]
+    assert rows(nights, REGRESSIONS) == [("slower", "kernel", "open")]
+    assert rows(nights, PAIRS) == [(FIRST.sha, SECOND.sha)]
+    [(ratio, p, pairs)] = rows(nights, "SELECT ratio, p, pairs FROM confirmation")
+    assert ratio == pytest.approx(1.05, abs=0.01)
+    assert p < 0.001
+    assert pairs == 8
+    states = "SELECT state FROM change_point_event ORDER BY id"
+    assert [state for (state,) in rows(nights, states)][-3:] == [
+        *("suspected", "confirming", "confirmed"),
+    ]
+    nights.pass_by(30, 1.05)  # a new level, of which nobody need hear again
+    assert len(rows(nights, REGRESSIONS)) == 1
+
+
+@one_engine
+def test_a_faster_kernel_is_no_regression(nights: Nights) -> None:
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 0.95)
+    nights.confirm(lambda sha: 0.95 if sha == SECOND.sha else 1.0)
+    assert rows(nights, REGRESSIONS) == [("faster", "kernel", "open")]
+
+
+@one_engine
+def test_a_shift_that_is_gone_is_nothing(nights: Nights) -> None:
+    """The host was busy that night; the kernels are as fast as ever."""
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.2)
+    nights.confirm(lambda sha: 1.0)
+    assert rows(nights, CHANGES) == [("slower", "dismissed", "")]
+    assert rows(nights, REGRESSIONS) == []
+
+
+@one_engine
+@pytest.mark.parametrize("new_kernel", [True, False])
+def test_a_shift_that_stays_is_the_host_s(nights: Nights, new_kernel: bool) -> None:
+    """Load that goes on meets both bundles alike: no kernel is to blame."""
+    nights.bundle = SECOND.sha if new_kernel else FIRST.sha
+    nights.pass_by(1, 1.2)
+    nights.confirm(lambda sha: 1.2)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "host")]
+    assert rows(nights, REGRESSIONS) == [("slower", "host", "open")]
+
+
+@one_engine
+def test_another_driver(nights: Nights) -> None:
+    nights.environment = replace(nights.environment, driver_version="23.1")
+    nights.pass_by(1, 1.1)
+    nights.confirm(lambda sha: 1.1)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
+    [(title,)] = rows(nights, "SELECT title FROM regression")
+    assert "driver_version 23.1" in title
+
+
+@one_engine
+def test_driver_and_kernel_at_once(nights: Nights) -> None:
+    """The pairs, both under the new driver, tell them apart."""
+    nights.environment = replace(nights.environment, driver_version="23.1")
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.1)
+    nights.confirm(lambda sha: 1.1)
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
+
+
+@one_engine
+def test_an_old_bundle_that_is_not_kept(nights: Nights) -> None:
+    with nights.lab.database.transaction() as tx:
+        link = schema.bundle_blob.c
+        tx.execute(delete(schema.bundle_blob).where(link.bundle == FIRST.sha))
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.1)
+    nights.confirm(lambda sha: 1.1)
+    assert rows(nights, PAIRS) == [(SECOND.sha, SECOND.sha)]
+    assert rows(nights, CHANGES) == [("slower", "confirmed", "kernel")]
+
+
+def wrong_pair(nights: Nights, job: Job) -> Result:
+    """A pair whose new outputs are wrong."""
+    answer = nights.lab.answer(job, Outcome.WRONG)
+    assert answer.verdict
+    return replace(answer, verdict=replace(answer.verdict, wrong_arm=WrongArm.NEW))
+
+
+@one_engine
+def test_wrong_and_fast_is_wrong(nights: Nights) -> None:
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 0.8)
+    confirm.step(nights.lab.database, nights.lab.now)
+    jobs = nights.lab.pick(nights.device)
+    nights.lab.record(*(wrong_pair(nights, job) for job in jobs))
+    confirm.step(nights.lab.database, nights.lab.now)
+    found = "SELECT direction, state FROM change_point WHERE method <> 'screen' OR ratio < 0.9"
+    assert sorted(rows(nights, found)) == [("faster", "dismissed"), ("wrong", "confirmed")]
+    assert rows(nights, REGRESSIONS) == [("wrong", "kernel", "open")]
+
+
+def test_an_absent_device_is_waited_for_and_then_left_to_history(nights: Nights) -> None:
+    nights.pass_by(1, 1.1)
+    nights.lab.now += 3600
+    confirm.step(nights.lab.database, nights.lab.now)  # its worker was not heard of for an hour
+    assert rows(nights, CHANGES) == [("slower", "suspected", "")]
+    nights.announce()
+    confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, CHANGES) == [("slower", "confirming", "")]
+    nights.lab.now += PATIENCE_SECONDS + 1
+    confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, CHANGES) == [("slower", "ambiguous", "")]
+    nights.pass_by(12, 1.1)
+    with nights.lab.database.reading() as tx:
+        series = tx.execute(select(schema.series.c.id)).scalars().all()
+    scan(nights.lab.database, series, nights.lab.now + WATCHED_SECONDS + 1)
+    assert ("slower", "confirmed", "host") in rows(
+        nights, "SELECT direction, state, cause FROM change_point"
+    )
+
+
+@one_engine
+def test_failed_pairs_decide_nothing(nights: Nights) -> None:
+    nights.pass_by(1, 1.1)
+    for _ in range(10):
+        confirm.step(nights.lab.database, nights.lab.now)
+        for _ in range(3):
+            jobs = nights.lab.pick(nights.device)
+            nights.lab.record(*(nights.lab.answer(job, Outcome.CRASHED) for job in jobs))
+    assert rows(nights, CHANGES) == [("slower", "ambiguous", "")]
+
+
+def test_a_busy_host_is_one_event(nights: Nights) -> None:
+    """All series of a device are suspected: a few are measured again, and speak for the others."""
+    nights.cases = 40
+    nights.pass_by(30)
+    nights.confirm(lambda sha: 1.0)
+    nights.pass_by(1, 1.3)
+    suspected = "SELECT count(*) FROM change_point WHERE state = 'suspected'"
+    [(before,)] = rows(nights, suspected)
+    assert before > 2 * EVENT
+    measured = "SELECT count(*) FROM confirmation WHERE finished_at IS NULL"
+    confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, measured) == [(min(SAMPLE, MOST_RUNNING),)]
+    nights.confirm(lambda sha: 1.3)
+    assert rows(nights, suspected) == [(0,)]
+    [(again,)] = rows(nights, "SELECT count(*) FROM confirmation WHERE ratio > 1.2")
+    assert again <= 2 * SAMPLE
+    assert rows(nights, REGRESSIONS) == [("slower", "host", RegressionStage.OPEN)]
+    [(members,)] = rows(nights, "SELECT count(*) FROM regression_member")
+    assert members >= before
+
+
+def test_two_schedulers_are_one(nights: Nights) -> None:
+    nights.pass_by(1, 1.1)
+    for _ in range(2):
+        confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, "SELECT count(*) FROM confirmation WHERE finished_at IS NULL") == [(1,)]
+
+
+def test_paused_devices_measure_nothing(nights: Nights) -> None:
+    nights.pass_by(1, 1.1)
+    with nights.lab.database.transaction() as tx:
+        tx.execute(update(schema.device).values(paused=True))
+    confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, CHANGES) == [("slower", "suspected", "")]
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_what_the_history_finds(lab: Lab, environment: Environment, is_served: bool) -> None:
+    """A change in a series too young for the screen: measured again where somebody can."""
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, FIRST, lab.now)
+    young = Nights(lab, lab.add_device(), environment=environment)
+    young.pass_by(9)
+    young.pass_by(9, 1.1)
+    assert rows(young, "SELECT count(*) FROM change_point") == [(0,)]
+    with lab.database.reading() as tx:
+        series = tx.execute(select(schema.series.c.id)).scalars().all()
+    lab.now += 1 if is_served else WATCHED_SECONDS + 1
+    for _ in range(2):
+        scan(lab.database, series, lab.now)
+    method = "SELECT method, before_job, after_job FROM change_point"
+    assert rows(young, method) == [("history", 9, 10)]
+    if not is_served:
+        assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
+        return
+    assert rows(young, CHANGES) == [("slower", "suspected", "")]
+    young.confirm(lambda sha: 1.1)
+    assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
+    scan(lab.database, series, lab.now)
+    assert len(rows(young, method)) == 1
+
+
+@one_engine
+def test_histories_wait_a_day_for_more_results(nights: Nights) -> None:
+    from vkbench_detection.find.history import due
+
+    with nights.lab.database.reading() as tx:
+        series = tx.execute(select(schema.series.c.id)).scalars().all()
+    scan(nights.lab.database, series, nights.lab.now)
+    nights.pass_by(1)
+    with nights.lab.database.reading() as tx:
+        assert due(tx, nights.lab.now + 3600, 10) == []
+        assert due(tx, nights.lab.now + NIGHT + 1, 10) == series
+
+
+def test_a_device_that_is_gone_is_not_waited_for(lab: Lab, environment: Environment) -> None:
+    """Its last results came and were looked at while somebody served it; none come any more."""
+    from vkbench_detection.find.history import due
+
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, FIRST, lab.now)
+    young = Nights(lab, lab.add_device(), environment=environment)
+    young.pass_by(9)
+    young.pass_by(9, 1.1)
+    with lab.database.reading() as tx:
+        series = tx.execute(select(schema.series.c.id)).scalars().all()
+    scan(lab.database, series, lab.now + 1)
+    assert rows(young, CHANGES) == [("slower", "suspected", "")]
+    later = lab.now + WATCHED_SECONDS + 2
+    with lab.database.reading() as tx:
+        assert due(tx, lab.now + 3600, 10) == []
+        assert due(tx, later, 10) == series
+    scan(lab.database, series, later)
+    assert rows(young, CHANGES) == [("slower", "confirmed", "host")]
+    with lab.database.reading() as tx:
+        assert due(tx, later + 2 * WATCHED_SECONDS, 10) == []
+
+
+def test_cancelled_pairs_are_not_asked_for_again(nights: Nights) -> None:
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.2)
+    confirm.step(nights.lab.database, nights.lab.now)
+    first, *_ = nights.lab.pick(nights.device)
+    nights.lab.record(nights.pair(first, lambda sha: 1.2 if sha == SECOND.sha else 1.0))
+    with nights.lab.database.transaction() as tx:
+        store.cancel(tx, first.run, nights.lab.now)
+    for _ in range(2):
+        confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, "SELECT count(*) FROM job WHERE state = 'queued'") == [(0,)]
+    assert rows(nights, CHANGES) == [("slower", "ambiguous", "")]
+
+
+def test_pairs_of_others_do_not_mend_what_a_pair_found_wrong(nights: Nights) -> None:
+    """A wrong pair stands in no chain of its own: what the series' own runs say counts."""
+    test_wrong_and_fast_is_wrong(nights)
+    [(variant,)] = rows(nights, "SELECT DISTINCT variant FROM job WHERE mode = 'paired'")
+    nights.lab.now += 1
+    with nights.lab.database.transaction() as tx:
+        pairs.submit_pairs(
+            tx, devices=[nights.device], case="mul_mat_vec/q4_0/m1_n1_k256", variant=variant,
+            metric="hot", old=FIRST.sha, new=FIRST.sha, count=8, label="", tags={},
+            now=nights.lab.now,
+        )  # fmt: skip
+    jobs = nights.lab.pick(nights.device)
+    nights.lab.record(*(nights.pair(job, lambda sha: 1.0) for job in jobs))
+    for _ in range(2):
+        detect(nights.lab.database, nights.lab.now)
+        conclude(nights.lab.database, nights.lab.now)
+    assert rows(nights, REGRESSIONS) == [("wrong", "kernel", "open")]
+    nights.bundle = FIRST.sha
+    nights.pass_by(1)
+    assert rows(nights, REGRESSIONS) == [("wrong", "kernel", "fixed")]
+
+
+def test_new_kernels_do_not_speak_for_old_ones(nights: Nights) -> None:
+    """A busy host, and a bundle with three new kernels of four, whose old ones are not kept."""
+    nights.cases, nights.untouched = 40, 10
+    nights.pass_by(30)
+    nights.confirm(lambda sha: 1.0)
+    with nights.lab.database.transaction() as tx:
+        link = schema.bundle_blob.c
+        tx.execute(delete(schema.bundle_blob).where(link.bundle == FIRST.sha))
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.3)
+    nights.confirm(lambda sha: 1.3, turns=200)
+    blamed = (
+        "SELECT count(*) FROM change_point"
+        " WHERE cause = 'kernel' AND before_kernel = after_kernel AND state = 'confirmed'"
+    )
+    assert rows(nights, blamed) == [(0,)]
+    certain = "SELECT DISTINCT cause FROM change_point WHERE state = 'confirmed' ORDER BY cause"
+    assert rows(nights, certain) == [("host",), ("kernel",)]

@@ -1,0 +1,119 @@
+"""What a bisection does next follows from its steps alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from vkbench_db.upkeep.bisections import FAILED, FOUND, RUNNING, Bisection, BisectionStep, Candidate
+from vkbench_detection.bisect import course
+from vkbench_detection.bisect.search import Word
+from vkbench_detection.bisect.verdicts import StepJudgement, StepVerdict, judge_step
+from vkbench_detection.confirm.pairs import PairResults
+
+
+def step(position: int, verdict: str, ratio: float | None = None) -> BisectionStep:
+    return BisectionStep(
+        position=position,
+        run=position,
+        created_at=0.0,
+        finished_at=1.0,
+        pairs=8,
+        ratio=ratio,
+        low=None,
+        high=None,
+        p=1e-4,
+        verdict=verdict,
+        note="because",
+    )
+
+
+def bisection(*steps: BisectionStep, bundles: int = 5, missing: int = -1) -> Bisection:
+    candidates = [
+        Candidate(sha="" if place == missing else f"sha{place}", label=f"b{place}")
+        for place in range(bundles)
+    ]
+    return Bisection(
+        id=1,
+        created_at=0.0,
+        user="ann",
+        regression=None,
+        devices=("one", "two"),
+        case="copy/f32/n4096",
+        variant="auto",
+        metric="hot",
+        measure_seconds=0.1,
+        candidates=tuple(candidates),
+        state=RUNNING,
+        low=0,
+        high=bundles - 1,
+        finished_at=None,
+        note="",
+        steps=steps,
+    )
+
+
+def results(
+    old: float = 1.0, new: float = 1.0, pairs: int = 24, failed: str = "", pending: int = 0
+) -> PairResults:
+    """Pairs of arms that take so long, with a little noise."""
+    noise = [1 + 0.001 * (place % 3) for place in range(pairs)]
+    return PairResults(
+        old=tuple(old * each for each in noise),
+        new=tuple(new * each for each in reversed(noise)),
+        old_wrong="",
+        new_wrong="",
+        failed=failed,
+        pending=pending,
+    )
+
+
+def test_a_round_has_a_bundle_a_device_and_the_last_one_first() -> None:
+    begun = course.next_round(bisection())
+    assert (begun.low, begun.high) == (0, 4)
+    assert len(begun.places) == 2
+    assert 4 in begun.places
+
+
+def test_a_small_step_before_the_large_one_counts_as_good() -> None:
+    known = bisection(step(4, StepVerdict.BAD, 1.2), step(2, StepVerdict.BAD, 1.02))
+    assert course.words_of(known) == {4: Word.BAD, 2: Word.GOOD}
+
+
+def test_what_cannot_be_judged_is_passed_over_and_named() -> None:
+    known = bisection(
+        *(step(1, StepVerdict.GOOD, 1.0), step(3, StepVerdict.AMBIGUOUS)),
+        step(4, StepVerdict.BAD, 1.2),
+        missing=2,
+    )
+    assert course.next_round(known).places == ()
+    ending = course.found(known)
+    assert ending.state == FOUND
+    assert "b4 is bad" in ending.note
+    assert "may also be b2, b3" in ending.note
+
+
+@pytest.mark.parametrize("verdict", [StepVerdict.GOOD, StepVerdict.AMBIGUOUS])
+def test_an_end_that_is_no_worse_leaves_nothing_to_search(verdict: StepVerdict) -> None:
+    ending = course.trouble(bisection(step(4, verdict, 1.0)))
+    assert ending is not None
+    assert ending.state == FAILED
+
+
+@pytest.mark.parametrize("verdict", [StepVerdict.BAD, StepVerdict.WRONG])
+def test_an_end_that_is_worse_is_searched_for(verdict: StepVerdict) -> None:
+    assert course.trouble(bisection(step(4, verdict, 1.2))) is None
+
+
+def test_pairs_settle_a_step_or_ask_for_more() -> None:
+    assert judge_step(results(pairs=4, new=1.1)) == 4
+    assert judge_step(results(pairs=0, pending=4)) == 0
+    verdicts = [
+        judged.verdict
+        for judged in (
+            judge_step(results(new=1.1)),
+            judge_step(results(new=0.9)),
+            judge_step(results(pairs=0, failed="it crashed")),
+        )
+        if isinstance(judged, StepJudgement)
+    ]
+    assert verdicts == [StepVerdict.BAD, StepVerdict.GOOD, StepVerdict.AMBIGUOUS]

@@ -1,0 +1,219 @@
+"""The executor of `vkbench run`: every job once, whatever ends in the middle."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+import planted_runs
+from vkbench.errors import UsageError
+from vkbench.job import JobState, Mode, PlannedJob
+from vkbench.result import Result
+from vkbench.settings import Settings
+from vkbench_db import schema
+from vkbench_db.database import Database
+from vkbench_db.work import store
+from vkbench_db.work.devices import store_device
+from vkbench_local.executor import DatabaseInUse, Executor, sole_executor, stoppable
+from vkbench_worker.protocol import lock_path
+
+pytestmark = pytest.mark.slow
+
+DEVICE = replace(planted_runs.DEVICE, name="planted", features=())
+
+EXECUTE = """
+import sys
+from vkbench.settings import settings
+from vkbench.wire import decode
+from vkbench.device import DeviceFacts
+from vkbench_local.executor import Executor, sole_executor, stoppable
+from vkbench_db.database import Database
+url = settings().database_url()
+with sole_executor(url), Database.open(url) as database:
+    executor = Executor(database, settings(), lambda result: print(result.job, flush=True))
+    with stoppable(executor):
+        executor.work(int(sys.argv[1]), [decode(sys.argv[2], DeviceFacts)])
+"""
+
+
+def planned(database: Database, cases: Sequence[str]) -> int:
+    """A run of these cases on the planted device."""
+    with database.transaction() as tx:
+        store_device(tx, DEVICE)
+        run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=time.time())
+        jobs = (
+            PlannedJob(
+                device=DEVICE.key,
+                case=case,
+                mode=Mode.CORRECTNESS,
+                limit_seconds=0.5,
+                estimate_seconds=0.01,
+            )
+            for case in cases
+        )
+        store.add_jobs(tx, run.id, jobs)
+    return run.id
+
+
+def states(database: Database, run: int) -> dict[str, int]:
+    with database.reading() as tx:
+        return {str(s): n for s, n in store.run_progress(tx, run).counts.items()}
+
+
+def settled(database: Database) -> Counter[int]:
+    """How many settling attempts each job has."""
+    with database.reading() as tx:
+        rows = tx.execute(
+            select(schema.attempt.c.job_id).where(schema.attempt.c.outcome == JobState.PASSED)
+        )
+        return Counter(row.job_id for row in rows)
+
+
+def execute_apart(run: int) -> subprocess.Popen[str]:
+    """An executor in a process of its own, which says each job as it is recorded."""
+    from vkbench.wire import encode
+
+    command = [sys.executable, "-c", EXECUTE, str(run), encode(DEVICE).decode()]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_every_job_ends_and_causes_are_kept(planted: Settings, database: Database) -> None:
+    run = planned(database, ["sleep/f32/n1"] * 20 + ["segfault/f32/n1", "hang/f32/n1"])
+    seen: list[Result] = []
+    Executor(database, planted, seen.append).work(run, [DEVICE])
+    assert states(database, run) == {"passed": 20, "failed": 2}
+    ends = Counter(result.outcome for result in seen)
+    assert ends == {"passed": 20, "crashed": 3, "timed_out": 3}
+
+
+def test_a_pipeline_that_crashes_the_driver_fails_no_other_job(
+    planted: Settings, database: Database
+) -> None:
+    run = planned(database, [*["sleep/f32/n1"] * 5, "unmakeable/f32/n1", *["sleep/f32/n1"] * 5])
+    seen: list[Result] = []
+    Executor(database, planted, seen.append).work(run, [DEVICE])
+    assert states(database, run) == {"passed": 10, "failed": 1}
+    crashed = Counter(result.case for result in seen if result.outcome == "crashed")
+    assert crashed == {"sleep/f32/n1": 1, "unmakeable/f32/n1": 3}
+
+
+def test_only_the_run_asked_for_is_done(planted: Settings, database: Database) -> None:
+    older = planned(database, ["sleep/f32/n1"] * 3)
+    newer = planned(database, ["sleep/f32/n2"] * 3)
+    Executor(database, planted, lambda result: None).work(newer, [DEVICE])
+    assert states(database, older) == {"queued": 3}
+    assert states(database, newer) == {"passed": 3}
+
+
+@pytest.mark.timeout(120)
+def test_kill_nine_loses_and_doubles_nothing(planted: Settings, database: Database) -> None:
+    run = planned(database, ["sleep/f32/n20"] * 40)
+    kills = 0
+    while states(database, run) != {"passed": 40}:
+        with execute_apart(run) as child:
+            assert child.stdout
+            for _ in range(12):
+                child.stdout.readline()
+            if child.poll() is None:
+                child.kill()
+                kills += 1
+        assert kills < 30
+    assert kills >= 2
+    assert set(settled(database).values()) == {1}
+    with database.reading() as tx:
+        causes = tx.execute(select(schema.attempt.c.outcome).distinct()).scalars().all()
+    assert {"passed"} <= set(causes) <= {"passed", "worker_died"}
+
+
+def test_a_job_that_takes_its_supervisor_along_fails_in_the_end(
+    planted: Settings, database: Database
+) -> None:
+    run = planned(database, ["sleep/f32/n1", "kill_worker/f32/n1", "sleep/f32/n1"])
+    for _ in range(6):
+        with execute_apart(run) as child:
+            child.communicate(timeout=30)
+    assert states(database, run) == {"passed": 2, "failed": 1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_after_the_job_on_the_device(
+    planted: Settings, database: Database, number: int
+) -> None:
+    run = planned(database, ["sleep/f32/n200"] * 10)
+    with execute_apart(run) as child:
+        assert child.stdout
+        child.stdout.readline()
+        os.kill(child.pid, number)
+        _, said = child.communicate(timeout=10)
+    assert child.returncode == 0, said
+    found = states(database, run)
+    assert set(found) == {"passed", "queued"}
+    assert 1 <= found["passed"] <= 3
+    Executor(database, planted, lambda result: None).work(run, [DEVICE])
+    assert states(database, run) == {"passed": 10}
+
+
+def test_a_second_signal_does_not_wait(planted: Settings, database: Database) -> None:
+    run = planned(database, ["sleep/f32/n1", "sleep/f32/n9000"])  # ms
+    with execute_apart(run) as child:
+        assert child.stdout
+        child.stdout.readline()
+        began = time.monotonic()
+        for _ in range(2):
+            time.sleep(0.1)
+            os.kill(child.pid, signal.SIGINT)
+        child.communicate(timeout=10)
+    assert states(database, run) == {"passed": 1, "queued": 1}
+    assert time.monotonic() - began < 6  # and not the nine seconds of the job
+
+
+def test_waiting_for_a_busy_device_is_said_and_can_be_ended(
+    planted: Settings, database: Database
+) -> None:
+    run = planned(database, ["sleep/f32/n1"])
+    path = lock_path(planted, DEVICE.key)
+    path.parent.mkdir(parents=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with execute_apart(run) as child:
+            assert child.stderr
+            assert child.stderr.readline() == "waiting for planted: another process uses it\n"
+            os.kill(child.pid, signal.SIGINT)
+            child.communicate(timeout=10)
+    assert child.returncode != 0
+    assert states(database, run) == {"queued": 1}
+
+
+def test_signals_are_as_before_afterwards(planted: Settings, database: Database) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with stoppable(Executor(database, planted, lambda result: None)):
+        assert signal.getsignal(signal.SIGINT) != before
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_a_second_executor_is_refused_by_name(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    with (
+        sole_executor(url),
+        pytest.raises(DatabaseInUse, match=rf"process {os.getpid()}\) uses .*a\.db"),
+        sole_executor(url),
+    ):
+        pytest.fail("two executors on one database")
+    with sole_executor(url):
+        pass
+
+
+def test_a_server_database_is_for_fleets() -> None:
+    with pytest.raises(UsageError, match="vkbench submit"), sole_executor("postgresql://x/y"):
+        pytest.fail("not a file")

@@ -1,0 +1,1 @@
+"""A case's inputs and reference, and whether a device's output agrees."""

@@ -1,0 +1,383 @@
+"""Is an output right: written, finite, repeatable, and near enough to its float64 reference?
+
+The rules where they are not obvious:
+
+- The reference is float64, rounded to the output's own format before it is compared, so that limits
+  speak of the kernel's arithmetic and not of the format's width.
+- NMSE is sum (y - ref)^2 / sum ref^2, per output; the worst output counts. The largest absolute
+  error is limited in RMS of the reference. Where the reference is all zeros, both mean that every
+  error must be 0.
+- An element is unwritten when it holds poison A after a run over poison A, and poison B after one
+  over poison B: exact for any type, for no right output follows the poison. What is changed in
+  place is compared only, for an element of it may keep what it held.
+- A NaN or Inf counts against the kernel unless the reference has the same there; where no reference
+  was worked out (rows outside the sample), values have to be finite.
+- Exact paths compare bits: -0 is not +0, denormals count; only a NaN may be any NaN, for IEEE
+  leaves its bits open. A binding that is `exact` is judged so whatever the path.
+- An output narrower than f32 may round to the other neighbour where the sum before the rounding lay
+  next to the middle: as many as one element in 50, and two more, may be the reference's neighbour.
+- Guard bands of every buffer, and the gaps of strided outputs, have to hold their poison after both
+  runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod, sqrt
+from typing import Final
+
+import numpy as np
+
+from vkbench.result import Verdict
+from vkbench_shaders import narrow
+from vkbench_shaders.formats import Format
+from vkbench_shaders.kernel import Array, Layout, Problem
+from vkbench_shaders.tolerance import LIMITS, Limits
+from vkbench_worker.judging.rounding import bits, finite, is_float, rounded, widened
+from vkbench_worker.runtime.program import GUARD, Image
+
+_PIECE: Final = 1 << 16  # elements compared at a time
+_TINY: Final = 2.0**-126  # below it a driver may have zeros
+_SINGLE: Final = 4  # bytes
+_ONE_IN, _FEW = 50, 2  # elements of a narrow output that may be a neighbour
+
+Images = Mapping[str, Image]  # binding -> what its buffer holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Reference values: of all rows, or of some."""
+
+    outputs: Mapping[str, Array]  # float64, or rounded to the output's format
+    rows: Array | None = None  # along the kernel's `rows` dimension; None: all
+
+
+@dataclass
+class Findings:
+    """What was found so far over all outputs."""
+
+    compared: int = 0
+    total: int = 0
+    nonfinite: int = 0
+    unwritten: int = 0
+    guard_bytes: int = 0
+    unrepeated: int = 0
+    nmse: float = 0.0  # the worst output's
+    max_abs: float = 0.0  # of the output nearest to (or farthest past) its limit
+    max_abs_limit: float = 0.0
+    # rank, reason, first bad element
+    complaints: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def complain(self, rank: int, reason: str, element: str = "") -> None:
+        self.complaints.append((rank, reason, element))
+
+
+# Ranks: the cause before the consequence.
+_UNWRITTEN, _GUARD, _NONFINITE, _UNREPEATED, _VALUES = range(5)
+
+
+def judge(
+    problem: Problem, path: str, first: Images, second: Images, expected: Expected
+) -> Verdict:
+    """The verdict on two runs of one problem, each over buffers with another poison."""
+    found, limits = Findings(), LIMITS[path]
+    for name in first:
+        _judge_guards(name, first[name], second[name], found)
+    for binding in problem.kernel.bindings:
+        if binding.is_output:
+            output = _Output(
+                problem, binding.name, first[binding.name], second[binding.name], expected
+            )
+            output.judge_written(found)
+            output.judge_repeated(found)
+            output.judge_values(found, LIMITS["exact"] if binding.exact else limits)
+    return _verdict(found, path, limits)
+
+
+class _Output:
+    """One output of two runs, element by element."""
+
+    def __init__(
+        self, problem: Problem, name: str, first: Image, second: Image, expected: Expected
+    ) -> None:
+        self.name = name
+        self.in_place = problem.kernel.binding(name).is_input
+        self.format = problem.format(name)
+        self.layout = problem.layout(name)
+        self.deterministic = problem.kernel.deterministic
+        self.images = (first, second)
+        self.storages = [image.data.view(self.format.dtype) for image in self.images]
+        self.views = [self.layout.view(storage) for storage in self.storages]
+        self.reference = rounded(expected.outputs[name], self.format)
+        self.axis = _axis(problem, name) if expected.rows is not None else None
+        self.rows = expected.rows
+
+    def judge_written(self, found: Findings) -> None:
+        found.total += self.views[0].size
+        self._judge_gaps(found)
+        if self.in_place or not self.views[0].size:
+            return
+        unwritten = bits(self.views[0]) == self._poison_view(0)
+        if unwritten.any():
+            unwritten &= bits(self.views[1]) == self._poison_view(1)
+        count = int(np.count_nonzero(unwritten))
+        if count:
+            found.unwritten += count
+            reason = f"{count} of {unwritten.size} elements of {self.name} were never written"
+            found.complain(_UNWRITTEN, reason, f"{self._at(unwritten)}: found the poison")
+
+    def judge_repeated(self, found: Findings) -> None:
+        if not self.deterministic:
+            return
+        differ = bits(self.views[0]) != bits(self.views[1])
+        count = int(np.count_nonzero(differ))
+        if count:
+            found.unrepeated += count
+            a, b = (view[self._first(differ)] for view in self.views)
+            reason = (
+                f"{count} elements of {self.name} differ between two runs of a deterministic kernel"
+            )
+            found.complain(_UNREPEATED, reason, f"{self._at(differ)}: found {a}, then {b}")
+
+    def judge_values(self, found: Findings, limits: Limits) -> None:
+        view, reference = self._sampled(self.views[0]), self.reference
+        if view.shape != reference.shape:
+            raise ValueError(
+                f"reference of {self.name} is {reference.shape}, output is {view.shape}"
+            )
+        found.compared += view.size
+        self._judge_finite(found)
+        if limits.nmse == 0 and limits.max_abs == 0:
+            self._judge_exact(found, view, reference)
+        else:
+            self._judge_near(found, view, reference, limits)
+
+    def _judge_gaps(self, found: Findings) -> None:
+        if prod(self.layout.shape) == self.layout.storage:
+            return
+        gap = _gaps(self.layout)
+        pairs = zip(self.images, self.storages, strict=True)
+        changed = sum(
+            int(np.count_nonzero((bits(storage) != _poison(image, storage))[gap]))
+            for image, storage in pairs
+        )
+        if changed:
+            found.guard_bytes += changed * self.format.dtype.itemsize
+            found.complain(
+                _GUARD,
+                f"{changed} items were written in the gaps of {self.name}, outside its elements",
+            )
+
+    def _judge_finite(self, found: Findings) -> None:
+        """Finite everywhere, but where the reference is not."""
+        if finite(self.views[0], self.format).all() and finite(self.reference, self.format).all():
+            return
+        wrong = ~finite(self.views[0], self.format)
+        view, reference = self._sampled(self.views[0]), self.reference
+        alike = _is_nan(view, self.format) & _is_nan(reference, self.format)
+        alike |= widened(view, self.format) == widened(reference, self.format)
+        both = finite(view, self.format) & finite(reference, self.format)
+        sampled = ~both & ~alike
+        if self.rows is None:
+            wrong = sampled
+        else:
+            np.moveaxis(wrong, self.axis or 0, 0)[self.rows] = np.moveaxis(
+                sampled, self.axis or 0, 0
+            )
+        count = int(np.count_nonzero(wrong))
+        if count:
+            found.nonfinite += count
+            value = self.views[0][self._first(wrong)]
+            reason = f"{count} elements of {self.name} are NaN or Inf (or should be)"
+            found.complain(_NONFINITE, reason, f"{self._at(wrong)}: found {self._shown(value)}")
+
+    def _judge_exact(self, found: Findings, view: Array, reference: Array) -> None:
+        differ = bits(view) != bits(np.ascontiguousarray(reference))
+        if is_float(self.format):
+            differ &= ~(_is_nan(view, self.format) & _is_nan(reference, self.format))
+        count = int(np.count_nonzero(differ))
+        if count:
+            nmse, worst, _ = _errors(view, reference, self.format)
+            found.nmse, found.max_abs = max(found.nmse, nmse), max(found.max_abs, worst)
+            reason = f"{count} of {view.size} elements of {self.name} are not exactly the reference"
+            found.complain(_VALUES, reason, self._compared(differ, view, reference))
+
+    def _judge_near(self, found: Findings, view: Array, reference: Array, limits: Limits) -> None:
+        view = _without_neighbours(view, reference, self.format)
+        nmse, worst, rms = _errors(view, reference, self.format)
+        limit = limits.max_abs * rms
+        found.nmse = max(found.nmse, nmse)
+        if _excess(worst, limit) >= _excess(found.max_abs, found.max_abs_limit):
+            found.max_abs, found.max_abs_limit = worst, limit
+        far = _far(view, reference, self.format, limits.each)
+        if nmse <= limits.nmse and worst <= limit and not far.any():
+            return
+        errors = np.abs(_difference(view, reference, self.format))
+        if nmse > limits.nmse:
+            bad = errors == errors.max()
+            reason = f"NMSE of {self.name} is {nmse:.3g}, the limit is {limits.nmse:g}"
+        elif worst <= limit:
+            bad = far
+            reason = (
+                f"{np.count_nonzero(far)} elements of {self.name} are off by more than"
+                f" {limits.each:g} of their value"
+            )
+        else:
+            bad = errors > limit
+            reason = (
+                f"largest error of {self.name} is {worst:.3g}, the limit is {limit:.3g}"
+                f" ({np.count_nonzero(bad)} elements exceed it)"
+            )
+        found.complain(_VALUES, reason, self._compared(bad, view, reference))
+
+    def _poison_view(self, run: int) -> Array:
+        image, storage = self.images[run], self.storages[run]
+        if storage.itemsize == 1:
+            return self.layout.view(_poison(image, storage))
+        return _poison(image, storage[:1])  # every item alike
+
+    def _sampled(self, view: Array) -> Array:
+        return view if self.rows is None else view.take(self.rows, axis=self.axis)
+
+    def _compared(self, where: Array, view: Array, reference: Array) -> str:
+        at = self._first(where)
+        place = list(at)
+        if self.rows is not None and self.axis is not None:
+            place[self.axis] = int(self.rows[place[self.axis]])
+        index = ",".join(map(str, place))
+        found, wanted = self._shown(view[at]), self._shown(reference[at])
+        return f"{self.name}[{index}]: found {found}, expected {wanted}"
+
+    def _shown(self, value: Array) -> str:
+        number = widened(np.asarray(value), self.format) if is_float(self.format) else value
+        return f"{float(number):.9g}"
+
+    def _at(self, where: Array) -> str:
+        return f"{self.name}[{','.join(map(str, self._first(where)))}]"
+
+    @staticmethod
+    def _first(where: Array) -> tuple[int, ...]:
+        return tuple(int(i) for i in np.unravel_index(int(np.argmax(where)), where.shape))
+
+
+def _judge_guards(name: str, first: Image, second: Image, found: Findings) -> None:
+    changed = [_changed(image) for image in (first, second)]
+    count = sum(int(np.count_nonzero(side)) for sides in changed for side in sides)
+    if not count:
+        return
+    found.guard_bytes += count
+    before, after = next(sides for sides in changed if any(side.any() for side in sides))
+    place = (
+        f"{int(np.argmax(after))} bytes behind it"
+        if after.any()
+        else f"{GUARD - int(np.argmax(before))} before it"
+    )
+    found.complain(
+        _GUARD, f"{count} guard bytes of {name} were overwritten, the first {place}", name
+    )
+
+
+def _changed(image: Image) -> tuple[Array, Array]:
+    """Which bytes before and behind a buffer changed; the guard ends on a whole word."""
+    behind = _pattern(image.poison, len(image.trail) + 4)[-len(image.trail) % 4 :]
+    lead = _pattern(image.poison, len(image.lead))
+    return image.lead != lead, image.trail != behind[: len(image.trail)]
+
+
+def _poison(image: Image, storage: Array) -> Array:
+    """What each item of a storage holds before a kernel writes it: poison."""
+    return _pattern(image.poison, storage.nbytes).view(bits(storage).dtype)
+
+
+def _pattern(word: int, size: int) -> Array:
+    """A word over and over, as bytes."""
+    return np.full(-(-size // 4), word, np.uint32).view(np.uint8)[:size]
+
+
+def _gaps(layout: Layout) -> Array:
+    gap = np.ones(layout.storage, bool)
+    layout.view(gap)[...] = False
+    return gap
+
+
+def _axis(problem: Problem, output: str) -> int:
+    """Which axis the sampled rows lie along, from the last one: batches come before."""
+    dims = problem.kernel.binding(output).dims
+    return dims.index(problem.kernel.rows) - len(dims)
+
+
+def _is_nan(stored: Array, fmt: Format) -> Array:
+    return np.asarray(np.isnan(widened(stored, fmt)))
+
+
+def _difference(view: Array, reference: Array, fmt: Format) -> Array:
+    """Errors where both are finite, 0 elsewhere: non-finite values are counted on their own."""
+    with np.errstate(invalid="ignore"):
+        difference = widened(view, fmt) - widened(reference, fmt)
+    return np.where(np.isfinite(difference), difference, 0.0)
+
+
+def _far(view: Array, reference: Array, fmt: Format, each: float) -> Array:
+    """Which elements are too far from their own reference."""
+    if each == np.inf:
+        return np.zeros(view.shape, bool)
+    wanted = np.abs(widened(reference, fmt))
+    allowed = np.where(np.isfinite(wanted), each * wanted, 0.0) + _TINY
+    return np.asarray(np.abs(_difference(view, reference, fmt)) > allowed)
+
+
+def _without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
+    """The output with the reference where it is the next number to it, if there are few such."""
+    if not is_float(fmt) or view.itemsize >= _SINGLE:
+        return view
+    steps = narrow.order(bits(view)) - narrow.order(bits(np.ascontiguousarray(reference)))
+    near = np.abs(steps) == 1
+    if np.count_nonzero(near) > _FEW + view.size // _ONE_IN:
+        return view
+    return np.where(near, reference, view)
+
+
+def _errors(view: Array, reference: Array, fmt: Format) -> tuple[float, float, float]:
+    """(NMSE, largest absolute error, RMS of the reference), in pieces that stay in the caches."""
+    found, wanted = view.reshape(-1), reference.reshape(-1)
+    error = power = worst = 0.0
+    for at in range(0, wanted.size, _PIECE):
+        piece = slice(at, at + _PIECE)
+        difference = _difference(found[piece], wanted[piece], fmt)
+        values = widened(wanted[piece], fmt)
+        values = values[np.isfinite(values)]
+        error += float(difference @ difference)
+        power += float(values @ values)
+        worst = max(worst, float(np.abs(difference).max(initial=0.0)))
+    nmse = error / power if power else (np.inf if error else 0.0)
+    return nmse, worst, sqrt(power / max(1, wanted.size))
+
+
+def _excess(error: float, limit: float) -> float:
+    if limit:
+        return error / limit
+    return np.inf if error else 0.0
+
+
+def _verdict(found: Findings, path: str, limits: Limits) -> Verdict:
+    _, reason, element = min(
+        found.complaints, default=(0, "", ""), key=lambda complaint: complaint[0]
+    )
+    measured = bool(found.compared) and np.isfinite(found.nmse) and not found.nonfinite
+    return Verdict(
+        passed=not found.complaints,
+        reason=reason,
+        path=path,
+        nmse=found.nmse if measured else None,
+        nmse_limit=limits.nmse,
+        max_abs=found.max_abs if measured else None,
+        max_abs_limit=found.max_abs_limit,
+        compared=found.compared,
+        total=found.total,
+        nonfinite=found.nonfinite,
+        unwritten=found.unwritten,
+        guard_bytes=found.guard_bytes,
+        unrepeated=found.unrepeated,
+        first_bad=element,
+    )

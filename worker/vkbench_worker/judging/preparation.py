@@ -1,0 +1,121 @@
+"""What a case needs before it runs: inputs as they lie in memory, and its reference.
+
+Both follow from the case alone, so a checked case that is timed next pays once. Weights that the
+case names come from the file that the job names, if they are what the case says.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from vkbench.case import WEIGHTS
+from vkbench.job import Source
+from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
+from vkbench_worker.judging.judge import Expected
+from vkbench_worker.judging.rounding import rounded
+from vkbench_worker.judging.weights import weights_of
+from vkbench_worker.runtime.program import POISON_A
+
+SHELF_BYTES: Final = 1 << 30
+LEAST_ROWS: Final = 64
+# elementary steps that a reference may take before it is sampled: about as long as the job itself
+WORK: Final = 2e8
+_STEPS_AN_ITEM: Final = 20.0  # what making one float64 from its storage costs, in multiply-adds
+_EDGES: Final = (32, 64, 128, 256)  # tile sizes whose first and last rows are looked at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Inputs as flat storage arrays, and the expected outputs."""
+
+    storages: Mapping[str, Array]
+    expected: Expected
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return sum(
+            array.nbytes for array in (*self.storages.values(), *self.expected.outputs.values())
+        )
+
+
+class Shelf:
+    """Prepared cases, the latest used up to a number of bytes."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._kept: OrderedDict[str, Prepared] = OrderedDict()
+        self.nbytes = 0  # of all that is kept: summed up as it changes, for there are thousands
+
+    def get(self, problem: Problem, source: Source | None = None) -> Prepared:
+        """A case, made ready."""
+        name = problem.case.name
+        found = self._kept.pop(name, None)
+        if found is None:
+            found = prepare(problem, source)
+            self.nbytes += found.nbytes
+        self._kept[name] = found
+        while self.nbytes > self._limit and len(self._kept) > 1:
+            self.nbytes -= self._kept.popitem(last=False)[1].nbytes
+        return found
+
+
+SHELF: Final = Shelf(SHELF_BYTES)
+
+
+def prepare(problem: Problem, source: Source | None = None) -> Prepared:
+    """Inputs and reference of a case."""
+    inputs = problem.kernel.inputs(problem)
+    if WEIGHTS in problem.case.params:
+        inputs[problem.kernel.bindings[0].name] = weights_of(problem, source)
+    return Prepared(
+        storages={name: stored(array, problem.layout(name)) for name, array in inputs.items()},
+        expected=expect(problem, inputs),
+    )
+
+
+def expect(problem: Problem, inputs: Arrays) -> Expected:
+    """The reference on given inputs: all rows where that is cheap, else a sample of them."""
+    rows = sample_rows(problem)
+    values = problem.kernel.reference(problem, inputs, rows)
+    outputs = {name: rounded(array, problem.format(name)) for name, array in values.items()}
+    return Expected(outputs=outputs, rows=rows)
+
+
+def sample_rows(problem: Problem) -> Array | None:
+    """Rows whose reference is worked out, sorted; None for all.
+
+    The first and last ones, those at the edges of tiles, and seeded random ones.
+    """
+    if not problem.kernel.rows:
+        return None
+    count = problem.shape[problem.kernel.rows]
+    items = sum(prod(problem.array_shape(b.name)) for b in problem.kernel.bindings)
+    work = problem.flops / 2 + _STEPS_AN_ITEM * items
+    wanted = max(LEAST_ROWS, int(count * WORK / work)) if work else count
+    if wanted >= count:
+        return None
+    edges = {row for edge in _EDGES for row in (edge - 1, edge, count - edge, count - edge - 1)}
+    rows = {row for row in {0, count - 1, *edges} if 0 <= row < count}
+    random = np.random.Generator(np.random.Philox(key=problem.seed("rows")))
+    for row in random.permutation(count):
+        if len(rows) >= wanted:
+            break
+        rows.add(int(row))
+    return np.array(sorted(rows))
+
+
+def stored(array: Array, layout: Layout) -> Array:
+    """An array as it lies in its buffer; gaps hold poison, so that reading one shows."""
+    if layout == Layout.contiguous(array.shape):
+        return np.ascontiguousarray(array).reshape(-1)
+    size = layout.storage * array.itemsize
+    flat = np.full(-(-size // 4), POISON_A, np.uint32).view(np.uint8)[:size].view(array.dtype)
+    layout.view(flat)[...] = array
+    return flat

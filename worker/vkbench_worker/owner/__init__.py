@@ -1,0 +1,1 @@
+"""The supervisor: starts runners, watches them and replaces those that die."""

@@ -1,0 +1,176 @@
+"""A child process that answers in lines; its pipes are read and written without blocking."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+LONGEST_LINE = 16 << 20  # bytes; all samples of a long timing fit many times over
+KEPT_STDERR = 4096  # bytes
+LAST_WORDS_SECONDS = 2.0  # time to exit once its stdout is closed
+
+
+class Silence(Exception):
+    """No line came before the deadline."""
+
+
+class Gone(Exception):
+    """The child has closed its stdout: it ended, or is about to."""
+
+
+class Babble(Exception):
+    """A line is longer than any that is expected."""
+
+
+class Child:
+    """One process, its pipes, and the end of what it said on stderr."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=environ,
+            process_group=0,  # Ctrl-C in a terminal is the parent's to handle
+        )
+        self._stdin, self._stdout, self._stderr = map(_pipe, self._pipes())
+        self._outbox = bytearray()
+        self._inbox = bytearray()
+        self._scanned = 0  # bytes of the inbox that hold no line end
+        self._said: deque[bytes] = deque(maxlen=64)
+        self._ready = selectors.PollSelector()
+        self._ready.register(self._stdout, selectors.EVENT_READ)
+        self._ready.register(self._stderr, selectors.EVENT_READ)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def send(self, data: bytes) -> None:
+        """Have `data` written while `line` waits."""
+        if not self._outbox:
+            self._ready.register(self._stdin, selectors.EVENT_WRITE)
+        self._outbox += data
+
+    def line(self, deadline: float) -> bytes:
+        """The next line without its end; raises Silence at the deadline, Gone, or Babble."""
+        while True:
+            end = self._inbox.find(b"\n", self._scanned)
+            if end >= 0:
+                line = bytes(self._inbox[:end])
+                del self._inbox[: end + 1]
+                self._scanned = 0
+                return line
+            self._scanned = len(self._inbox)
+            if self._scanned > LONGEST_LINE:
+                raise Babble(f"a line of more than {LONGEST_LINE} bytes")
+            self._turn(deadline)
+
+    def kill(self) -> None:
+        """End it at once, if it still runs; safe from any thread."""
+        self._process.kill()
+
+    def wait(self, seconds: float = LAST_WORDS_SECONDS) -> int:
+        """Its exit status (negative: signal); it is killed after `seconds`."""
+        try:
+            status = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        self._drain()
+        return status
+
+    def close(self) -> None:
+        """End it, and close its pipes."""
+        self.kill()
+        self._process.wait()
+        self._ready.close()
+        for pipe in self._pipes():
+            pipe.close()
+
+    def last_words(self) -> str:
+        """The last line of its stderr; "" if it wrote none."""
+        lines = b"".join(self._said).decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")[:500]
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+        process = self._process
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        return process.stdin, process.stdout, process.stderr
+
+    def _turn(self, deadline: float) -> None:
+        ready = self._ready.select(max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise Silence
+        for key, _ in ready:
+            if key.fd == self._stdin:
+                self._write()
+            elif key.fd == self._stderr:
+                self._listen()
+            else:
+                self._read()
+
+    def _write(self) -> None:
+        try:
+            del self._outbox[: os.write(self._stdin, self._outbox[:65536])]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # what it last said is still to be read
+            self._outbox.clear()
+        if not self._outbox:
+            self._ready.unregister(self._stdin)
+
+    def _read(self) -> None:
+        data = os.read(self._stdout, 1 << 16)
+        if not data:
+            raise Gone
+        self._inbox += data
+
+    def _listen(self) -> None:
+        data = os.read(self._stderr, KEPT_STDERR)
+        if data:
+            self._said.append(data)
+        else:
+            self._ready.unregister(self._stderr)
+
+    def _drain(self) -> None:
+        # Bounded: a grandchild that inherited stderr could keep it open and busy.
+        for _ in range(64):
+            try:
+                data = os.read(self._stderr, KEPT_STDERR)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self._said.append(data)
+
+
+def ending(status: int) -> str:
+    """An exit status for people: the signal's name, or `exit 3`."""
+    if status >= 0:
+        return f"exit {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _pipe(stream: IO[bytes]) -> int:
+    os.set_blocking(stream.fileno(), False)
+    return stream.fileno()

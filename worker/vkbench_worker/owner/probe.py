@@ -1,0 +1,40 @@
+"""The devices of this host, listed by a process of its own, since a driver may crash."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import Final
+
+from vkbench import wire
+from vkbench.device import DeviceFacts
+from vkbench_worker.protocol import Listing
+from vkbench_worker.runtime.errors import NoDevice, RuntimeFault
+
+TIMEOUT_SECONDS: Final = 60.0
+
+
+def local_devices() -> list[DeviceFacts]:
+    """Every Vulkan device of this host; the one clear error says why there is none."""
+    command = [sys.executable, "-m", "vkbench_worker.runner.listing"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeFault(
+            f"listing the Vulkan devices took over {TIMEOUT_SECONDS:g} s: a driver hangs"
+        ) from error
+    if done.returncode != 0:
+        raise RuntimeFault(f"listing the Vulkan devices failed: {_ending(done)}")
+    listing = wire.decode(done.stdout, Listing)
+    if listing.error is not None:
+        raise NoDevice(listing.error)
+    return list(listing.devices)
+
+
+def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
+    words = done.stderr.decode(errors="replace").strip().splitlines()
+    cause = f"exit status {done.returncode}"
+    if done.returncode < 0:
+        cause = f"a driver crashed with {signal.Signals(-done.returncode).name}"
+    return f"{cause}: {words[-1]}" if words else cause

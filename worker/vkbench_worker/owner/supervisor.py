@@ -1,0 +1,396 @@
+"""The supervisor owns the runner, the one process that loads the driver, and outlives it.
+
+A segfault, a hang past a job's limit or a lost device end the runner; the job on the device then
+gets its cause, and the next one a fresh runner. Used by the Celery worker and by `vkbench run`
+alike.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import fields, replace
+from itertools import islice, takewhile
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from vkbench import log, wire
+from vkbench.job import SETTLED, Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench.settings import PREFIX, Settings
+from vkbench_shaders.bundle import packaged_sha
+from vkbench_worker.errors import RunnerFailed
+from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
+from vkbench_worker.owner.hardware import Hardware
+from vkbench_worker.owner.marker import Marker
+from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
+
+GRACE_SECONDS = 0.5  # past a job's limit
+LOOK_SECONDS = 0.25  # how often a waiting supervisor asks whether its job is cancelled
+AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines meanwhile
+START_SECONDS = 60.0  # to open a device that this supervisor owns
+START_PAUSES = (0.0, 1.0, 2.0)  # before each attempt: a device may need a moment after a crash
+PROMPT_SECONDS = 30.0  # how often a wait for a busy device is logged
+# Settings that a runner does not get: it runs untrusted shaders.
+SECRETS = ("database", "redis", "alert_webhook", "alert_secret", "alert_urls")
+TELLABLE = (*SETTLED, Outcome.ERROR, Outcome.DEVICE_LOST)  # outcomes that a runner can report
+
+_log = logging.getLogger(__name__)
+
+Emit = Callable[[Result], None]
+
+
+class Supervisor:
+    """Runs jobs on one device through a runner that it starts, watches and replaces."""
+
+    def __init__(self, selector: str, settings: Settings, *, origin: str = "") -> None:
+        self._selector = selector
+        self._settings = settings
+        self._origin = origin or settings.database_url()  # where job ids come from
+        self._worker = f"{settings.host}:{os.getpid()}"
+        # The kernel ends a runner together with the thread that started it: this one lives as long
+        # as we do.
+        self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
+        self._child: Child | None = None
+        self._used = False  # whether the runner had any job
+        self._start_seconds = 0.0  # what it took to have it for the jobs at hand
+        self._ready: Ready | None = None
+        self._owner: IO[str] | None = None
+        self._marker: Marker | None = None
+        self._left: Result | None = None
+        self._aborted = False
+        self._draining = False
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the runner and give the device back."""
+        self._drop()
+        if self._marker:
+            self._marker.close()
+        if self._owner:
+            self._owner.close()
+        self._marker = self._owner = None
+        self._parent.shutdown()
+
+    @property
+    def runner_pid(self) -> int | None:
+        """Process id of the runner, if there is one."""
+        return self._child.pid if self._child else None
+
+    def start(self) -> Ready:
+        """Start the runner and own the device; waits while another supervisor has it.
+
+        RunnerFailed says why the runner could not start.
+        """
+        if not self._owner:
+            while not self._own(self._spawn(None)):
+                self._drop()
+                self._queue_up()
+        elif not (self._child and self._child.alive):
+            self._drop()
+            self._spawn(time.monotonic() + START_SECONDS)
+        assert self._ready
+        return self._ready
+
+    def recover(self) -> Result | None:
+        """The attempt that a predecessor died in, once; ask after `start`."""
+        left, self._left = self._left, None
+        return left
+
+    def run(
+        self,
+        jobs: Iterable[Job],
+        emit: Emit,
+        cancelled: Callable[[Job], bool] = lambda job: False,
+    ) -> None:
+        """Run jobs in order and emit one Result each, save for those that are cancelled.
+
+        A paired job has a runner that did nothing before it: what a process is given once, such as
+        where its memory lies, shall differ from pair to pair. While any of them is to be timed
+        nothing else runs on the same hardware. Nothing runs any more after `abort` or `drain`.
+        """
+        waiting = deque(jobs)
+        with self._held(waiting):
+            self._run(waiting, emit, cancelled)
+
+    def _held(self, jobs: Iterable[Job]) -> AbstractContextManager[bool]:
+        if not self._ready:  # no runner ever started: `_run` says why, if none does
+            return nullcontext(True)
+        is_timed = any(job.mode is not Mode.CORRECTNESS for job in jobs)
+        hardware = Hardware.of(self._ready, self._settings)
+        return hardware.held(alone=is_timed, leaving=self._leaving)
+
+    def _run(self, waiting: deque[Job], emit: Emit, cancelled: Callable[[Job], bool]) -> None:
+        ahead = AHEAD_JOBS
+        while waiting and not self._leaving():
+            if cancelled(waiting[0]):
+                waiting.popleft()
+                continue
+            if waiting[0].mode is Mode.PAIRED and self._used:
+                self._drop()
+            began = time.monotonic()
+            try:
+                self._start_again()
+            except RunnerFailed as error:
+                self._refuse(waiting, emit, str(error))
+                break
+            self._start_seconds = time.monotonic() - began
+            self._stream(waiting, ahead, emit, cancelled)
+            if not self._child:
+                # A driver may have died of the pipeline of a later job, and an innocent one have
+                # paid a try for it. That happens once: now a runner has only the job that it does.
+                ahead = 0
+        if self._marker:
+            self._marker.clear()
+
+    def drain(self) -> None:
+        """Have `run` return after the job that is on the device; safe from any thread."""
+        self._draining = True
+
+    def abort(self) -> None:
+        """Have `run` return at once, the running job unreported; safe from any thread."""
+        self._aborted = True
+        child = self._child
+        if child:
+            child.kill()
+
+    def _leaving(self) -> bool:
+        return self._aborted or self._draining
+
+    def _stream(
+        self,
+        waiting: deque[Job],
+        ahead: int,
+        emit: Emit,
+        cancelled: Callable[[Job], bool],
+    ) -> None:
+        assert self._child
+        assert self._marker
+        # Many go in at once, so that the runner never waits for us; answers come in order, so the
+        # first job without one is the job on the device.
+        together = _together(waiting)
+        unsent = iter(together)
+        self._send(islice(unsent, ahead))
+        for job in together:
+            if not self._child:
+                return
+            self._send(islice(unsent, 1))
+            if self._leaving() or cancelled(job):
+                self._drop()  # what is in its pipe cannot be taken back
+                return
+            self._marker.write(job)
+            result = self._answer(job, cancelled)
+            waiting.popleft()
+            if result:
+                log.event(_log, "job_ended", logging.DEBUG, job=job.id, outcome=result.outcome)
+                emit(result)
+
+    def _send(self, jobs: Iterable[Job]) -> None:
+        assert self._child
+        lines = b"".join(map(line_of, jobs))
+        if lines:
+            self._used = True
+            self._child.send(lines)
+
+    def _answer(self, job: Job, cancelled: Callable[[Job], bool]) -> Result | None:
+        assert self._child
+        began = time.monotonic()
+        limit = began + job.limit_seconds + GRACE_SECONDS
+        while True:
+            try:
+                line = self._child.line(min(limit, time.monotonic() + LOOK_SECONDS))
+                return self._read(job, line)
+            except Silence:
+                if self._aborted or cancelled(job):
+                    self._drop()
+                    return None
+                if time.monotonic() >= limit:
+                    self._drop()
+                    reason = f"no answer within {job.limit_seconds:g} s"
+                    return self._failure(job, Outcome.TIMED_OUT, reason, began)
+            except Gone:
+                outcome, reason = self._cause_of_death()
+                return None if self._aborted else self._failure(job, outcome, reason, began)
+            except (Babble, wire.MalformedMessage) as error:
+                self._drop()
+                return self._failure(
+                    job, Outcome.ERROR, f"the runner sent an invalid line: {error}", began
+                )
+
+    def _read(self, job: Job, line: bytes) -> Result:
+        # The runner ran a user's shader in a driver: validate what it sends.
+        result = read_line(line, Result)
+        if (result.job, result.token) != (job.id, job.token) or result.outcome not in TELLABLE:
+            raise wire.MalformedMessage(
+                f"expected a result of job {job.id} token {job.token}, "
+                f"got {result.outcome} of job {result.job} token {result.token}"
+            )
+        if result.outcome is Outcome.DEVICE_LOST:
+            assert self._child
+            self._child.wait()
+            self._drop()
+        # The process of its own is part of what a pair costs: the dispatcher learns from this.
+        start = self._start_seconds if job.mode is Mode.PAIRED else 0.0
+        return self._signed(replace(result, case=job.case, seconds=result.seconds + start))
+
+    def _cause_of_death(self) -> tuple[Outcome, str]:
+        assert self._child
+        status = self._child.wait()
+        words = self._child.last_words()
+        self._drop()
+        outcome = Outcome.DEVICE_LOST if status == DEVICE_LOST_STATUS else Outcome.CRASHED
+        return outcome, f"{ending(status)}: {words}" if words else ending(status)
+
+    def _refuse(self, jobs: Iterable[Job], emit: Emit, reason: str) -> None:
+        if not self._aborted:
+            for job in jobs:
+                emit(self._failure(job, Outcome.ERROR, reason, time.monotonic()))
+
+    def _failure(self, job: Job, outcome: Outcome, reason: str, began: float) -> Result:
+        seconds = time.monotonic() - began
+        log.warn(_log, "job_failed", job=job.id, case=job.case, outcome=outcome, reason=reason)
+        return self._signed(
+            Result(
+                job=job.id,
+                token=job.token,
+                outcome=outcome,
+                case=job.case,
+                reason=reason,
+                bundle=job.bundle or packaged_sha(),
+                started=time.time() - seconds,
+                seconds=seconds,
+            )
+        )
+
+    def _signed(self, result: Result) -> Result:
+        ready = self._ready
+        return replace(
+            result,
+            worker=self._worker,
+            device=ready.facts.key if ready else "",
+            environment=ready.environment.hash if ready else "",
+        )
+
+    def _start_again(self) -> None:
+        for pause in START_PAUSES:
+            time.sleep(pause)
+            try:
+                self.start()
+                return
+            except RunnerFailed as error:
+                failure = error
+                log.warn(_log, "runner_failed", reason=error)
+                if self._aborted:
+                    break
+        raise failure
+
+    def _spawn(self, deadline: float | None) -> Ready:
+        started = self._parent.submit(Child, self._command(), self._environ())
+        child = self._child = started.result()
+        self._used = False
+        try:
+            self._ready = read_line(self._first_line(child, deadline), Ready)
+        except Gone:
+            status = child.wait()
+            reason = child.last_words() or f"the runner ended with {ending(status)}"
+            self._drop()
+            raise RunnerFailed(reason) from None
+        except (Silence, Babble, wire.MalformedMessage) as error:
+            self._drop()
+            raise RunnerFailed(f"the runner did not become ready: {error or 'no answer'}") from None
+        if self._aborted:
+            child.kill()
+        log.event(_log, "runner_ready", device=self._ready.facts.key, pid=child.pid)
+        return self._ready
+
+    def _first_line(self, child: Child, deadline: float | None) -> bytes:
+        while True:
+            prompt = time.monotonic() + PROMPT_SECONDS
+            try:
+                return child.line(min(prompt, deadline or prompt))
+            except Silence:
+                if deadline and time.monotonic() >= deadline:
+                    raise
+                log.warn(_log, "device_awaited", selector=self._selector)
+
+    def _own(self, ready: Ready) -> bool:
+        # The runner's own lock goes with each runner. This one lasts, so that a second worker which
+        # waits for the device cannot slip in between a crash and the fresh runner.
+        path = owner_path(self._settings, ready.facts.key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        owner = path.open("a")
+        try:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner.close()
+            return False
+        self._owner = owner
+        self._marker = Marker(self._marker_path(ready.facts.key))
+        self._left = self._left_behind()
+        self._marker.clear()
+        return True
+
+    def _queue_up(self) -> None:
+        assert self._ready
+        log.warn(_log, "device_awaited", device=self._ready.facts.key)
+        with owner_path(self._settings, self._ready.facts.key).open("a") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX)
+
+    def _left_behind(self) -> Result | None:
+        marked = self._marker.read() if self._marker else None
+        if not marked:
+            return None
+        job, token = marked
+        reason = "the worker ended while this job was on the device"
+        died = Result(job=job, token=token, outcome=Outcome.WORKER_DIED, reason=reason)
+        return self._signed(replace(died, started=time.time()))
+
+    def _marker_path(self, key: str) -> Path:
+        # Job ids are unique within one database only.
+        origin = hashlib.sha256(self._origin.encode()).hexdigest()[:8]
+        return self._settings.data / "markers" / f"{key}.{origin}"
+
+    def _command(self) -> list[str]:
+        module = ["-m", self._settings.runner]
+        return [sys.executable, *module, "--device", self._selector, "--parent", str(os.getpid())]
+
+    def _environ(self) -> dict[str, str]:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        for field in fields(Settings):
+            value = getattr(self._settings, field.name)
+            if field.name not in SECRETS and value != "":
+                environ[PREFIX + field.name.upper()] = str(value)
+        return environ
+
+    def _drop(self) -> None:
+        child, self._child = self._child, None
+        if child:
+            with suppress(OSError):
+                child.close()
+
+
+def _together(waiting: Iterable[Job]) -> list[Job]:
+    """The next jobs that one runner may do: a paired one has it alone."""
+    first, *others = waiting
+    if first.mode is Mode.PAIRED:
+        return [first]
+    return [first, *takewhile(lambda job: job.mode is not Mode.PAIRED, others)]

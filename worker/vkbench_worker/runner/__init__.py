@@ -1,0 +1,1 @@
+"""The process that loads the Vulkan driver: jobs in, results out."""

@@ -1,0 +1,113 @@
+"""A job becomes a result: run twice over poison, judged, and timed if it is right."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from vkbench.errors import UsageError, VkbenchError
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench_shaders import catalogue
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_worker.judging.preparation import SHELF, stored
+from vkbench_worker.runner.variants import choose, plan
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.errors import DeviceLost, Unsupported
+from vkbench_worker.runtime.program import POISON_A
+from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.timed import check, time_work
+
+
+def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
+    """Check a case on a device, and time it if that is asked for; it is all in the result."""
+    return attempt(device, bundle, job, partial(_checked, device, bundle, job))
+
+
+def attempt(
+    device: Computer[P, B], bundle: Bundle, job: Job, work: Callable[[Result], Result]
+) -> Result:
+    """Do a job's `work`, which fills in a blank result; whatever happens is in the result."""
+    started, clock = time.time(), time.perf_counter()
+    device.patience_seconds = job.limit_seconds
+    blank = Result(
+        job=job.id,
+        token=job.token,
+        outcome=Outcome.ERROR,
+        case=job.case,
+        bundle=bundle.sha,
+        device=device.facts.key,
+        environment=device.environment.hash,
+        started=started,
+    )
+    try:
+        result = work(blank)
+        device.raise_messages()
+    except Unsupported as error:
+        result = replace(blank, outcome=Outcome.SKIPPED, reason=str(error))
+    except MemoryError:
+        reason = "the host has not enough memory for this case"
+        result = replace(blank, outcome=Outcome.SKIPPED, reason=reason)
+    except DeviceLost as error:
+        result = replace(blank, outcome=Outcome.DEVICE_LOST, reason=str(error))
+    except VkbenchError as error:
+        result = replace(blank, reason=str(error))
+    except Exception as error:  # a runner outlives whatever one job meets
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        result = replace(blank, reason=reason)
+    return replace(result, seconds=time.perf_counter() - clock)
+
+
+def compute(
+    device: Computer[P, B], bundle: Bundle, problem: Problem, variant: str, arrays: Arrays
+) -> tuple[dict[str, Array], str]:
+    """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
+    inputs = [b.name for b in problem.kernel.bindings if b.is_input]
+    storages = {
+        name: stored(_given(problem, name, arrays), problem.layout(name)) for name in inputs
+    }
+    chosen = choose(problem, variant, device.facts)
+    with ExitStack() as stack:
+        bench = Bench(device, plan(bundle, problem, chosen, device.facts), storages, stack)
+        images = bench.run(POISON_A)
+        device.raise_messages()
+    return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
+
+
+def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
+    """The caller's array of a binding, when it is what the problem takes; zeros if unread."""
+    kind, shape = problem.format(name).dtype, problem.array_shape(name)
+    if not problem.reads(name):
+        return np.zeros(shape, kind)
+    if name not in arrays:
+        raise UsageError(f"{problem.kernel.name} needs an array '{name}' of {kind} {shape}")
+    found = arrays[name]
+    if found.dtype != kind or found.shape != shape:
+        raise UsageError(f"'{name}' has to be {kind} {shape}; it is {found.dtype} {found.shape}")
+    return found
+
+
+def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+    problem = catalogue.problem(job.case)
+    variant = choose(problem, job.variant, device.facts)
+    planned = plan(bundle, problem, variant, device.facts)
+    result = replace(blank, variant=variant.name, kernel_sha=planned.sha)
+    prepared = SHELF.get(problem, job.source)
+    with ExitStack() as stack:
+        bench = Bench(device, planned, prepared.storages, stack)
+        if job.mode != Mode.CORRECTNESS:
+            device.quiet()  # a driver that compiles meanwhile would show in the samples
+        judged = check(bench, variant.arithmetic, prepared.expected)
+        verdict = judged.verdict
+        if verdict.passed and job.mode != Mode.CORRECTNESS:
+            timed = time_work(device, bench, judged, job, stack)
+            verdict = timed.verdict
+            result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
+    outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
+    return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)

@@ -1,0 +1,32 @@
+"""Lists the Vulkan devices of this host: the process that `owner/probe.py` starts and reads.
+
+python -m vkbench_worker.runner.listing   prints {"devices": [...], "error": null or one line}
+"""
+
+from __future__ import annotations
+
+import os
+
+from vkbench import wire
+from vkbench.errors import VkbenchError
+from vkbench.settings import settings
+from vkbench_worker.protocol import Listing
+from vkbench_worker.runtime.device import devices
+
+
+def listed() -> Listing:
+    """The devices that this process finds, or why it finds none."""
+    try:
+        return Listing(devices=tuple(devices(settings())))
+    except VkbenchError as error:
+        return Listing(error=str(error))
+
+
+def _main() -> None:
+    answer = os.dup(1)
+    os.dup2(2, 1)  # drivers write to stdout as well
+    os.write(answer, wire.encode(listed()) + b"\n")
+
+
+if __name__ == "__main__":
+    _main()

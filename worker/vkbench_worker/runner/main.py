@@ -1,0 +1,180 @@
+"""The runner: the one process that loads the driver; does jobs until its input ends.
+
+    python -m vkbench_worker.runner.main --device SELECTOR --parent PID
+
+It speaks the lines of `protocol` on the stdin and stdout it was started with. Whatever a driver
+prints to stdout goes to stderr. It dies with its parent, and holds the device's lock as long as it
+lives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import BinaryIO, Final, TypeVar
+
+from vkbench.device import DeviceFacts
+from vkbench.errors import VkbenchError
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result
+from vkbench.settings import Settings, settings
+from vkbench.wire import MalformedMessage
+from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
+from vkbench_worker.protocol import (
+    DEVICE_LOST_STATUS,
+    FAILED_STATUS,
+    MALFORMED_STATUS,
+    Ready,
+    line_of,
+    lock_path,
+    read_line,
+)
+from vkbench_worker.runner.execute import execute as execute_job
+from vkbench_worker.runner.inbox import Inbox
+from vkbench_worker.runner.parent import die_with
+from vkbench_worker.runner.pipeline_prefetch import Foresight
+from vkbench_worker.runtime.buffer import Buffer
+from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.pipeline import Pipeline
+from vkbench_worker.timing.canary import CanaryTimer
+from vkbench_worker.timing.paired import execute_pair
+
+SAVE_SECONDS: Final = (
+    2.0  # least time between two saves of the pipeline cache: a runner may be killed any time
+)
+SAVE_SHARE: Final = 0.05  # of the time may go into saving it: it can grow to a hundred MB
+_KEPT_BUNDLES: Final = 4
+
+D = TypeVar("D")
+Execute = Callable[[Device, Bundle, Job], Result]
+
+
+def main(execute: Execute = execute_job, arguments: Sequence[str] | None = None) -> int:
+    """Serve until stdin ends; `execute` does one job. Returns the exit status."""
+    asked = _arguments(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    if not die_with(asked.parent):
+        print(f"process {asked.parent} did not start this runner, or is gone", file=sys.stderr)
+        return FAILED_STATUS
+    answers = _claim_stdout()
+    ours = settings()
+    with ExitStack() as stack:
+        try:
+            device = stack.enter_context(
+                Device.open(asked.device, ours, partial(_lock, ours, stack))
+            )
+        except VkbenchError as error:
+            print(error, file=sys.stderr)
+            return FAILED_STATUS
+        ready = Ready(facts=device.facts, environment=device.environment, hardware=device.hardware)
+        _answer(answers, ready)
+        bundle_of = _bundles(ours)
+        canary = CanaryTimer(device, bundle_of, ours.data / "canaries")
+        return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
+
+
+def serve(
+    device: Device,
+    inbox: Inbox,
+    answers: BinaryIO,
+    bundle_of: Callable[[str], Bundle],
+    execute: Execute,
+    canary: CanaryTimer[Pipeline, Buffer] | None = None,
+) -> int:
+    """Answer each line's Job with a Result, in order; returns the exit status."""
+    save_at = time.monotonic() + SAVE_SECONDS
+    foresight = Foresight(device, bundle_of)
+    for line in inbox:
+        foresight.look([line, *inbox.arrived()])
+        try:
+            job = read_line(line, Job)
+        except MalformedMessage as error:
+            print(error, file=sys.stderr)
+            return MALFORMED_STATUS
+        if canary and job.mode is Mode.PERFORMANCE:
+            canary.look()
+        result = _do(device, bundle_of, execute, job)
+        if canary and job.mode is Mode.PERFORMANCE:
+            result = replace(result, telemetry={**result.telemetry, **canary.readings})
+        _answer(answers, result)
+        if result.outcome is Outcome.DEVICE_LOST:
+            _leave(DEVICE_LOST_STATUS)
+        if time.monotonic() > save_at:
+            save_at = _save(device)
+    return 0
+
+
+def _save(device: Device) -> float:
+    """Save the pipeline cache; says when to do so next."""
+    began = time.monotonic()
+    device.save_cache()
+    ended = time.monotonic()
+    return ended + max(SAVE_SECONDS, (ended - began) / SAVE_SHARE)
+
+
+def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, job: Job) -> Result:
+    try:
+        if job.mode is Mode.PAIRED:
+            return execute_pair(device, bundle_of(job.against), bundle_of(job.bundle), job)
+        return execute(device, bundle_of(job.bundle), job)
+    except VkbenchError as error:  # no such bundle, or a broken one
+        blank = Result(
+            job=job.id,
+            token=job.token,
+            outcome=Outcome.ERROR,
+            case=job.case,
+            started=time.time(),
+            bundle=job.bundle or packaged_sha(),
+        )
+        return replace(
+            blank, reason=str(error), device=device.facts.key, environment=device.environment.hash
+        )
+
+
+def _leave(status: int) -> None:
+    """End at once: on a lost device, closing things may hang."""
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _answer(answers: BinaryIO, record: Ready | Result) -> None:
+    answers.write(line_of(record))
+    answers.flush()
+
+
+def _claim_stdout() -> BinaryIO:
+    """The stdout of before, kept for answers alone; from now on file descriptor 1 is stderr."""
+    kept = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return kept
+
+
+def _lock(ours: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
+    """Hold a device's lock until the stack closes; waits as long as somebody else has it."""
+    path = lock_path(ours, facts.key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = stack.enter_context(path.open("a"))
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _bundles(ours: Settings) -> Callable[[str], Bundle]:
+    return lru_cache(_KEPT_BUNDLES)(kept_bundles(ours).get)
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="vkbench_worker.runner.main", description=__doc__)
+    parser.add_argument("--device", default="", help="index, part of a name, UUID or device key")
+    parser.add_argument("--parent", type=int, required=True, help="process to die with")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""The VkDevice that everything on a device is made with: counted objects and one queue."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+from vkbench.device import DeviceFacts
+from vkbench_worker.runtime import vk
+from vkbench_worker.runtime.discovery.physical import Physical
+from vkbench_worker.runtime.errors import Unresponsive
+
+
+class Logical:
+    """Makes and destroys Vulkan objects, and submits command buffers, one submission at a time.
+
+    Memory, transfers, buffers, pipelines and recordings hold this one, never the Device above them.
+    """
+
+    def __init__(self, physical: Physical, facts: DeviceFacts) -> None:
+        self.physical = physical
+        self.facts = facts
+        self.live: Counter[str] = Counter()  # open handles of each kind
+        self.hangs = False  # whether a submission did not end in time: nothing can be waited for
+        self.patience_seconds = 600.0  # longest wait for one submission
+        self._counting = threading.Lock()
+        family = self._queue_family()
+        self.handle = self._create(family)
+        self._queue = vk.ffi.new("VkQueue *")
+        vk.lib.vkGetDeviceQueue(self.handle, family, 0, self._queue)
+        self._pool = self.create(
+            "CommandPool", vk.struct("VkCommandPoolCreateInfo", flags=2, queueFamilyIndex=family)
+        )
+        self._fence = vk.ffi.new(
+            "VkFence[]", [self.create("Fence", vk.struct("VkFenceCreateInfo"))]
+        )
+
+    def close(self) -> None:
+        """Destroy the VkDevice; everything made with it is closed before."""
+        self.destroy("Fence", self._fence[0])
+        self.destroy("CommandPool", self._pool)
+        vk.lib.vkDestroyDevice(self.handle, vk.ffi.NULL)
+        self.handle = None
+
+    @property
+    def clock(self) -> str:
+        """Which clock times recordings: gpu or host."""
+        return "gpu" if self.tick_mask else "host"
+
+    def wait_idle(self) -> None:
+        """Wait until the device has nothing left to do."""
+        vk.lib.vkDeviceWaitIdle(self.handle)
+
+    def create(self, kind: str, info: Any) -> Any:
+        """A new Vulkan object by its create-info."""
+        handle = vk.ffi.new(f"Vk{kind} *")
+        call = f"vkCreate{kind}"
+        vk.check(getattr(vk.lib, call)(self.handle, info, vk.ffi.NULL, handle), call)
+        self.count(kind, 1)
+        return handle[0]
+
+    def destroy(self, kind: str, handle: Any) -> None:
+        """The end of an object of `create`."""
+        getattr(vk.lib, f"vkDestroy{kind}")(self.handle, handle, vk.ffi.NULL)
+        self.count(kind, -1)
+
+    def count(self, kind: str, change: int) -> None:
+        """Note that there are more or fewer handles of a kind; any thread may call it."""
+        with self._counting:
+            self.live[kind] += change
+
+    def command_buffer(self) -> Any:
+        """A new command buffer; the pool frees those that nobody else frees."""
+        info = vk.struct(
+            "VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1
+        )
+        handle = vk.ffi.new("VkCommandBuffer *")
+        vk.check(
+            vk.lib.vkAllocateCommandBuffers(self.handle, info, handle), "vkAllocateCommandBuffers"
+        )
+        self.live["CommandBuffer"] += 1
+        return handle[0]
+
+    def free_command_buffer(self, commands: Any) -> None:
+        """The end of a command buffer of `command_buffer`."""
+        vk.lib.vkFreeCommandBuffers(
+            self.handle, self._pool, 1, vk.ffi.new("VkCommandBuffer[]", [commands])
+        )
+        self.live["CommandBuffer"] -= 1
+
+    def submit(self, buffers: list[Any]) -> None:
+        """Run command buffers and wait for their end; Unresponsive after `patience_seconds`."""
+        commands = vk.ffi.new("VkCommandBuffer[]", buffers)
+        info = vk.struct("VkSubmitInfo", commandBufferCount=len(buffers), pCommandBuffers=commands)
+        vk.check(vk.lib.vkQueueSubmit(self._queue[0], 1, info, self._fence[0]), "vkQueueSubmit")
+        patience = int(self.patience_seconds * 1e9)
+        result = vk.lib.vkWaitForFences(self.handle, 1, self._fence, 1, patience)
+        if result == vk.TIMEOUT:
+            self.hangs = True
+            raise Unresponsive(f"the device did not finish within {self.patience_seconds:g} s")
+        vk.check(result, "vkWaitForFences")
+        vk.check(vk.lib.vkResetFences(self.handle, 1, self._fence), "vkResetFences")
+
+    def _queue_family(self) -> int:
+        """A family that computes, best one with timestamps; also sets what a tick is."""
+        families = self._families()
+        computing = [i for i, family in enumerate(families) if family.queueFlags & vk.COMPUTE_QUEUE]
+        best = max(computing, key=lambda i: (families[i].timestampValidBits > 0, -i))
+        self.tick_mask = (1 << families[best].timestampValidBits) - 1
+        self.tick_seconds = float(self.physical.core.limits.timestampPeriod) * 1e-9
+        return best
+
+    def _families(self) -> Any:
+        count = vk.ffi.new("uint32_t *")
+        vk.lib.vkGetPhysicalDeviceQueueFamilyProperties(self.physical.handle, count, vk.ffi.NULL)
+        families = vk.ffi.new("VkQueueFamilyProperties[]", count[0])
+        vk.lib.vkGetPhysicalDeviceQueueFamilyProperties(self.physical.handle, count, families)
+        return families
+
+    def _create(self, family: int) -> Any:
+        priorities = vk.ffi.new("float[]", [1.0])
+        queue = vk.struct(
+            "VkDeviceQueueCreateInfo",
+            queueFamilyIndex=family,
+            queueCount=1,
+            pQueuePriorities=priorities,
+        )
+        names = [vk.ffi.new("char[]", name.encode()) for name in self.physical.features.extensions]
+        extensions = vk.ffi.new("char *[]", names)
+        info = vk.struct(
+            "VkDeviceCreateInfo",
+            next=self.physical.features.head,
+            queueCreateInfoCount=1,
+            pQueueCreateInfos=queue,
+            enabledExtensionCount=len(names),
+            ppEnabledExtensionNames=extensions,
+        )
+        handle = vk.ffi.new("VkDevice *")
+        vk.check(
+            vk.lib.vkCreateDevice(self.physical.handle, info, vk.ffi.NULL, handle), "vkCreateDevice"
+        )
+        return handle[0]

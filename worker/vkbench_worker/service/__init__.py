@@ -1,0 +1,1 @@
+"""`vkbench worker`: a Celery consumer a device."""

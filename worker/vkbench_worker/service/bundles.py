@@ -1,0 +1,70 @@
+"""Bundles that jobs name and this host lacks come through Redis, once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from redis import Redis
+
+from vkbench import log, wire
+from vkbench.errors import VkbenchError
+from vkbench_shaders.bundle import BundleStore, UnknownBundle, from_archive
+from vkbench_worker.errors import BundleUnavailable
+from vkbench_worker.service.connection import persist
+
+PATIENCE_SECONDS = 20.0
+LOOK_SECONDS = 0.25
+
+_log = logging.getLogger(__name__)
+
+
+class Depot:
+    """The bundles of this host, and the way to more."""
+
+    def __init__(self, redis: Redis, store: BundleStore, stopping: Callable[[], bool]) -> None:
+        self._redis = redis
+        self._store = store
+        self._stopping = stopping
+        self._here = {""}
+
+    def provide(self, sha: str) -> None:
+        """Have a bundle in the store; BundleUnavailable if no scheduler sends it."""
+        if sha in self._here:
+            return
+        try:
+            self._store.get(sha)
+        except UnknownBundle:
+            self._fetch(sha)
+        self._here.add(sha)
+
+    def _fetch(self, sha: str) -> None:
+        bundle = from_archive(self._await(sha))  # checks every blob
+        if bundle.sha != sha:
+            raise BundleUnavailable(f"bundle {sha[:12]} came as {bundle.sha[:12]}")
+        self._store.put(bundle)
+        log.event(_log, "bundle_fetched", bundle=sha)
+
+    def _await(self, sha: str) -> bytes:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end and not self._stopping():
+            data = persist(lambda: self._redis.get(wire.bundle_of(sha)), "bundle", self._stopping)
+            if isinstance(data, bytes):
+                return data
+            persist(lambda: self._redis.sadd(wire.WANTED, sha), "bundle", self._stopping)
+            time.sleep(LOOK_SECONDS)
+        raise BundleUnavailable(
+            f"bundle {sha[:12]} is not here and the scheduler did not bring it "
+            f"within {PATIENCE_SECONDS:g} s"
+        )
+
+
+def problem(depot: Depot, sha: str) -> str:
+    """Why a bundle cannot be had, "" if it is there."""
+    try:
+        depot.provide(sha)
+    except VkbenchError as error:
+        log.warn(_log, "bundle_unavailable", bundle=sha, error=error)
+        return str(error)
+    return ""

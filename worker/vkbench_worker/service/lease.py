@@ -1,0 +1,105 @@
+"""The lease: each second a worker says in Redis which jobs it holds and which device it serves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from vkbench import log, wire
+from vkbench.job import Job
+from vkbench.wire import Announcement, Lease
+
+BEAT_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Pulse:
+    """A thread that renews lease and announcement, and learns which held runs are cancelled."""
+
+    def __init__(self, redis: Redis, announcement: Announcement) -> None:
+        self._redis = redis
+        self._announcement = announcement
+        self._device = announcement.facts.key
+        self._running: dict[tuple[int, int], Job] = {}  # on the device, or about to be
+        self._ended: dict[tuple[int, int], Job] = {}
+        self._cancelled: frozenset[int] = frozenset()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._beat_on, name="pulse", daemon=True)
+
+    def start(self) -> None:
+        """Start the heartbeat."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the heartbeat; delete the lease and the announcement."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+        try:
+            self._redis.delete(wire.lease_of(self._device), wire.announcement_of(self._device))
+        except RedisError as error:  # they expire by themselves
+            log.warn(_log, "lease_left", error=error)
+
+    def hold(self, jobs: Iterable[Job]) -> None:
+        """Add jobs to the lease, in their order; the thread writes it to Redis at once."""
+        with self._lock:
+            self._running = {(job.id, job.token): job for job in jobs}
+            self._ended = {}
+        self._wake.set()
+
+    def drop(self) -> None:
+        """Remove all jobs; the next heartbeat writes it to Redis."""
+        with self._lock:
+            self._running, self._ended = {}, {}
+
+    def finish(self, job: int, token: int) -> None:
+        """Note that a job has ended and that its result is not sent yet."""
+        with self._lock:
+            ended = self._running.pop((job, token), None)
+            if ended:
+                self._ended[job, token] = ended
+
+    def release(self, job: int, token: int) -> None:
+        """Remove a job whose result is in Redis; until then only the lease lists it."""
+        with self._lock:
+            self._running.pop((job, token), None)
+            self._ended.pop((job, token), None)
+
+    def cancelled(self, job: Job) -> bool:
+        """Whether the job's run was cancelled, as of the last beat."""
+        return job.run in self._cancelled
+
+    def _beat_on(self) -> None:
+        while not self._stopping:
+            self._beat()
+            self._wake.wait(BEAT_SECONDS)
+            self._wake.clear()
+
+    def _beat(self) -> None:
+        with self._lock:
+            held, running = self._running | self._ended, bool(self._running)
+        lease = Lease(worker=self._announcement.worker, jobs=tuple(held), running=running)
+        runs = sorted({job.run for job in held.values()})
+        try:
+            answers = self._send(lease, runs)
+        except RedisError as error:
+            log.warn(_log, "lease_not_renewed", error=error)
+            return
+        self._cancelled = frozenset(run for run, off in zip(runs, answers, strict=True) if off)
+
+    def _send(self, lease: Lease, runs: list[int]) -> list[object]:
+        device, announcement = self._device, wire.encode(self._announcement)
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run in runs:
+                pipe.exists(wire.cancel_of(run))
+            pipe.set(wire.lease_of(device), wire.encode(lease), ex=wire.LEASE_SECONDS)
+            pipe.set(wire.announcement_of(device), announcement, ex=wire.ANNOUNCE_SECONDS)
+            pipe.sadd(wire.DEVICES, device)
+            return list(pipe.execute())[: len(runs)]

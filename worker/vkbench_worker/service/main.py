@@ -1,0 +1,166 @@
+"""`vkbench worker`: serves jobs from Redis, each device of this host in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+
+from redis import Redis
+
+from vkbench import log, wire
+from vkbench.errors import VkbenchError
+from vkbench.job import Job, Mode, Outcome
+from vkbench.redis_client import connect
+from vkbench.result import Result
+from vkbench.settings import Settings, settings
+from vkbench.wire import Announcement, Chunk
+from vkbench_shaders.bundle import kept_bundles, packaged_sha
+from vkbench_worker.owner.supervisor import Supervisor
+from vkbench_worker.protocol import Ready
+from vkbench_worker.service import app, fleet
+from vkbench_worker.service.bundles import Depot, problem
+from vkbench_worker.service.claims import claim
+from vkbench_worker.service.lease import Pulse
+from vkbench_worker.service.sender import Sender
+
+_log = logging.getLogger("vkbench_worker.service.main")  # also when run as __main__
+
+
+def serve(selectors: Sequence[str], ours: Settings) -> int:
+    """Serve the named devices, else all of this host, until SIGTERM; returns the exit status.
+
+    Even one device has a parent: Celery ends its process on some errors of Redis, and so does the
+    wedge watchdog.
+    """
+    asked = list(selectors) or _all_devices()
+    commands = [[sys.executable, "-m", "vkbench_worker.service.main", name] for name in asked]
+    return fleet.serve(commands)
+
+
+def _all_devices() -> list[str]:
+    from vkbench_worker.owner.probe import (
+        local_devices,  # a process that serves one device needs none
+    )
+
+    return [facts.key for facts in local_devices()]
+
+
+def serve_one(selector: str, ours: Settings) -> int:
+    """Serve one device in this process."""
+    with Supervisor(selector, ours, origin=ours.redis) as supervisor:
+        ready = supervisor.start()
+        worker = Worker(supervisor, ready, ours)
+        return worker.work()
+
+
+class Worker:
+    """One device's supervisor with its connections to Redis."""
+
+    def __init__(self, supervisor: Supervisor, ready: Ready, ours: Settings) -> None:
+        self.name = f"{ours.host}:{os.getpid()}"
+        self._ours = ours
+        self._device = ready.facts.key
+        self._supervisor = supervisor
+        self._redis: Redis = connect(ours.redis)
+        self._stopping = threading.Event()
+        self._pulse = Pulse(self._redis, _announcement(self.name, ready))
+        self._sender = Sender(self._redis, self._pulse.release)
+        store = kept_bundles(ours)
+        self._depot = Depot(self._redis, store, self._stopping.is_set)
+
+    def work(self) -> int:
+        """Consume the device's queue until SIGTERM."""
+        left = self._supervisor.recover()
+        if left:
+            log.warn(_log, "predecessor_died", job=left.job, token=left.token)
+            self._sender.put(left)
+            self._sender.join()  # before the lease says that more work may come
+        self._pulse.start()
+        log.event(_log, "worker_ready", device=self._device, worker=self.name)
+        celery = app.build(self._ours, self._device, self.run_chunk)
+        status = app.consume(celery, f"{self._device}@{self._ours.host}", self._stop)
+        self._pulse.stop()
+        log.event(_log, "worker_stopped", device=self._device, worker=self.name, status=status)
+        return status
+
+    def run_chunk(self, message: object) -> None:
+        """Run the jobs of one message; ends when all their results are in Redis."""
+        jobs = claim(self._redis, self._accepted(message), self.name)
+        self._pulse.hold(jobs)
+        runnable = self._with_bundles(jobs)
+        self._supervisor.run(runnable, self._finish, self._pulse.cancelled)
+        self._sender.join()
+        # What a stop left unrun is in nobody's lease now, and goes back to the queue without a try
+        # charged.
+        self._pulse.drop()
+
+    def _accepted(self, message: object) -> Sequence[Job]:
+        try:
+            chunk = wire.from_builtins(message, Chunk)
+        except wire.MalformedMessage as error:
+            log.warn(_log, "message_refused", error=error)
+            return ()
+        if chunk.device != self._device or chunk.version != Chunk.version:
+            log.warn(_log, "message_refused", device=chunk.device, version=chunk.version)
+            return ()
+        return chunk.jobs
+
+    def _with_bundles(self, jobs: Iterable[Job]) -> list[Job]:
+        runnable = []
+        for job in jobs:
+            reason = self._lacks(job)
+            if not reason:
+                runnable.append(job)
+            elif not self._stopping.is_set():
+                self._finish(self._refusal(job, reason))
+        return runnable
+
+    def _lacks(self, job: Job) -> str:
+        """Why a bundle of a job is missing; "" if all are there."""
+        wanted = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
+        return next(filter(None, (problem(self._depot, sha) for sha in wanted)), "")
+
+    def _refusal(self, job: Job, reason: str) -> Result:
+        return Result(
+            job=job.id,
+            token=job.token,
+            outcome=Outcome.ERROR,
+            case=job.case,
+            reason=reason,
+            device=self._device,
+            worker=self.name,
+        )
+
+    def _finish(self, result: Result) -> None:
+        self._pulse.finish(result.job, result.token)
+        self._sender.put(result)
+
+    def _stop(self) -> None:
+        log.event(_log, "worker_stopping", device=self._device)
+        self._stopping.set()
+        self._supervisor.drain()
+        self._sender.leave()
+
+
+def _announcement(worker: str, ready: Ready) -> Announcement:
+    return Announcement(
+        worker=worker, facts=ready.facts, environment=ready.environment, bundle=packaged_sha()
+    )
+
+
+def main() -> None:
+    """One device's process of a fleet: `python -m vkbench_worker.service.main SELECTOR`."""
+    fleet.die_with_parent()
+    log.set_up()
+    try:
+        sys.exit(serve_one(sys.argv[1], settings()))
+    except VkbenchError as error:
+        print(f"vkbench: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The sender posts results from a thread of its own: a device never waits for Redis."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from vkbench import log, wire
+from vkbench.result import Result
+from vkbench_worker.service.connection import persist
+
+MOST_AT_ONCE = 200
+PARTING_SECONDS = 10.0  # for what is unsent when the worker is told to stop
+
+_log = logging.getLogger(__name__)
+
+
+class Sender:
+    """A queue of results and the thread that sends them, at least once each."""
+
+    def __init__(self, redis: Redis, sent: Callable[[int, int], None]) -> None:
+        self._redis = redis
+        self._sent = sent  # called with job and token of each result that is in Redis
+        self._queue: queue.SimpleQueue[Result] = queue.SimpleQueue()
+        self._unsent = 0
+        self._changed = threading.Condition()
+        self._leave_at: float | None = None
+        threading.Thread(target=self._send_on, name="sender", daemon=True).start()
+
+    def put(self, result: Result) -> None:
+        """Queue a result for sending."""
+        with self._changed:
+            self._unsent += 1
+        self._queue.put(result)
+
+    def join(self) -> None:
+        """Wait until every result is sent, or given up after `leave`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._unsent)
+
+    def leave(self) -> None:
+        """Give up on Redis after PARTING_SECONDS: jobs with unsent results run again later."""
+        self._leave_at = time.monotonic() + PARTING_SECONDS
+
+    def _send_on(self) -> None:
+        while True:
+            batch = [self._queue.get()]
+            while not self._queue.empty() and len(batch) < MOST_AT_ONCE:
+                batch.append(self._queue.get())
+            try:
+                self._send_surely(batch)
+            except RedisError as error:
+                log.warn(_log, "results_given_up", results=len(batch), error=error)
+            with self._changed:
+                self._unsent -= len(batch)
+                self._changed.notify_all()
+
+    def _send_surely(self, batch: list[Result]) -> None:
+        persist(lambda: self._send(batch), "send", self._gave_up)
+        for result in batch:
+            self._sent(result.job, result.token)
+
+    def _gave_up(self) -> bool:
+        return self._leave_at is not None and time.monotonic() > self._leave_at
+
+    def _send(self, batch: list[Result]) -> None:
+        with self._redis.pipeline(transaction=False) as pipe:
+            for result in batch:
+                pipe.xadd(wire.RESULTS, {wire.RESULT_FIELD: wire.encode(result)})
+            pipe.execute()

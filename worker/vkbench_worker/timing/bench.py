@@ -1,0 +1,130 @@
+"""One problem set up on a device: its buffers, its pipeline, and a launch that can be repeated.
+
+What a kernel changes in place holds its input again before every run; timed launches go on over
+what the launch before them left, so that such a kernel has to leave its own output as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from copy import copy
+from typing import Final, Generic
+
+from vkbench_shaders.kernel import Array, Arrays
+from vkbench_worker.judging.judge import Images
+from vkbench_worker.runner.variants import LaunchPlan
+from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.program import Image, Stamp
+from vkbench_worker.timing.measure import LaunchWork
+
+_LOOKUP: Final = "lookup table"  # no binding has such a name, nor such a one as "scratch 0"
+
+
+class Bench(Generic[P, B]):
+    """Buffers with their inputs uploaded, and the work on them; all of it closes with the stack."""
+
+    seconds: float  # of one launch, roughly: the least of those run so far
+    _recording: Runnable
+
+    def __init__(
+        self,
+        device: Computer[P, B],
+        plan: LaunchPlan,
+        storages: Arrays,
+        stack: ExitStack,
+    ) -> None:
+        self.problem = plan.problem
+        self.outputs = [b.name for b in self.problem.kernel.bindings if b.is_output]
+        self.work = _work(device, plan)
+        self._device = device
+        self._in_place = {
+            b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
+        }
+        self._by_name = {
+            b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings
+        }
+        for number, size in enumerate(plan.scratch):
+            self._by_name[f"scratch {number}"] = self._made(size, stack)
+        if plan.table is not None:
+            self._by_name[_LOOKUP] = self._made(plan.table.nbytes, stack)
+            self._by_name[_LOOKUP].upload(plan.table)
+        self._record(stack)
+
+    def other(self, plan: LaunchPlan, stack: ExitStack) -> Bench[P, B]:
+        """The same problem by the same code path of another bundle, on the same buffers."""
+        bench = copy(self)
+        bench.work = _work(self._device, plan)
+        bench._record(stack)
+        return bench
+
+    @property
+    def buffers(self) -> list[B]:
+        """In the order of their binding numbers."""
+        return list(self._by_name.values())
+
+    @property
+    def is_poisoned(self) -> list[bool]:
+        """Which of the buffers hold nothing that a launch reads."""
+        read = [b.name for b in self.problem.kernel.bindings if b.is_input]
+        return [name not in (*read, _LOOKUP) for name in self._by_name]
+
+    def run(self, poison: int) -> Images:
+        """One launch over outputs that hold poison, and what it left."""
+        self.reset(poison)
+        self.seconds = min(self.seconds, *self._recording.run())
+        return self.images(self.buffers)
+
+    def reset(self, poison: int) -> None:
+        """Overwrite the outputs and the guards around them; undo what was changed in place."""
+        self.renew(self.buffers, poison)
+
+    def renew(self, buffers: Sequence[B], poison: int) -> None:
+        """Reset a set of buffers like this problem's."""
+        for buffer, poisoned in zip(buffers, self.is_poisoned, strict=True):
+            if poisoned:
+                buffer.fill(poison)
+        self.restore(buffers)
+
+    def restore(self, buffers: Sequence[B]) -> None:
+        """Upload anew what a launch changes in place, in a set of buffers like this problem's."""
+        for name, buffer in zip(self._by_name, buffers, strict=True):
+            if name in self._in_place:
+                buffer.upload(self._in_place[name])
+
+    def images(self, buffers: Sequence[B]) -> Mapping[str, Image]:
+        """Outputs, and the guard bands of the inputs, of a set of buffers like this problem's."""
+        named = dict(zip(self._by_name, buffers, strict=True))
+        inputs = [name for name in named if name not in self.outputs]
+        whole, guards = [named[name] for name in self.outputs], [named[name] for name in inputs]
+        return dict(zip([*self.outputs, *inputs], self._device.images(whole, guards), strict=True))
+
+    def array(self, images: Images, output: str) -> Array:
+        """An output's elements, shaped."""
+        storage = images[output].data.view(self.problem.format(output).dtype)
+        return self.problem.layout(output).view(storage).copy()
+
+    def _record(self, stack: ExitStack) -> None:
+        self.seconds = float("inf")
+        self._recording = self._device.record([Stamp(), *self.work.launch(self.buffers), Stamp()])
+        stack.callback(self._recording.close)
+
+    def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
+        size = self.problem.layout(name).storage * self.problem.item_bytes(name)
+        buffer = self._made(size, stack)
+        if name in storages:
+            buffer.upload(storages[name])
+        return buffer
+
+    def _made(self, size: int, stack: ExitStack) -> B:
+        buffer = self._device.buffer(size)
+        stack.callback(buffer.close)
+        return buffer
+
+
+def _work(device: Computer[P, B], plan: LaunchPlan) -> LaunchWork[P]:
+    return LaunchWork(
+        passes=[(device.pipeline(program), launch) for program, launch in plan.passes],
+        bytes_moved=plan.problem.bytes_moved,
+        flops=plan.problem.flops,
+    )

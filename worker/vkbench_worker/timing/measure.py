@@ -1,0 +1,329 @@
+"""How long one launch takes: warm-up, then samples, hot and cold apart, until a bound.
+
+One launch, as it is counted here, is a kernel's dispatches, mostly one, and the barrier behind
+each, inside a row of such launches: a sample is the time between two GPU timestamps around N of
+them, divided by N. So a launch's time holds the barrier (about 1.7 us on an H200) and never the
+host's submission. N is chosen so that a sample lasts about 1 ms and at least 50 timer ticks; all
+samples are kept. The time bound has no say in N, unless it is very short: a stamp costs 1 to 2 us
+on an H200, its share of a launch goes with N, and kernels of 5 us that were sampled under two
+bounds (22 and 112 launches) read 1 to 2 % apart.
+
+Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes
+between two uses of one set; kernels too small for that have the caches overwritten before each
+sample of one launch a set. Devices whose queue has no timestamps are timed by the host, over longer
+rows of launches; `Timing.clock` says so.
+
+The two judged launches before, and the first samples, are the warm-up; a GPU goes on until its
+clock has settled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import cycle
+from math import ceil
+from statistics import median
+from typing import Final, Generic
+
+from vkbench.result import Timing, pack_samples
+from vkbench_shaders.launch import PackedLaunch
+from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
+from vkbench_worker.timing.rotation import Rotation
+from vkbench_worker.timing.statistics import deviation, interval
+from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
+
+LEAST_TICKS: Final = 50
+SAMPLE_SECONDS: Final = 1e-3
+SAMPLE_SHARE: Final = 0.01  # of a time bound that has no room for a hundred samples
+HOST_SAMPLE_SECONDS: Final = 5e-3  # the host's clock also sees a submission, about 50 us
+MOST_LAUNCHES: Final = 2000  # in one recording
+_RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches are short
+_LONG_ROUND_SECONDS: Final = 50e-3
+_SAMPLES_A_RECORDING: Final = 16
+
+# A GPU that was idle takes 0.3 to 0.4 s of load to reach its clock, and the copies made before a
+# cold timing are idleness enough: on an H200, 0.05 s there read a kernel of 167 us as 252 us, with
+# 0.1 % noise.
+_WARM_SECONDS: Final = 0.5
+_WARM_LIMIT_SECONDS: Final = 3.0
+_WARM_CPU_SHARE: Final = 0.1  # of the time bound, on CPU drivers: nothing to settle
+_LEAST_SHARE: Final = 0.1  # of the time bound: sampling goes on so long whatever the noise
+_SETTLED: Final = 0.02  # change of the median over two windows at which the clock counts as settled
+_WINDOW: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchWork(Generic[P]):
+    """What is launched, and what one launch moves and computes."""
+
+    passes: Sequence[tuple[P, PackedLaunch]]
+    bytes_moved: int
+    flops: int
+
+    def launch(self, buffers: Sequence[B]) -> list[Step[P, B]]:
+        """One launch: its dispatches, each with the barrier that keeps the next one behind it."""
+        dispatches = [Dispatch(made, buffers, at.groups, at.push) for made, at in self.passes]
+        return [step for dispatch in dispatches for step in (dispatch, Barrier())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleBounds:
+    """When to stop sampling one metric."""
+
+    seconds: float
+    noise: float  # relative half-width of the median's interval
+
+
+@dataclass(frozen=True)
+class _SamplePlan:
+    """How launches are put into samples and samples into a recording."""
+
+    launches: int  # in one sample
+    samples: int  # in one recording
+
+
+def measure_hot(
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    buffers: Sequence[B],
+    seconds: float,
+    bounds: SampleBounds,
+) -> Timing:
+    """Launches back to back over one set of buffers; `seconds` is what one took so far, roughly."""
+    started = time.perf_counter()
+    plan = _plan(device, warmed(device, work, buffers, seconds, bounds), bounds)
+    with closing(device.record(_hot_steps(work, buffers, plan))) as recording:
+        # On CPU drivers the warm-up is taken out of the metric's own time.
+        spent = time.perf_counter() - started if _is_cpu(device) else 0.0
+        samples, stop = _sample([recording], plan.launches, bounds, spent)
+    return _timing("hot", device, work, samples, plan.launches, stop, ())
+
+
+def warmed(
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    buffers: Sequence[B],
+    seconds: float,
+    bounds: SampleBounds,
+) -> float:
+    """Launches until the clock has settled; seconds of one then, about."""
+    if _is_cpu(device) and seconds >= bounds.seconds * _WARM_CPU_SHARE:
+        return seconds
+    plan = _plan(device, seconds, bounds)
+    with closing(device.record(_hot_steps(work, buffers, plan))) as warming:
+        return _settle(device, warming, plan, bounds, _WARM_SECONDS)
+
+
+def launches_a_sample(device: Computer[P, B], seconds: float, bounds: SampleBounds) -> int:
+    """How many launches of so many seconds make a sample."""
+    return _plan(device, seconds, bounds).launches
+
+
+def measure_cold(
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    rotation: Rotation[B],
+    seconds: float,
+    bounds: SampleBounds,
+) -> tuple[Timing, int]:
+    """Launches that go round in the sets of a rotation, and how many of the sets were launched.
+
+    `seconds` is what a hot launch took.
+    """
+    with ExitStack() as stack:
+        visitor = cold_visitor(device, work, rotation, seconds, stack)
+        visit = visitor.visit(bounds)
+    timing = visitor.summed_up("cold", [visit], rotation.warnings)
+    return timing, min(len(rotation.sets), len(visit.samples) * rotation.launches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """Samples that were taken in one go."""
+
+    samples: Sequence[float]  # seconds of a launch
+    stop: str  # which bound ended it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visitor(Generic[P, B]):
+    """Work recorded once, to be sampled again and again, with other work in between."""
+
+    device: Computer[P, B]
+    work: LaunchWork[P]
+    recordings: Sequence[Runnable]
+    launches: int  # in one sample
+
+    def visit(self, bounds: SampleBounds) -> Visit:
+        """Samples until a bound is reached."""
+        if not _is_cpu(self.device):  # what was done before, copies most of all, let the clock drop
+            plan = _SamplePlan(self.launches, 1)
+            _settle(self.device, self.recordings[0], plan, bounds, _WARM_SECONDS)
+        samples, stop = _sample(self.recordings, self.launches, bounds, 0.0)
+        return Visit(samples=samples, stop=stop)
+
+    def summed_up(self, metric: str, visits: Sequence[Visit], warnings: tuple[str, ...]) -> Timing:
+        """One timing of several visits: as many samples of each, so that each weighs as much."""
+        least = min(len(visit.samples) for visit in visits)
+        samples = [sample for visit in visits for sample in visit.samples[:least]]
+        stop = max(visit.stop for visit in visits)  # time rather than noise, if any was
+        return _timing(metric, self.device, self.work, samples, self.launches, stop, warnings)
+
+
+def hot_visitor(
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    buffers: Sequence[B],
+    seconds: float,
+    bounds: SampleBounds,
+    stack: ExitStack,
+) -> Visitor[P, B]:
+    """Launches back to back over one set of buffers, each of about so many seconds."""
+    plan = _plan(device, seconds, bounds)
+    recording = device.record(_hot_steps(work, buffers, plan))
+    stack.callback(recording.close)
+    return Visitor(device=device, work=work, recordings=[recording], launches=plan.launches)
+
+
+def cold_visitor(
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    rotation: Rotation[B],
+    seconds: float,
+    stack: ExitStack,
+) -> Visitor[P, B]:
+    """Launches that go round in the sets of a rotation; a hot one takes about so many seconds."""
+    recordings = [device.record(steps) for steps in _rounds(device, work, rotation, seconds)]
+    for recording in recordings:
+        stack.callback(recording.close)
+    return Visitor(device=device, work=work, recordings=recordings, launches=rotation.launches)
+
+
+def _hot_steps(work: LaunchWork[P], buffers: Sequence[B], plan: _SamplePlan) -> list[Step[P, B]]:
+    sample = work.launch(buffers) * plan.launches
+    return [Stamp(), *(step for _ in range(plan.samples) for step in (*sample, Stamp()))]
+
+
+def _rounds(
+    device: Computer[P, B], work: LaunchWork[P], rotation: Rotation[B], seconds: float
+) -> list[list[Step[P, B]]]:
+    """One round of samples, in one recording or, where that would take long, in one a sample."""
+    flush: list[Step[P, B]] = [Fill(rotation.scratch), Barrier()] if rotation.scratch else []
+    starts = range(0, len(rotation.sets), rotation.launches)
+    samples = [
+        [
+            step
+            for buffers in rotation.sets[at : at + rotation.launches]
+            for step in work.launch(buffers)
+        ]
+        for at in starts
+    ]
+    if device.clock == "host" or seconds * len(rotation.sets) > _LONG_ROUND_SECONDS:
+        return [[*flush, Stamp(), *sample, Stamp()] for sample in samples]
+    return [[*flush, Stamp(), *(step for sample in samples for step in (*sample, Stamp()))]]
+
+
+def _settle(
+    device: Computer[P, B],
+    recording: Runnable,
+    plan: _SamplePlan,
+    bounds: SampleBounds,
+    least: float,
+) -> float:
+    """Run so long and until the clock has settled; seconds of a launch then."""
+    most = _WARM_LIMIT_SECONDS
+    if _is_cpu(device):
+        least, most = 0.0, bounds.seconds * _WARM_CPU_SHARE
+    started, seen = time.perf_counter(), []
+    while True:
+        seen.append(median(recording.run()) / plan.launches)
+        elapsed = time.perf_counter() - started
+        if elapsed >= most or (elapsed >= least and _is_settled(seen)):
+            return max(median(seen[-_WINDOW:]), 1e-9)
+
+
+def _is_cpu(device: Computer[P, B]) -> bool:
+    return device.facts.type == "cpu"
+
+
+def _is_settled(seen: Sequence[float]) -> bool:
+    if len(seen) < 2 * _WINDOW:
+        return False
+    before, after = median(seen[-2 * _WINDOW : -_WINDOW]), median(seen[-_WINDOW:])
+    return abs(after - before) <= _SETTLED * before
+
+
+def _plan(device: Computer[P, B], seconds: float, bounds: SampleBounds) -> _SamplePlan:
+    """Samples long enough for the timer, recordings long enough for the submission."""
+    target = min(SAMPLE_SECONDS, bounds.seconds * SAMPLE_SHARE)
+    target = max(target, LEAST_TICKS * device.tick_seconds)
+    if device.clock == "host":
+        target = max(target, HOST_SAMPLE_SECONDS)
+    launches = min(MOST_LAUNCHES, max(1, ceil(target / seconds)))
+    if device.clock == "host":
+        return _SamplePlan(launches, 1)
+    fitting = min(
+        int(_RECORDING_SECONDS / (seconds * launches)),
+        MOST_LAUNCHES // launches,
+        _SAMPLES_A_RECORDING,
+    )
+    return _SamplePlan(launches, max(1, fitting))
+
+
+def _sample(
+    recordings: Sequence[Runnable], launches: int, bounds: SampleBounds, spent: float
+) -> tuple[list[float], str]:
+    """Samples of recordings that take turns, and the name of the bound that ended them."""
+    least = bounds.seconds * _LEAST_SHARE
+    stops = (NoiseBound(bounds.noise, least), TimeLimit(bounds.seconds))
+    started = time.perf_counter() - spent
+    samples: list[float] = []
+    stop = ""
+    for recording in cycle(recordings):
+        samples += [seconds / launches for seconds in recording.run()]
+        stop = reached(stops, samples, time.perf_counter() - started)
+        if stop:
+            break
+    return samples, stop
+
+
+def _timing(
+    metric: str,
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    samples: Sequence[float],
+    launches: int,
+    stop: str,
+    warnings: tuple[str, ...],
+) -> Timing:
+    around = interval(samples)
+    return Timing(
+        metric=metric,
+        seconds=median(samples),
+        mad=deviation(samples),
+        low=around.low,
+        high=around.high,
+        confidence=around.confidence,
+        best=min(samples),
+        count=len(samples),
+        launches=launches,
+        stop=stop,
+        clock=device.clock,
+        bytes_moved=work.bytes_moved,
+        flops=work.flops,
+        samples=pack_samples(samples),
+        warnings=(*warnings, *_warnings(device, samples)),
+    )
+
+
+def _warnings(device: Computer[P, B], samples: Sequence[float]) -> list[str]:
+    found = []
+    if len(samples) < LEAST_SAMPLES:
+        found.append(f"only {len(samples)} samples in the time limit")
+    if device.clock == "host":
+        found.append("timed by the host: the device has no timestamps")
+    return found

@@ -1,0 +1,93 @@
+"""The timed half of a job: not believed unless every output still is the judged one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vkbench.calibration import TICK
+from vkbench.job import Job
+from vkbench.result import Timing, Verdict
+from vkbench_worker.judging.judge import Expected, Images, judge
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
+from vkbench_worker.timing import telemetry
+from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.measure import SampleBounds, launches_a_sample, measure_cold, measure_hot
+from vkbench_worker.timing.rotation import rotation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A verdict, and all that it was reached from."""
+
+    verdict: Verdict
+    first: Images  # over poison A
+    second: Images  # over poison B
+    expected: Expected
+
+
+def check(bench: Bench[P, B], path: str, expected: Expected) -> Judged:
+    """Run twice over poison and judge."""
+    first, second = bench.run(POISON_A), bench.run(POISON_B)
+    verdict = judge(bench.problem, path, first, second, expected)
+    return Judged(verdict=verdict, first=first, second=second, expected=expected)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """What came of timing."""
+
+    timings: tuple[Timing, ...]  # none when the outputs were not right any more
+    verdict: Verdict
+    telemetry: Mapping[str, float]
+
+
+def time_work(
+    device: Computer[P, B], bench: Bench[P, B], judged: Judged, job: Job, stack: ExitStack
+) -> Timed:
+    """Hot and cold timings of work that was judged right, and the verdict after them.
+
+    Outputs are poisoned again before the timing, and what is changed in place holds its input, so
+    that right bits afterwards come from the timed launches.
+    """
+    bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
+    bench.reset(POISON_A)
+    hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
+    launches = launches_a_sample(device, hot.seconds, bounds)
+    rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
+    for buffers in rotating.sets[1:]:
+        bench.restore(buffers)
+    cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
+    readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
+    if device.clock == "gpu":
+        readings = {**readings, TICK: device.tick_seconds * 1e9}
+    verdict = judge_again(bench, judged, rotating.sets[:used])
+    return Timed(timings=(hot, cold) if verdict.passed else (), verdict=verdict, telemetry=readings)
+
+
+def judge_again(bench: Bench[P, B], judged: Judged, sets: Sequence[Sequence[B]]) -> Verdict:
+    """The verdict on what timing left in each set of buffers: the same bits, or judged anew."""
+    for number, buffers in enumerate(sets):
+        images = bench.images(buffers)
+        if bench.problem.kernel.deterministic:
+            changed = sum(_differing(images[name], judged.first[name]) for name in images)
+            if changed:
+                where = f"set {number} of buffers"
+                reason = f"{changed} bytes of the output changed while it was timed ({where})"
+                return replace(judged.verdict, passed=False, reason=reason, unrepeated=changed)
+        else:
+            verdict = judge(
+                bench.problem, judged.verdict.path, images, judged.second, judged.expected
+            )
+            if not verdict.passed:
+                return replace(verdict, reason=f"while it was timed: {verdict.reason}")
+    return judged.verdict
+
+
+def _differing(image: Image, other: Image) -> int:
+    parts = ((image.lead, other.lead), (image.data, other.data), (image.trail, other.trail))
+    return sum(int(np.count_nonzero(a != b)) for a, b in parts if not np.array_equal(a, b))
