@@ -24,8 +24,8 @@ from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
-from vkbench_worker.inbox import Inbox
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, lock_path, read_line
+from vkbench_worker.runner.inbox import Inbox
 
 _out = os.dup(1)
 
@@ -114,13 +114,15 @@ def kill_worker(case: Case) -> None:
 
 
 def babble(case: Case) -> None:
-    """Say what is no result."""
+    """Write a line that is no result, and wait to be killed for it."""
     say(b'{"job": "none"}\n')
+    time.sleep(30)
 
 
 def lie(case: Case) -> None:
-    """Answer for a job that nobody asked for."""
+    """Write the result of a job that was never sent, and wait to be killed for it."""
     say(line_of(Result(job=10**9, token=1, outcome=Outcome.PASSED)))
+    time.sleep(30)
 
 
 def flood(case: Case) -> None:
