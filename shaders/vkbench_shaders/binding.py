@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vkbench import names
 from vkbench.case import Value
@@ -47,6 +47,10 @@ class Param:
     choices: tuple[Value, ...] = ()  # empty: any value of the default's type
     description: str = ""
     least: int | None = None  # smallest value, if numbers have one
+
+    def with_choices(self, *more: Value) -> Param:
+        """The same parameter with further choices."""
+        return replace(self, choices=(*self.choices, *more))
 
     def chosen(self, value: Value, what: str) -> Value:
         """A value as declared, whatever its case; UsageError for one that may not be."""

@@ -44,6 +44,7 @@ class Stage:
     entry: str
     module: str = ""  # "": the variant's
     arguments: Arguments = lambda types: ()
+    accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
 
 
 Launches = Launch | tuple[Launch, ...]  # one after the other, each seeing what those before it did
@@ -68,12 +69,18 @@ class Variant:
     refuses: Refuses = lambda problem, device: too_large(
         problem, device
     )  # why this device cannot run it, or None
+    # whether `auto` takes it where a device can run it; users can ask for it by name all the same
+    suits: Callable[[Problem, DeviceFacts], bool] = lambda problem, device: True
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """All its entry points, its own first."""
         own = Stage(entry=self.entry, module=self.module, arguments=self.arguments)
         return (own, *(replace(stage, module=stage.module or self.module) for stage in self.more))
+
+    def stages_for(self, types: Mapping[str, str]) -> list[Stage]:
+        """The entry points that it has for these binding formats."""
+        return [stage for stage in self.stages if stage.accepts(types)]
 
     def stage(self, entry: str) -> Stage:
         """The entry point that a launch names."""

@@ -33,6 +33,7 @@ LIMITS: Mapping[str, Limits] = {
     "f32_each": Limits(nmse=1e-10, max_abs=5e-4, each=2e-6),
     "f32_once": Limits(nmse=1e-10, max_abs=5e-4, each=2.4e-7),
     "f16_inputs": Limits(nmse=1e-6, max_abs=1e-2),
+    "bf16_inputs": Limits(nmse=1e-5, max_abs=3e-2),
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
     "int8": Limits(nmse=1e-4, max_abs=1e-1),
 }

@@ -88,7 +88,7 @@ def units_for(problem: Problem) -> list[Unit]:
         {
             unit_of(stage, problem.types)
             for variant in problem.kernel.variants_for(problem.types)
-            for stage in variant.stages
+            for stage in variant.stages_for(problem.types)
         }
     )
 
@@ -101,7 +101,7 @@ def units_of(kernels: Iterable[Kernel]) -> list[Unit]:
             for kernel in kernels
             for types in kernel.type_choices()
             for variant in kernel.variants_for(types)
-            for stage in variant.stages
+            for stage in variant.stages_for(types)
         }
     )
 

@@ -11,6 +11,9 @@ from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.kernel import Kernel, Problem, Variant
 from vkbench_shaders.launch import LaunchMismatch, pack
 
+# what variants by cooperative matrices choose their entry points by
+_MATRICES: Final = ("matrix_bf16_f32", "matrix_f16_f16", "matrix_f16_f32")
+
 _SMALL: Final = DeviceFacts(
     key="",
     host="",
@@ -39,6 +42,7 @@ _LARGE: Final = replace(
     _SMALL,
     name="a large device",
     subgroup_size=32,
+    features=_MATRICES,
     limits={
         **_SMALL.limits,
         "max_workgroup_invocations": 1024,
@@ -46,22 +50,27 @@ _LARGE: Final = replace(
         "max_storage_range": 1 << 32,
     },
 )
+_INTEL: Final = replace(_LARGE, features=tuple(f"{name}_8x16x16" for name in _MATRICES))
+_CPU: Final = replace(_LARGE, features=tuple(f"{name}_8x8x8" for name in _MATRICES))
 
 
 def check(bundle: Bundle, kernels: Iterable[Kernel]) -> None:
     """Pack the launches of every listed case; LaunchMismatch names the first that does not fit.
 
-    Some entry points are for devices with much shared memory, others for those with little.
+    Some entry points are for devices with much shared memory, others for those with little, and
+    some for the sizes of cooperative matrices that a device has. What it refuses is not packed.
     """
     for kernel in kernels:
         for case in (*kernel.cases, *kernel.timed):
             problem = Problem(kernel, case)
             for variant in kernel.variants_for(problem.types):
-                for device in (_SMALL, _LARGE):
+                for device in (_SMALL, _LARGE, _INTEL, _CPU):
                     _check(bundle, problem, variant, device)
 
 
 def _check(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> None:
+    if variant.refuses(problem, device):
+        return
     for launch in variant.launches(problem, device):
         key = entry_key(variant.stage(launch.entry), problem.types)
         try:

@@ -46,9 +46,9 @@ def choose(problem: Problem, asked: str, device: DeviceFacts) -> Variant:
     reasons = []
     for variant in problem.kernel.variants_for(problem.types):
         reason = _obstacle(problem, variant, device)
-        if not reason:
+        if not reason and variant.suits(problem, device):
             return variant
-        reasons.append(f"{variant.name}: {reason}")
+        reasons.append(f"{variant.name}: {reason or 'only if asked for'}")
     raise Unsupported("; ".join(reasons))
 
 

@@ -115,7 +115,7 @@ def launches(problem: Problem, device: DeviceFacts, found: Roles) -> tuple[Launc
     }
     entry = "matmul_rows" if found.matrix.along else "matmul_columns"
     launch = Launch(groups=groups, push=push, constants=constants, entry=entry)
-    return (launch, *dense.sums(problem, parted))
+    return (launch, *dense.sums(dense.results(problem), parted, y_wide=dense.is_wide_y(problem)))
 
 
 def _is_wide(vectors: Operand) -> bool:

@@ -29,6 +29,9 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.matrices import dense_vec, matmul_cases
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, variants
+from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
+from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
 from vkbench_shaders.kernels.shared import dense
 
 Dims = Mapping[str, tuple[str, str, str]]
@@ -83,6 +86,8 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
+    if (tile := problem.params.get("tile")) in coop_tiles.NAMES:
+        return f"has no tiles of {tile}"
     depth = problem.shape["b"] * max(1, _parts(problem))
     if depth > MOST_GROUPS:
         return f"{depth} matrices and parts of k, one launch takes {MOST_GROUPS} at most"
@@ -154,8 +159,47 @@ PORTABLE = Variant(
     refuses=refuses,
 )
 
+
+def _product(problem: Problem, sums: str) -> Product:
+    """y = a b by cooperative matrices."""
+    return Product(
+        left=_factor(problem, "a"),
+        right=_factor(problem, "b"),
+        left_binding=0,
+        results=dense.results(problem),
+        y_wide=dense.is_wide_y(problem),
+        element=element(problem.types),
+        sums=sums,
+        tile=str(problem.params["tile"]),
+        split=dense.asked_parts(problem),
+    )
+
+
+def _factor(problem: Problem, binding: str) -> Factor:
+    lies = dense.operand(problem, binding)
+    return Factor(
+        fmt=problem.types[binding],
+        rows=problem.shape["m" if binding == "a" else "n"],
+        numbers=problem.shape["k"],
+        matrices=dense.matrices(problem, binding),
+        first=lies.first,
+        row=lies.row,
+        k=lies.k,
+        matrix=lies.matrix,
+        along=lies.along,
+        wide=lies.wide,
+        repeat=lies.serves,
+    )
+
+
+COOPERATIVE = variants.variants(
+    _product,
+    lambda types: types["a"] != "f32",
+    lambda problem, device: _few_vectors(problem) is None,
+)
+
 _REPEATS = {"repeat_a": dense.repeat("a"), "repeat_b": dense.repeat("b")}
-_CUTS = {"tile": dense.TILE, "split": dense.SPLIT}
+_CUTS = {"tile": dense.TILE.with_choices(*coop_tiles.NAMES), "split": dense.SPLIT}
 
 
 def _kernel(
@@ -166,6 +210,7 @@ def _kernel(
     cases: tuple[Case, ...],
     timed: tuple[Case, ...],
     types: tuple[str, ...],
+    variants: tuple[Variant, ...] = (),
 ) -> Kernel:
     return Kernel(
         name=name,
@@ -180,7 +225,7 @@ def _kernel(
         params={**params, **_REPEATS},
         accepts=accepts,
         layout=layout,
-        variants=(PORTABLE,),
+        variants=(*variants, PORTABLE),
         inputs=inputs,
         reference=reference,
         flops=lambda problem: 2 * prod(problem.shape[dim] for dim in DIMS),
@@ -194,12 +239,13 @@ def _kernel(
 
 MATMUL_DENSE = _kernel(
     "matmul",
-    "Multiplies dense matrices of a batch as true singles: y = a b.",
+    "Multiplies dense matrices of a batch: y = a b.",
     {"a": ("b", "m", "k"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
     {"layout": dense.layouts(*_TRANSPOSED), **_CUTS},
     cases=matmul_cases.MATMUL,
     timed=matmul_cases.MATMUL_TIMED,
     types=("f32", "f16", "bf16"),
+    variants=COOPERATIVE,
 )
 
 OUT_PROD = _kernel(

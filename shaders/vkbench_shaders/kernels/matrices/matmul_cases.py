@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vkbench.case import parse
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
 from vkbench_shaders.kernels.shared import dense
 
 _PAIRS = ("f16", "f16:b=f16", "f16:b=f16:y=f16", "bf16", "bf16:b=bf16", "bf16:b=bf16:y=bf16")
@@ -74,7 +75,31 @@ _TIMED_HALVES = (
     "b32_m512_n512_k128/layout=transposed_b",
 )
 
+# How the tiles of cooperative matrices end, how factors lie for them, and parts of k.
+_COOPERATIVE = (
+    "b1_m1_n1_k1",
+    "b1_m128_n128_k128",
+    "b3_m133_n70_k64",
+    "b2_m37_n70_k300",
+    "b1_m65_n68_k40/layout=transposed_b",
+    "b2_m130_n33_k96/layout=transposed_b",
+    "b2_m36_n44_k32/layout=transposed",
+    "b2_m36_n44_k20/layout=strided",
+    "b3_m21_n27_k64/layout=permuted",
+    "b6_m9_n20_k64/layout=transposed_b,repeat_a=3,repeat_b=2",
+    "b1_m40_n36_k1100/layout=transposed_b,split=3",
+)
+
+
+def _cooperative() -> Iterator[str]:
+    for pair in _PAIRS:
+        yield from (f"matmul/{pair}/{shape}" for shape in _COOPERATIVE)
+    for name in coop_tiles.NAMES:
+        yield f"matmul/f16:b=f16/b1_m261_n253_k96/tile={name}"
+
+
 MATMUL = (
+    *(parse(name) for name in _cooperative()),
     *(parse(f"matmul/f32/{shape}") for shape in _cases()),
     *(parse(f"matmul/{pair}/{shape}") for pair in _PAIRS for shape in _PAIRED),
     parse("matmul/f16:b=f16:y=f16/b1_m33_n35_k2100/split=1,tile=32x32_4x4"),

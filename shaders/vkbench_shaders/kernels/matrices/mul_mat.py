@@ -25,9 +25,13 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, tiles
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, variants
+from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
+from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
 from vkbench_shaders.kernels.shared import rows
 
 BATCHES = ("batch3", "batch2")  # of the weights, outermost first
+_FEWEST = 32  # vectors and rows for which `auto` decodes all weights before it multiplies
 REPEATS = ("repeat3", "repeat2")  # matrices of x for each of the weights
 
 
@@ -70,6 +74,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    if (tile := problem.params["tile"]) in coop_tiles.NAMES:
+        return f"has no tiles of {tile}"
     depth = prod(batches(problem, "x"))
     if depth > MOST_GROUPS:
         return f"x has {depth} matrices, one launch takes {MOST_GROUPS} at most"
@@ -87,6 +93,67 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     """Sizes of one matrix of a batch; the parameters say how many there are."""
     return products.infer({name: shape[-2:] for name, shape in shapes.items()}, types)
+
+
+def _product(problem: Problem, sums: str) -> Product:
+    """y = x weights^T by cooperative matrices: rows of y are vectors."""
+    m, n = problem.shape["m"], problem.shape["n"]
+    y = problem.layout("y")
+    row = y.strides[-2]
+    sizes = {"m": n, "n": m, "matrices": prod(batches(problem, "x"))}
+    return Product(
+        left=_factor(problem, "x", n),
+        right=_factor(problem, "weights", m),
+        left_binding=1,
+        results={**sizes, "first": y.offset, "row": row, "matrix": n * row},
+        y_wide=all(number % 4 == 0 for number in (m, y.offset, row)),
+        element=element(problem.types),
+        sums=sums,
+        tile=str(problem.params["tile"]),
+        split=0,
+    )
+
+
+def _factor(problem: Problem, binding: str, rows: int) -> Factor:
+    """Its matrices lie one behind the other, as all rows do."""
+    lies, k, quantised = (
+        problem.layout(binding),
+        problem.shape["k"],
+        problem.format(binding).quantised,
+    )
+    unit = problem.item_bytes(binding) if quantised else 1
+    first, row = lies.offset * unit, lies.strides[-2] * unit
+    shared = (
+        {}
+        if binding == "x"
+        else {
+            "inner": int(problem.params["batch2"]),
+            "repeat": int(problem.params["repeat2"]),
+            "outer": int(problem.params["repeat3"]),
+        }
+    )
+    return Factor(
+        fmt=problem.types[binding],
+        rows=rows,
+        numbers=k,
+        matrices=prod(batches(problem, binding)),
+        first=first,
+        row=row,
+        k=1,
+        matrix=rows * row,
+        along=True,
+        wide=all(number % 4 == 0 for number in (k, first, row)),
+        **shared,
+    )
+
+
+def _suits_cooperative(problem: Problem, device: DeviceFacts) -> bool:
+    """Many vectors; singles of weights are rounded only if somebody asks for it."""
+    few = min(problem.shape["m"], problem.shape["n"]) < _FEWEST
+    return not few and problem.types["weights"] != "f32"
+
+
+COOPERATIVE = variants.variants(_product, products.is_numbers, _suits_cooperative)
 
 
 def _count(description: str) -> Param:
@@ -180,11 +247,11 @@ MUL_MAT = Kernel(
         "repeat2": _count("matrices of x for each of the weights along dimension 2"),
         "repeat3": _count("matrices of x for each of the weights along dimension 3"),
         "layout": rows.LAYOUT,
-        "tile": tiles.TILE,
+        "tile": tiles.TILE.with_choices(*coop_tiles.NAMES),
     },
     accepts=products.accepts,
     layout=layout,
-    variants=tiles.variants("mul_mat", launch, refuses),
+    variants=(*COOPERATIVE, *tiles.variants("mul_mat", launch, refuses)),
     inputs=products.inputs,
     reference=reference,
     flops=lambda problem: (

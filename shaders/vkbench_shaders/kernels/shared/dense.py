@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 
@@ -270,23 +270,23 @@ def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         "b": right.push,
     }
     product = Launch(groups=groups, push=push, constants=constants, entry=tile.entry)
-    return (product, *sums(problem, cut))
+    return (product, *sums(results(problem), cut, y_wide=is_wide_y(problem)))
 
 
-def sums(problem: Problem, cut: Cut) -> Iterator[Launch]:
-    """The launch that adds up the parts of k, where there are several."""
+def sums(results: Mapping[str, int], cut: Cut, *, y_wide: bool) -> Iterator[Launch]:
+    """The launch that adds up the parts of k into `results`, where there are several."""
     if cut.parts == 1:
         return
-    b, m, n = (problem.shape[dim] for dim in "bmn")
-    groups = grid(-(-b * m * -(-n // _FOUR) // _SUM_THREADS))
+    rows_of_all, n = results["matrices"] * results["m"], results["n"]
+    groups = grid(-(-rows_of_all * -(-n // _FOUR) // _SUM_THREADS))
     constants = {
         "THREADS": _SUM_THREADS,
-        "Y_WIDE": is_wide_y(problem),
+        "Y_WIDE": y_wide,
         "SPLIT": 0,
         "SUMS_WIDE": n % _FOUR == 0,
     }
     push: Push = {
-        "y": results(problem),
+        "y": results,
         "k": 0,
         "part": 0,
         "parts": cut.parts,

@@ -1,0 +1,1 @@
+"""Products by cooperative matrices, which a subgroup multiplies at once."""

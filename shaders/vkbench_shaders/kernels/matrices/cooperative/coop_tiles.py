@@ -1,0 +1,73 @@
+"""Tiles of products by cooperative matrices, for each size of matrices that devices multiply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STEP = 32  # numbers along k at a time
+_LINE = STEP // 8 + 1  # 16-byte words of a row in shared memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixShape:
+    """Sizes of the matrices that a device multiplies."""
+
+    m: int
+    n: int
+    k: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+    def feature(self, element: str, sums: str) -> str:
+        """The device feature that says that a device has it."""
+        size = "" if self == _LARGE else f"_{self.name}"
+        return f"matrix_{element}_{sums}{size}"
+
+
+_LARGE = MatrixShape(m=16, n=16, k=16)  # NVIDIA, AMD
+_INTEL = MatrixShape(m=8, n=16, k=16)
+_SMALL = MatrixShape(m=8, n=8, k=8)  # Mesa's CPU driver
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Rows and columns that a workgroup makes, and how many subgroups share them."""
+
+    m: int
+    n: int
+    shape: MatrixShape
+    subgroups: int = 4
+    subgroups_n: int = 2  # that share a row
+    resident: int = 2  # workgroups that a multiprocessor of a GPU holds at a time
+    sums: tuple[str, ...] = ("f32", "f16")  # formats of sums that fit the registers
+    cost: float = 1.0  # time of a product beside that of the best tile
+
+    @property
+    def name(self) -> str:
+        """What users ask for."""
+        return f"coop_{self.m}x{self.n}"
+
+    def shared_eights(self, sums: str) -> int:
+        """Shared memory in 16 bytes: a step of both factors, later rows of sums."""
+        line = self.n // self.subgroups_n // (4 if sums == "f32" else 8) + 1
+        return max((self.m + self.n) * _LINE, self.subgroups * self.shape.m * line)
+
+    @property
+    def entry(self) -> str:
+        """Its entry point in the shader module `cooperative_product`."""
+        return f"{self.name}_{self.shape.name}"
+
+
+TILES = (
+    Tile(m=256, n=256, shape=_LARGE, subgroups=8, resident=1, sums=("f16",), cost=0.8),
+    Tile(
+        m=128, n=256, shape=_LARGE, subgroups=8, subgroups_n=4, resident=1, sums=("f32",), cost=0.95
+    ),
+    Tile(m=128, n=128, shape=_LARGE),
+    Tile(m=64, n=64, shape=_LARGE, resident=4, cost=1.6),
+    Tile(m=64, n=64, shape=_INTEL),
+    Tile(m=32, n=32, shape=_SMALL),
+)
+NAMES = tuple(dict.fromkeys(tile.name for tile in TILES))

@@ -1,0 +1,186 @@
+"""A product by cooperative matrices: its tiles, its parts of k, and its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Launch, grid
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import NAMES, STEP, TILES, Tile
+from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, pack
+from vkbench_shaders.kernels.shared import dense
+
+_MULTIPROCESSORS = 132  # of a large GPU
+_SPLITS = (1, 2, 4, 8)
+_LEAST_PART = 512  # of k, where it is split without being asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """What is multiplied: y = left right^T; the factors stand in bindings 0 and 1."""
+
+    left: Factor
+    right: Factor
+    left_binding: int
+    results: dict[str, int]  # the shaders' Results
+    y_wide: bool
+    element: str  # f16 or bf16
+    sums: str  # f32 or f16
+    tile: str  # asked for; "auto"
+    split: int  # asked for; 0: as many parts of k as help
+
+    @property
+    def factors(self) -> tuple[Factor, Factor]:
+        """By binding."""
+        pair = (self.left, self.right)
+        return pair if self.left_binding == 0 else (pair[1], pair[0])
+
+    def side(self, factor: Factor, tile: Tile) -> int:
+        """Rows of a factor that a tile takes."""
+        return tile.m if factor is self.left else tile.n
+
+    def is_packed(self, factor: Factor, tile: Tile) -> bool:
+        """Whether a factor is packed before it is multiplied."""
+        return not factor.is_direct(self.element, self.side(factor, tile))
+
+
+def tiles(product: Product, device: DeviceFacts) -> list[Tile]:
+    """The tiles of which a device has the matrices, of what was asked for."""
+    return [
+        tile
+        for tile in TILES
+        if product.sums in tile.sums
+        and product.tile in ("auto", tile.name)
+        and tile.shape.feature(product.element, product.sums) in device.features
+    ]
+
+
+def refuses(product: Product, device: DeviceFacts) -> str | None:
+    """Why a device cannot multiply it, or None."""
+    if product.tile not in ("auto", *NAMES):
+        return f"has no tiles of {product.tile}"
+    kind = f"{product.element} with sums in {product.sums}"
+    if not tiles(product, device):
+        asked = "" if product.tile == "auto" else f" for tiles of {product.tile}"
+        return f"needs cooperative matrices of {kind}{asked}, which {device.name} lacks"
+    if product.left.steps == 0 or 0 in (product.left.rows, product.right.rows):
+        return "has nothing to multiply"
+    if product.left.rows * product.right.rows * product.results["matrices"] == 1:
+        return "rounds its factors: of a single product that cancels, that leaves nothing right"
+    _, cut = choose(product, device)
+    most = device.limits["max_storage_range"]
+    if (needed := max(scratch(product, device))) > most:
+        return f"takes {needed} bytes of scratch, the device binds {most} at most"
+    if product.results["matrices"] * cut.parts > (1 << 16) - 1:
+        return f"{product.results['matrices']} matrices in {cut.parts} parts are too many groups"
+    return None
+
+
+def choose(product: Product, device: DeviceFacts) -> tuple[Tile, dense.Cut]:
+    """The tile and the cut of k that were asked for, or those that should be fastest."""
+    k = product.left.numbers
+    found: list[tuple[float, int, Tile, dense.Cut]] = []
+    for tile in tiles(product, device):
+        for parts in (product.split,) if product.split else _SPLITS:
+            cut = dense.Cut.into(parts, k, STEP)
+            if cut.parts == 1 or product.split or cut.part >= _LEAST_PART:
+                found.append((_time(product, tile, cut), len(found), tile, cut))
+    *_, tile, cut = min(found)
+    return tile, cut
+
+
+def _time(product: Product, tile: Tile, cut: dense.Cut) -> float:
+    """Time by which tiles and cuts are ordered: rounds of tiles on a busy GPU, and adding parts."""
+    m, n = (-(-factor.rows // side) for factor, side in _sides(product, tile))
+    groups = m * n * product.results["matrices"] * cut.parts
+    at_once = tile.resident * _MULTIPROCESSORS
+    rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
+    sums = 0.1 * groups / at_once if cut.parts > 1 else 0.0
+    return (rounds + sums) * cut.part * tile.cost
+
+
+def _sides(product: Product, tile: Tile) -> tuple[tuple[Factor, int], ...]:
+    return ((product.left, tile.m), (product.right, tile.n))
+
+
+def scratch(product: Product, device: DeviceFacts) -> tuple[int, ...]:
+    """Bytes of sums over parts of k, and of the panels of both factors."""
+    tile, cut = choose(product, device)
+    sizes = product.results
+    sums = 4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0
+    return (sums, *(_panel_bytes(product, factor, tile) for factor in product.factors))
+
+
+def _panel_bytes(product: Product, factor: Factor, tile: Tile) -> int:
+    if product.is_packed(factor, tile):
+        return factor.panel_bytes(product.side(factor, tile))
+    return 0
+
+
+def launches(product: Product, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Pack what does not lie as the product reads it, multiply, and add up the parts of k."""
+    tile, cut = choose(product, device)
+    packs = [
+        pack(factor, "ab"[binding], product.side(factor, tile))
+        for binding, factor in enumerate(product.factors)
+        if product.is_packed(factor, tile)
+    ]
+    sums = dense.sums(product.results, cut, y_wide=product.y_wide)
+    return (*packs, _multiply(product, tile, cut, device), *sums)
+
+
+def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts) -> Launch:
+    tiles_m, tiles_n = (-(-factor.rows // side) for factor, side in _sides(product, tile))
+    groups = grid(tiles_m * tiles_n, product.results["matrices"] * cut.parts)
+    packed = [product.is_packed(factor, tile) for factor in product.factors]
+    return Launch(
+        groups=groups,
+        push={
+            "y": product.results,
+            "steps": product.left.steps,
+            "part": cut.part // STEP,
+            "tiles_m": tiles_m,
+            "groups_x": groups[0],
+            "left": _place(product, product.left, tile),
+            "right": _place(product, product.right, tile),
+        },
+        constants={
+            "THREADS": tile.subgroups * device.subgroup_size,
+            "SHARED": tile.shared_eights(product.sums),
+            "LEFT": product.left_binding,
+            "A_PANELS": packed[0],
+            "B_PANELS": packed[1],
+            "Y_WIDE": product.y_wide,
+            "SPLIT": cut.parts > 1,
+            "SUMS_WIDE": product.results["n"] % 4 == 0,
+        },
+        entry=tile.entry,
+    )
+
+
+def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
+    """The shaders' Factor: in eights, of the factor or of its panels."""
+    shared = {"inner": factor.inner, "repeat": factor.repeat, "repeat_outer": factor.outer}
+    if not product.is_packed(factor, tile):
+        return {
+            "first": factor.first // EIGHT,
+            "row": factor.row // EIGHT,
+            "step": STEP // EIGHT,
+            "matrix": factor.matrix // EIGHT,
+            **shared,
+        }
+    panel = factor.padded(product.side(factor, tile)) * (STEP // EIGHT)
+    return {
+        "first": 0,
+        "row": 0,
+        "step": panel,
+        "matrix": panel * factor.steps,
+        **shared,
+    }
+
+
+def element(types: Mapping[str, str]) -> str:
+    """What is multiplied: bf16 where the first factor has it, f16 otherwise."""
+    first = next(iter(types.values()))
+    return "bf16" if first == "bf16" else "f16"
