@@ -95,11 +95,12 @@ def _pairs(items: list[str], name: str) -> list[tuple[str, Value]]:
         key, equals, value = item.partition("=")
         if not (equals and value and _WORD.fullmatch(key)):
             raise UsageError(f"malformed case '{name}': '{item}' is not name=value")
-        pairs.append((key, value if key == WEIGHTS else _value(value)))
+        pairs.append((key, value if key == WEIGHTS else value_of(value)))
     return pairs
 
 
-def _value(text: str) -> Value:
+def value_of(text: str) -> Value:
+    """A parameter's value as its text says it: a number where it is one."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -86,6 +86,7 @@ class Job:
     alone: bool = False  # travels in a chunk of its own: it failed before, or is long
     run: int = 0  # the submission it belongs to; 0 where that does not matter
     source: Source | None = None  # of the weights, where the case names them
+    tuned: str = ""  # configuration that was measured to be the fastest there; `auto` takes it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,8 @@ class Result:
     outcome: Outcome
     case: str = ""
     reason: str = ""  # why skipped, wrong, or not done
-    variant: str = ""  # code path that ran
+    variant: str = ""  # code path that ran; with its settings if a table or the job named these
+    settings: str = ""  # all that ran, named or estimated: "split=2,tile=64x64_8x8"
     kernel_sha: str = ""  # SHA-256 of the SPIR-V that ran; of a paired job, of the new one
     bundle: str = ""  # SHA-256 of the bundle that ran, the packaged one's too
     verdict: Verdict | None = None

@@ -47,6 +47,7 @@ class Stage:
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
 
 
+Settings = Mapping[str, Value]  # of parameters that tuning may choose
 Launches = Launch | tuple[Launch, ...]  # one after the other, each seeing what those before it did
 Refuses = Callable[["Problem", DeviceFacts], str | None]  # why a device cannot run it, or None
 
@@ -69,8 +70,12 @@ class Variant:
     refuses: Refuses = lambda problem, device: too_large(
         problem, device
     )  # why this device cannot run it, or None
-    # whether `auto` takes it where a device can run it; users can ask for it by name all the same
+    # whether it should be the fastest for a problem of this size, where nothing was measured
     suits: Callable[[Problem, DeviceFacts], bool] = lambda problem, device: True
+    # whether `auto` never takes it for these formats, because it computes less exactly
+    only_by_name: Callable[[Mapping[str, str]], bool] = lambda types: False
+    # settings to choose from, where they are not those of the kernel's other variants
+    candidates: Callable[[Problem, DeviceFacts], list[Settings]] | None = None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -90,6 +95,15 @@ class Variant:
         """All that is launched, in order."""
         found = self.launch(problem, device)
         return (found,) if isinstance(found, Launch) else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """Parameters that change a kernel's speed and not what it computes."""
+
+    params: tuple[str, ...]  # their defaults leave the choice to vkbench
+    # settings to choose from, by what the case leaves open; first what should be the fastest
+    candidates: Callable[[Problem, DeviceFacts], list[Settings]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +132,7 @@ class Kernel:
     layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
     bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
     deterministic: bool = True  # the same bits every time
+    tuning: Tuning | None = None
     whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
 
     def binding(self, name: str) -> Binding:
@@ -140,6 +155,15 @@ class Kernel:
         """A variant by name, whatever its case."""
         found = names.pick(name, [v.name for v in self.variants], f"variant of {self.name}")
         return next(v for v in self.variants if v.name == found)
+
+    def settings(self, asked: Settings) -> dict[str, Value]:
+        """Settings as declared, whatever their case; UsageError for what is none."""
+        params = self.tuning.params if self.tuning else ()
+        found: dict[str, Value] = {}
+        for name, value in asked.items():
+            picked = names.pick(name, params, f"tunable parameter of {self.name}")
+            found[picked] = self.params[picked].chosen(value, f"value of {self.name}'s {picked}")
+        return found
 
     def variants_for(self, types: Mapping[str, str]) -> list[Variant]:
         """The variants for these binding formats, best first."""
@@ -249,6 +273,7 @@ class Problem:
 
     kernel: Kernel
     case: Case
+    settings: Settings = field(default_factory=dict)  # of parameters that the case leaves open
 
     @cached_property
     def types(self) -> dict[str, str]:
@@ -262,11 +287,31 @@ class Problem:
 
     @cached_property
     def params(self) -> dict[str, Value]:
-        """Value of every parameter."""
+        """Value of every parameter: the case's, or the setting, or the default."""
+        defaults = {name: param.default for name, param in self.kernel.params.items()}
+        return defaults | dict(self.settings) | dict(self._asked)
+
+    @property
+    def _asked(self) -> Settings:
         return {
-            name: self.case.params.get(name, param.default)
-            for name, param in self.kernel.params.items()
+            name: self.case.params[name] for name in self.kernel.params if name in self.case.params
         }
+
+    def candidates(self, device: DeviceFacts, variant: Variant | None = None) -> list[Settings]:
+        """Settings that keep to those named, the best estimated first; there may be none."""
+        tuning, kept = self.kernel.tuning, self.named_settings
+        if tuning is None:
+            return [{}]
+        own = variant.candidates if variant else None
+        found = (own or tuning.candidates)(self, device)
+        return [each for each in found if all(kept.get(n, v) == v for n, v in each.items())]
+
+    @property
+    def named_settings(self) -> Settings:
+        """Values of tunable parameters that the case or the problem names."""
+        named = {**self.settings, **self._asked}
+        tuning = self.kernel.tuning
+        return {name: named[name] for name in tuning.params if name in named} if tuning else {}
 
     @property
     def shape(self) -> Mapping[str, int]:

@@ -53,7 +53,7 @@ def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
 
 def test_a_missing_barrier_is_told(validated: Device, bundle: Bundle) -> None:
     posed = problem("copy/f32/n4096")
-    planned = plan(bundle, posed, choose(posed, "auto", validated.facts), validated.facts)
+    planned = plan(bundle, choose(posed, "auto", validated.facts), validated.facts)
     [(made, launch)] = planned.passes
     pipeline = validated.pipeline(made)
     with validated.buffer(4 * 4096) as x, validated.buffer(4 * 4096) as y:

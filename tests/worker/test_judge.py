@@ -41,13 +41,13 @@ def verdict_on(bundle: Bundle, case: str, edit: Edit, path: str = "") -> Verdict
 
     posed = problem(case)
     device = NullDevice(function)
-    variant = choose(posed, "auto", device.facts)
+    chosen = choose(posed, "auto", device.facts)
     prepared = prepare(posed)
     with ExitStack() as stack:
-        planned = plan(bundle, posed, variant, device.facts)
+        planned = plan(bundle, chosen, device.facts)
         bench = Bench(device, planned, prepared.storages, stack)
         runs = bench.run(POISON_A), bench.run(POISON_B)
-    return judge(posed, path or variant.arithmetic, *runs, prepared.expected)
+    return judge(posed, path or chosen.variant.arithmetic, *runs, prepared.expected)
 
 
 def nothing(shown: Shown) -> None:
@@ -162,7 +162,7 @@ def verdict_of_filling(
     size = posed.layout("y").storage
     device = NullDevice(lambda _, shown: shown["y"][:size].fill(value))
     with ExitStack() as stack:
-        planned = plan(bundle, posed, choose(posed, "auto", device.facts), device.facts)
+        planned = plan(bundle, choose(posed, "auto", device.facts), device.facts)
         bench = Bench(device, planned, prepare(posed).storages, stack)
         runs = bench.run(POISON_A), bench.run(POISON_B)
     expected = Expected(outputs={"y": np.full(posed.array_shape("y"), wanted)})
@@ -209,7 +209,7 @@ def test_only_sampled_rows_are_compared_and_all_are_examined(bundle: Bundle) -> 
 
         device = NullDevice(function)
         with ExitStack() as stack:
-            planned = plan(bundle, posed, choose(posed, "auto", device.facts), device.facts)
+            planned = plan(bundle, choose(posed, "auto", device.facts), device.facts)
             bench = Bench(device, planned, prepared.storages, stack)
             runs = bench.run(POISON_A), bench.run(POISON_B)
         return judge(posed, "f32", *runs, expected)

@@ -22,7 +22,7 @@ from vkbench_worker.runtime.program import Program
 @cache
 def a_program() -> Program:
     posed, facts = problem("add/f32/b1_c1_h1_w5"), NullDevice().facts
-    return plan(packaged(), posed, choose(posed, "auto", facts), facts).passes[0][0]
+    return plan(packaged(), choose(posed, "auto", facts), facts).passes[0][0]
 
 
 def numbered(number: int) -> Program:

@@ -77,7 +77,7 @@ class Bundled:
 
 def planned(device: NullDevice, bundled: Bundled | None = None) -> LaunchPlan:
     bundle: Bundle = bundled or Bundled()  # type: ignore[assignment]
-    return plan(bundle, POSED, choose(POSED, "auto", device.facts), device.facts)
+    return plan(bundle, choose(POSED, "auto", device.facts), device.facts)
 
 
 @pytest.fixture

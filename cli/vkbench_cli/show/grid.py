@@ -130,7 +130,7 @@ def _best(family: Family, fmt: str, facts: DeviceFacts) -> str:
     for variant in family.variants(fmt):
         for case in family.cases(fmt):
             try:
-                return choose(problem(case), variant.name, facts).name
+                return choose(problem(case), variant.name, facts).variant.name
             except Unsupported as error:
                 reason = str(error)
     return f"no: {reason}"

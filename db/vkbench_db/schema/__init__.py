@@ -9,7 +9,7 @@
     change  measurement ── series ── change_point ── regression_member ── regression
                                       └── confirmation (a run of pairs)
 
-    upkeep  device ── calibration, canary            regression ── bisection ── bisection_step
+    upkeep  device ── calibration, canary, tuned     regression ── bisection ── bisection_step
             schedule ── schedule_slot ── run                    └── alert_delivery
             scheduler
 
@@ -50,6 +50,7 @@ from vkbench_db.schema.upkeep import (
     schedule,
     schedule_slot,
     scheduler,
+    tuned,
 )
 from vkbench_db.schema.work import (
     ResultRow,
@@ -103,6 +104,7 @@ __all__ = [
     "schedule_slot",
     "scheduler",
     "series",
+    "tuned",
     "v_latest",
     "v_regressions",
     "v_results",

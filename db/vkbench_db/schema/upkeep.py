@@ -79,6 +79,31 @@ canary = Table(
 )
 
 
+class TunedColumns(Columns):
+    """The configuration that was the fastest for a case, in a sweep on a device."""
+
+    id: Named[int] = Column(primary_key=True)
+    run_id: Named[int] = Column(ForeignKey("run.id"))
+    device_id: Named[int] = Column(ForeignKey("device.id"))
+    case_id: Named[int] = Column(ForeignKey("kernel_case.id"))
+    driver: Named[str] = Column(Text)  # a choice holds for one version of one driver
+    driver_version: Named[str] = Column(Text)
+    configuration: Named[str] = Column(Text)  # code path and settings
+    seconds: Named[float] = Column(Float)
+    estimated: Named[str] = Column(Text)  # the configuration without tuning
+    estimated_seconds: Named[float] = Column(Float)
+    measured_at: Named[float] = Column(Moment)
+
+
+tuned = Table(
+    "tuned",
+    TABLES,
+    TunedColumns,
+    UniqueConstraint("run_id", "device_id", "case_id"),
+    Index(None, "device_id", "case_id", "measured_at"),
+)
+
+
 class BaselineColumns(Columns):
     """A name for the run, bundle or day that results are compared with."""
 

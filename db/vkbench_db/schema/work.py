@@ -203,7 +203,8 @@ class AttemptColumns(Columns):
     token: Named[int] = Column(primary_key=True)
     outcome: Named[str] = Column(Text)
     reason: Named[str] = Column(Text)
-    variant: Named[str] = Column(Text)  # code path that ran
+    variant: Named[str] = Column(Text)  # code path that ran, with settings that were named
+    settings: Named[str] = Column(Text, default="", server_default="")  # all, named or estimated
     kernel_sha: Named[str] = Column(Text)
     bundle: Named[str] = Column(
         Text, default="", server_default=""
@@ -352,6 +353,7 @@ class ResultRow:
     series: int | None
     finished_at: float
     path_fraction: float | None  # share of what the arithmetic of its code path could do
+    settings: str | None  # of tunable parameters: "split=2,tile=64x64_8x8"
 
 
 _TYPES = {"str": Text, "int": Integer, "float": Float, "list[str]": JSON}

@@ -82,6 +82,7 @@ class AttemptLine:
     telemetry: Mapping[str, float]
     recorded_at: float
     bundle: str = ""  # files of earlier versions have none
+    settings: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

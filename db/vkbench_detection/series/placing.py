@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
+from vkbench.configuration import variant_of
 from vkbench.job import JobState, Mode
 from vkbench.result import NOT_COLD
 from vkbench_db import schema
@@ -189,7 +190,7 @@ def _shares(
         flops=timing.flops,
         numbers=roofs.numbers_of(timing.format, timing.types),
         path=timing.path or "",
-        variant=job.variant,
+        variant=variant_of(job.variant),
         is_cold=_is_cold(timing),
     )
     known = reached.get((job.device_id, job.environment))

@@ -10,6 +10,7 @@ from math import prod
 
 from vkbench import names
 from vkbench.case import WEIGHTS, Case
+from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
@@ -64,7 +65,7 @@ def _jobs(
 ) -> Iterator[PlannedJob]:
     for facts in devices:
         first = [
-            _job(facts, task, selection, suite)
+            job_of(facts, task, selection, suite)
             for task in wanted
             if task.is_for(facts)
             for _ in range(task.times)
@@ -73,7 +74,8 @@ def _jobs(
             yield from first
 
 
-def _job(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:
+def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:
+    """The job of a task on a device."""
     budget = selection.measure_seconds or suite.measure_seconds
     timed = task.mode is Mode.PERFORMANCE
     return PlannedJob(
@@ -219,7 +221,23 @@ def _variants(kernel: str) -> list[str]:
 
 
 def _with_variant(found: Iterable[Task], asked: str) -> list[Task]:
+    """Tasks of kernels that have a variant, and the parameters that its settings are of."""
     has = {kernel.name: _variants(kernel.name) for kernel in KERNELS}
     known = dict.fromkeys(name for task in found for name in has[task.case.kernel])
-    variant = names.pick(asked, [*known, AUTO, ALL], "variant")
-    return [replace(task, variant=variant) for task in found if variant in has[task.case.kernel]]
+    wanted = parse(asked)
+    variant = names.pick(wanted.variant, [*known, AUTO, ALL], "variant")
+    kept: list[Task] = []
+    complaints: list[UsageError] = []
+    for task in found:
+        kernel = kernel_named(task.case.kernel)
+        if variant in has[kernel.name]:
+            try:
+                settings = kernel.settings(wanted.settings)
+            except UsageError as error:
+                complaints.append(error)
+                continue
+            name = Configuration(variant=variant, settings=settings).name
+            kept.append(replace(task, variant=name))
+    if complaints and not kept:
+        raise complaints[0]
+    return kept

@@ -74,7 +74,7 @@ def compute(
     }
     chosen = choose(problem, variant, device.facts)
     with ExitStack() as stack:
-        bench = Bench(device, plan(bundle, problem, chosen, device.facts), storages, stack)
+        bench = Bench(device, plan(bundle, chosen, device.facts), storages, stack)
         images = bench.run(POISON_A)
         device.raise_messages()
     return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
@@ -95,15 +95,15 @@ def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
 
 def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
-    variant = choose(problem, job.variant, device.facts)
-    planned = plan(bundle, problem, variant, device.facts)
-    result = replace(blank, variant=variant.name, kernel_sha=planned.sha)
+    chosen = choose(problem, job.variant, device.facts, job.tuned)
+    planned = plan(bundle, chosen, device.facts)
+    result = replace(blank, variant=chosen.name, settings=chosen.settings, kernel_sha=planned.sha)
     prepared = SHELF.get(problem, job.source)
     with ExitStack() as stack:
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode != Mode.CORRECTNESS:
             device.quiet()  # a driver that compiles meanwhile would show in the samples
-        judged = check(bench, variant.arithmetic, prepared.expected)
+        judged = check(bench, chosen.variant.arithmetic, prepared.expected)
         verdict = judged.verdict
         if verdict.passed and job.mode != Mode.CORRECTNESS:
             timed = time_work(device, bench, judged, job, stack)

@@ -43,11 +43,9 @@ class Foresight(Generic[P, B]):
         try:
             job = read_line(line, Job)
             problem = catalogue.problem(job.case)
-            variant = choose(problem, job.variant, self._device.facts)
+            chosen = choose(problem, job.variant, self._device.facts, job.tuned)
             bundles = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
-            plans = [
-                plan(self._bundle_of(b), problem, variant, self._device.facts) for b in bundles
-            ]
+            plans = [plan(self._bundle_of(b), chosen, self._device.facts) for b in bundles]
         except Exception:  # said by the job itself
             return ()
         return [program for planned in plans for program, _ in planned.passes]

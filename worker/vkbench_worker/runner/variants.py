@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from vkbench.configuration import Configuration, parse, text_of
 from vkbench.device import DeviceFacts
-from vkbench.errors import UnknownName
+from vkbench.errors import UnknownName, UsageError
 from vkbench_shaders import grids
 from vkbench_shaders.bundle import Bundle, Entry, entry_key
 from vkbench_shaders.kernel import Array, Launch, Problem, Variant
 from vkbench_shaders.launch import Interface, LaunchMismatch, PackedLaunch, pack
+from vkbench_shaders.tuning import tables
+from vkbench_shaders.tuning.configurations import for_auto, obstacle
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import Program
 
@@ -35,25 +38,46 @@ class LaunchPlan:
         return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def choose(problem: Problem, asked: str, device: DeviceFacts) -> Variant:
-    """The variant asked for, or the best that runs there; Unsupported says why there is none."""
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The code path and the settings that a case runs with."""
+
+    problem: Problem  # with its settings
+    variant: Variant
+    is_named: (
+        bool  # whether a caller or a tuning table named settings; otherwise they are estimated
+    )
+
+    @property
+    def name(self) -> str:
+        """The code path; with its settings if these were named, as a series of its own."""
+        settings = self.problem.settings if self.is_named else {}
+        return Configuration(variant=self.variant.name, settings=settings).name
+
+    @property
+    def settings(self) -> str:
+        """All settings as text."""
+        return text_of(self.problem.settings)
+
+
+def choose(problem: Problem, asked: str, device: DeviceFacts, measured: str = "") -> Choice:
+    """The configuration asked for, or the best that runs there; Unsupported says why there is none.
+
+    `auto` takes what was measured to be the fastest on the device itself, else what the tuning
+    table of its class has, else the first variant that runs there with estimated settings.
+    """
     if asked.casefold() != AUTO:
-        variant = _named(problem, asked)
-        reason = _obstacle(problem, variant, device)
-        if reason:
-            raise Unsupported(f"variant {variant.name}: {reason}")
-        return variant
-    reasons = []
-    for variant in problem.kernel.variants_for(problem.types):
-        reason = _obstacle(problem, variant, device)
-        if not reason and variant.suits(problem, device):
-            return variant
-        reasons.append(f"{variant.name}: {reason or 'only if asked for'}")
-    raise Unsupported("; ".join(reasons))
+        return _asked(problem, parse(asked), device)
+    estimated = _estimated_best(problem, device)
+    for known in filter(None, (measured, tables.configuration(problem, device))):
+        if found := _measured(problem, parse(known), device):
+            return estimated if replace(found, is_named=False) == estimated else found
+    return estimated
 
 
-def plan(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> LaunchPlan:
+def plan(bundle: Bundle, chosen: Choice, device: DeviceFacts) -> LaunchPlan:
     """What is launched for a problem, and how."""
+    problem, variant = chosen.problem, chosen.variant
     scratch, table = variant.scratch(problem, device), grids.table(problem)
     own = range(len(problem.kernel.bindings) + len(scratch))
     bindings = (*own, *(() if table is None else (grids.BINDING,)))
@@ -76,21 +100,56 @@ def plan(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts
     return LaunchPlan(problem=problem, passes=passes, scratch=scratch, table=table)
 
 
+def _estimated_best(problem: Problem, device: DeviceFacts) -> Choice:
+    reasons = []
+    for variant in for_auto(problem, device):
+        found = _estimated(problem, variant, device)
+        reason = obstacle(found.problem, variant, device)
+        if not reason:
+            return found
+        reasons.append(f"{variant.name}: {reason}")
+    raise Unsupported("; ".join(reasons))
+
+
+def _asked(problem: Problem, asked: Configuration, device: DeviceFacts) -> Choice:
+    variant = _named(problem, asked.variant)
+    try:
+        settings = problem.kernel.settings(asked.settings)
+    except UsageError as error:
+        raise Unsupported(str(error)) from error
+    found = _estimated(replace(problem, settings=settings), variant, device)
+    reason = obstacle(found.problem, variant, device)
+    if reason:
+        raise Unsupported(f"variant {variant.name}: {reason}")
+    return replace(found, is_named=bool(settings))
+
+
+def _measured(problem: Problem, known: Configuration, device: DeviceFacts) -> Choice | None:
+    """A configuration of a similar case, where this one can have it too."""
+    names = [variant.name for variant in for_auto(problem, device)]
+    if known.variant not in names:
+        return None
+    variant = problem.kernel.variant(known.variant)
+    posed = replace(problem, settings=known.settings)
+    if known.settings not in problem.candidates(device, variant) or obstacle(
+        posed, variant, device
+    ):
+        return None
+    return Choice(problem=posed, variant=variant, is_named=True)
+
+
+def _estimated(problem: Problem, variant: Variant, device: DeviceFacts) -> Choice:
+    """With the settings that should be the fastest."""
+    settings = next(iter(problem.candidates(device, variant)), problem.settings)
+    return Choice(problem=replace(problem, settings=settings), variant=variant, is_named=False)
+
+
 def _named(problem: Problem, asked: str) -> Variant:
     """A kernel without it is skipped, not an error: one word may select over many kernels."""
     try:
         return problem.kernel.variant(asked)
     except UnknownName as error:
         raise Unsupported(f"{problem.kernel.name} has no variant {asked}") from error
-
-
-def _obstacle(problem: Problem, variant: Variant, device: DeviceFacts) -> str:
-    if not variant.accepts(problem.types):
-        return f"is not for {problem.case.name}"
-    lacking = [feature for feature in variant.requires if feature not in device.features]
-    if lacking:
-        return f"needs {', '.join(lacking)}, which {device.name} lacks"
-    return variant.refuses(problem, device) or ""
 
 
 def _pack(bundle: Bundle, launch: Launch, entry: Entry, device: DeviceFacts) -> PackedLaunch:

@@ -94,13 +94,13 @@ class CanaryTimer(Generic[P, B]):
         device = self._device
         device.patience_seconds = LIMIT_SECONDS
         problem = catalogue.problem(calibration.canary_of(device.facts.type))
-        variant = choose(problem, AUTO, device.facts)
+        chosen = choose(problem, AUTO, device.facts)
         prepared = SHELF.get(problem)
         with ExitStack() as stack:
-            planned = plan(self._bundle_of(""), problem, variant, device.facts)
+            planned = plan(self._bundle_of(""), chosen, device.facts)
             bench = Bench(device, planned, prepared.storages, stack)
             device.quiet()
-            verdict = check(bench, variant.arithmetic, prepared.expected).verdict
+            verdict = check(bench, chosen.variant.arithmetic, prepared.expected).verdict
             if not verdict.passed:
                 raise WrongResult(f"{problem.case.name} is wrong: {verdict.reason}")
             seconds = self._timed(bench)

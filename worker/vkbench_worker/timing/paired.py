@@ -20,10 +20,9 @@ from vkbench.job import Job, Outcome
 from vkbench.result import NEW, OLD, Result, Verdict, WrongArm
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.kernel import Problem, Variant
 from vkbench_worker.judging.preparation import SHELF
 from vkbench_worker.runner.execute import attempt
-from vkbench_worker.runner.variants import LaunchPlan, choose, plan
+from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A
@@ -64,20 +63,23 @@ def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> 
 
 def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
-    variant = choose(problem, job.variant, device.facts)
+    chosen = choose(problem, job.variant, device.facts, job.tuned)
     plans = {
-        name: _planned(device, name, bundle, problem, variant)
-        for name, bundle in ((OLD, old), (NEW, new))
+        name: _planned(device, name, bundle, chosen) for name, bundle in ((OLD, old), (NEW, new))
     }
     prepared = SHELF.get(problem, job.source)
-    result = replace(blank, variant=variant.name, kernel_sha=plans[NEW].sha)
+    result = replace(
+        blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[NEW].sha
+    )
     one, other, *_ = _order(job)
     with ExitStack() as stack:
         first = Bench(device, plans[one], prepared.storages, stack)
         benches = {one: first, other: first.other(plans[other], stack)}
         device.quiet()
         arms = {
-            name: Arm(bench=bench, judged=check(bench, variant.arithmetic, prepared.expected))
+            name: Arm(
+                bench=bench, judged=check(bench, chosen.variant.arithmetic, prepared.expected)
+            )
             for name, bench in benches.items()
         }
         verdict = _verdict({name: arm.judged.verdict for name, arm in arms.items()})
@@ -94,12 +96,10 @@ def _order(job: Job) -> tuple[str, str, str, str]:
     return (NEW, OLD, OLD, NEW) if job.new_first else (OLD, NEW, NEW, OLD)
 
 
-def _planned(
-    device: Computer[P, B], name: str, bundle: Bundle, problem: Problem, variant: Variant
-) -> LaunchPlan:
+def _planned(device: Computer[P, B], name: str, bundle: Bundle, chosen: Choice) -> LaunchPlan:
     """How a bundle does a problem; one of other times may not have the code that is asked for."""
     try:
-        return plan(bundle, problem, variant, device.facts)
+        return plan(bundle, chosen, device.facts)
     except UnknownName as error:
         raise Unsupported(f"{name}: {error}") from error
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vkbench.case import Case, parse
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import Binding, Kernel, Param, Problem, Shapes, Stage, Variant
+from vkbench_shaders.kernel import Binding, Kernel, Param, Problem, Shapes, Stage, Tuning, Variant
 from vkbench_shaders.kernels.attention import caches, flash, flash_plan, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
@@ -207,6 +207,7 @@ FLASH_ATTN = Kernel(
     dims=DIMS,
     bindings=_BINDINGS,
     params={**_PARAMS, "path": _PATH},
+    tuning=Tuning(params=("path",), candidates=flash_plan.candidates),
     layout=flash.layout,
     variants=(
         _variant("subgroup", "together", ("subgroup_shuffle",)),
@@ -237,6 +238,7 @@ SDPA = replace(
     description="Attention with its scores in memory: their softmax in place, then times values.",
     bindings=tuple(replace(b, types=("f32", "f16")) if b.name in "kv" else b for b in _BINDINGS),
     params=_PARAMS,
+    tuning=None,
     variants=(
         Variant(
             name="portable",

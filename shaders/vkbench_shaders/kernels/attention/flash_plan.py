@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import MOST_GROUPS, Problem
+from vkbench_shaders.kernel import MOST_GROUPS, Problem, Settings
 
 THREADS = 128  # where nothing else is said
 EIGHT = 8  # numbers of a plain row that are read at a time
@@ -111,6 +111,13 @@ def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     if asked == "tiles" or group_rows(problem) >= _TILES_FROM:
         return tiles(problem, device)
     return split(problem, device)
+
+
+def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Values of the parameter `path`."""
+    usual = "split" if isinstance(plan(problem, device), Split) else "tiles"
+    ways = ("split",) if no_tiles(problem, device) else ("split", "tiles")
+    return [{"path": way} for way in sorted(ways, key=lambda way: way != usual)]
 
 
 def group_rows(problem: Problem) -> int:

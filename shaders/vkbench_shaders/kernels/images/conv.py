@@ -19,7 +19,9 @@ from vkbench_shaders.kernel import (
     Layout,
     Param,
     Problem,
+    Settings,
     Stage,
+    Tuning,
     Variant,
     grid,
 )
@@ -77,13 +79,21 @@ def channels_last(shape: tuple[int, ...]) -> Layout:
     return Layout(shape=shape, strides=strides, storage=stored.storage)
 
 
+def sizes(problem: Problem) -> tuple[int, int]:
+    """Rows and columns of the product: results and windows, or the other way round."""
+    seen = problem.shape["n"] * prod(axis.count for axis in along(problem))
+    found = (problem.shape["o"], seen)
+    return found[::-1] if is_last(problem) else found
+
+
+def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    return [{"tile": tile.name} for tile in patches.ranked(problem, *sizes(problem))]
+
+
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     slides = [Slide.of(axis) for axis in along(problem)]
     images, channels, results = (problem.shape[dim] for dim in "nco")
-    area = prod(slide.outputs for slide in slides)
-    rows, columns = results, images * area
-    if is_last(problem):
-        rows, columns = columns, rows
+    rows, columns = sizes(problem)
     tile = patches.choose(problem, rows, columns)
     tiles_m = -(-rows // tile.m)
     groups = grid(tiles_m * -(-columns // tile.n))
@@ -240,6 +250,7 @@ def _kernel(conv: Conv) -> Kernel:
             **windows.params(conv.axes, "stride", "padding", "dilation"),
             **({"layout": LAYOUT, "tile": patches.TILE} if conv.axes == "hw" else {}),
         },
+        tuning=Tuning(params=("tile",), candidates=candidates) if conv.axes == "hw" else None,
         layout=layout,
         variants=(
             Variant(

@@ -131,9 +131,13 @@ def vectors(slides: Sequence[Slide], axes: int) -> dict[str, tuple[int, ...]]:
 
 def choose(problem: Problem, rows: int, columns: int) -> Tile:
     """The tile that was asked for, or the one that should be fastest."""
-    asked = problem.params.get("tile")
-    named = [tile for tile in TILES if tile.name == asked]
-    return min(named or TILES, key=lambda tile: _seconds(tile, rows, columns))
+    return ranked(problem, rows, columns)[0]
+
+
+def ranked(problem: Problem, rows: int, columns: int) -> list[Tile]:
+    """The tile that was asked for, or all, the one that should be fastest first."""
+    named = [tile for tile in TILES if tile.name == problem.params.get("tile")]
+    return sorted(named or TILES, key=lambda tile: _seconds(tile, rows, columns))
 
 
 def _seconds(tile: Tile, rows: int, columns: int) -> float:

@@ -23,15 +23,18 @@ from vkbench_shaders.kernel import (
     Layout,
     Param,
     Problem,
+    Settings,
     Shapes,
     Stage,
+    Tuning,
     Variant,
     too_large,
 )
 from vkbench_shaders.kernels.matrices import dense_vec, matmul_cases
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, variants
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
 from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
 from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
+from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import dense
 
 Dims = Mapping[str, tuple[str, str, str]]
@@ -77,6 +80,14 @@ def _parts(problem: Problem) -> int:
         tile, cut = dense.choose(problem)
         waits = tile.waits(cut)
     return cut.parts if cut.parts > 1 or waits else 0
+
+
+def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Parts of k for a few vectors; otherwise tiles and parts."""
+    if found := _few_vectors(problem):
+        usual = dense.asked_parts(problem) or dense_vec.cut(problem, found).parts
+        return [{"split": parts} for parts in dense.near(usual, problem.shape["k"])]
+    return [{"tile": way.tile.name, "split": way.split} for way in dense.ways(problem)]
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
@@ -192,10 +203,11 @@ def _factor(problem: Problem, binding: str) -> Factor:
     )
 
 
-COOPERATIVE = variants.variants(
-    _product,
-    lambda types: types["a"] != "f32",
-    lambda problem, device: _few_vectors(problem) is None,
+COOPERATIVE = Path(
+    pose=_product,
+    takes=lambda types: types["a"] != "f32",
+    suits=lambda problem, device: _few_vectors(problem) is None,
+    tunes=("tile", "split"),
 )
 
 _REPEATS = {"repeat_a": dense.repeat("a"), "repeat_b": dense.repeat("b")}
@@ -207,6 +219,7 @@ def _kernel(
     description: str,
     dims: Dims,
     params: Mapping[str, Param],
+    tuning: Tuning | None,
     cases: tuple[Case, ...],
     timed: tuple[Case, ...],
     types: tuple[str, ...],
@@ -223,6 +236,7 @@ def _kernel(
             Binding(name="y", access="out", types=types, dims=dims["y"], description="products"),
         ),
         params={**params, **_REPEATS},
+        tuning=tuning,
         accepts=accepts,
         layout=layout,
         variants=(*variants, PORTABLE),
@@ -242,10 +256,11 @@ MATMUL_DENSE = _kernel(
     "Multiplies dense matrices of a batch: y = a b.",
     {"a": ("b", "m", "k"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
     {"layout": dense.layouts(*_TRANSPOSED), **_CUTS},
+    Tuning(params=tuple(_CUTS), candidates=candidates),
     cases=matmul_cases.MATMUL,
     timed=matmul_cases.MATMUL_TIMED,
     types=("f32", "f16", "bf16"),
-    variants=COOPERATIVE,
+    variants=COOPERATIVE.variants(),
 )
 
 OUT_PROD = _kernel(
@@ -253,6 +268,7 @@ OUT_PROD = _kernel(
     "Adds up outer products of the rows of two matrices, for each of a batch: y = a^T b.",
     {"a": ("b", "k", "m"), "b": ("b", "k", "n"), "y": ("b", "m", "n")},
     {"layout": dense.layouts()},
+    None,
     cases=matmul_cases.OUT_PROD,
     timed=matmul_cases.OUT_PROD_TIMED,
     types=("f32",),

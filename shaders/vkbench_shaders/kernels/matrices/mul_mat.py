@@ -25,13 +25,14 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, tiles
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, variants
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
 from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
 from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
+from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import rows
 
 BATCHES = ("batch3", "batch2")  # of the weights, outermost first
-_FEWEST = 32  # vectors and rows for which `auto` decodes all weights before it multiplies
+_FEWEST = 32  # vectors and rows from which on `auto` decodes all weights before it multiplies
 REPEATS = ("repeat3", "repeat2")  # matrices of x for each of the weights
 
 
@@ -51,9 +52,13 @@ def layout(problem: Problem, binding: str) -> Layout:
     return Layout.contiguous(shape)
 
 
+def sizes(problem: Problem) -> tuple[int, int, int]:
+    """Rows and columns of a product, and how many products there are."""
+    return problem.shape["m"], problem.shape["n"], prod(batches(problem, "x"))
+
+
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    m, n, k = (problem.shape[dim] for dim in "mnk")
-    depth = prod(batches(problem, "x"))
+    (m, n, depth), k = sizes(problem), problem.shape["k"]
     tile = tiles.choose(problem, device, m, n, depth)
     tiles_m, tiles_n = -(-m // tile.m), -(-n // tile.n)
     groups = grid(tiles_m * tiles_n, depth)
@@ -147,13 +152,13 @@ def _factor(problem: Problem, binding: str, rows: int) -> Factor:
     )
 
 
-def _suits_cooperative(problem: Problem, device: DeviceFacts) -> bool:
-    """Many vectors; singles of weights are rounded only if somebody asks for it."""
-    few = min(problem.shape["m"], problem.shape["n"]) < _FEWEST
-    return not few and problem.types["weights"] != "f32"
-
-
-COOPERATIVE = variants.variants(_product, products.is_numbers, _suits_cooperative)
+COOPERATIVE = Path(
+    pose=_product,
+    takes=products.accepts,
+    suits=lambda problem, device: min(problem.shape["m"], problem.shape["n"]) >= _FEWEST,
+    tunes=("tile",),
+    rounds=lambda types: types["weights"] == "f32",
+)
 
 
 def _count(description: str) -> Param:
@@ -249,9 +254,10 @@ MUL_MAT = Kernel(
         "layout": rows.LAYOUT,
         "tile": tiles.TILE.with_choices(*coop_tiles.NAMES),
     },
+    tuning=tiles.tuning(sizes),
     accepts=products.accepts,
     layout=layout,
-    variants=(*COOPERATIVE, *tiles.variants("mul_mat", launch, refuses)),
+    variants=(*COOPERATIVE.variants(), *tiles.variants("mul_mat", launch, refuses)),
     inputs=products.inputs,
     reference=reference,
     flops=lambda problem: (

@@ -12,10 +12,16 @@ from vkbench_shaders.kernels.matrices import experts, products, tiles
 _BUSY = 4  # pairs of an expert that has its own workgroups for them, in those of an average one
 
 
+def sizes(problem: Problem) -> tuple[int, int, int]:
+    """Rows and columns of the product of an average expert, and how many experts there are."""
+    e, u, m, n, _ = (problem.shape[dim] for dim in experts.DIMS)
+    return m, -(-n * u // e), e
+
+
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     e, u, m, n, k = (problem.shape[dim] for dim in experts.DIMS)
-    average = -(-n * u // e)
-    tile = tiles.choose(problem, device, m, average, e)
+    _, average, _ = sizes(problem)
+    tile = tiles.choose(problem, device, *sizes(problem))
     tiles_m, depth = -(-m // tile.m), -(-min(n, _BUSY * average) // tile.n)
     groups = grid(tiles_m * e, depth)
     return Launch(
@@ -84,6 +90,7 @@ MUL_MAT_ID = Kernel(
     dims=experts.DIMS,
     bindings=experts.bindings(_VECTORS),
     params={**experts.PARAMS, "tile": tiles.TILE},
+    tuning=tiles.tuning(sizes),
     layout=experts.layout,
     variants=tiles.variants("mul_mat_id", launch, tiles.refuses),
     inputs=experts.inputs,

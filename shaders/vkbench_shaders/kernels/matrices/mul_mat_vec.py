@@ -15,8 +15,11 @@ from vkbench_shaders.kernel import (
     Binding,
     Kernel,
     Launch,
+    Param,
     Problem,
     Refuses,
+    Settings,
+    Tuning,
     Variant,
     grid,
     too_large,
@@ -30,11 +33,19 @@ MOST_SUBGROUPS = 32  # that the shader has room for
 LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
 
 
+SIZES = (32, 64, 128, 256)  # of workgroups
+THREADS = Param(
+    default=0, choices=(0, *SIZES), description="threads of a workgroup; 0: what should be fastest"
+)
+
+
 def threads(problem: Problem, columns: int) -> int:
-    """A power of two, so many that each has a unit of a row, or several of a long one.
+    """As asked for; else a power of two, so many that each has a unit of a row, or several.
 
     More are slower once a thread has much to do: the bounds are those of an H200 at k 14336.
     """
+    if asked := int(problem.params["threads"]):
+        return asked
     units = problem.shape["k"] // products.unit(problem)
     fmt, most = problem.format("weights"), 128
     if fmt.quantised and fmt.grid not in LARGE_TABLES:
@@ -45,10 +56,27 @@ def threads(problem: Problem, columns: int) -> int:
     return next((count for count in (32, 64) if units <= count < most), most)
 
 
+def tuning(columns: Callable[[Problem], int]) -> Tuning:
+    """By threads, of which a workgroup has the fewer the more columns it makes."""
+
+    def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+        usual = threads(problem, columns(problem))
+        most = device.limits.get("max_workgroup_invocations", usual)
+        found = [size for size in SIZES if size == usual or size <= most]
+        return [{"threads": size} for size in sorted(found, key=lambda size: size != usual)]
+
+    return Tuning(params=("threads",), candidates=candidates)
+
+
+def columns(problem: Problem) -> int:
+    """Of y, that a workgroup makes."""
+    return min(problem.shape["n"], MOST_COLUMNS)
+
+
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, k = (problem.shape[dim] for dim in "mnk")
-    columns = min(n, MOST_COLUMNS)
-    groups = grid(-(-m // ROWS), depth=-(-n // columns))
+    each = columns(problem)
+    groups = grid(-(-m // ROWS), depth=-(-n // each))
     push = {"m": m, "n": n, "k": k, "groups_x": groups[0]}
     for name in ("weights", "x", "y"):
         push |= products.places(problem, name, "stride")
@@ -56,8 +84,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
         groups=groups,
         push=push,
         constants={
-            "THREADS": threads(problem, columns),
-            "COLUMNS": columns,
+            "THREADS": threads(problem, each),
+            "COLUMNS": each,
             "ALIGNED": products.aligned(problem),
         },
     )
@@ -77,7 +105,7 @@ def too_many_subgroups(threads: int, device: DeviceFacts) -> str | None:
 
 
 def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
-    wanted = threads(problem, min(problem.shape["n"], MOST_COLUMNS))
+    wanted = threads(problem, columns(problem))
     return refuses(problem, device) or too_many_subgroups(wanted, device)
 
 
@@ -200,7 +228,8 @@ MUL_MAT_VEC = Kernel(
             description="products, one vector a row",
         ),
     ),
-    params={"layout": rows.LAYOUT},
+    params={"layout": rows.LAYOUT, "threads": THREADS},
+    tuning=tuning(columns),
     layout=rows.layout,
     variants=variants("mul_mat_vec", launch, refuses, refuses_subgroups),
     inputs=products.inputs,

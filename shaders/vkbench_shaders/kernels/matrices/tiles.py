@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Param, Problem, Refuses, Variant, too_large
+from vkbench_shaders.kernel import (
+    Launch,
+    Param,
+    Problem,
+    Refuses,
+    Settings,
+    Tuning,
+    Variant,
+    too_large,
+)
 from vkbench_shaders.kernels.matrices import products
 
 STEP = 32  # numbers along k at a time
@@ -72,10 +81,24 @@ TILE = Param(
 
 def choose(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> Tile:
     """The tile size asked for, or the one that leaves least of a large GPU idle."""
-    asked = problem.params["tile"]
-    named = [tile for tile in TILES if asked == tile.name]
+    return ranked(problem, device, m, n, batches)[0]
+
+
+def ranked(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> list[Tile]:
+    """The tile asked for, or those that fit a device, the one that should be fastest first."""
+    named = [tile for tile in TILES if problem.params["tile"] == tile.name]
     fitting = named or [tile for tile in TILES if not too_wide(problem, device, tile)]
-    return min(fitting or [SMALLEST], key=lambda tile: _time(tile, m, n, batches))
+    return sorted(fitting or [SMALLEST], key=lambda tile: _time(tile, m, n, batches))
+
+
+def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
+    """By tiles; `sizes` are rows and columns of a problem's products, and how many there are."""
+
+    def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+        found = ranked(problem, device, *sizes(problem))
+        return [{"tile": tile.name} for tile in found]
+
+    return Tuning(params=("tile",), candidates=candidates)
 
 
 def too_wide(problem: Problem, device: DeviceFacts, tile: Tile) -> str | None:

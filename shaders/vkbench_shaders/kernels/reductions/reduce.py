@@ -17,7 +17,8 @@ from vkbench.case import Case, parse
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Param, Problem, Variant
 from vkbench_shaders.kernels.reductions.count_equal import COUNT_EQUAL
-from vkbench_shaders.kernels.reductions.reduce_plan import DIMS, axes, layout, portable
+from vkbench_shaders.kernels.reductions.reduce_plan import DIMS, THREADS, axes, layout, portable
+from vkbench_shaders.kernels.shared import workgroups
 
 AXES = tuple("".join(some) for count in range(1, 5) for some in combinations("bchw", count))
 
@@ -143,7 +144,9 @@ def _kernel(
                 description="how arrays lie: without gaps, rows with gaps, dimensions exchanged",
             ),
             "values": data.VALUES,
+            "threads": workgroups.THREADS,
         },
+        tuning=workgroups.tuning(THREADS),
         layout=layout,
         variants=(variant,),
         inputs=_inputs,

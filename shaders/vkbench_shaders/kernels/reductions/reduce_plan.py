@@ -13,7 +13,7 @@ from vkbench_shaders.kernels.shared.rows import gaps, strided
 
 DIMS = ("b", "c", "h", "w")
 ORDERS = {"x": "bhwc", "y": "cbhw"}  # permuted: how dimensions lie in memory, outermost first
-THREADS = 256
+THREADS = 256  # where nothing else is asked for
 AT_ONCE, SINGLES_AT_ONCE = 4, 8  # loads of a thread: of 16 bytes, of numbers
 WITHOUT_GAPS, ONE_STRIDE, ANY = range(3)  # how the numbers of a result lie
 ENOUGH_GROUPS = 264  # workgroups that need no others beside them, and as many as a few results get
@@ -46,10 +46,11 @@ class ReducePlan:
     down: int  # threads a result
     part: int  # numbers that a workgroup takes of each result
     parts: int
+    threads: int = THREADS  # of a workgroup
 
     @property
     def groups(self) -> int:
-        return -(-self.results * self.down // THREADS) * self.parts
+        return -(-self.results * self.down // self.threads) * self.parts
 
 
 def axes(problem: Problem) -> tuple[int, ...]:
@@ -84,10 +85,11 @@ def plan(problem: Problem, in_order: bool) -> ReducePlan:
     results, length = prod(dim.size for dim in kept), prod(dim.size for dim in rest)
     along = bool(rest) and rest[-1].steps == (1,)
     form = ANY if len(rest) > 1 else WITHOUT_GAPS if along else ONE_STRIDE
+    threads = int(problem.params.get("threads", 0)) or THREADS
     wide = AT_ONCE * 16 // problem.item_bytes("x")
     each = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
-    down = _down(results, length, each, along)
-    part, parts = _parts(-(-results * down // THREADS), length, down * each)
+    down = _down(results, length, each, along, threads)
+    part, parts = _parts(-(-results * down // threads), length, down * each)
     return ReducePlan(
         kept=kept,
         reduced=rest,
@@ -98,6 +100,7 @@ def plan(problem: Problem, in_order: bool) -> ReducePlan:
         down=down,
         part=part,
         parts=parts,
+        threads=threads,
     )
 
 
@@ -154,7 +157,7 @@ def partial(
         groups=groups,
         push=_push(problem, made, groups[0], scale),
         constants={
-            "THREADS": THREADS,
+            "THREADS": made.threads,
             "DOWN": made.down,
             "ALONG": made.along,
             "FORM": made.form,
@@ -169,12 +172,12 @@ def _launches(problem: Problem, made: ReducePlan, *, least: bool, mean: bool) ->
     first = partial(problem, made, scale=scale, least=least)
     if made.parts == 1:
         return (first,)
-    down = min(THREADS, power(made.parts))
-    groups = grid(-(-made.results * down // THREADS))
+    down = min(made.threads, power(made.parts))
+    groups = grid(-(-made.results * down // made.threads))
     second = Launch(
         groups=groups,
         push=_push(problem, made, groups[0], scale),
-        constants={"THREADS": THREADS, "DOWN": down, "LEAST": least},
+        constants={"THREADS": made.threads, "DOWN": down, "LEAST": least},
         entry="reduce_parts",
     )
     return first, second
@@ -224,12 +227,12 @@ def _merged(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
     return tuple(found)
 
 
-def _down(results: int, length: int, each: int, along: bool) -> int:
+def _down(results: int, length: int, each: int, along: bool, threads: int) -> int:
     """Threads a result, of which each has so many numbers at once; few across columns."""
-    enough = min(THREADS, power(-(-length // each)))
+    enough = min(threads, power(-(-length // each)))
     if along:
         return enough
-    return max(min(enough, 4), min(enough, THREADS // power(results)), 1)
+    return max(min(enough, 4), min(enough, threads // power(results)), 1)
 
 
 def _parts(tiles: int, length: int, step: int) -> tuple[int, int]:

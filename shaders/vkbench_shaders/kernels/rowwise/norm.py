@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -77,14 +78,16 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 def cut_of(norm: Norm, problem: Problem) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
+    asked = int(problem.params["lanes"])
     if not norm.grouped:
         aligned = row_values.aligned(problem, norm.rows, w)
-        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=4 // problem.item_bytes("y"))
+        each = 4 // problem.item_bytes("y")
+        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, asked=asked)
     groups = int(problem.params["groups"])
     columns = c // groups * h * w
     each = 16 // problem.item_bytes("x")
     fits = columns % each == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
-    return Cut(rows=b * groups, columns=columns, aligned=fits, each=each // 4)
+    return Cut(rows=b * groups, columns=columns, aligned=fits, each=each // 4, asked=asked)
 
 
 def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
@@ -194,6 +197,7 @@ def params(norm: Norm) -> dict[str, Param]:
             description="what follows: nothing, times weights, times weights and plus biases",
         ),
         "values": data.VALUES,
+        "lanes": row_values.LANES,
     }
     if norm.grouped:
         return {"groups": Param(default=32, least=1, description="groups of channels"), **found}
@@ -304,6 +308,7 @@ def kernel(norm: Norm) -> Kernel:
         dims=DIMS,
         bindings=bindings(norm),
         params=params(norm),
+        tuning=row_values.tuning(partial(cut_of, norm)),
         layout=None if norm.grouped else layout,
         whole=norm.grouped,  # which of them are channels
         variants=(

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from vkbench_shaders.kernel import Arguments, Layout, Problem, Stage, grid
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import (
+    Arguments,
+    Layout,
+    Param,
+    Problem,
+    Settings,
+    Stage,
+    Tuning,
+    grid,
+)
 
 THREADS = 256  # a workgroup
 _LANES = (8, 16, 32, 64, 128, 256)
+_LEAST_LONG = 64  # lanes of a long row's stretches
 EACH = 32  # numbers a lane
+LANES = Param(
+    default=0,
+    choices=(0, *_LANES),
+    description="threads that hold a row, or a stretch of a long one; 0: what should be fastest",
+)
 RAGGED = "_ragged"  # entry points for rows that begin or end anywhere
 LITTLE = 4096  # numbers for which no program is made
 # constants of a program for rows of any size: their Cut says how many lanes a team has
@@ -26,6 +42,7 @@ class Cut:
     aligned: bool
     each: int = 1  # results a word
     split: bool = True  # whether a long row is several teams': one goes from stretch to stretch
+    asked: int = 0  # threads that hold a stretch; 0: as many as should be fastest
 
     @property
     def whole(self) -> bool:
@@ -35,11 +52,20 @@ class Cut:
     @property
     def lanes(self) -> int:
         """Threads that hold a stretch."""
+        if self.asked in (possible := self.possible_lanes):
+            return self.asked
         if self.whole:
-            return next(n for n in _LANES if self.columns <= self._most(n))
-        if not self.split:
-            return _LANES[-1]
-        return next((n for n in (256, 128) if self.rows * self.stretches_of(n) >= BUSY), 64)
+            return possible[0]
+        return next(
+            (n for n in possible[::-1] if self.rows * self.stretches_of(n) >= BUSY), possible[0]
+        )
+
+    @property
+    def possible_lanes(self) -> list[int]:
+        """Numbers of threads that may hold a stretch."""
+        if self.whole:
+            return [n for n in _LANES if self.columns <= self._most(n)]
+        return [n for n in _LANES if n >= _LEAST_LONG] if self.split else [_LANES[-1]]
 
     @property
     def length(self) -> int:
@@ -96,6 +122,18 @@ class Cut:
     def _most(self, lanes: int) -> int:
         """Columns that so many threads can hold: a word less where words begin before a row."""
         return lanes * EACH if self.aligned else lanes * EACH - 2
+
+
+def tuning(cut: Callable[[Problem], Cut]) -> Tuning:
+    """By the lanes of a problem's cut."""
+
+    def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+        made = cut(problem)
+        return [
+            {"lanes": lanes} for lanes in sorted(made.possible_lanes, key=lambda n: n != made.lanes)
+        ]
+
+    return Tuning(params=("lanes",), candidates=candidates)
 
 
 def stages(arguments: Arguments, *names: str) -> tuple[Stage, ...]:

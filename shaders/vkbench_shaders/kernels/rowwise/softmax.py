@@ -68,7 +68,8 @@ def cut_of(problem: Problem) -> Cut:
     rows = b * c * h
     few = rows < _MANY_ROWS or not aligned
     each = 4 // problem.item_bytes("y")
-    return Cut(rows=rows, columns=w, aligned=aligned, each=each, split=few)
+    asked = int(problem.params["lanes"])
+    return Cut(rows=rows, columns=w, aligned=aligned, each=each, split=few, asked=asked)
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -253,7 +254,9 @@ SOFTMAX_ROWS = Kernel(
             description="rows that sum up to 1, less what the sinks have",
         ),
     ),
+    tuning=row_values.tuning(cut_of),
     params={
+        "lanes": row_values.LANES,
         "scale": Param(default=1.0, description="what x is multiplied by first"),
         "mask": Param(
             default="none",

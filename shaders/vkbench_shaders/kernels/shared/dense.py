@@ -21,7 +21,7 @@ STEP = 16  # numbers along k at a time
 LONGEST = 1024  # products that are added up in a row; sums of more wait in scratch
 _FOUR = 4  # numbers loaded or stored at a time
 _SUM_THREADS = 128
-_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
 _LEAST_PART = 64  # of k, where it is split without being asked
 _SUMS_A_SECOND = 6e11  # that are written and read again where k is split
 _STAGE_SECONDS = 3e-6  # what the second stage takes at least
@@ -93,6 +93,16 @@ class Tile:
             "TILE_N": self.n,
             "SLICES": self.slices,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A tile and a cut of k, and about how long a product takes with them."""
+
+    tile: Tile
+    cut: Cut
+    split: int  # parts that the cut was asked to have
+    seconds: float
 
 
 TILES = (
@@ -215,15 +225,27 @@ def _reordered(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
 
 def choose(problem: Problem) -> tuple[Tile, Cut]:
     """The tile and the cut of k that were asked for, or those that should be fastest."""
+    best = ways(problem)[0]
+    return best.tile, best.cut
+
+
+def ways(problem: Problem) -> list[Way]:
+    """The tiles and cuts that a problem leaves open, the one that should be fastest first."""
     asked, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
-    found: list[tuple[float, int, Tile, Cut]] = []
+    found: dict[tuple[Tile, Cut], Way] = {}
     for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
-        for parts in (split,) if split else _SPLITS:
+        for parts in (split,) if split else SPLITS:
             cut = tile.cut(parts, k)
             if cut.parts == 1 or split or cut.part >= _LEAST_PART:
-                found.append((_seconds(problem, tile, cut), len(found), tile, cut))
-    *_, tile, cut = min(found)
-    return tile, cut
+                seconds = _seconds(problem, tile, cut)
+                found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts, seconds=seconds))
+    return sorted(found.values(), key=lambda way: way.seconds)
+
+
+def near(usual: int, k: int) -> list[int]:
+    """Numbers of parts that k may be cut into, those nearest to the usual one first."""
+    possible = {usual, *(parts for parts in SPLITS if parts * _LEAST_PART <= k)}
+    return sorted(possible, key=lambda parts: max(parts, usual) / min(parts, usual))
 
 
 def asked_parts(problem: Problem) -> int:

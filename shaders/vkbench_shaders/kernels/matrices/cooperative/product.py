@@ -77,17 +77,30 @@ def refuses(product: Product, device: DeviceFacts) -> str | None:
     return None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A tile and a cut of k."""
+
+    tile: Tile
+    cut: dense.Cut
+    split: int  # parts that the cut was asked to have
+
+
 def choose(product: Product, device: DeviceFacts) -> tuple[Tile, dense.Cut]:
     """The tile and the cut of k that were asked for, or those that should be fastest."""
-    k = product.left.numbers
-    found: list[tuple[float, int, Tile, dense.Cut]] = []
+    best = ways(product, device)[0]
+    return best.tile, best.cut
+
+
+def ways(product: Product, device: DeviceFacts) -> list[Way]:
+    """The tiles and cuts that a product leaves open, the one that should be fastest first."""
+    found: dict[tuple[Tile, dense.Cut], Way] = {}
     for tile in tiles(product, device):
         for parts in (product.split,) if product.split else _SPLITS:
-            cut = dense.Cut.into(parts, k, STEP)
+            cut = dense.Cut.into(parts, product.left.numbers, STEP)
             if cut.parts == 1 or product.split or cut.part >= _LEAST_PART:
-                found.append((_time(product, tile, cut), len(found), tile, cut))
-    *_, tile, cut = min(found)
-    return tile, cut
+                found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts))
+    return sorted(found.values(), key=lambda way: _time(product, way.tile, way.cut))
 
 
 def _time(product: Product, tile: Tile, cut: dense.Cut) -> float:

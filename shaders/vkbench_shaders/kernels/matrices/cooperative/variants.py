@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import Problem, Stage, Variant, too_large
+from vkbench_shaders.kernel import Problem, Settings, Stage, Variant, too_large
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import TILES
 from vkbench_shaders.kernels.matrices.cooperative.product import (
     Product,
@@ -14,38 +15,74 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     launches,
     refuses,
     scratch,
+    ways,
 )
 
 _SLANG = {"f16": "half", "bf16": "BFloat16"}  # types of what is multiplied
 
 
-def variants(
-    pose: Callable[[Problem, str], Product],
-    takes: Callable[[Mapping[str, str]], bool],
-    suits: Callable[[Problem, DeviceFacts], bool],
-) -> tuple[Variant, ...]:
-    """The code paths of a kernel by cooperative matrices; `pose` says what its cases multiply.
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """What a kernel's code paths by cooperative matrices have in common."""
 
-    `auto` never takes those that are less exact: sums in f16, and f32 rounded to bf16.
-    """
+    pose: Callable[[Problem, str], Product]  # what a case multiplies, with the format of its sums
+    takes: Callable[[Mapping[str, str]], bool]  # formats
+    suits: Callable[[Problem, DeviceFacts], bool]  # sizes
+    tunes: tuple[str, ...]  # tunable parameters of the kernel: tile, split
+    # formats of which numbers are rounded that the other code paths do not round
+    rounds: Callable[[Mapping[str, str]], bool] = lambda types: False
 
-    def never(problem: Problem, device: DeviceFacts) -> bool:
-        return False
+    def variants(self) -> tuple[Variant, ...]:
+        """The best first; `auto` never takes sums in f16, or numbers rounded to bf16."""
+        return (
+            self._variant("coopmat", "f16_inputs", "f32", _keeps, self.rounds),
+            self._variant("coopmat_bf16", "bf16_inputs", "f32", _rounds_to_bf16),
+            self._variant("coopmat_f16", "f16_accumulation", "f16", _is_f16),
+        )
 
-    def takes_bf16(types: Mapping[str, str]) -> bool:
-        return takes(types) and _rounds_to_bf16(types)
+    def _variant(
+        self,
+        name: str,
+        arithmetic: str,
+        sums: str,
+        among: Callable[[Mapping[str, str]], bool],
+        only_by_name: Callable[[Mapping[str, str]], bool] = lambda types: True,
+    ) -> Variant:
+        def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
+            return (_SLANG[element(types)], f"{sums}_sums", types["y"])
 
-    def takes_others(types: Mapping[str, str]) -> bool:
-        return takes(types) and not _rounds_to_bf16(types)
+        own, *others = (tile for tile in TILES if sums in tile.sums)
+        return Variant(
+            name=name,
+            module="cooperative_product",
+            entry=own.entry,
+            arguments=arguments,
+            more=(
+                *(Stage(entry=tile.entry, arguments=arguments) for tile in others),
+                *(_packing(lie, binding) for lie in ("rows", "columns") for binding in (0, 1)),
+                Stage(entry="add_parts", module="matmul", arguments=lambda types: (types["y"],)),
+            ),
+            launch=lambda problem, device: launches(self.pose(problem, sums), device),
+            scratch=lambda problem, device: scratch(self.pose(problem, sums), device),
+            arithmetic=arithmetic,
+            requires=("coopmat", "fp16", "storage16"),
+            accepts=lambda types: self.takes(types) and among(types),
+            refuses=lambda problem, device: (
+                too_large(problem, device) or refuses(self.pose(problem, sums), device)
+            ),
+            suits=self.suits,
+            only_by_name=only_by_name,
+            candidates=lambda problem, device: self._candidates(problem, sums, device),
+        )
 
-    def takes_f16(types: Mapping[str, str]) -> bool:
-        return takes(types) and element(types) == "f16"
-
-    return (
-        _variant("coopmat", "f16_inputs", "f32", pose, takes_others, suits),
-        _variant("coopmat_bf16", "bf16_inputs", "f32", pose, takes_bf16, never),
-        _variant("coopmat_f16", "f16_accumulation", "f16", pose, takes_f16, never),
-    )
+    def _candidates(self, problem: Problem, sums: str, device: DeviceFacts) -> list[Settings]:
+        found: list[Settings] = []
+        for way in ways(self.pose(problem, sums), device):
+            offered: Settings = {"tile": way.tile.name, "split": way.split}
+            settings = {name: offered[name] for name in self.tunes}
+            if settings not in found:
+                found.append(settings)
+        return found
 
 
 def _rounds_to_bf16(types: Mapping[str, str]) -> bool:
@@ -54,38 +91,12 @@ def _rounds_to_bf16(types: Mapping[str, str]) -> bool:
     return first == "bf16" != second
 
 
-def _variant(
-    name: str,
-    arithmetic: str,
-    sums: str,
-    pose: Callable[[Problem, str], Product],
-    takes: Callable[[Mapping[str, str]], bool],
-    suits: Callable[[Problem, DeviceFacts], bool],
-) -> Variant:
-    def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
-        return (_SLANG[element(types)], f"{sums}_sums", types["y"])
+def _keeps(types: Mapping[str, str]) -> bool:
+    return not _rounds_to_bf16(types)
 
-    own, *others = (tile for tile in TILES if sums in tile.sums)
-    return Variant(
-        name=name,
-        module="cooperative_product",
-        entry=own.entry,
-        arguments=arguments,
-        more=(
-            *(Stage(entry=tile.entry, arguments=arguments) for tile in others),
-            *(_packing(lie, binding) for lie in ("rows", "columns") for binding in (0, 1)),
-            Stage(entry="add_parts", module="matmul", arguments=lambda types: (types["y"],)),
-        ),
-        launch=lambda problem, device: launches(pose(problem, sums), device),
-        scratch=lambda problem, device: scratch(pose(problem, sums), device),
-        arithmetic=arithmetic,
-        requires=("coopmat", "fp16", "storage16"),
-        accepts=takes,
-        refuses=lambda problem, device: (
-            too_large(problem, device) or refuses(pose(problem, sums), device)
-        ),
-        suits=suits,
-    )
+
+def _is_f16(types: Mapping[str, str]) -> bool:
+    return element(types) == "f16"
 
 
 def _packing(lie: str, binding: int) -> Stage:

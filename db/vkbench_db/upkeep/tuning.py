@@ -1,0 +1,161 @@
+"""Sweeps of configurations, and the fastest ones that they found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, Select, Text, cast, func, select
+
+from vkbench_db import schema
+from vkbench_db.rows import fetch, insert_missing
+from vkbench_db.work.runs import run_progress
+
+SWEEP = "tune"  # key in the tags of a run that is a sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A job of a sweep: one configuration, timed once."""
+
+    device_id: int
+    device: str  # key
+    device_name: str
+    case_id: int
+    case: str
+    configuration: str
+    position: int  # in the run: the first configuration of a case is the estimated one
+    state: str
+    reason: str
+    environment: str  # hash; "" where nothing ran
+    seconds: float | None  # hot; None where nothing was timed
+    low: float | None  # the interval of the median
+    high: float | None
+    finished_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a sweep found for a case on a device, as it is stored."""
+
+    run_id: int
+    device_id: int
+    case_id: int
+    driver: str
+    driver_version: str
+    configuration: str
+    seconds: float
+    estimated: str
+    estimated_seconds: float
+    measured_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedRow:
+    """The newest finding for a case, on a device with a driver."""
+
+    run: int
+    host: str
+    device: str  # key
+    device_name: str
+    driver: str
+    driver_version: str
+    case: str
+    configuration: str
+    seconds: float
+    estimated: str
+    estimated_seconds: float
+    measured_at: float
+
+
+def trials(tx: Connection, run: int) -> list[Trial]:
+    """The jobs of a sweep, in their order."""
+    job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
+    attempt, timing = schema.attempt.c, schema.measurement.c
+    asked = (
+        select(
+            *(job.device_id, device.key.label("device"), device.name.label("device_name")),
+            *(job.case_id, case.name.label("case"), job.variant.label("configuration")),
+            *(job.position, job.state, job.reason),
+            func.coalesce(attempt.environment, "").label("environment"),
+            *(timing.seconds, timing.low, timing.high, job.finished_at),
+        )
+        .join(schema.device, device.id == job.device_id)
+        .join(schema.kernel_case, case.id == job.case_id)
+        .outerjoin(
+            schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
+        )
+        .outerjoin(schema.measurement, (timing.job_id == job.id) & (timing.metric == "hot"))
+        .where(job.run_id == run)
+        .order_by(job.position)
+    )
+    return fetch(tx, asked, Trial)
+
+
+def unsettled(tx: Connection) -> list[int]:
+    """Sweeps that have ended and have no findings yet: of those that found nothing, all."""
+    run, known = schema.run.c, select(schema.tuned.c.run_id)
+    asked = select(run.id).where(
+        run.cancelled_at.is_(None),
+        cast(run.tags, Text).contains(f'"{SWEEP}": '),
+        run.id.not_in(known),
+    )
+    return [sweep for sweep in tx.execute(asked).scalars() if run_progress(tx, sweep).is_finished]
+
+
+def drivers(tx: Connection, environments: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The driver of each environment, and its version."""
+    environment = schema.environment.c
+    rows = tx.execute(
+        select(environment.hash, environment.driver, environment.driver_version).where(
+            environment.hash.in_(environments)
+        )
+    )
+    return {row.hash: (row.driver, row.driver_version) for row in rows}
+
+
+def store(tx: Connection, found: Sequence[Found]) -> None:
+    """Store findings; those that are stored already stay as they are."""
+    insert_missing(tx, schema.tuned, [asdict(each) for each in found])
+
+
+def tuned(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
+    """The newest finding for each case, device and driver."""
+    asked = _tuned()
+    if devices:
+        asked = asked.where(schema.device.c.key.in_(devices))
+    rows = fetch(tx, asked, TunedRow)
+    newest = {(row.device, row.driver, row.driver_version, row.case): row for row in rows}
+    return list(newest.values())
+
+
+def tuned_now(tx: Connection, device: str) -> list[TunedRow]:
+    """The newest findings for a device with the driver that it has now."""
+    environment = schema.environment.c
+    asked = (
+        _tuned()
+        .join(schema.environment, environment.hash == schema.device.c.environment)
+        .where(
+            schema.device.c.key == device,
+            environment.driver == schema.tuned.c.driver,
+            environment.driver_version == schema.tuned.c.driver_version,
+        )
+    )
+    return list({row.case: row for row in fetch(tx, asked, TunedRow)}.values())
+
+
+def _tuned() -> Select[*tuple[object, ...]]:
+    table, device, case = schema.tuned.c, schema.device.c, schema.kernel_case.c
+    return (
+        select(
+            *(table.run_id.label("run"), schema.host.c.name.label("host")),
+            *(device.key.label("device"), device.name.label("device_name")),
+            *(table.driver, table.driver_version, case.name.label("case")),
+            *(table.configuration, table.seconds, table.estimated, table.estimated_seconds),
+            table.measured_at,
+        )
+        .join(schema.device, device.id == table.device_id)
+        .join(schema.host, schema.host.c.id == device.host_id)
+        .join(schema.kernel_case, case.id == table.case_id)
+        .order_by(schema.host.c.name, device.name, device.key, table.measured_at, table.id)
+    )

@@ -1,0 +1,25 @@
+"""Sizes of workgroups that kernels may be tuned by."""
+
+from __future__ import annotations
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Param, Problem, Settings, Tuning
+
+SIZES = (64, 128, 256, 512, 1024)
+THREADS = Param(
+    default=0,
+    choices=(0, *SIZES),
+    description="threads of a workgroup; 0: what should be fastest",
+)
+
+
+def tuning(usual: int) -> Tuning:
+    """Any of the sizes that a device takes; `usual` without tuning, or the largest below it."""
+
+    def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+        most = device.limits.get("max_workgroup_invocations", usual)
+        found = [size for size in SIZES if size <= most]
+        found.sort(key=lambda size: (size > usual, abs(size - usual)))
+        return [{"threads": size} for size in found]
+
+    return Tuning(params=("threads",), candidates=candidates)

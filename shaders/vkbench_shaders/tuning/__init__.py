@@ -1,0 +1,1 @@
+"""Which configurations are the fastest: tables that `vkbench tune` measured, one for each class."""

@@ -1,0 +1,133 @@
+"""Tuning tables: the fastest configurations of measured cases, which similar cases take too.
+
+Similar are cases of one kernel with the same formats and parameters whose sizes round to the same
+powers of two; of several, the one of the nearest sizes counts.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from math import log2
+from pathlib import Path
+
+from vkbench import wire
+from vkbench.case import WEIGHTS, Case, parse
+from vkbench.device import DeviceFacts
+from vkbench.settings import settings
+from vkbench_shaders import catalogue
+from vkbench_shaders.kernel import Problem
+from vkbench_shaders.tuning.classes import class_of
+
+FORMAT = "vkbench-tuning"
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """A measured case, and the configuration that was faster there than the estimated one."""
+
+    case: str  # canonical name
+    configuration: str  # its name
+    seconds: float
+    estimated: str  # the configuration without tuning
+    estimated_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What a table was measured on."""
+
+    device: str  # its name
+    driver: str
+    driver_version: str
+    vkbench: str  # version
+    measured_at: str  # ISO 8601
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The tuned cases of a device, or of a class of devices."""
+
+    device_class: str = ""  # "" of a single device
+    sources: tuple[Source, ...] = ()
+    tuned: tuple[Tuned, ...] = ()
+    format: str = FORMAT
+    version: int = VERSION
+
+    def configuration(self, problem: Problem) -> str:
+        """The name of the configuration for a problem; "" where none is known."""
+        near = self._by_place.get(_place(problem.case), ())
+        if not near:
+            return ""
+        return min(near, key=lambda tuned: _distance(problem.case, parse(tuned.case))).configuration
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[object, ...], list[Tuned]]:
+        found: dict[tuple[object, ...], list[Tuned]] = {}
+        for tuned in self.tuned:
+            found.setdefault(_place(parse(tuned.case)), []).append(tuned)
+        return found
+
+
+def configuration(problem: Problem, device: DeviceFacts) -> str:
+    """What the tables of a device's class have for a problem; the installed one goes first."""
+    name = class_of(device).name
+    return installed(name).configuration(problem) or shipped(name).configuration(problem)
+
+
+@cache
+def shipped(device_class: str) -> Table:
+    """The table of a class that the package has; an empty one where it has none."""
+    return _read(files("vkbench_shaders.tuning") / f"{device_class}.json", device_class)
+
+
+@cache
+def installed(device_class: str) -> Table:
+    """The table of a class that was installed on this host; an empty one where none was."""
+    return _read(installed_path(device_class), device_class)
+
+
+def installed_path(device_class: str) -> Path:
+    """Where the table of a class lies that was installed on this host."""
+    return settings().data / "tuning" / f"{device_class}.json"
+
+
+def _read(file: Traversable, device_class: str) -> Table:
+    return read(file.read_bytes()) if file.is_file() else Table(device_class=device_class)
+
+
+def read(data: bytes) -> Table:
+    """A table from its file; MalformedMessage says what is wrong with it."""
+    found = wire.decode(data, Table)
+    if (found.format, found.version) != (FORMAT, VERSION):
+        raise wire.MalformedMessage(
+            f"it is no tuning table of version {VERSION}: {found.format} {found.version}"
+        )
+    for tuned in found.tuned:
+        catalogue.problem(tuned.case)
+    return found
+
+
+def written(table: Table) -> bytes:
+    """A table as its file."""
+    return json.dumps(wire.to_builtins(table), indent=1).encode() + b"\n"
+
+
+def _place(case: Case) -> tuple[object, ...]:
+    """What similar cases have in common."""
+    params = sorted((name, value) for name, value in case.params.items() if name != WEIGHTS)
+    sizes = tuple(_rounded(size) for size in case.shape.values())
+    return (case.kernel, case.format, tuple(sorted(case.types.items())), tuple(params), sizes)
+
+
+def _rounded(size: int) -> int:
+    return round(log2(size)) if size else -1
+
+
+def _distance(one: Case, other: Case) -> float:
+    pairs = zip(one.shape.values(), other.shape.values(), strict=True)
+    return sum(abs(log2(max(a, 1) / max(b, 1))) for a, b in pairs)

@@ -1,0 +1,182 @@
+"""Tunable parameters: candidates are what launches take, and tables hold what the catalogue has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import vkbench_shaders.tuning
+from vkbench.configuration import parse
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench.settings import settings
+from vkbench.wire import MalformedMessage
+from vkbench_shaders.catalogue import KERNELS, problem
+from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.tuning import tables
+from vkbench_shaders.tuning.classes import CLASSES, class_of
+from vkbench_shaders.tuning.configurations import configurations, obstacle
+from vkbench_shaders.tuning.tables import Table, Tuned
+
+DEVICE = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="NVIDIA H100 80GB HBM3", uuid="00", vendor_id=0x10DE,
+    device_id=0, type="discrete", memory_bytes=1 << 40, subgroup_size=32,
+    features=("int_dot", "subgroup_arithmetic", "subgroup_shuffle"),
+    limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
+            "max_workgroup_invocations": 1024},
+)  # fmt: skip
+SMALL = replace(DEVICE, limits={**DEVICE.limits, "max_workgroup_invocations": 256})
+TUNABLE = [kernel for kernel in KERNELS if kernel.tuning]
+SHIPPED = sorted(Path(vkbench_shaders.tuning.__file__).parent.glob("*.json"))
+
+
+@pytest.mark.parametrize("kernel", TUNABLE, ids=lambda kernel: kernel.name)
+def test_the_first_candidate_is_what_runs_without_settings(kernel: Kernel) -> None:
+    for case in (*kernel.cases[::7], *kernel.timed[::3]):
+        posed = Problem(kernel, case)
+        candidates = posed.candidates(DEVICE)
+        assert candidates, case.name
+        assert len({str(each) for each in candidates}) == len(candidates)
+        chosen = replace(posed, settings=candidates[0])
+        for variant in kernel.variants_for(posed.types):
+            if not obstacle(posed, variant, DEVICE):
+                assert variant.launches(posed, DEVICE) == variant.launches(chosen, DEVICE)
+                assert variant.scratch(posed, DEVICE) == variant.scratch(chosen, DEVICE)
+
+
+@pytest.mark.parametrize("kernel", TUNABLE, ids=lambda kernel: kernel.name)
+def test_settings_are_values_that_their_parameters_take(kernel: Kernel) -> None:
+    posed = Problem(kernel, kernel.timed[0])
+    for candidate in posed.candidates(DEVICE):
+        assert kernel.settings(candidate) == candidate
+        assert all(value != kernel.params[name].default for name, value in candidate.items())
+
+
+def test_a_value_that_the_case_names_is_no_choice() -> None:
+    posed = problem("matmul/f32/b1_m64_n64_k4096/split=2")
+    assert {each["split"] for each in posed.candidates(DEVICE)} == {2}
+    assert len(posed.candidates(DEVICE)) > 1
+    assert replace(posed, settings={"split": 8}).params["split"] == 2
+
+
+def test_what_a_device_cannot_take_is_no_candidate() -> None:
+    posed = problem("sum/f32/b1_c1_h64_w4096")
+    assert {each["threads"] for each in posed.candidates(DEVICE)} == {64, 128, 256, 512, 1024}
+    assert {each["threads"] for each in posed.candidates(SMALL)} == {64, 128, 256}
+    asked = replace(posed, settings={"threads": 512})
+    assert obstacle(asked, posed.kernel.variants[0], SMALL) == "cannot have threads=512 there"
+    with pytest.raises(UsageError, match="value of sum's threads"):
+        posed.kernel.settings({"threads": 100})
+    with pytest.raises(UsageError, match="unknown tunable parameter of sum"):
+        posed.kernel.settings({"layout": "strided"})
+
+
+def test_a_case_is_swept_over_variants_and_their_settings() -> None:
+    posed = problem("mul_mat_vec/q4_0:x=q8_1/m64_n1_k4096")
+    found = [each.name for each in configurations(posed, DEVICE, most=2)]
+    assert [name.partition(":")[0] for name in found] == ["int_dot"] * 2 + ["portable"] * 2
+    assert found[0] == "int_dot:threads=128"
+    lacking = replace(DEVICE, features=())
+    assert {each.variant for each in configurations(posed, lacking, most=2)} == {"portable"}
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor", "type", "expected"),
+    [
+        ("NVIDIA H100 80GB HBM3", 0x10DE, "discrete", "nvidia-hopper"),
+        ("NVIDIA GeForce RTX 4090", 0x10DE, "discrete", "unknown"),
+        ("AMD Radeon RX 7900 XTX (RADV NAVI31)", 0x1002, "discrete", "amd-rdna"),
+        ("AMD Instinct MI300X", 0x1002, "discrete", "unknown"),
+        ("Intel(R) Arc(tm) A770 Graphics (DG2)", 0x8086, "discrete", "intel-xe"),
+        ("llvmpipe (LLVM 15.0.6, 256 bits)", 0x10005, "cpu", "cpu"),
+    ],
+)
+def test_devices_have_a_class(name: str, vendor: int, type: str, expected: str) -> None:
+    assert class_of(replace(DEVICE, name=name, vendor_id=vendor, type=type)).name == expected
+
+
+def test_each_class_ships_a_table() -> None:
+    assert {path.stem for path in SHIPPED} == {each.name for each in CLASSES}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_what_ships_can_run(path: Path) -> None:
+    table = tables.read(path.read_bytes())
+    assert table.device_class == path.stem
+    assert path.read_bytes() == tables.written(table)
+    assert bool(table.tuned) == bool(table.sources)
+    for tuned in table.tuned:
+        posed = problem(tuned.case)
+        assert posed.case.name == tuned.case
+        for name in (tuned.configuration, tuned.estimated):
+            known = parse(name)
+            assert known.variant in [each.name for each in posed.kernel.variants_for(posed.types)]
+            assert posed.kernel.settings(known.settings) == known.settings
+
+
+def tuned(case: str, threads: int) -> Tuned:
+    return Tuned(
+        case=case, configuration=f"portable:threads={threads}", seconds=1e-6,
+        estimated="portable:threads=256", estimated_seconds=2e-6,
+    )  # fmt: skip
+
+
+def test_a_table_is_for_sizes_that_round_to_the_same_powers_of_two() -> None:
+    table = Table(
+        device_class="cpu",
+        tuned=(
+            tuned("sum/f32/b1_c1_h64_w4096", 512),
+            tuned("sum/f32/b1_c1_h64_w5000", 1024),
+            tuned("sum/f32/b1_c1_h64_w4096/axes=h", 64),
+        ),
+    )
+    for case, expected in (
+        ("sum/f32/b1_c1_h64_w4096", 512),
+        ("sum/f32/b1_c1_h60_w3900", 512),
+        ("sum/f32/b1_c1_h64_w5100", 1024),
+        ("sum/f32/b1_c1_h64_w4096/axes=h", 64),
+    ):
+        assert table.configuration(problem(case)) == f"portable:threads={expected}"
+    for case in (
+        "sum/f32/b1_c1_h64_w16384",
+        "sum/f16/b1_c1_h64_w4096",
+        "max/f32/b1_c1_h64_w4096",
+        "sum/f32/b1_c1_h64_w4096/layout=strided",
+    ):
+        assert table.configuration(problem(case)) == ""
+
+
+def test_an_installed_table_goes_before_the_one_that_ships(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATA", str(tmp_path))
+    settings.cache_clear()
+    tables.installed.cache_clear()
+    posed = problem("sum/f32/b1_c1_h64_w4096")
+    table = Table(device_class="nvidia-hopper", tuned=(tuned(posed.case.name, 64),))
+    path = tables.installed_path("nvidia-hopper")
+    assert path.is_relative_to(tmp_path)
+    path.parent.mkdir()
+    path.write_bytes(tables.written(table))
+    try:
+        assert tables.configuration(posed, DEVICE) == "portable:threads=64"
+    finally:
+        tables.installed.cache_clear()
+        settings.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("vkbench-tuning", "other", "no tuning table"),
+        ('"version": 1', '"version": 2', "version"),
+        ("sum/f32", "sun/f32", "unknown kernel"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(old: str, new: str, said: str) -> None:
+    whole = tables.written(Table(tuned=(tuned("sum/f32/b1_c1_h64_w4096", 64),))).decode()
+    assert tables.read(whole.encode()).tuned
+    with pytest.raises((MalformedMessage, UsageError), match=said):
+        tables.read(whole.replace(old, new).encode())
