@@ -98,6 +98,11 @@ COMMANDS = (
         help="Measure the peak rates of devices, which timings are compared with.",
         module="measure.calibrate",
     ),
+    Command(
+        name="tune",
+        help="Find the fastest configurations of kernels by timing them.",
+        module="measure.tune",
+    ),
     Command(name="jobs", help="List runs, or the jobs of one run.", module="ask.jobs"),
     Command(name="cancel", help="Cancel the unfinished jobs of a run.", module="measure.steer"),
     Command(name="pause", help="Stop sending jobs to a device.", module="measure.steer"),

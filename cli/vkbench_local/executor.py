@@ -29,9 +29,12 @@ from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
 from vkbench_db.work.store import Picked
 from vkbench_scheduler.bundles import keep_packaged, stored
+from vkbench_scheduler.planning import sweeps
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import Submitted, submit
+from vkbench_scheduler.planning.sweeps import Sweep
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
+from vkbench_scheduler.tuned import with_tuned
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready, lock_path
@@ -83,6 +86,7 @@ def store_run(
     *,
     bundle: Bundle | None = None,
     label: str = "",
+    sweep: Sweep | None = None,
 ) -> Submitted:
     """A run with all its jobs on these devices of this machine."""
     if bundle is None:
@@ -92,6 +96,8 @@ def store_run(
             store_device(tx, facts)
     keys = tuple(facts.key for facts in devices)
     chosen = replace(selection, devices=keys)
+    if sweep:
+        return sweeps.submit(database, chosen, devices, sweep, bundle=bundle, user=user_name())
     return submit(database, chosen, devices, bundle=bundle, user=user_name(), label=label)
 
 
@@ -162,7 +168,8 @@ class Executor:
 
     def _next(self, run: int, device: str) -> list[Picked]:
         with self._database.transaction() as tx:
-            return store.pick(tx, device, CHUNK.jobs, time.time(), seconds=CHUNK.seconds, run=run)
+            picked = store.pick(tx, device, CHUNK.jobs, time.time(), seconds=CHUNK.seconds, run=run)
+            return with_tuned(tx, device, picked)
 
     def _bring_bundles(self, jobs: Sequence[Job]) -> None:
         """Write the bundles that jobs need to this machine's folder; a job without one fails."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,12 +11,15 @@ from sqlalchemy import Connection
 
 from vkbench import wire
 from vkbench.device import DeviceFacts
+from vkbench.job import PlannedJob
 from vkbench_db.database import Database
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_scheduler.bundles import keep
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_shaders.bundle import Bundle
+
+Planner = Callable[[Selection, Sequence[DeviceFacts]], Iterable[PlannedJob]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +40,12 @@ def submit(
     label: str = "",
     tags: Mapping[str, Any] | None = None,
     idempotency_key: str | None = None,
+    planner: Planner = plan,
 ) -> Submitted:
     """Store the run of a selection on those of the known devices that it names.
 
     With a bundle its jobs run that bundle, which is stored with them. A second submission with
-    one idempotency key is the first one.
+    one idempotency key is the first one. The planner makes the jobs from the selection.
     """
     with database.transaction() as tx:
         return submit_in(
@@ -53,6 +57,7 @@ def submit(
             label=label,
             tags=tags,
             idempotency_key=idempotency_key,
+            planner=planner,
         )
 
 
@@ -66,11 +71,12 @@ def submit_in(
     label: str = "",
     tags: Mapping[str, Any] | None = None,
     idempotency_key: str | None = None,
+    planner: Planner = plan,
 ) -> Submitted:
     """Like `submit`, in the caller's transaction; writes nothing if the selection is invalid."""
     if bundle:
         selection = replace(selection, bundle=bundle.sha)
-    jobs = plan(selection, devices)
+    jobs = planner(selection, devices)
     now = time.time()
     if bundle:
         keep(tx, bundle, now)

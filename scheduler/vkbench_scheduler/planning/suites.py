@@ -171,6 +171,25 @@ CALIBRATION = Suite(
     measure_seconds=0.3,
 )
 
+TUNED = tuple(kernel.name for kernel in KERNELS if kernel.tuning)
+TUNING = Suite(
+    name="tuning",
+    description="What has tunable parameters, in few formats, on sizes of models.",
+    rows=(
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=TUNED, formats=FEW, each=2, only="gpu"),
+        SuiteRow(
+            mode=Mode.PERFORMANCE,
+            kernels=TUNED,
+            formats=FEW,
+            each=1,
+            most_flops=3e9,
+            most_bytes=128e6,
+            only="cpu",
+        ),
+    ),
+    measure_seconds=0.2,
+)
+
 SUITES: tuple[Suite, ...] = (
     QUICK,
     SPINE,
@@ -179,6 +198,7 @@ SUITES: tuple[Suite, ...] = (
     TRANSFORMER,
     TRANSFORMER_PERF,
     CALIBRATION,
+    TUNING,
 )
 
 _BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}

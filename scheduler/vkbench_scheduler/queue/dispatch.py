@@ -20,6 +20,7 @@ from vkbench_db.database import Database, try_lead
 from vkbench_db.work.store import load, pick, recent_seconds
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
+from vkbench_scheduler.tuned import with_tuned
 
 MOST_JOBS = 200  # in a chunk
 # A message that runs longer than the broker's visibility timeout would be sent again for nothing.
@@ -82,7 +83,8 @@ class Dispatcher:
         seconds = self._chunk * max(1, int(room / self._chunk))
         learned = self._durations(tx, device)
         picked = pick(tx, device, slots, time.time(), seconds=seconds, learned=learned)
-        return [Chunk(device=device, jobs=jobs) for jobs in cut(picked, self._bounds)]
+        told = with_tuned(tx, device, picked)
+        return [Chunk(device=device, jobs=jobs) for jobs in cut(told, self._bounds)]
 
     def _durations(self, tx: Connection, device: str) -> Mapping[tuple[str, str], float]:
         known = self._learned.get(device)

@@ -20,6 +20,7 @@ from vkbench_db.database import Database
 from vkbench_detection.find import history
 from vkbench_detection.series import calibrations
 from vkbench_detection.steps import catch_up, conclude, detect, scan
+from vkbench_detection.tune import sweeps
 from vkbench_scheduler.watch import alerts, bisect, confirm, schedules
 
 SCANNED = 10  # series of a turn, after which others may write
@@ -84,6 +85,14 @@ def calibrate(database: Database, now: float) -> None:
         log.event(_log, "calibrated", devices=found)
 
 
+def tune(database: Database, now: float) -> None:
+    """Store the fastest configurations that finished sweeps found."""
+    with database.transaction() as tx:
+        found = sweeps.settle(tx)
+    if found:
+        log.event(_log, "tuned", cases=found)
+
+
 def look_back(database: Database, now: float) -> None:
     """Look for level shifts in whole series, each a day after its first new result."""
     with database.reading() as tx:
@@ -97,6 +106,7 @@ def steps() -> tuple[WatchStep, ...]:
     return (
         WatchStep(name="finish", seconds=60.0, act=finish),
         WatchStep(name="calibrate", seconds=5.0, act=calibrate),
+        WatchStep(name="tune", seconds=5.0, act=tune),
         WatchStep(name="place", seconds=0.5, act=place),
         WatchStep(name="confirm", seconds=1.0, act=confirm.step),
         WatchStep(name="bisect", seconds=1.0, act=bisect.step),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vkbench.settings import Settings
     from vkbench_db.ask.queries import RunRow
     from vkbench_db.database import Database
+    from vkbench_scheduler.planning.sweeps import Sweep
 
 
 def run(
@@ -99,7 +100,11 @@ def run(
 
 
 def planned(
-    database: Database, selecting: Selecting, effort: Effort, ours: Settings
+    database: Database,
+    selecting: Selecting,
+    effort: Effort,
+    ours: Settings,
+    sweep: Sweep | None = None,
 ) -> tuple[RunRow, list[DeviceFacts]]:
     """A new run with all its jobs, and the devices of this machine that are to do them."""
     from vkbench_cli.bundles import bundle_named
@@ -115,7 +120,7 @@ def planned(
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, ours)
     _refuse_paused(database, devices)
-    made = store_run(database, selection, devices, bundle=bundle, label=effort.label)
+    made = store_run(database, selection, devices, bundle=bundle, label=effort.label, sweep=sweep)
     with database.reading() as tx:
         return find_run(tx, str(made.run.id)), devices
 

@@ -17,6 +17,7 @@ from vkbench_cli.store import opened
 if TYPE_CHECKING:
     from vkbench_db.database import Database
     from vkbench_scheduler.planning.submit import Submitted
+    from vkbench_scheduler.planning.sweeps import Sweep
 
 
 def submit(
@@ -61,13 +62,11 @@ def submit(
     from vkbench_cli.show.waiting import wait_for
 
     with opened(store.settings()) as database:
-        made = _submitted(database, selecting, effort, key)
+        made = submitted(database, selecting, effort, key=key)
         if not wait:
-            print(made.run.id)
-            print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
-        warn(database, f"run {made.run.id}", run=made.run.id)
-        if not wait:
+            announce(database, made)
             return 0
+        warn(database, f"run {made.run.id}", run=made.run.id)
         try:
             wait_for(database, made.run.id, timeout)
         except KeyboardInterrupt:
@@ -76,19 +75,40 @@ def submit(
         return conclude(database, made.run.id, output)
 
 
-def _submitted(database: Database, selecting: Selecting, effort: Effort, key: str) -> Submitted:
+def announce(database: Database, made: Submitted) -> None:
+    """Print the number of a run, and on stderr what keeps it waiting."""
+    from vkbench_cli.show.absence import warn
+
+    print(made.run.id)
+    print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+    warn(database, f"run {made.run.id}", run=made.run.id)
+
+
+def submitted(
+    database: Database,
+    selecting: Selecting,
+    effort: Effort,
+    *,
+    key: str = "",
+    sweep: Sweep | None = None,
+) -> Submitted:
+    """A run for the fleet, stored with all its jobs."""
     from vkbench_cli.bundles import bundle_named
     from vkbench_db.ask import queries
     from vkbench_db.ask.device_names import served_keys
+    from vkbench_scheduler.planning import sweeps
     from vkbench_scheduler.planning.submit import submit as store_run
 
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)
         bundle = bundle_named(tx, selecting.bundle)
+    selection = replace(selecting.selection(effort), devices=tuple(meant))
+    if sweep:
+        return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())
     return store_run(
         database,
-        replace(selecting.selection(effort), devices=tuple(meant)),
+        selection,
         known,
         bundle=bundle,
         user=user_name(),

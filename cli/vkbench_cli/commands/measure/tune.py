@@ -1,0 +1,224 @@
+"""`vkbench tune`: finds the fastest configurations of kernels by timing them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from vkbench import log
+from vkbench.errors import EXIT_INTERRUPTED, UsageError
+from vkbench_cli.commands.measure.run import how_to_go_on, planned, work
+from vkbench_cli.commands.measure.submit import announce, submitted
+from vkbench_cli.files import check_readable, check_writable
+from vkbench_cli.options import (
+    NO_TRACK,
+    Devices,
+    Effort,
+    Formats,
+    Kernels,
+    Selecting,
+    Shapes,
+    Store,
+)
+from vkbench_cli.show.printing import Output
+from vkbench_cli.store import opened, reading
+from vkbench_scheduler.planning.sweeps import ROUNDS, SECONDS, SETTINGS, SUITE, Sweep
+
+if TYPE_CHECKING:
+    pass
+
+NOTHING_YET = "no configuration was measured yet: run `vkbench tune`"
+
+
+def tune(
+    *,
+    kernel: Kernels = [],  # noqa: B006
+    format: Formats = [],  # noqa: B006
+    shape: Shapes = [],  # noqa: B006
+    case: Annotated[
+        list[str],
+        Option(metavar="NAME", help="Only this case, by its full name; may be repeated."),
+    ] = [],  # noqa: B006
+    variant: Annotated[
+        str, Option(metavar="V", help="Sweep the settings of this variant alone; default: all.")
+    ] = "all",
+    device: Devices = [],  # noqa: B006
+    settings: Annotated[
+        int,
+        Option(metavar="N", min=1, help="Try at most N settings of a variant, the likeliest ones."),
+    ] = SETTINGS,
+    rounds: Annotated[
+        int, Option(metavar="N", min=1, help="Time each configuration N times.")
+    ] = ROUNDS,
+    seconds: Annotated[
+        float, Option(metavar="S", min=0.001, help="Time limit for sampling one metric.")
+    ] = SECONDS,
+    submit: Annotated[
+        bool, Option("--submit", help="Let the fleet's workers do it; `--run` shows the results.")
+    ] = False,
+    run: Annotated[
+        str,
+        Option(metavar="RUN", help="Show a sweep that was measured: its number, UUID or 'last'."),
+    ] = "",
+    show_known: Annotated[
+        bool, Option("--show", help="Show the configurations that are known; measure nothing.")
+    ] = False,
+    export: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Write the tuning table of --device to FILE; measure nothing.",
+        ),
+    ] = None,
+    install: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Let this host's devices of its class use the tuning table in FILE.",
+        ),
+    ] = None,
+    store: Store,
+    output: Output,
+) -> int:
+    """Find the fastest configurations of kernels by timing them.
+
+    A sweep times each case with every configuration that may be the fastest: variants, tiles,
+    workgroup sizes, parts of sums. `auto` then takes the fastest on this device and driver.
+    Without options it tunes the suite 'tuning' on the best device of this machine.
+
+    \b
+    vkbench tune --kernel matmul --shape b=1,m=4096,n=4096,k=4096
+    vkbench tune --kernel 'mul_mat*' --format q4_0 --submit --device 'NVIDIA*'
+    vkbench tune --export hopper.json
+
+    Exit codes: 0 all passed, 3 a wrong result, 4 a failed job, 7 nothing ran, 130 interrupted.
+    """
+    if sum(map(bool, (submit, run, show_known, export, install))) > 1:
+        raise UsageError("give one of --submit, --run, --show, --export and --install")
+    if install:
+        return _install(install)
+    if export:
+        return _export(export, device, store)
+    if show_known:
+        return _show_known(device, store, output)
+    if run:
+        return _show_run(run, store, output)
+    anything = kernel or format or shape or case
+    selecting = Selecting(
+        suite="" if anything else SUITE,
+        kernel=kernel,
+        format=format,
+        shape=shape,
+        case=case,
+        device=device,
+        variant=variant,
+    )
+    effort = Effort(seconds=seconds, track=NO_TRACK, label="")
+    sweep = Sweep(settings=settings, rounds=rounds)
+    measure = _submit if submit else _measure
+    return measure(selecting, effort, sweep, store, output)
+
+
+def _measure(
+    selecting: Selecting, effort: Effort, sweep: Sweep, store: Store, output: Output
+) -> int:
+    from vkbench_cli.show.report import exit_code, summary
+    from vkbench_cli.show.sweeps import show_sweep
+    from vkbench_db.ask import queries
+    from vkbench_db.database import Database
+    from vkbench_detection.tune.sweeps import settle
+    from vkbench_local.executor import sole_executor
+
+    ours = store.settings()
+    log.set_up(logging.WARNING)
+    with (
+        sole_executor(ours.database_url()),
+        Database.open(ours.database_url(), create=True) as database,
+    ):
+        found, devices = planned(database, selecting, effort, ours, sweep)
+        if not work(database, ours, found, devices):
+            print(how_to_go_on(found.id, store), file=sys.stderr)
+            return EXIT_INTERRUPTED
+        with database.transaction() as tx:
+            settle(tx)
+        with database.reading() as tx:
+            show_sweep(tx, found.id, output)
+            counts = queries.find_run(tx, str(found.id)).progress.counts
+    print(summary(found.id, counts, 0), file=sys.stderr)
+    return exit_code(counts)
+
+
+def _submit(
+    selecting: Selecting, effort: Effort, sweep: Sweep, store: Store, output: Output
+) -> int:
+    with opened(store.settings()) as database:
+        made = submitted(database, selecting, effort, sweep=sweep)
+        announce(database, made)
+    print(f"when it has ended: `vkbench tune --run {made.run.id}`", file=sys.stderr)
+    return 0
+
+
+def _show_run(asked: str, store: Store, output: Output) -> int:
+    from vkbench_cli.show.sweeps import show_sweep
+    from vkbench_db.ask.queries import find_run
+    from vkbench_db.upkeep.tuning import SWEEP
+
+    with reading(store.settings()) as tx:
+        found = find_run(tx, asked)
+        if SWEEP not in found.tags:
+            raise UsageError(f"run {found.id} is no sweep: `vkbench results --run {found.id}`")
+        show_sweep(tx, found.id, output)
+    return 0
+
+
+def _show_known(devices: list[str], store: Store, output: Output) -> int:
+    from vkbench_cli.show.sweeps import show_known
+    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.upkeep.tuning import tuned
+
+    with reading(store.settings()) as tx:
+        rows = [] if is_blank(tx) else tuned(tx, device_keys(tx, devices))
+    show_known(rows, output, nothing=NOTHING_YET)
+    return 0
+
+
+def _export(path: Path, devices: list[str], store: Store) -> int:
+    from vkbench_cli.files import whole_file
+    from vkbench_db.ask import queries
+    from vkbench_db.ask.device_names import device_keys
+    from vkbench_scheduler.tuned import table_of
+    from vkbench_shaders.tuning.tables import written
+
+    check_writable(path)
+    with opened(store.settings()) as database, database.reading() as tx:
+        keys = device_keys(tx, devices)
+        facts = [row.facts for row in queries.devices(tx) if not devices or row.key in keys]
+        table = table_of(tx, facts)
+    with whole_file(path) as file:
+        file.write(written(table))
+    count = len(table.tuned)
+    print(f"{path}: {count} cases of class {table.device_class}", file=sys.stderr)
+    return 0
+
+
+def _install(path: Path) -> int:
+    from vkbench.wire import MalformedMessage
+    from vkbench_cli.files import whole_file
+    from vkbench_shaders.tuning.tables import installed_path, read, written
+
+    check_readable(path)
+    try:
+        table = read(path.read_bytes())
+    except (MalformedMessage, UsageError) as error:
+        raise UsageError(f"{path} is no tuning table: {error}") from error
+    place = installed_path(table.device_class)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(place) as file:
+        file.write(written(table))
+    print(f"devices of class {table.device_class} use {place}", file=sys.stderr)
+    return 0

@@ -1,0 +1,171 @@
+"""Sweeps as tables: a row a configuration, or side by side where one parameter is tuned."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from vkbench.case import parse as parse_case
+from vkbench.configuration import parse, text_of
+from vkbench_cli.show.layout import Rank
+from vkbench_cli.show.printing import Cell, Column, Output, Table, ValueKind, show
+from vkbench_db.upkeep.tuning import trials
+from vkbench_detection.tune.winners import Standing, Timed, standings
+
+if TYPE_CHECKING:
+    from vkbench_db.database import Transaction
+    from vkbench_db.upkeep.tuning import TunedRow
+
+MOST_BESIDE = 12  # settings that are shown side by side
+
+COLUMNS = (
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="key", hidden=True),
+    Column(key="case", heading="case", rank=Rank.KEY),
+    Column(key="variant", heading="variant"),
+    Column(key="settings", heading="settings", rank=Rank.KEY),
+    Column(key="configuration", heading="configuration", hidden=True),
+    Column(key="hot_seconds", heading="hot", kind=ValueKind.SECONDS, rank=Rank.KEY),
+    Column(key="hot_low_seconds", heading="hot low", hidden=True),
+    Column(key="hot_high_seconds", heading="hot high", hidden=True),
+    Column(key="rounds", heading="rounds", kind=ValueKind.COUNT, hidden=True),
+    Column(key="speed", heading="speed", kind=ValueKind.NUMBER),
+    Column(key="choice", heading="", rank=Rank.KEY),
+    Column(key="remark", heading="remark", prose=True),
+)
+KNOWN = (
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="key", hidden=True),
+    Column(key="driver", heading="driver", lifted=True),
+    Column(key="driver_version", heading="version", lifted=True),
+    Column(key="case", heading="case", rank=Rank.KEY),
+    Column(key="configuration", heading="fastest", rank=Rank.KEY),
+    Column(key="seconds", heading="hot", kind=ValueKind.SECONDS),
+    Column(key="estimated", heading="estimated"),
+    Column(key="estimated_seconds", heading="hot", kind=ValueKind.SECONDS),
+    Column(key="speed", heading="speed", kind=ValueKind.NUMBER),
+    Column(key="run", heading="run", kind=ValueKind.COUNT),
+    Column(key="measured_at", heading="measured", kind=ValueKind.TIME, rank=Rank.MINOR),
+)
+
+Place = tuple[str, str]  # device key and case
+
+
+def show_sweep(tx: Transaction, run: int, output: Output) -> None:
+    """Print a sweep; as text, settings of a single parameter side by side."""
+    jobs = trials(tx, run)
+    names = {trial.device: trial.device_name for trial in jobs}
+    found = standings(jobs)
+    if output.json or output.csv:
+        show(Table(columns=COLUMNS, rows=list(_rows(found, names))), output)
+        return
+    for kernel in dict.fromkeys(parse_case(case).kernel for _, case in found):
+        of_kernel = {
+            place: standing
+            for place, standing in found.items()
+            if parse_case(place[1]).kernel == kernel
+        }
+        beside = _beside(of_kernel, names)
+        show(beside or Table(columns=COLUMNS, rows=list(_rows(of_kernel, names))), output)
+    won = sum(each.best is not each.estimated for each in found.values())
+    print(f"faster than estimated: {won} of {len(found)} cases", file=sys.stderr)
+
+
+def show_known(rows: Sequence[TunedRow], output: Output, nothing: str) -> None:
+    """Print what sweeps found, a row a case."""
+    cells = [
+        {name: getattr(row, name) for name in row.__dataclass_fields__}
+        | {"speed": row.estimated_seconds / row.seconds}
+        for row in rows
+    ]
+    show(Table(columns=KNOWN, rows=cells, nothing=nothing), output)
+
+
+def _rows(
+    found: Mapping[Place, Standing], names: Mapping[str, str]
+) -> Iterator[Mapping[str, Cell]]:
+    for (device, case), standing in found.items():
+        for each in standing.timed:
+            configuration = parse(each.configuration)
+            yield {
+                "device_name": names[device],
+                "device": device,
+                "case": case,
+                "variant": configuration.variant,
+                "settings": text_of(configuration.settings),
+                "configuration": each.configuration,
+                "hot_seconds": each.typical if each.seconds else None,
+                "hot_low_seconds": each.low if each.seconds else None,
+                "hot_high_seconds": each.high if each.seconds else None,
+                "rounds": len(each.seconds),
+                "speed": _speed(each, standing),
+                "choice": _choice(each, standing),
+                "remark": each.reason,
+            }
+
+
+def _speed(each: Timed, standing: Standing) -> float | None:
+    """How many times as fast as the estimated configuration."""
+    if not each.seconds or standing.estimated is None:
+        return None
+    return standing.estimated.typical / each.typical
+
+
+def _choice(each: Timed, standing: Standing) -> str:
+    words = (
+        "estimated" if each is standing.estimated else "",
+        "best" if each is standing.best else "",
+    )
+    return ", ".join(filter(None, words))
+
+
+def _beside(found: Mapping[Place, Standing], names: Mapping[str, str]) -> Table | None:
+    """Times by settings side by side; None where several parameters are tuned, or none."""
+    tried = dict.fromkeys(
+        text_of(parse(each.configuration).settings)
+        for standing in found.values()
+        for each in standing.timed
+    )
+    params = {name for text in tried for name in text.split(",")}
+    if "" in tried or len({text.partition("=")[0] for text in params}) != 1:
+        return None
+    if len(tried) > MOST_BESIDE:
+        return None
+    columns = [
+        *(column for column in COLUMNS if column.key in ("device_name", "case", "variant")),
+        *(Column(key=text, heading=text, kind=ValueKind.SECONDS) for text in _sorted(tried)),
+        Column(key="estimated", heading="estimated"),
+        Column(key="best", heading="best", rank=Rank.KEY),
+    ]
+    return Table(columns=columns, rows=list(_beside_rows(found, names)))
+
+
+def _sorted(settings: Mapping[str, None]) -> list[str]:
+    """By number where they are numbers, in their own order otherwise."""
+    values = [text.partition("=")[2] for text in settings]
+    if not all(value.isdecimal() for value in values):
+        return list(settings)
+    return sorted(settings, key=lambda text: int(text.partition("=")[2]))
+
+
+def _beside_rows(
+    found: Mapping[Place, Standing], names: Mapping[str, str]
+) -> Iterator[Mapping[str, Cell]]:
+    for (device, case), standing in found.items():
+        by_variant: dict[str, dict[str, Cell]] = {}
+        for each in standing.timed:
+            configuration = parse(each.configuration)
+            row = by_variant.setdefault(
+                configuration.variant,
+                {"device_name": names[device], "case": case, "variant": configuration.variant},
+            )
+            setting = text_of(configuration.settings)
+            row[setting] = each.typical if each.seconds else None
+            value = setting.partition("=")[2]
+            if each is standing.estimated:
+                row["estimated"] = value
+            if each is standing.best:
+                row["best"] = value
+        yield from by_variant.values()

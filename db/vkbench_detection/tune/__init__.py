@@ -1,0 +1,1 @@
+"""Which configurations are the fastest, from the results of sweeps."""

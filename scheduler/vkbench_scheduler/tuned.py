@@ -1,0 +1,87 @@
+"""The configurations that sweeps found to be the fastest: for runners, and as tuning tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection
+
+import vkbench
+from vkbench.device import DeviceFacts
+from vkbench.errors import NothingToDo, UsageError
+from vkbench_db.upkeep.tuning import TunedRow, tuned, tuned_now
+from vkbench_db.work.store import Picked
+from vkbench_scheduler.planning.selection import AUTO
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.tuning.classes import class_of
+from vkbench_shaders.tuning.tables import Source, Table, Tuned
+
+
+def with_tuned(tx: Connection, device: str, picked: Sequence[Picked]) -> list[Picked]:
+    """Jobs of a device; those that leave the code path open name the fastest one that is known."""
+    if all(each.job.variant != AUTO for each in picked):
+        return list(picked)
+    table = Table(tuned=_entries(tuned_now(tx, device)))
+    if not table.tuned:
+        return list(picked)
+    return [_told(each, table) if each.job.variant == AUTO else each for each in picked]
+
+
+def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
+    """What is known of devices of one class, as the tuning table of the class.
+
+    Of several findings for a case the newest counts.
+    """
+    facts = {device.key: device for device in devices}
+    rows = sorted((row for row in tuned(tx, list(facts))), key=lambda row: row.measured_at)
+    if not rows:
+        raise NothingToDo("no configuration of these devices was measured yet: run `vkbench tune`")
+    classes = sorted({class_of(facts[row.device]).name for row in rows})
+    if len(classes) > 1:
+        raise UsageError(
+            f"a tuning table is of one class of devices, these are of {' and '.join(classes)}: "
+            "choose with --device"
+        )
+    newest = {row.case: row for row in rows}
+    return Table(
+        device_class=classes[0],
+        sources=_sources(newest.values()),
+        tuned=_entries(sorted(newest.values(), key=lambda row: row.case)),
+    )
+
+
+def _told(picked: Picked, table: Table) -> Picked:
+    known = table.configuration(problem(picked.job.case))
+    return replace(picked, job=replace(picked.job, tuned=known))
+
+
+def _entries(rows: Iterable[TunedRow]) -> tuple[Tuned, ...]:
+    return tuple(
+        Tuned(
+            case=row.case,
+            configuration=row.configuration,
+            seconds=row.seconds,
+            estimated=row.estimated,
+            estimated_seconds=row.estimated_seconds,
+        )
+        for row in rows
+    )
+
+
+def _sources(rows: Iterable[TunedRow]) -> tuple[Source, ...]:
+    last: dict[tuple[str, str, str], float] = {}
+    for row in rows:
+        place = (row.device_name, row.driver, row.driver_version)
+        last[place] = max(row.measured_at, last.get(place, 0.0))
+    return tuple(
+        Source(
+            device=device,
+            driver=driver,
+            driver_version=version,
+            vkbench=vkbench.__version__,
+            measured_at=datetime.fromtimestamp(moment, UTC).date().isoformat(),
+        )
+        for (device, driver, version), moment in sorted(last.items())
+    )

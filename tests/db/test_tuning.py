@@ -1,0 +1,141 @@
+"""What sweeps found is stored once, and told with jobs while the device has the same driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from databases import ENVIRONMENT, Lab
+from vkbench.errors import NothingToDo, UsageError
+from vkbench.job import Mode, Outcome
+from vkbench.wire import Announcement
+from vkbench_db.upkeep.tuning import SWEEP, tuned
+from vkbench_db.work import store
+from vkbench_detection.tune.sweeps import settle
+from vkbench_scheduler.tuned import table_of, with_tuned
+
+CASE = "sum/f32/b1_c1_h64_w4096"
+FAST, SLOW = "portable:threads=512", "portable:threads=256"
+
+
+def sweep(lab: Lab, device: str, **seconds: float) -> int:
+    """A sweep that has ended: `portable:threads=256` first, each twice."""
+    with lab.database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: {}}
+        ).id
+        names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
+        jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
+        store.add_jobs(tx, run, jobs)
+    for job, value in zip(lab.pick(device), [*seconds.values()] * 2, strict=True):
+        lab.record(lab.answer(job, seconds=value))
+    return run
+
+
+def settled(lab: Lab) -> int:
+    with lab.database.transaction() as tx:
+        return settle(tx)
+
+
+def told(lab: Lab, device: str, case: str, variant: str = "auto") -> str:
+    """What a job is told of the fastest configuration."""
+    lab.submit(device, [case], variant=variant)
+    with lab.database.transaction() as tx:
+        [picked] = with_tuned(tx, device, store.pick(tx, device, 1, lab.now))
+    lab.record(lab.answer(picked.job))
+    return picked.job.tuned
+
+
+def test_a_finding_is_stored_once_when_its_sweep_has_ended(lab: Lab) -> None:
+    device = lab.add_device()
+    run = sweep(lab, device, t256=2e-3, t512=1e-3, t64=3e-3)
+    assert settled(lab) == 1
+    assert settled(lab) == 0
+    with lab.database.reading() as tx:
+        [row] = tuned(tx)
+    assert (row.run, row.case, row.configuration, row.estimated) == (run, CASE, FAST, SLOW)
+    assert (row.driver, row.driver_version) == ("llvmpipe", "22.3.6")
+    assert (row.seconds, row.estimated_seconds) == pytest.approx((1e-3, 2e-3))
+
+
+def test_an_unfinished_sweep_and_other_runs_have_no_findings(lab: Lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, [CASE], variant=FAST)
+    lab.settle(device)
+    with lab.database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: {}}
+        ).id
+        store.add_jobs(tx, run, [lab.planned(device, CASE, variant=FAST)])
+    assert settled(lab) == 0
+    with lab.database.transaction() as tx:
+        store.cancel(tx, run, lab.now)
+    assert settled(lab) == 0
+
+
+def test_jobs_that_leave_the_choice_open_are_told(lab: Lab) -> None:
+    device = lab.add_device()
+    assert told(lab, device, CASE) == ""
+    sweep(lab, device, t256=2e-3, t512=1e-3)
+    settled(lab)
+    assert told(lab, device, CASE) == FAST
+    assert told(lab, device, "sum/f32/b1_c1_h60_w4000") == FAST
+    assert told(lab, device, "sum/f32/b1_c1_h60_w40") == ""
+    assert told(lab, device, CASE, variant="portable") == ""
+    other = lab.add_device("SwiftShader", "beta")
+    assert told(lab, other, CASE) == ""
+
+
+def test_the_newest_sweep_counts(lab: Lab) -> None:
+    device = lab.add_device()
+    sweep(lab, device, t256=2e-3, t512=1e-3)
+    settled(lab)
+    lab.now += 60
+    sweep(lab, device, t256=2e-3, t512=3e-3)
+    settled(lab)
+    assert told(lab, device, CASE) == SLOW
+
+
+def test_a_new_driver_has_to_be_tuned_anew(lab: Lab) -> None:
+    device = lab.add_device()
+    sweep(lab, device, t256=2e-3, t512=1e-3)
+    settled(lab)
+    newer = replace(ENVIRONMENT, driver_version="23.0.0")
+    word = Announcement(worker="alpha:1", facts=lab.facts(), environment=newer, bundle="b")
+    with lab.database.transaction() as tx:
+        store.register_device(tx, word, lab.now)
+    assert told(lab, device, CASE) == ""
+
+
+def test_a_table_is_of_the_newest_findings_of_one_class(lab: Lab) -> None:
+    device, other = lab.add_device(), lab.add_device("SwiftShader", "beta")
+    with lab.database.reading() as tx, pytest.raises(NothingToDo, match="vkbench tune"):
+        table_of(tx, [lab.facts()])
+    sweep(lab, device, t256=2e-3, t512=1e-3)
+    settled(lab)
+    lab.now += 60
+    sweep(lab, other, t256=2e-3, t512=3e-3)
+    settled(lab)
+    facts = [lab.facts(), lab.facts("SwiftShader", "beta")]
+    with lab.database.reading() as tx:
+        table = table_of(tx, facts)
+        assert table.device_class == "cpu"
+        assert [each.device for each in table.sources] == ["SwiftShader"]
+        assert [each.configuration for each in table.tuned] == [SLOW]
+        mixed = [lab.facts(), replace(facts[1], type="discrete")]
+        with pytest.raises(UsageError, match="cpu and unknown"):
+            table_of(tx, mixed)
+
+
+def test_a_sweep_with_a_wrong_result_finds_among_the_right_ones(lab: Lab) -> None:
+    device = lab.add_device()
+    with lab.database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: {}}
+        ).id
+        store.add_jobs(tx, run, [lab.planned(device, CASE, variant=name) for name in (SLOW, FAST)])
+    slow, fast = lab.pick(device)
+    lab.record(lab.answer(slow, seconds=2e-3), lab.answer(fast, Outcome.WRONG))
+    assert settled(lab) == 1
+    assert told(lab, device, CASE) == SLOW
