@@ -154,7 +154,7 @@ def _factor(problem: Problem, binding: str, rows: int) -> Factor:
 
 COOPERATIVE = Path(
     pose=_product,
-    takes=products.accepts,
+    takes=products.is_numbers,
     suits=lambda problem, device: min(problem.shape["m"], problem.shape["n"]) >= _FEWEST,
     tunes=("tile",),
     rounds=lambda types: types["weights"] == "f32",
