@@ -20,6 +20,7 @@ from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
 from vkbench_worker.judging.judge import Expected
 from vkbench_worker.judging.rounding import rounded
 from vkbench_worker.judging.weights import weights_of
+from vkbench_worker.phases import phase
 from vkbench_worker.runtime.program import POISON_A
 
 SHELF_BYTES: Final = 1 << 30
@@ -71,13 +72,13 @@ SHELF: Final = Shelf(SHELF_BYTES)
 
 def prepare(problem: Problem, source: Source | None = None) -> Prepared:
     """Inputs and reference of a case."""
-    inputs = problem.kernel.inputs(problem)
-    if WEIGHTS in problem.case.params:
-        inputs[problem.kernel.bindings[0].name] = weights_of(problem, source)
-    return Prepared(
-        storages={name: stored(array, problem.layout(name)) for name, array in inputs.items()},
-        expected=expect(problem, inputs),
-    )
+    with phase("inputs"):
+        inputs = problem.kernel.inputs(problem)
+        if WEIGHTS in problem.case.params:
+            inputs[problem.kernel.bindings[0].name] = weights_of(problem, source)
+        storages = {name: stored(array, problem.layout(name)) for name, array in inputs.items()}
+    with phase("reference"):
+        return Prepared(storages=storages, expected=expect(problem, inputs))
 
 
 def expect(problem: Problem, inputs: Arrays) -> Expected:

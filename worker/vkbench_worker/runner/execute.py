@@ -17,6 +17,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_worker.judging.preparation import SHELF, stored
+from vkbench_worker.phases import recorded, telemetry
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported
@@ -46,6 +47,13 @@ def attempt(
         environment=device.environment.hash,
         started=started,
     )
+    with recorded() as spent:
+        result = _guarded(device, blank, work)
+    told = {**result.telemetry, **telemetry(spent)}
+    return replace(result, seconds=time.perf_counter() - clock, telemetry=told)
+
+
+def _guarded(device: Computer[P, B], blank: Result, work: Callable[[Result], Result]) -> Result:
     try:
         result = work(blank)
         device.raise_messages()
@@ -61,7 +69,7 @@ def attempt(
     except Exception as error:  # a runner outlives whatever one job meets
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         result = replace(blank, reason=reason)
-    return replace(result, seconds=time.perf_counter() - clock)
+    return result
 
 
 def compute(

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -28,6 +28,7 @@ from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import MalformedMessage
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
+from vkbench_worker.phases import telemetry
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
     FAILED_STATUS,
@@ -99,17 +100,24 @@ def serve(
         except MalformedMessage as error:
             print(error, file=sys.stderr)
             return MALFORMED_STATUS
-        if canary and job.mode is Mode.PERFORMANCE:
-            canary.look()
+        looked = _look(canary, job)
         result = _do(device, bundle_of, execute, job)
-        if canary and job.mode is Mode.PERFORMANCE:
-            result = replace(result, telemetry={**result.telemetry, **canary.readings})
+        result = replace(result, telemetry={**result.telemetry, **looked})
         _answer(answers, result)
         if result.outcome is Outcome.DEVICE_LOST:
             _leave(DEVICE_LOST_STATUS)
         if time.monotonic() > save_at:
             save_at = _save(device)
     return 0
+
+
+def _look(canary: CanaryTimer[Pipeline, Buffer] | None, job: Job) -> Mapping[str, float]:
+    """The canary that a job's timings are seen beside, and how long it took just now."""
+    if not canary or job.mode is not Mode.PERFORMANCE:
+        return {}
+    began = time.perf_counter()
+    canary.look()
+    return {**canary.readings, **telemetry({"canary": time.perf_counter() - began})}
 
 
 def _save(device: Device) -> float:

@@ -13,6 +13,7 @@ from typing import Final, Generic
 
 from vkbench_shaders.kernel import Array, Arrays
 from vkbench_worker.judging.judge import Images
+from vkbench_worker.phases import phase
 from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.program import Image, Stamp
@@ -41,15 +42,20 @@ class Bench(Generic[P, B]):
         self._in_place = {
             b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
         }
-        self._by_name = {
+        with phase("buffers"):
+            self._by_name = self._made_by_name(plan, storages, stack)
+        self._record(stack)
+
+    def _made_by_name(self, plan: LaunchPlan, storages: Arrays, stack: ExitStack) -> dict[str, B]:
+        by_name = {
             b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings
         }
         for number, size in enumerate(plan.scratch):
-            self._by_name[f"scratch {number}"] = self._made(size, stack)
+            by_name[f"scratch {number}"] = self._made(size, stack)
         if plan.table is not None:
-            self._by_name[_LOOKUP] = self._made(plan.table.nbytes, stack)
-            self._by_name[_LOOKUP].upload(plan.table)
-        self._record(stack)
+            by_name[_LOOKUP] = self._made(plan.table.nbytes, stack)
+            by_name[_LOOKUP].upload(plan.table)
+        return by_name
 
     def other(self, plan: LaunchPlan, stack: ExitStack) -> Bench[P, B]:
         """The same problem by the same code path of another bundle, on the same buffers."""
@@ -123,8 +129,7 @@ class Bench(Generic[P, B]):
 
 
 def _work(device: Computer[P, B], plan: LaunchPlan) -> LaunchWork[P]:
-    return LaunchWork(
-        passes=[(device.pipeline(program), launch) for program, launch in plan.passes],
-        bytes_moved=plan.problem.bytes_moved,
-        flops=plan.problem.flops,
-    )
+    with phase("pipelines"):
+        passes = [(device.pipeline(program), launch) for program, launch in plan.passes]
+    problem = plan.problem
+    return LaunchWork(passes=passes, bytes_moved=problem.bytes_moved, flops=problem.flops)

@@ -30,6 +30,7 @@ from typing import Final, Generic
 
 from vkbench.result import Timing, pack_samples
 from vkbench_shaders.launch import PackedLaunch
+from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
 from vkbench_worker.timing.rotation import Rotation
@@ -96,7 +97,7 @@ def measure_hot(
     """Launches back to back over one set of buffers; `seconds` is what one took so far, roughly."""
     started = time.perf_counter()
     plan = _plan(device, warmed(device, work, buffers, seconds, bounds), bounds)
-    with closing(device.record(_hot_steps(work, buffers, plan))) as recording:
+    with phase("hot"), closing(device.record(_hot_steps(work, buffers, plan))) as recording:
         # On CPU drivers the warm-up is taken out of the metric's own time.
         spent = time.perf_counter() - started if _is_cpu(device) else 0.0
         samples, stop = _sample([recording], plan.launches, bounds, spent)
@@ -114,7 +115,7 @@ def warmed(
     if _is_cpu(device) and seconds >= bounds.seconds * _WARM_CPU_SHARE:
         return seconds
     plan = _plan(device, seconds, bounds)
-    with closing(device.record(_hot_steps(work, buffers, plan))) as warming:
+    with phase("warm_up"), closing(device.record(_hot_steps(work, buffers, plan))) as warming:
         return _settle(device, warming, plan, bounds, _WARM_SECONDS)
 
 
@@ -134,7 +135,7 @@ def measure_cold(
 
     `seconds` is what a hot launch took.
     """
-    with ExitStack() as stack:
+    with phase("cold"), ExitStack() as stack:
         visitor = cold_visitor(device, work, rotation, seconds, stack)
         visit = visitor.visit(bounds)
     timing = visitor.summed_up("cold", [visit], rotation.warnings)
@@ -162,7 +163,8 @@ class Visitor(Generic[P, B]):
         """Samples until a bound is reached."""
         if not _is_cpu(self.device):  # what was done before, copies most of all, let the clock drop
             plan = _SamplePlan(self.launches, 1)
-            _settle(self.device, self.recordings[0], plan, bounds, _WARM_SECONDS)
+            with phase("warm_up"):
+                _settle(self.device, self.recordings[0], plan, bounds, _WARM_SECONDS)
         samples, stop = _sample(self.recordings, self.launches, bounds, 0.0)
         return Visit(samples=samples, stop=stop)
 

@@ -12,6 +12,7 @@ from vkbench.calibration import TICK
 from vkbench.job import Job
 from vkbench.result import Timing, Verdict
 from vkbench_worker.judging.judge import Expected, Images, judge
+from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
 from vkbench_worker.timing import telemetry
@@ -32,8 +33,10 @@ class Judged:
 
 def check(bench: Bench[P, B], path: str, expected: Expected) -> Judged:
     """Run twice over poison and judge."""
-    first, second = bench.run(POISON_A), bench.run(POISON_B)
-    verdict = judge(bench.problem, path, first, second, expected)
+    with phase("launches"):
+        first, second = bench.run(POISON_A), bench.run(POISON_B)
+    with phase("judging"):
+        verdict = judge(bench.problem, path, first, second, expected)
     return Judged(verdict=verdict, first=first, second=second, expected=expected)
 
 
@@ -58,14 +61,17 @@ def time_work(
     bench.reset(POISON_A)
     hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
     launches = launches_a_sample(device, hot.seconds, bounds)
-    rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
-    for buffers in rotating.sets[1:]:
-        bench.restore(buffers)
+    with phase("sets"):
+        rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
+        for buffers in rotating.sets[1:]:
+            bench.restore(buffers)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
-    readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
+    with phase("readings"):  # while the clocks still are up
+        readings = telemetry.read(device.facts, device.pci_address)
     if device.clock == "gpu":
         readings = {**readings, TICK: device.tick_seconds * 1e9}
-    verdict = judge_again(bench, judged, rotating.sets[:used])
+    with phase("judging"):
+        verdict = judge_again(bench, judged, rotating.sets[:used])
     return Timed(timings=(hot, cold) if verdict.passed else (), verdict=verdict, telemetry=readings)
 
 

@@ -1,0 +1,87 @@
+"""Phases of a job: each has the time that no phase within it has."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from vkbench.job import Job, Mode
+from vkbench_shaders.bundle import packaged
+from vkbench_worker import phases
+from vkbench_worker.phases import phase, recorded
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runtime.null import NullDevice
+
+CHECKING = {"inputs", "reference", "pipelines", "buffers", "launches", "judging"}
+TIMING = {"warm_up", "hot", "cold", "sets", "readings"}
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "perf_counter", clock)
+    return clock
+
+
+def test_an_inner_phase_takes_its_time_from_the_outer_one(clock: Clock) -> None:
+    with recorded() as seconds:
+        clock.now += 64
+        with phase("outer"):
+            clock.now += 1
+            with phase("inner"):
+                clock.now += 2
+            clock.now += 4
+        with phase("inner"):
+            clock.now += 8
+    assert seconds == {"outer": 5, "inner": 10}
+
+
+def test_a_phase_ends_with_the_error_in_it(clock: Clock) -> None:
+    def fail() -> None:
+        with phase("broken"):
+            clock.now += 1
+            raise ValueError("broken")
+
+    with recorded() as seconds:
+        with pytest.raises(ValueError, match="broken"):
+            fail()
+        clock.now += 2
+    assert seconds == {"broken": 1}
+
+
+def test_jobs_do_not_mix_and_phases_without_one_are_free(clock: Clock) -> None:
+    with phase("alone"):
+        clock.now += 1
+    with recorded() as first, phase("one"):
+        clock.now += 1
+    with recorded() as second, phase("other"):
+        clock.now += 2
+    assert (first, second) == ({"one": 1}, {"other": 2})
+
+
+@pytest.mark.parametrize(
+    ("mode", "width", "names"),
+    [(Mode.CORRECTNESS, 127, CHECKING), (Mode.PERFORMANCE, 131, CHECKING | TIMING)],
+)
+def test_a_result_says_where_its_seconds_went(mode: Mode, width: int, names: set[str]) -> None:
+    case = f"add/f32/b1_c1_h17_w{width}"  # one that no other test has had prepared
+    job = Job(id=1, token=1, case=case, mode=mode, measure_seconds=0.05)
+    result = execute(NullDevice(), packaged(), job)
+    spent = {
+        name.removeprefix(phases.PREFIX): seconds
+        for name, seconds in result.telemetry.items()
+        if name.startswith(phases.PREFIX)
+    }
+    assert spent.keys() == names
+    assert all(seconds >= 0 for seconds in spent.values())
+    assert sum(spent.values()) <= result.seconds
