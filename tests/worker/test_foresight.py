@@ -1,4 +1,4 @@
-"""A runner that makes pipelines ahead answers as one that does not, and is quiet while it times."""
+"""A runner that makes things ahead answers as one that does not, and is quiet while it times."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
-from vkbench.job import Job, Mode, Outcome
+import pytest
+
+from processes import state, wait_until
+from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, packaged
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Problem
+from vkbench_worker.judging import shelf
+from vkbench_worker.judging.preparation import Prepared, prepare
+from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, line_of, read_line
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.inbox import Inbox
@@ -23,6 +32,7 @@ from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
 from vkbench_worker.runtime.pipelines import Pipelines
 from vkbench_worker.runtime.program import Dispatch, Program
+from vkbench_worker.timing import timed
 
 CASES = (
     "copy/f32/n31",
@@ -123,19 +133,22 @@ def jobs(*modes: Mode) -> list[Job]:
     ]
 
 
-def answers(device: NullDevice, work: Sequence[Job]) -> list[Result]:
+def watched(used: Any, bundle: Bundle, job: Job) -> Result:
+    """Do a job on a device that is told what the job is for."""
+    used.timing = job.mode != Mode.CORRECTNESS
+    return execute(used, bundle, job)
+
+
+def answers(
+    device: NullDevice, work: Sequence[Job], done: Callable[..., Result] = watched
+) -> list[Result]:
     """What a runner says to these jobs."""
-
-    def watched(used: Any, bundle: Bundle, job: Job) -> Result:
-        used.timing = job.mode != Mode.CORRECTNESS
-        return execute(used, bundle, job)
-
     said, given = BytesIO(), device
     out, into = os.pipe()
     os.write(into, b"".join(map(line_of, work)))
     os.close(into)
     used: Any = given
-    assert serve(used, Inbox(out), said, lambda sha: packaged(), watched) == 0
+    assert serve(used, Inbox(out), said, lambda sha: packaged(), done) == 0
     os.close(out)
     return [read_line(line, Result) for line in said.getvalue().splitlines()]
 
@@ -163,6 +176,66 @@ def test_nothing_is_compiled_while_a_job_is_timed() -> None:
     assert (True, True) not in device.seen
     assert device.early >= 4
     device.pipelines.close()
+
+
+class Observed(NullDevice):
+    """A NullDevice that notes at measured launches what the processes do that prepare cases."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measuring = False
+        self.seen: list[str] = []  # letters of Linux, of those that have something to do
+
+    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
+        if self.measuring:
+            self.seen += [state(each.pid) for each in SHELF.preparers if not each.is_idle]
+        super().dispatch(step)
+
+
+def is_preparing(cases: Sequence[str]) -> bool:
+    """Whether another process has begun to prepare the first of these cases."""
+    SHELF.expect(None, [(problem(case), None) for case in cases])
+    return bool(SHELF.preparers[0].making)
+
+
+def test_nothing_is_prepared_while_a_job_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, own = Observed(), []
+
+    def told(measure: Callable[..., object]) -> Callable[..., object]:
+        def measured(*given: object) -> object:
+            device.measuring = True
+            found = measure(*given)
+            device.measuring = False
+            return found
+
+        return measured
+
+    def noted(posed: Problem, source: Source | None = None) -> Prepared:
+        own.append(posed.case.name)
+        return prepare(posed, source)
+
+    def done(used: Any, bundle: Bundle, job: Job) -> Result:
+        """Long cases are only fetched: the NullDevice would take as long as their references."""
+        if job.case in short:
+            return execute(used, bundle, job)
+        SHELF.get(problem(job.case))
+        return Result(job=job.id, token=job.token, outcome=Outcome.PASSED)
+
+    for name in ("measure_hot", "measure_cold"):
+        monkeypatch.setattr(timed, name, told(getattr(timed, name)))
+    monkeypatch.setattr(shelf, "prepare", noted)
+    short = [f"copy/f32/n{count}" for count in (31, 32, 33)]
+    long = [f"softmax/f32/b1_c1_h2048_w{width}" for width in (4093, 4094, 4095)]
+    work = [
+        Job(id=number, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.05)
+        for number, case in enumerate(chain(*zip(short, long, strict=True)), 1)
+    ]
+    with SHELF.helped(2):
+        wait_until(lambda: is_preparing(long))
+        found = answers(device, work, done)
+    assert [result.outcome for result in found] == [Outcome.PASSED] * len(work)
+    assert set(device.seen) == {"T"}
+    assert not set(own) & set(long)
 
 
 def test_a_refusal_is_told_by_its_own_job() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Layout
-from vkbench_worker.judging.preparation import LEAST_ROWS, Shelf, prepare, sample_rows, stored
+from vkbench_worker.judging.preparation import LEAST_ROWS, prepare, sample_rows, stored
+from vkbench_worker.judging.shelf import Shelf
 
 
 @pytest.mark.parametrize("case", ["mul_mat_vec/q4_0/m64_n8_k96", "copy/f32/n16777216"])

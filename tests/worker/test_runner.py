@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -14,7 +15,7 @@ from vkbench_shaders.bundle import Bundle, UnknownBundle, packaged
 from vkbench_worker.protocol import MALFORMED_STATUS, line_of, read_line
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.inbox import Inbox
-from vkbench_worker.runner.main import serve
+from vkbench_worker.runner.main import preparers, serve
 from vkbench_worker.runtime.null import NullDevice
 
 
@@ -52,6 +53,12 @@ def test_every_job_gets_a_result_in_order() -> None:
     assert status == 0
     assert [result.job for result in results] == [3, 1, 2]
     assert {result.outcome for result in results} == {Outcome.PASSED}
+
+
+def test_a_cpu_driver_shares_its_processors_with_no_preparer() -> None:
+    facts = NullDevice().facts
+    assert preparers(facts) == 0
+    assert preparers(replace(facts, type="discrete")) < len(os.sched_getaffinity(0))
 
 
 def test_no_input_is_no_work() -> None:

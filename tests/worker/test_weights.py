@@ -14,7 +14,8 @@ from vkbench.job import Source
 from vkbench_shaders import quants
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.gguf_file import BadGguf, open_gguf
-from vkbench_worker.judging.preparation import Shelf, prepare
+from vkbench_worker.judging.preparation import prepare
+from vkbench_worker.judging.shelf import Shelf
 from vkbench_worker.judging.weights import WrongWeights, weights_of
 
 Written = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]

@@ -1,12 +1,11 @@
 """What a case needs before it runs: inputs as they lie in memory, and its reference.
 
-Both follow from the case alone, so a checked case that is timed next pays once. Weights that the
-case names come from the file that the job names, if they are what the case says.
+Both follow from the case alone. Weights that the case names come from the file that the job names,
+if they are what the case says.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -23,7 +22,6 @@ from vkbench_worker.judging.weights import weights_of
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.program import POISON_A
 
-SHELF_BYTES: Final = 1 << 30
 LEAST_ROWS: Final = 64
 # elementary steps that a reference may take before it is sampled: about as long as the job itself
 WORK: Final = 2e8
@@ -44,30 +42,6 @@ class Prepared:
         return sum(
             array.nbytes for array in (*self.storages.values(), *self.expected.outputs.values())
         )
-
-
-class Shelf:
-    """Prepared cases, the latest used up to a number of bytes."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._kept: OrderedDict[str, Prepared] = OrderedDict()
-        self.nbytes = 0  # of all that is kept: summed up as it changes, for there are thousands
-
-    def get(self, problem: Problem, source: Source | None = None) -> Prepared:
-        """A case, made ready."""
-        name = problem.case.name
-        found = self._kept.pop(name, None)
-        if found is None:
-            found = prepare(problem, source)
-            self.nbytes += found.nbytes
-        self._kept[name] = found
-        while self.nbytes > self._limit and len(self._kept) > 1:
-            self.nbytes -= self._kept.popitem(last=False)[1].nbytes
-        return found
-
-
-SHELF: Final = Shelf(SHELF_BYTES)
 
 
 def prepare(problem: Problem, source: Source | None = None) -> Prepared:

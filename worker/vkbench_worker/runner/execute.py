@@ -16,7 +16,8 @@ from vkbench.result import Result
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
-from vkbench_worker.judging.preparation import SHELF, stored
+from vkbench_worker.judging.preparation import stored
+from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import recorded, telemetry
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P

@@ -28,6 +28,7 @@ from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import MalformedMessage
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
+from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import telemetry
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
@@ -39,9 +40,9 @@ from vkbench_worker.protocol import (
     read_line,
 )
 from vkbench_worker.runner.execute import execute as execute_job
+from vkbench_worker.runner.foresight import Foresight
 from vkbench_worker.runner.inbox import Inbox
 from vkbench_worker.runner.parent import die_with
-from vkbench_worker.runner.pipeline_prefetch import Foresight
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.pipeline import Pipeline
@@ -53,6 +54,8 @@ SAVE_SECONDS: Final = (
 )
 SAVE_SHARE: Final = 0.05  # of the time may go into saving it: it can grow to a hundred MB
 _KEPT_BUNDLES: Final = 4
+_MOST_PREPARERS: Final = 8
+_PREPARER_BYTES: Final = 4 << 30  # of the host's memory, that a large case may take for a while
 
 D = TypeVar("D")
 Execute = Callable[[Device, Bundle, Job], Result]
@@ -77,6 +80,7 @@ def main(execute: Execute = execute_job, arguments: Sequence[str] | None = None)
             return FAILED_STATUS
         ready = Ready(facts=device.facts, environment=device.environment, hardware=device.hardware)
         _answer(answers, ready)
+        stack.enter_context(SHELF.helped(preparers(device.facts)))
         bundle_of = _bundles(ours)
         canary = CanaryTimer(device, bundle_of, ours.data / "canaries")
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
@@ -171,6 +175,15 @@ def _lock(ours: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context(path.open("a"))
     fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def preparers(facts: DeviceFacts) -> int:
+    """How many processes prepare coming cases: a CPU driver has all processors to itself."""
+    if facts.type == "cpu":
+        return 0
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    spare = len(os.sched_getaffinity(0)) - 1
+    return min(_MOST_PREPARERS, spare, memory // _PREPARER_BYTES)
 
 
 def _bundles(ours: Settings) -> Callable[[str], Bundle]:

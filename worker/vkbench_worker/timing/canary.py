@@ -19,7 +19,7 @@ from vkbench import calibration, wire
 from vkbench.errors import VkbenchError, WrongResult
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle, replace_file
-from vkbench_worker.judging.preparation import SHELF
+from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.runner.variants import AUTO, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.timing.bench import Bench
@@ -103,7 +103,8 @@ class CanaryTimer(Generic[P, B]):
             verdict = check(bench, chosen.variant.arithmetic, prepared.expected).verdict
             if not verdict.passed:
                 raise WrongResult(f"{problem.case.name} is wrong: {verdict.reason}")
-            seconds = self._timed(bench)
+            with SHELF.quiet():
+                seconds = self._timed(bench)
         return {calibration.CANARY_SECONDS: seconds, calibration.CANARY_AT: self._clock()}
 
     def _timed(self, bench: Bench[P, B]) -> float:

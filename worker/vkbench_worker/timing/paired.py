@@ -20,7 +20,7 @@ from vkbench.job import Job, Outcome
 from vkbench.result import NEW, OLD, Result, Verdict, WrongArm
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
-from vkbench_worker.judging.preparation import SHELF
+from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
@@ -84,7 +84,8 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         }
         verdict = _verdict({name: arm.judged.verdict for name, arm in arms.items()})
         if verdict.passed:
-            timed = time_pair(device, arms, job, stack)
+            with SHELF.quiet():
+                timed = time_pair(device, arms, job, stack)
             verdict = timed.verdict
             result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG

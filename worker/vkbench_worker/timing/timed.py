@@ -12,6 +12,7 @@ from vkbench.calibration import TICK
 from vkbench.job import Job
 from vkbench.result import Timing, Verdict
 from vkbench_worker.judging.judge import Expected, Images, judge
+from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
@@ -59,6 +60,17 @@ def time_work(
     """
     bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
     bench.reset(POISON_A)
+    with SHELF.quiet():
+        hot, cold, sets, readings = _measured(device, bench, bounds, stack)
+    with phase("judging"):
+        verdict = judge_again(bench, judged, sets)
+    return Timed(timings=(hot, cold) if verdict.passed else (), verdict=verdict, telemetry=readings)
+
+
+def _measured(
+    device: Computer[P, B], bench: Bench[P, B], bounds: SampleBounds, stack: ExitStack
+) -> tuple[Timing, Timing, Sequence[Sequence[B]], Mapping[str, float]]:
+    """Hot and cold, the sets of buffers that were launched, and what the device tells of itself."""
     hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
     launches = launches_a_sample(device, hot.seconds, bounds)
     with phase("sets"):
@@ -70,9 +82,7 @@ def time_work(
         readings = telemetry.read(device.facts, device.pci_address)
     if device.clock == "gpu":
         readings = {**readings, TICK: device.tick_seconds * 1e9}
-    with phase("judging"):
-        verdict = judge_again(bench, judged, rotating.sets[:used])
-    return Timed(timings=(hot, cold) if verdict.passed else (), verdict=verdict, telemetry=readings)
+    return hot, cold, rotating.sets[:used], readings
 
 
 def judge_again(bench: Bench[P, B], judged: Judged, sets: Sequence[Sequence[B]]) -> Verdict:

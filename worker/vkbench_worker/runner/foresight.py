@@ -1,4 +1,4 @@
-"""Asks for the pipelines of jobs that have come and whose turn has not.
+"""Has pipelines, inputs and references made for jobs that have come and whose turn has not.
 
 Whatever is wrong with such a job is left alone: the job meets it in its own turn.
 """
@@ -6,11 +6,13 @@ Whatever is wrong with such a job is left alone: the job meets it in its own tur
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic
 
 from vkbench.job import Job, Mode
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
+from vkbench_worker.judging.shelf import SHELF, Posed
 from vkbench_worker.protocol import read_line
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
@@ -19,27 +21,37 @@ from vkbench_worker.runtime.program import Program
 NEW_AT_ONCE: Final = 8  # lines read in one look: the job that is due waits for it
 
 
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a job will ask for; nothing where the job is wrong."""
+
+    posed: Posed | None = None
+    programs: Sequence[Program] = ()
+
+
 class Foresight(Generic[P, B]):
-    """The programs of the lines that come next."""
+    """What the lines that come next need."""
 
     def __init__(self, device: Computer[P, B], bundle_of: Callable[[str], Bundle]) -> None:
         self._device = device
         self._bundle_of = bundle_of
-        self._programs: dict[bytes, Sequence[Program]] = {}
+        self._needs: dict[bytes, Needs] = {}
 
     def look(self, lines: Sequence[bytes]) -> None:
-        """See to it that the pipelines of these jobs are being made, the first one first."""
-        if not self._device.makes_ahead:
+        """See to it that what these jobs need is being made, the first one's first."""
+        if not self._device.makes_ahead and not SHELF.is_helped:
             return
-        known = self._programs
+        known = self._needs
         new = [line for line in lines if line not in known][:NEW_AT_ONCE]
-        known |= {line: self._programs_of(line) for line in new}
-        self._programs = {line: known[line] for line in lines if line in known}
-        for programs in self._programs.values():
-            for program in programs:
+        known |= {line: self._needs_of(line) for line in new}
+        self._needs = {line: known[line] for line in lines if line in known}
+        for needs in self._needs.values():
+            for program in needs.programs:
                 self._device.make_ahead(program)
+        due, *coming = (known[line].posed for line in lines if line in known)
+        SHELF.expect(due, [posed for posed in coming if posed])
 
-    def _programs_of(self, line: bytes) -> Sequence[Program]:
+    def _needs_of(self, line: bytes) -> Needs:
         try:
             job = read_line(line, Job)
             problem = catalogue.problem(job.case)
@@ -47,5 +59,6 @@ class Foresight(Generic[P, B]):
             bundles = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
             plans = [plan(self._bundle_of(b), chosen, self._device.facts) for b in bundles]
         except Exception:  # said by the job itself
-            return ()
-        return [program for planned in plans for program, _ in planned.passes]
+            return Needs()
+        programs = [program for planned in plans for program, _ in planned.passes]
+        return Needs(posed=(problem, job.source), programs=programs)

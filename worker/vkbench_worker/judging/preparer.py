@@ -1,0 +1,175 @@
+"""A process that prepares cases beside the runner, and stands still when it is told to.
+
+    python -m vkbench_worker.judging.preparer SOCKET PARENT
+
+It is no thread, because nothing can stop a thread in the middle of numpy's work, and nothing may
+work beside a device that is being timed. Prepared arrays come in memory that both processes map.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from vkbench import wire
+from vkbench.job import Source
+from vkbench_shaders import catalogue
+from vkbench_shaders.kernel import Problem
+from vkbench_worker.judging.preparation import Prepared, prepare
+from vkbench_worker.runner.parent import die_with
+
+_LONGEST: Final = 1 << 16  # bytes of a message
+_ALIGNMENT: Final = 64  # of arrays in shared memory
+# Several processes with a thread for each of the host's cores would be in each other's way.
+_ONE_THREAD: Final = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a preparer is asked for."""
+
+    case: str
+    source: Source | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """How a pickled case lies in the memory that comes with it; its arrays are apart from it.
+
+    Nothing lies there, and no memory comes, when a preparer is new or could not prepare a case.
+    """
+
+    sizes: tuple[int, ...] = ()
+
+
+class Preparer:
+    """One such process, as the runner sees it."""
+
+    def __init__(self) -> None:
+        self.making = ""  # name of the case at hand
+        self.is_idle = False  # not until it has loaded what it needs
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # a runner's stdout is for its answers
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **_ONE_THREAD},
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended."""
+        return self._socket.fileno() < 0
+
+    def ask(self, problem: Problem, source: Source | None) -> None:
+        """Have an idle one prepare a case."""
+        self.making, self.is_idle = problem.case.name, False
+        with suppress(OSError):  # it has ended, which the wait for its answer finds
+            self._socket.send(wire.encode(Request(case=self.making, source=source)))
+
+    def answer(self, *, wait: bool = False) -> Prepared | None:
+        """What it has made; None if it could not, or if there is no answer yet."""
+        try:
+            message, files, *_ = socket.recv_fds(
+                self._socket, _LONGEST, 1, 0 if wait else socket.MSG_DONTWAIT
+            )
+        except BlockingIOError:
+            return None
+        except OSError:
+            message, files = b"", []
+        self.making, self.is_idle = "", bool(message)
+        if not message:
+            self.close()
+        return _mapped(files[0], wire.decode(message, Answer)) if files else None
+
+    def stop(self) -> None:
+        """Have it stand still; it does when this returns."""
+        if self.is_idle or self.is_gone:
+            return
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def go_on(self) -> None:
+        """Let it work again."""
+        if not self.is_gone:
+            os.kill(self.pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """End it; closing twice is fine."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def _mapped(file: int, answer: Answer) -> Prepared:
+    """A case that lies in the memory of a file descriptor, which is closed."""
+    memory = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+    os.close(file)
+    whole, at, parts = memoryview(memory), 0, []
+    for size in answer.sizes:
+        parts.append(whole[at : at + size])
+        at += _aligned(size)
+    pickled, *arrays = parts
+    found = pickle.loads(pickled, buffers=arrays)
+    assert isinstance(found, Prepared)
+    return found
+
+
+def _stored(prepared: Prepared) -> tuple[int, Answer]:
+    """A file descriptor of memory with a case in it, and how it lies there."""
+    arrays: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(prepared, protocol=5, buffer_callback=arrays.append)
+    parts: Sequence[memoryview] = [memoryview(pickled), *(array.raw() for array in arrays)]
+    file = os.memfd_create("prepared")
+    os.ftruncate(file, sum(_aligned(part.nbytes) for part in parts))
+    with mmap.mmap(file, 0) as memory:
+        at = 0
+        for part in parts:
+            memory[at : at + part.nbytes] = part
+            at += _aligned(part.nbytes)
+    return file, Answer(sizes=tuple(part.nbytes for part in parts))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def main(file: int, parent: int) -> None:
+    """Prepare what is asked for until the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not die_with(parent):
+        return
+    with socket.socket(fileno=file) as asker:
+        asker.send(wire.encode(Answer()))
+        while message := asker.recv(_LONGEST):
+            _serve(asker, wire.decode(message, Request))
+
+
+def _serve(asker: socket.socket, request: Request) -> None:
+    try:
+        memory, answer = _stored(prepare(catalogue.problem(request.case), request.source))
+    except Exception:  # the runner meets it too, in the job's own turn, and says so
+        asker.send(wire.encode(Answer()))
+        return
+    socket.send_fds(asker, [wire.encode(answer)], [memory])
+    os.close(memory)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
