@@ -24,23 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod, sqrt
-from typing import Final
+from math import prod
 
 import numpy as np
 
 from vkbench.result import Verdict
-from vkbench_shaders import narrow
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Layout, Problem
 from vkbench_shaders.tolerance import LIMITS, Limits
+from vkbench_worker.judging.distance import distance, errors, far, without_neighbours
 from vkbench_worker.judging.rounding import bits, finite, is_float, rounded, widened
 from vkbench_worker.runtime.program import GUARD, Image
-
-_PIECE: Final = 1 << 16  # elements compared at a time
-_TINY: Final = 2.0**-126  # below it a driver may have zeros
-_SINGLE: Final = 4  # bytes
-_ONE_IN, _FEW = 50, 2  # elements of a narrow output that may be a neighbour
 
 Images = Mapping[str, Image]  # binding -> what its buffer holds
 
@@ -194,37 +188,37 @@ class _Output:
 
     def _judge_exact(self, found: Findings, view: Array, reference: Array) -> None:
         differ = bits(view) != bits(np.ascontiguousarray(reference))
-        if is_float(self.format):
+        if is_float(self.format) and differ.any():
             differ &= ~(_is_nan(view, self.format) & _is_nan(reference, self.format))
         count = int(np.count_nonzero(differ))
         if count:
-            nmse, worst, _ = _errors(view, reference, self.format)
-            found.nmse, found.max_abs = max(found.nmse, nmse), max(found.max_abs, worst)
+            off = distance(view, reference, self.format)
+            found.nmse, found.max_abs = max(found.nmse, off.nmse), max(found.max_abs, off.worst)
             reason = f"{count} of {view.size} elements of {self.name} are not exactly the reference"
             found.complain(_VALUES, reason, self._compared(differ, view, reference))
 
     def _judge_near(self, found: Findings, view: Array, reference: Array, limits: Limits) -> None:
-        view = _without_neighbours(view, reference, self.format)
-        nmse, worst, rms = _errors(view, reference, self.format)
-        limit = limits.max_abs * rms
+        view = without_neighbours(view, reference, self.format)
+        off = distance(view, reference, self.format, limits.each)
+        nmse, worst = off.nmse, off.worst
+        limit = limits.max_abs * off.rms
         found.nmse = max(found.nmse, nmse)
         if _excess(worst, limit) >= _excess(found.max_abs, found.max_abs_limit):
             found.max_abs, found.max_abs_limit = worst, limit
-        far = _far(view, reference, self.format, limits.each)
-        if nmse <= limits.nmse and worst <= limit and not far.any():
+        if nmse <= limits.nmse and worst <= limit and not off.far:
             return
-        errors = np.abs(_difference(view, reference, self.format))
+        sizes = errors(view, reference, self.format)
         if nmse > limits.nmse:
-            bad = errors == errors.max()
+            bad = sizes == sizes.max()
             reason = f"NMSE of {self.name} is {nmse:.3g}, the limit is {limits.nmse:g}"
         elif worst <= limit:
-            bad = far
+            bad = far(view, reference, self.format, limits.each)
             reason = (
-                f"{np.count_nonzero(far)} elements of {self.name} are off by more than"
+                f"{off.far} elements of {self.name} are off by more than"
                 f" {limits.each:g} of their value"
             )
         else:
-            bad = errors > limit
+            bad = sizes > limit
             reason = (
                 f"largest error of {self.name} is {worst:.3g}, the limit is {limit:.3g}"
                 f" ({np.count_nonzero(bad)} elements exceed it)"
@@ -309,49 +303,6 @@ def _axis(problem: Problem, output: str) -> int:
 
 def _is_nan(stored: Array, fmt: Format) -> Array:
     return np.asarray(np.isnan(widened(stored, fmt)))
-
-
-def _difference(view: Array, reference: Array, fmt: Format) -> Array:
-    """Errors where both are finite, 0 elsewhere: non-finite values are counted on their own."""
-    with np.errstate(invalid="ignore"):
-        difference = widened(view, fmt) - widened(reference, fmt)
-    return np.where(np.isfinite(difference), difference, 0.0)
-
-
-def _far(view: Array, reference: Array, fmt: Format, each: float) -> Array:
-    """Which elements are too far from their own reference."""
-    if each == np.inf:
-        return np.zeros(view.shape, bool)
-    wanted = np.abs(widened(reference, fmt))
-    allowed = np.where(np.isfinite(wanted), each * wanted, 0.0) + _TINY
-    return np.asarray(np.abs(_difference(view, reference, fmt)) > allowed)
-
-
-def _without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
-    """The output with the reference where it is the next number to it, if there are few such."""
-    if not is_float(fmt) or view.itemsize >= _SINGLE:
-        return view
-    steps = narrow.order(bits(view)) - narrow.order(bits(np.ascontiguousarray(reference)))
-    near = np.abs(steps) == 1
-    if np.count_nonzero(near) > _FEW + view.size // _ONE_IN:
-        return view
-    return np.where(near, reference, view)
-
-
-def _errors(view: Array, reference: Array, fmt: Format) -> tuple[float, float, float]:
-    """(NMSE, largest absolute error, RMS of the reference), in pieces that stay in the caches."""
-    found, wanted = view.reshape(-1), reference.reshape(-1)
-    error = power = worst = 0.0
-    for at in range(0, wanted.size, _PIECE):
-        piece = slice(at, at + _PIECE)
-        difference = _difference(found[piece], wanted[piece], fmt)
-        values = widened(wanted[piece], fmt)
-        values = values[np.isfinite(values)]
-        error += float(difference @ difference)
-        power += float(values @ values)
-        worst = max(worst, float(np.abs(difference).max(initial=0.0)))
-    nmse = error / power if power else (np.inf if error else 0.0)
-    return nmse, worst, sqrt(power / max(1, wanted.size))
 
 
 def _excess(error: float, limit: float) -> float:

@@ -1,0 +1,88 @@
+"""How far an output is from its reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Final
+
+import numpy as np
+
+from vkbench_shaders import narrow
+from vkbench_shaders.formats import Format
+from vkbench_shaders.kernel import Array
+from vkbench_worker.judging.rounding import bits, is_float, widened
+
+_PIECE: Final = 1 << 16  # elements compared at a time, so that they stay in the caches
+_TINY: Final = 2.0**-126  # below it a driver may have zeros
+_SINGLE: Final = 4  # bytes
+_ONE_IN, _FEW = 50, 2  # elements of a narrow output that may be a neighbour
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distance:
+    """Errors where both are finite: non-finite values are counted on their own."""
+
+    nmse: float
+    worst: float  # absolute
+    rms: float  # of the reference
+    far: int  # elements off by more than a share of their own value
+
+
+def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> Distance:
+    """How far an output is; each of its elements may be off by a share `each` of its value."""
+    found, wanted = view.reshape(-1), reference.reshape(-1)
+    error = power = worst = 0.0
+    count = 0
+    for at in range(0, wanted.size, _PIECE):
+        piece = slice(at, at + _PIECE)
+        values = widened(wanted[piece], fmt)
+        difference = _finite(_subtracted(widened(found[piece], fmt), values))
+        size = np.abs(difference)
+        values = _finite(values)
+        error += float(difference @ difference)
+        power += float(values @ values)
+        worst = max(worst, float(size.max(initial=0.0)))
+        if each != inf:
+            count += int(np.count_nonzero(size > each * np.abs(values) + _TINY))
+    nmse = error / power if power else (np.inf if error else 0.0)
+    return Distance(nmse=nmse, worst=worst, rms=sqrt(power / max(1, wanted.size)), far=count)
+
+
+def errors(view: Array, reference: Array, fmt: Format) -> Array:
+    """The absolute error of each element; 0 where one of both is not finite."""
+    return np.asarray(np.abs(_finite(_subtracted(widened(view, fmt), widened(reference, fmt)))))
+
+
+def far(view: Array, reference: Array, fmt: Format, each: float) -> Array:
+    """Which elements are off by more than a share of their own value."""
+    allowed = each * np.abs(_finite(widened(reference, fmt))) + _TINY
+    return np.asarray(errors(view, reference, fmt) > allowed)
+
+
+def without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
+    """The output with the reference where it is the next number to it, if there are few such."""
+    if not is_float(fmt) or view.itemsize >= _SINGLE:
+        return view
+    found, wanted = bits(view), bits(np.ascontiguousarray(reference))
+    differ = np.nonzero(found != wanted)
+    steps = narrow.order(found[differ]) - narrow.order(wanted[differ])
+    near = np.abs(steps) == 1
+    count = int(np.count_nonzero(near))
+    if not count or count > _FEW + view.size // _ONE_IN:
+        return view
+    moved = view.copy()
+    places = tuple(axis[near] for axis in differ)
+    moved[places] = reference[places]
+    return moved
+
+
+def _subtracted(found: Array, wanted: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # Inf - Inf
+        return np.asarray(found - wanted)
+
+
+def _finite(values: Array) -> Array:
+    """The same, with 0 for what is not finite."""
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, 0.0)
