@@ -27,6 +27,7 @@ class DeviceFacts:
     features: tuple[str, ...]  # the names that variants ask for, sorted
     limits: Mapping[str, int]  # those that decide what fits
     llc_bytes: int = 0  # last-level cache where known, else 0
+    compute_units: int = 0  # multiprocessors, or threads of a CPU driver; 0 where it does not say
 
 
 @dataclass(frozen=True, kw_only=True)

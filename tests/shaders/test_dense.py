@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernels.matrices import dense_vec
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.kernels.shared.dense import TILES, Cut, Tile
+
+HOPPER = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
+    type="discrete", memory_bytes=1 << 40, subgroup_size=32, features=(), limits={},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
@@ -51,9 +57,9 @@ def test_operands_are_loaded_along_what_has_no_gaps(
 
 
 def test_large_products_are_cut_into_large_tiles_and_small_ones_are_split() -> None:
-    large, cut = dense.choose(problem("matmul/f32/b1_m4096_n4096_k4096"))
+    large, cut = dense.choose(problem("matmul/f32/b1_m4096_n4096_k4096"), HOPPER)
     assert (large.m * large.n, cut.parts) == (128 * 128, 1)
-    _, cut = dense.choose(problem("matmul/f32/b1_m256_n256_k4096"))
+    _, cut = dense.choose(problem("matmul/f32/b1_m256_n256_k4096"), HOPPER)
     assert cut.parts > 1
 
 

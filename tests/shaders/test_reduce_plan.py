@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernels.reductions.reduce_plan import (
     ANY,
@@ -13,7 +14,13 @@ from vkbench_shaders.kernels.reductions.reduce_plan import (
     WITHOUT_GAPS,
     plan,
 )
+from vkbench_shaders.tuning.rates import busy
 
+ANY_DEVICE = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,
+    type="discrete", memory_bytes=1 << 40, subgroup_size=32, features=(), limits={},
+    compute_units=132,
+)  # fmt: skip
 LARGE = "b1_c1_h8192_w8192"
 
 
@@ -32,24 +39,26 @@ LARGE = "b1_c1_h8192_w8192"
     ],
 )
 def test_what_lies_side_by_side_is_found(rest: str, form: int, along: bool) -> None:
-    made = plan(problem(f"sum/f32/{rest}"), in_order=True)
+    made = plan(problem(f"sum/f32/{rest}"), ANY_DEVICE, in_order=True)
     assert (made.form, made.along) == (form, along)
 
 
 @pytest.mark.parametrize("axes", ["w", "h", "hw"])
 @pytest.mark.parametrize("shape", [LARGE, "b1_c1_h1_w10000000", "b3_c4_h5_w10", "b1_c1_h40_w20000"])
 def test_parts_hold_every_number_once(shape: str, axes: str) -> None:
-    made = plan(problem(f"sum/f32/{shape}/axes={axes}"), in_order=False)
+    made = plan(problem(f"sum/f32/{shape}/axes={axes}"), ANY_DEVICE, in_order=False)
     assert made.part * (made.parts - 1) < made.length <= made.part * made.parts
     assert THREADS % made.down == 0
 
 
 @pytest.mark.parametrize("rest", [LARGE, f"{LARGE}/axes=h", f"{LARGE}/axes=hw"])
 def test_large_arrays_keep_a_device_busy(rest: str) -> None:
-    assert plan(problem(f"sum/f32/{rest}"), in_order=False).groups >= ENOUGH_GROUPS
+    assert plan(problem(f"sum/f32/{rest}"), ANY_DEVICE, in_order=False).groups >= busy(
+        ANY_DEVICE, ENOUGH_GROUPS
+    )
 
 
 def test_order_counts_only_where_it_is_asked_for() -> None:
     posed = problem("argmax/f32/b2_c3_h4_w5/axes=bchw,layout=permuted")
-    assert plan(posed, in_order=False).form == WITHOUT_GAPS
-    assert plan(posed, in_order=True).form == ANY
+    assert plan(posed, ANY_DEVICE, in_order=False).form == WITHOUT_GAPS
+    assert plan(posed, ANY_DEVICE, in_order=True).form == ANY

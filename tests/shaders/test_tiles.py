@@ -14,8 +14,9 @@ from vkbench_shaders.kernels.matrices.tiles import TILES, Tile
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,
-    type="cpu", memory_bytes=1 << 40, subgroup_size=8, features=(),
+    type="discrete", memory_bytes=1 << 40, subgroup_size=8, features=(),
     limits={"max_storage_range": 1 << 40, "max_shared_bytes": 32768},
+    compute_units=132,
 )  # fmt: skip
 
 

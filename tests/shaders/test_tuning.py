@@ -16,8 +16,9 @@ from vkbench.wire import MalformedMessage
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.tuning import tables
-from vkbench_shaders.tuning.classes import CLASSES, class_of
+from vkbench_shaders.tuning.classes import CLASSES, DeviceClass, class_of
 from vkbench_shaders.tuning.configurations import configurations, obstacle
+from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.tables import Table, Tuned
 
 DEVICE = DeviceFacts(
@@ -180,3 +181,20 @@ def test_a_file_that_is_no_table_is_refused(old: str, new: str, said: str) -> No
     assert tables.read(whole.encode()).tuned
     with pytest.raises((MalformedMessage, UsageError), match=said):
         tables.read(whole.replace(old, new).encode())
+
+
+def test_estimates_go_by_the_compute_units_of_the_device() -> None:
+    assert rates_of(DEVICE).compute_units == 132  # of its class: this one does not say
+    few = replace(DEVICE, compute_units=16)
+    assert (busy(few, 2), busy(few, 1.4), busy(replace(few, compute_units=1), 0.4)) == (32, 22, 1)
+    posed = problem("sum/f32/b1_c1_h32_w1000000")
+    variant = posed.kernel.variants[0]
+    groups = [variant.launches(posed, device)[0].groups[0] for device in (few, DEVICE)]
+    assert groups[0] < groups[1]
+
+
+@pytest.mark.parametrize("device_class", CLASSES, ids=lambda each: each.name)
+def test_each_class_has_rates(device_class: DeviceClass) -> None:
+    found = tables.shipped(device_class.name).rates
+    assert found
+    assert min(vars(found).values()) > 0

@@ -21,6 +21,7 @@ from vkbench.settings import settings
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.tuning.classes import class_of
+from vkbench_shaders.tuning.rates import Rates
 
 FORMAT = "vkbench-tuning"
 VERSION = 1
@@ -55,6 +56,7 @@ class Table:
     device_class: str = ""  # "" of a single device
     sources: tuple[Source, ...] = ()
     tuned: tuple[Tuned, ...] = ()
+    rates: Rates | None = None  # of tables that ship, for estimates
     format: str = FORMAT
     version: int = VERSION
 

@@ -87,14 +87,14 @@ def sizes(problem: Problem) -> tuple[int, int]:
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    return [{"tile": tile.name} for tile in patches.ranked(problem, *sizes(problem))]
+    return [{"tile": tile.name} for tile in patches.ranked(problem, device, *sizes(problem))]
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     slides = [Slide.of(axis) for axis in along(problem)]
     images, channels, results = (problem.shape[dim] for dim in "nco")
     rows, columns = sizes(problem)
-    tile = patches.choose(problem, rows, columns)
+    tile = patches.choose(problem, device, rows, columns)
     tiles_m = -(-rows // tile.m)
     groups = grid(tiles_m * -(-columns // tile.n))
     by_channels = divisor(channels)

@@ -133,14 +133,19 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """A launch for each phase of all axes."""
     height, width = (Spread(size=1, taps=1), *spreads(problem))[-_AXES:]
     pairs = product(phases(height), phases(width))
-    return tuple(_launch(problem, (height, width), pair) for pair in pairs)
+    return tuple(_launch(problem, device, (height, width), pair) for pair in pairs)
 
 
-def _launch(problem: Problem, spread: tuple[Spread, Spread], pair: tuple[Phase, Phase]) -> Launch:
+def _launch(
+    problem: Problem,
+    device: DeviceFacts,
+    spread: tuple[Spread, Spread],
+    pair: tuple[Phase, Phase],
+) -> Launch:
     images, channels, results = (problem.shape[dim] for dim in "nco")
     slides = [phase.slide for phase in pair]
     columns = images * prod(slide.outputs for slide in slides)
-    tile = patches.choose(problem, results, columns)
+    tile = patches.choose(problem, device, results, columns)
     tiles_m = -(-results // tile.m)
     groups = grid(tiles_m * -(-columns // tile.n))
     push: Push = {

@@ -10,6 +10,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Binding, Param, Problem, too_large
 from vkbench_shaders.kernels.images.windows import TAPS, Window
 from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.tuning.rates import busy
 
 _MOST_TAPS = (1 << 16) - 1
 
@@ -22,8 +23,8 @@ class Tile:
     n: int
     block_m: int
     block_n: int
-    at_once: int  # workgroups that keep a large GPU busy
-    flops: float  # a second, when it is: estimates that only have to order tiles
+    at_once: float  # workgroups that keep a compute unit busy
+    share: float  # of its multiply-adds, when it is busy: estimates that only have to order tiles
 
     @property
     def block(self) -> str:
@@ -68,12 +69,12 @@ def bindings(axes: str, weights: tuple[str, str], falls: str, sums: str) -> tupl
 
 # Columns are pixels mostly, of which there are more than rows.
 TILES = (
-    Tile(m=128, n=128, block_m=8, block_n=8, at_once=132, flops=40e12),
-    Tile(m=64, n=128, block_m=8, block_n=8, at_once=180, flops=35e12),
-    Tile(m=128, n=64, block_m=8, block_n=8, at_once=180, flops=35e12),
-    Tile(m=64, n=64, block_m=8, block_n=8, at_once=360, flops=30e12),
-    Tile(m=32, n=64, block_m=4, block_n=4, at_once=264, flops=15e12),
-    Tile(m=32, n=32, block_m=4, block_n=4, at_once=528, flops=15e12),
+    Tile(m=128, n=128, block_m=8, block_n=8, at_once=1.0, share=0.63),
+    Tile(m=64, n=128, block_m=8, block_n=8, at_once=1.4, share=0.55),
+    Tile(m=128, n=64, block_m=8, block_n=8, at_once=1.4, share=0.55),
+    Tile(m=64, n=64, block_m=8, block_n=8, at_once=2.7, share=0.47),
+    Tile(m=32, n=64, block_m=4, block_n=4, at_once=2.0, share=0.23),
+    Tile(m=32, n=32, block_m=4, block_n=4, at_once=4.0, share=0.23),
 )
 TILE = Param(
     default="auto",
@@ -129,20 +130,20 @@ def vectors(slides: Sequence[Slide], axes: int) -> dict[str, tuple[int, ...]]:
     return {name: tuple(slide[name] for slide in present) for name in present[0]}
 
 
-def choose(problem: Problem, rows: int, columns: int) -> Tile:
+def choose(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> Tile:
     """The tile that was asked for, or the one that should be fastest."""
-    return ranked(problem, rows, columns)[0]
+    return ranked(problem, device, rows, columns)[0]
 
 
-def ranked(problem: Problem, rows: int, columns: int) -> list[Tile]:
+def ranked(problem: Problem, device: DeviceFacts, rows: int, columns: int) -> list[Tile]:
     """The tile that was asked for, or all, the one that should be fastest first."""
     named = [tile for tile in TILES if tile.name == problem.params.get("tile")]
-    return sorted(named or TILES, key=lambda tile: _seconds(tile, rows, columns))
+    return sorted(named or TILES, key=lambda tile: _time(tile, device, rows, columns))
 
 
-def _seconds(tile: Tile, rows: int, columns: int) -> float:
+def _time(tile: Tile, device: DeviceFacts, rows: int, columns: int) -> float:
     groups = -(-rows // tile.m) * -(-columns // tile.n)
-    return (max(groups, tile.at_once) + groups / 16) * tile.m * tile.n / tile.flops
+    return (max(groups, busy(device, tile.at_once)) + groups / 16) * tile.m * tile.n / tile.share
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:

@@ -8,6 +8,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Problem, Push, grid
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.kernels.shared.dense import Cut, Operand
+from vkbench_shaders.tuning.rates import busy
 
 MOST_VECTORS = 4  # that a workgroup reads a matrix for
 THREADS = 128
@@ -15,7 +16,7 @@ _ROWS = 4  # of the matrix a thread
 _COLUMNS = 256  # of the matrix a workgroup, where columns are without gaps
 _LEAST_LANES = 8  # threads a row
 # where rows are without gaps, and where columns are
-_GROUPS = {True: 528, False: 1056}  # workgroups that keep a large GPU busy
+_GROUPS = {True: 4, False: 8}  # workgroups that keep a compute unit busy
 _LEAST_PART = {True: 1024, False: 256}  # of k a workgroup
 
 
@@ -61,11 +62,11 @@ def _served(problem: Problem, matrix: Operand, other: Operand) -> int:
     return together if fits else 1
 
 
-def cut(problem: Problem, found: Roles) -> Cut:
-    """Parts of k: as many as asked for, or as keep a large GPU busy."""
+def cut(problem: Problem, device: DeviceFacts, found: Roles) -> Cut:
+    """Parts of k: as many as asked for, or as keep the device busy."""
     k, asked = problem.shape["k"], dense.asked_parts(problem)
     groups = max(1, _groups(problem, found))
-    wanted = -(-_GROUPS[found.matrix.along] // groups)
+    wanted = -(-busy(device, _GROUPS[found.matrix.along]) // groups)
     return Cut.into(asked or max(1, min(wanted, k // _LEAST_PART[found.matrix.along])), k)
 
 
@@ -90,7 +91,7 @@ def _sets(problem: Problem, found: Roles) -> int:
 
 def launches(problem: Problem, device: DeviceFacts, found: Roles) -> tuple[Launch, ...]:
     """Launches that make it: one, and one that adds up parts of k."""
-    parted, sets = cut(problem, found), _sets(problem, found)
+    parted, sets = cut(problem, device, found), _sets(problem, found)
     each = _groups(problem, found) // max(1, sets)
     groups = grid(each, sets * parted.parts)
     a, b = (found.other, found.matrix) if found.swapped else (found.matrix, found.other)

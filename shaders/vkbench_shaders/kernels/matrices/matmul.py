@@ -72,12 +72,12 @@ def _few_vectors(problem: Problem) -> dense_vec.Roles | None:
     return dense_vec.roles(problem) if problem.params.get("tile", "auto") == "auto" else None
 
 
-def _parts(problem: Problem) -> int:
+def _parts(problem: Problem, device: DeviceFacts) -> int:
     """Parts of k; none where no sums go to scratch."""
     if found := _few_vectors(problem):
-        cut, waits = dense_vec.cut(problem, found), False
+        cut, waits = dense_vec.cut(problem, device, found), False
     else:
-        tile, cut = dense.choose(problem)
+        tile, cut = dense.choose(problem, device)
         waits = tile.waits(cut)
     return cut.parts if cut.parts > 1 or waits else 0
 
@@ -85,21 +85,21 @@ def _parts(problem: Problem) -> int:
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Parts of k for a few vectors; otherwise tiles and parts."""
     if found := _few_vectors(problem):
-        usual = dense.asked_parts(problem) or dense_vec.cut(problem, found).parts
+        usual = dense.asked_parts(problem) or dense_vec.cut(problem, device, found).parts
         return [{"split": parts} for parts in dense.near(usual, problem.shape["k"])]
-    return [{"tile": way.tile.name, "split": way.split} for way in dense.ways(problem)]
+    return [{"tile": way.tile.name, "split": way.split} for way in dense.ways(problem, device)]
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     """Sums over parts of k where it is cut, and those that wait for more."""
-    return (4 * _parts(problem) * prod(problem.shape[dim] for dim in "bmn"),)
+    return (4 * _parts(problem, device) * prod(problem.shape[dim] for dim in "bmn"),)
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
     if (tile := problem.params.get("tile")) in coop_tiles.NAMES:
         return f"has no tiles of {tile}"
-    depth = problem.shape["b"] * max(1, _parts(problem))
+    depth = problem.shape["b"] * max(1, _parts(problem, device))
     if depth > MOST_GROUPS:
         return f"{depth} matrices and parts of k, one launch takes {MOST_GROUPS} at most"
     return too_large(problem, device)

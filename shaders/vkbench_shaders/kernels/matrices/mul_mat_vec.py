@@ -42,7 +42,7 @@ THREADS = Param(
 def threads(problem: Problem, columns: int) -> int:
     """As asked for; else a power of two, so many that each has a unit of a row, or several.
 
-    More are slower once a thread has much to do: the bounds are those of an H200 at k 14336.
+    More are slower once a thread has much to do; tuning finds how many are the fastest.
     """
     if asked := int(problem.params["threads"]):
         return asked

@@ -17,6 +17,7 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.tuning.rates import busy
 
 STEP = 32  # numbers along k at a time
 _WIDE = 16  # bytes of the widest load
@@ -69,7 +70,7 @@ TILES = (
 SMALLEST = TILES[-1]
 _TABLE = 8192  # bytes of shared memory that a quantised format's table may take
 _COST = {64: 1.0, 32: 1.3, 16: 2.0}  # time of a product, by how many a thread makes of it
-_AT_ONCE = 256  # tiles that a large GPU works on at a time
+_AT_ONCE = 2  # tiles that a compute unit works on at a time
 
 
 TILE = Param(
@@ -80,7 +81,7 @@ TILE = Param(
 
 
 def choose(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int = 1) -> Tile:
-    """The tile size asked for, or the one that leaves least of a large GPU idle."""
+    """The tile size asked for, or the one that leaves least of the device idle."""
     return ranked(problem, device, m, n, batches)[0]
 
 
@@ -88,7 +89,7 @@ def ranked(problem: Problem, device: DeviceFacts, m: int, n: int, batches: int =
     """The tile asked for, or those that fit a device, the one that should be fastest first."""
     named = [tile for tile in TILES if problem.params["tile"] == tile.name]
     fitting = named or [tile for tile in TILES if not too_wide(problem, device, tile)]
-    return sorted(fitting or [SMALLEST], key=lambda tile: _time(tile, m, n, batches))
+    return sorted(fitting or [SMALLEST], key=lambda tile: _time(tile, device, m, n, batches))
 
 
 def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
@@ -110,9 +111,9 @@ def too_wide(problem: Problem, device: DeviceFacts, tile: Tile) -> str | None:
     return None
 
 
-def _time(tile: Tile, m: int, n: int, batches: int) -> float:
+def _time(tile: Tile, device: DeviceFacts, m: int, n: int, batches: int) -> float:
     tiles = -(-m // tile.m) * -(-n // tile.n) * batches
-    return max(tiles, _AT_ONCE) * tile.m * tile.n * _COST[tile.block_m * tile.block_n]
+    return max(tiles, busy(device, _AT_ONCE)) * tile.m * tile.n * _COST[tile.block_m * tile.block_n]
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:

@@ -7,7 +7,7 @@ holds 16 keys in registers; a workgroup has some columns of one head and goes th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 import numpy as np
@@ -18,12 +18,12 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Launch, Problem, Variant, too_large
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.tuning.rates import busy
 
 KEYS = (16, 32, 64, 128, 256)  # that a head may have
 _EACH = 16  # keys a lane
 _DEPTH = 4  # fours that a thread stages of a chunk of tokens
 _FEW = 8  # tokens
-_BUSY = 128  # workgroups that keep a large GPU busy
 
 Numbers = NDArray[np.float64]
 
@@ -42,6 +42,7 @@ class Recurrence:
     rows: int = 1  # of values that a token and head have
     each: bool = False  # whether each key has a decay of its own
     scale: float = 1.0  # of results
+    busy: int = 1  # workgroups that a device works on at a time
 
     @property
     def lanes(self) -> int:
@@ -55,7 +56,7 @@ class Recurrence:
         least = 64 if self.tokens < _FEW else 128
         for threads in (256, 128, 64):
             groups = whole // threads * self.heads * self.sequences
-            if whole % threads == 0 and (groups >= _BUSY or threads == least):
+            if whole % threads == 0 and (groups >= self.busy or threads == least):
                 return threads
         return next((n for n in (16, 32, 64) if n >= max(whole, 4 * self.lanes)), 64)
 
@@ -105,7 +106,7 @@ def variants(
     """Sums over the lanes of a column by shuffles, or through shared memory."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        return of(problem).launch(device.subgroup_size)
+        return replace(of(problem), busy=busy(device, 1)).launch(device.subgroup_size)
 
     def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return refusal(problem) or of(problem).refusal() or too_large(problem, device)

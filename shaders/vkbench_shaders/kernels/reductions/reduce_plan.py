@@ -10,14 +10,15 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Layout, Problem, Push, Stage, Variant, grid
 from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.rows import gaps, strided
+from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
 ORDERS = {"x": "bhwc", "y": "cbhw"}  # permuted: how dimensions lie in memory, outermost first
 THREADS = 256  # where nothing else is asked for
 AT_ONCE, SINGLES_AT_ONCE = 4, 8  # loads of a thread: of 16 bytes, of numbers
 WITHOUT_GAPS, ONE_STRIDE, ANY = range(3)  # how the numbers of a result lie
-ENOUGH_GROUPS = 264  # workgroups that need no others beside them, and as many as a few results get
-MANY_GROUPS = 1024
+# workgroups of a compute unit that need no others beside them, and as many as a few results get
+ENOUGH_GROUPS, MANY_GROUPS = 2, 8
 LEAST_PART = 8192  # numbers that are worth a workgroup
 
 
@@ -72,7 +73,7 @@ def layout(problem: Problem, binding: str) -> Layout:
             return Layout.contiguous(shape)
 
 
-def plan(problem: Problem, in_order: bool) -> ReducePlan:
+def plan(problem: Problem, device: DeviceFacts, in_order: bool) -> ReducePlan:
     """By what lies side by side; numbers keep their order where that counts."""
     x, y, chosen = problem.layout("x"), problem.layout("y"), axes(problem)
     dims = [
@@ -89,7 +90,7 @@ def plan(problem: Problem, in_order: bool) -> ReducePlan:
     wide = AT_ONCE * 16 // problem.item_bytes("x")
     each = wide if form == WITHOUT_GAPS else SINGLES_AT_ONCE
     down = _down(results, length, each, along, threads)
-    part, parts = _parts(-(-results * down // threads), length, down * each)
+    part, parts = _parts(device, -(-results * down // threads), length, down * each)
     return ReducePlan(
         kept=kept,
         reduced=rest,
@@ -123,14 +124,14 @@ def rows_in_parts(problem: Problem, part: int, parts: int) -> ReducePlan:
 def portable(name: str, path: str, *, least: bool = False, mean: bool = False) -> Variant:
     """The code path of a reduction: a struct of slang/reductions/reductions.slang."""
 
-    def planned(problem: Problem) -> ReducePlan:
-        return plan(problem, in_order=name == "position")
+    def planned(problem: Problem, device: DeviceFacts) -> ReducePlan:
+        return plan(problem, device, in_order=name == "position")
 
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-        return _launches(problem, planned(problem), least=least, mean=mean)
+        return _launches(problem, planned(problem, device), least=least, mean=mean)
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-        made = planned(problem)
+        made = planned(problem, device)
         return (8 * made.results * made.parts if made.parts > 1 else 8,)
 
     def output(types: Mapping[str, str]) -> str:
@@ -235,9 +236,10 @@ def _down(results: int, length: int, each: int, along: bool, threads: int) -> in
     return max(min(enough, 4), min(enough, threads // power(results)), 1)
 
 
-def _parts(tiles: int, length: int, step: int) -> tuple[int, int]:
+def _parts(device: DeviceFacts, tiles: int, length: int, step: int) -> tuple[int, int]:
     """Numbers a workgroup takes of each result, some steps of them, and workgroups a result."""
-    wanted = -(-MANY_GROUPS // max(1, tiles)) if tiles < ENOUGH_GROUPS else 1
+    few = tiles < busy(device, ENOUGH_GROUPS)
+    wanted = -(-busy(device, MANY_GROUPS) // max(1, tiles)) if few else 1
     least = max(LEAST_PART, step) if tiles < 2 else step
     parts = max(1, min(wanted, length // least))
     part = -(-length // (parts * step)) * step

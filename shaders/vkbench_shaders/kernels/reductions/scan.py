@@ -27,12 +27,13 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.reductions.reduce_plan import partial, power, rows_in_parts
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.tuning.rates import busy
 
 _MOST_THREADS = 256
 _FOURS = 4  # of a thread: those of cumsum.slang
 _SHORT = 512  # columns up to which rows share a workgroup
-_ENOUGH_GROUPS = 264
-_FULL = 1056  # workgroups that a large GPU runs at once: more of them have more sums to join
+_ENOUGH_GROUPS = 2  # of a compute unit
+_FULL = 8  # workgroups that it runs at once: more of them have more sums to join
 _MOST_PARTS = 1024
 
 
@@ -43,19 +44,19 @@ class _ScanPlan:
     parts: int
 
 
-def _plan(problem: Problem) -> _ScanPlan:
+def _plan(problem: Problem, device: DeviceFacts) -> _ScanPlan:
     """Rows are cut where they are long, and too few to keep a device busy."""
     rows, columns = problem.shape.values()
     threads = min(_MOST_THREADS, max(32, power(-(-columns // 4))))
     tile = threads * _FOURS * 4
     tiles = max(1, -(-columns // tile))
-    each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // _FULL))
-    each = tiles if rows >= _ENOUGH_GROUPS else min(each, tiles)
+    each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // busy(device, _FULL)))
+    each = tiles if rows >= busy(device, _ENOUGH_GROUPS) else min(each, tiles)
     return _ScanPlan(threads=threads, part=each * tile, parts=-(-tiles // each))
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-    made, (rows, columns) = _plan(problem), problem.shape.values()
+    made, (rows, columns) = _plan(problem, device), problem.shape.values()
     places = _places(problem)
     if 0 < columns <= _SHORT:
         return (_short(problem, places),)
@@ -113,7 +114,7 @@ def _short(problem: Problem, places: dict[str, int]) -> Launch:
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    return (8 * problem.shape["h"] * max(1, _plan(problem).parts),)
+    return (8 * problem.shape["h"] * max(1, _plan(problem, device).parts),)
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:

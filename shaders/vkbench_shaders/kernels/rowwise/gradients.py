@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.case import parse
+from vkbench.device import DeviceFacts
 from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
@@ -26,6 +27,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
 TYPES = ("f32", "f16")
@@ -65,14 +67,15 @@ class Gradient:
         return ("dy", self.given, "dx")
 
 
-def cut_of(gradient: Gradient, problem: Problem) -> Cut:
+def cut_of(gradient: Gradient, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     aligned = row_values.aligned(problem, gradient.arrays, w)
-    return Cut(rows=b * c * h, columns=w, aligned=aligned, each=4 // problem.item_bytes("dx"))
+    each, many = 4 // problem.item_bytes("dx"), busy(device, row_values.BUSY)
+    return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many)
 
 
-def launch(gradient: Gradient, problem: Problem) -> tuple[Launch, ...]:
-    cut = cut_of(gradient, problem)
+def launch(gradient: Gradient, problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    cut = cut_of(gradient, problem, device)
     push: Push = {
         **{name: place(problem.layout(name)) for name in gradient.arrays},
         "cut": cut.push,
@@ -84,8 +87,8 @@ def launch(gradient: Gradient, problem: Problem) -> tuple[Launch, ...]:
     )
 
 
-def scratch(gradient: Gradient, problem: Problem) -> tuple[int, ...]:
-    cut = cut_of(gradient, problem)
+def scratch(gradient: Gradient, problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+    cut = cut_of(gradient, problem, device)
     return () if cut.whole else (cut.rows * cut.stretches * gradient.part_bytes,)
 
 
@@ -138,8 +141,8 @@ def kernel(gradient: Gradient) -> Kernel:
                 entry=gradient.name,
                 arguments=arguments,
                 more=row_values.stages(arguments, gradient.name, gradient.parts, "finish"),
-                launch=lambda problem, device: launch(gradient, problem),
-                scratch=lambda problem, device: scratch(gradient, problem),
+                launch=lambda problem, device: launch(gradient, problem, device),
+                scratch=lambda problem, device: scratch(gradient, problem, device),
                 arithmetic="f32",
             ),
         ),

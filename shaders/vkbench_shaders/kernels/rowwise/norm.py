@@ -40,6 +40,7 @@ from vkbench_shaders.kernels.rowwise.gradients import RMS_NORM_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
 FUSED = ("none", "mul", "mul_add")
@@ -76,22 +77,24 @@ def layout(problem: Problem, binding: str) -> Layout:
     return Layout.contiguous(problem.full_shape(binding))
 
 
-def cut_of(norm: Norm, problem: Problem) -> Cut:
+def cut_of(norm: Norm, problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
-    asked = int(problem.params["lanes"])
+    many, asked = busy(device, row_values.BUSY), int(problem.params["lanes"])
     if not norm.grouped:
         aligned = row_values.aligned(problem, norm.rows, w)
         each = 4 // problem.item_bytes("y")
-        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, asked=asked)
+        return Cut(rows=b * c * h, columns=w, aligned=aligned, each=each, busy=many, asked=asked)
     groups = int(problem.params["groups"])
     columns = c // groups * h * w
     each = 16 // problem.item_bytes("x")
     fits = columns % each == 0 and (problem.params["fused"] == "none" or h * w % 4 == 0)
-    return Cut(rows=b * groups, columns=columns, aligned=fits, each=each // 4, asked=asked)
+    return Cut(
+        rows=b * groups, columns=columns, aligned=fits, each=each // 4, busy=many, asked=asked
+    )
 
 
-def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
-    cut, groups = cut_of(norm, problem), int(problem.params.get("groups", 1))
+def launch(norm: Norm, problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    cut, groups = cut_of(norm, problem, device), int(problem.params.get("groups", 1))
     _, c, h, w = (problem.shape[dim] for dim in DIMS)
     each_row = grid(cut.rows)
     push: Push = {
@@ -125,8 +128,8 @@ def launch(norm: Norm, problem: Problem) -> tuple[Launch, ...]:
     )
 
 
-def scratch(norm: Norm, problem: Problem) -> tuple[int, ...]:
-    cut = cut_of(norm, problem)
+def scratch(norm: Norm, problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
+    cut = cut_of(norm, problem, device)
     return () if cut.whole else (cut.rows * (cut.stretches + 1) * _MOMENTS,)
 
 
@@ -321,8 +324,8 @@ def kernel(norm: Norm) -> Kernel:
                     *row_values.stages(arguments, "norm", "moments", "finish"),
                     Stage(entry="gather", arguments=lambda types: (source,)),
                 ),
-                launch=lambda problem, device: launch(norm, problem),
-                scratch=lambda problem, device: scratch(norm, problem),
+                launch=lambda problem, device: launch(norm, problem, device),
+                scratch=lambda problem, device: scratch(norm, problem, device),
                 refuses=lambda problem, device: refuses(norm, problem, device),
                 arithmetic="f32",
             ),

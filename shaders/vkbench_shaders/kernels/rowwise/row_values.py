@@ -30,7 +30,7 @@ RAGGED = "_ragged"  # entry points for rows that begin or end anywhere
 LITTLE = 4096  # numbers for which no program is made
 # constants of a program for rows of any size: their Cut says how many lanes a team has
 ANY_SIZE = {"LANES": 0, "HELD": EACH // 4}
-BUSY = 512  # workgroups that keep a large GPU busy: fewer get shorter stretches
+BUSY = 4  # workgroups that keep a compute unit busy: fewer get shorter stretches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class Cut:
     aligned: bool
     each: int = 1  # results a word
     split: bool = True  # whether a long row is several teams': one goes from stretch to stretch
+    busy: int = 1  # workgroups that keep the device busy
     asked: int = 0  # threads that hold a stretch; 0: as many as should be fastest
 
     @property
@@ -57,7 +58,8 @@ class Cut:
         if self.whole:
             return possible[0]
         return next(
-            (n for n in possible[::-1] if self.rows * self.stretches_of(n) >= BUSY), possible[0]
+            (n for n in possible[::-1] if self.rows * self.stretches_of(n) >= self.busy),
+            possible[0],
         )
 
     @property
@@ -124,11 +126,11 @@ class Cut:
         return lanes * EACH if self.aligned else lanes * EACH - 2
 
 
-def tuning(cut: Callable[[Problem], Cut]) -> Tuning:
+def tuning(cut: Callable[[Problem, DeviceFacts], Cut]) -> Tuning:
     """By the lanes of a problem's cut."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-        made = cut(problem)
+        made = cut(problem, device)
         return [
             {"lanes": lanes} for lanes in sorted(made.possible_lanes, key=lambda n: n != made.lanes)
         ]

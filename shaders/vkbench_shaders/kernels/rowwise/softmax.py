@@ -34,12 +34,13 @@ from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import SOFTMAX_BACK
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
 MASKS = ("none", "all", "batch")
 SINKS = ("none", "heads")
 _OFFSETS = (0.0, 100.0, -100.0)  # that rows have by turns: only differences count
-_MANY_ROWS = 256  # that keep a large GPU busy: a workgroup each, however long they are
+_MANY_ROWS = 2  # that keep a compute unit busy: a workgroup each, however long they are
 _HIDDEN = 3  # of so many rows of a mask, one hides everything
 
 Numbers = NDArray[np.float64]
@@ -62,18 +63,26 @@ def accepts(types: Mapping[str, str]) -> bool:
     return types["x"] == "f32" or types["mask"] == "f16"
 
 
-def cut_of(problem: Problem) -> Cut:
+def cut_of(problem: Problem, device: DeviceFacts) -> Cut:
     b, c, h, w = (problem.shape[dim] for dim in DIMS)
     aligned = row_values.aligned(problem, ("x", "y"), w)
     rows = b * c * h
-    few = rows < _MANY_ROWS or not aligned
+    few = rows < busy(device, _MANY_ROWS) or not aligned
     each = 4 // problem.item_bytes("y")
     asked = int(problem.params["lanes"])
-    return Cut(rows=rows, columns=w, aligned=aligned, each=each, split=few, asked=asked)
+    return Cut(
+        rows=rows,
+        columns=w,
+        aligned=aligned,
+        each=each,
+        split=few,
+        busy=busy(device, row_values.BUSY),
+        asked=asked,
+    )
 
 
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
-    cut = cut_of(problem)
+    cut = cut_of(problem, device)
     _, c, h, w = (problem.shape[dim] for dim in DIMS)
     batch = h * w if problem.params["mask"] == "batch" else 0
     first, slope, more = slopes(problem)
@@ -125,7 +134,7 @@ def exact_slopes(problem: Problem) -> Numbers:
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
-    cut = cut_of(problem)
+    cut = cut_of(problem, device)
     return (cut.rows * cut.stretches * 8,) if len(steps(cut)) > 1 else ()
 
 

@@ -16,6 +16,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.tuning.rates import Rates, rates_of
 
 STEP = 16  # numbers along k at a time
 LONGEST = 1024  # products that are added up in a row; sums of more wait in scratch
@@ -23,10 +24,7 @@ _FOUR = 4  # numbers loaded or stored at a time
 _SUM_THREADS = 128
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
 _LEAST_PART = 64  # of k, where it is split without being asked
-_SUMS_A_SECOND = 6e11  # that are written and read again where k is split
-_STAGE_SECONDS = 3e-6  # what the second stage takes at least
-_STEP_SECONDS = 6e-7  # what a step takes at least: numbers come from memory
-_ROUND_SECONDS = 2e-6  # what a workgroup takes besides
+_SUM_BYTES = 8  # of a number that is written and read again where k is split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +50,9 @@ class Tile:
     block_m: int
     block_n: int
     slices: int = 1  # of k, each summed by as many threads
-    at_once: int  # workgroups that keep a large GPU busy
-    flops: float  # a second, when it is busy: estimates that only have to order tiles
-    most: int = 1 << 31  # workgroups that it holds
+    at_once: float  # workgroups that keep a compute unit busy
+    most: float  # workgroups that it holds
+    share: float  # of its multiply-adds, when it is busy: estimates that only have to order tiles
 
     @property
     def name(self) -> str:
@@ -106,17 +104,17 @@ class Way:
 
 
 TILES = (
-    Tile(m=128, n=128, block_m=8, block_n=8, at_once=132, most=198, flops=45e12),
-    Tile(m=128, n=64, block_m=8, block_n=8, at_once=180, most=396, flops=43e12),
-    Tile(m=64, n=64, block_m=8, block_n=8, at_once=360, most=792, flops=38e12),
-    Tile(m=64, n=64, block_m=8, block_n=8, slices=2, at_once=180, most=396, flops=36e12),
-    Tile(m=128, n=64, block_m=8, block_n=4, at_once=132, most=264, flops=36e12),
-    Tile(m=64, n=64, block_m=8, block_n=4, at_once=264, most=528, flops=34e12),
-    Tile(m=128, n=32, block_m=8, block_n=4, at_once=264, most=528, flops=30e12),
-    Tile(m=64, n=32, block_m=8, block_n=4, at_once=528, most=1056, flops=28e12),
-    Tile(m=64, n=32, block_m=8, block_n=4, slices=2, at_once=264, most=528, flops=26e12),
-    Tile(m=32, n=32, block_m=4, block_n=4, at_once=528, most=1584, flops=20e12),
-    Tile(m=32, n=32, block_m=4, block_n=4, slices=4, at_once=132, most=396, flops=18e12),
+    Tile(m=128, n=128, block_m=8, block_n=8, at_once=1.0, most=1.5, share=0.70),
+    Tile(m=128, n=64, block_m=8, block_n=8, at_once=1.4, most=3.0, share=0.67),
+    Tile(m=64, n=64, block_m=8, block_n=8, at_once=2.7, most=6.0, share=0.59),
+    Tile(m=64, n=64, block_m=8, block_n=8, slices=2, at_once=1.4, most=3.0, share=0.56),
+    Tile(m=128, n=64, block_m=8, block_n=4, at_once=1.0, most=2.0, share=0.56),
+    Tile(m=64, n=64, block_m=8, block_n=4, at_once=2.0, most=4.0, share=0.53),
+    Tile(m=128, n=32, block_m=8, block_n=4, at_once=2.0, most=4.0, share=0.47),
+    Tile(m=64, n=32, block_m=8, block_n=4, at_once=4.0, most=8.0, share=0.44),
+    Tile(m=64, n=32, block_m=8, block_n=4, slices=2, at_once=2.0, most=4.0, share=0.41),
+    Tile(m=32, n=32, block_m=4, block_n=4, at_once=4.0, most=12.0, share=0.31),
+    Tile(m=32, n=32, block_m=4, block_n=4, slices=4, at_once=1.0, most=3.0, share=0.28),
 )
 
 TILE = Param(
@@ -223,21 +221,22 @@ def _reordered(shape: tuple[int, ...], order: tuple[int, ...]) -> Layout:
     return Layout(shape=shape, strides=strides, storage=stored.storage)
 
 
-def choose(problem: Problem) -> tuple[Tile, Cut]:
+def choose(problem: Problem, device: DeviceFacts) -> tuple[Tile, Cut]:
     """The tile and the cut of k that were asked for, or those that should be fastest."""
-    best = ways(problem)[0]
+    best = ways(problem, device)[0]
     return best.tile, best.cut
 
 
-def ways(problem: Problem) -> list[Way]:
+def ways(problem: Problem, device: DeviceFacts) -> list[Way]:
     """The tiles and cuts that a problem leaves open, the one that should be fastest first."""
+    rates = rates_of(device)
     asked, split, k = problem.params.get("tile", "auto"), asked_parts(problem), problem.shape["k"]
     found: dict[tuple[Tile, Cut], Way] = {}
     for tile in TILES if asked == "auto" else [tile for tile in TILES if tile.name == asked]:
         for parts in (split,) if split else SPLITS:
             cut = tile.cut(parts, k)
             if cut.parts == 1 or split or cut.part >= _LEAST_PART:
-                seconds = _seconds(problem, tile, cut)
+                seconds = _seconds(problem, rates, tile, cut)
                 found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts, seconds=seconds))
     return sorted(found.values(), key=lambda way: way.seconds)
 
@@ -253,19 +252,22 @@ def asked_parts(problem: Problem) -> int:
     return int(problem.params.get("split", 0))
 
 
-def _seconds(problem: Problem, tile: Tile, cut: Cut) -> float:
+def _seconds(problem: Problem, rates: Rates, tile: Tile, cut: Cut) -> float:
     b, m, n = (problem.shape[dim] for dim in "bmn")
     groups = -(-m // tile.m) * -(-n // tile.n) * b * cut.parts
-    busy = max(groups, tile.at_once) + groups / 16  # of two alike, the smaller one
-    products = 2 * busy * tile.m * tile.n * cut.part / tile.flops
-    waits = -(-groups // tile.most) * (_ROUND_SECONDS + _STEP_SECONDS * cut.part / tile.step)
-    sums = _STAGE_SECONDS + b * m * n * cut.parts / _SUMS_A_SECOND if cut.parts > 1 else 0.0
+    busy = max(groups, rates.busy(tile.at_once)) + groups / 16  # of two alike, the smaller one
+    flops = rates.fma * rates.compute_units * tile.share
+    products = 2 * busy * tile.m * tile.n * cut.part / flops
+    step = rates.workgroup_seconds + rates.step_seconds * cut.part / tile.step
+    waits = -(-groups // rates.busy(tile.most)) * step
+    summed = b * m * n * cut.parts * _SUM_BYTES / rates.memory_bytes
+    sums = rates.launch_seconds + summed if cut.parts > 1 else 0.0
     return max(products, waits) + min(products, waits) / 10 + sums
 
 
 def tiled(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Launches that make a product tile by tile."""
-    tile, cut = choose(problem)
+    tile, cut = choose(problem, device)
     b, m, n, k = (problem.shape[dim] for dim in "bmnk")
     tiles_m, tiles = -(-m // tile.m), -(-m // tile.m) * -(-n // tile.n)
     groups = grid(tiles, b * cut.parts)

@@ -33,6 +33,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.kernels.training import optimisers
+from vkbench_shaders.tuning.rates import busy
 
 ROUNDS = 5
 QUINTIC = (3.4445, -4.7750, 2.0315)  # of x, x^3 and x^5
@@ -89,7 +90,7 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     return (
         _elements(problem, planned, "muon_momentum"),
         _elements(problem, planned, "muon_normalise"),
-        *chain.from_iterable(_round(planned, number) for number in range(ROUNDS)),
+        *chain.from_iterable(_round(planned, device, number) for number in range(ROUNDS)),
         _elements(problem, planned, "muon_update"),
     )
 
@@ -117,20 +118,21 @@ def _elements(problem: Problem, planned: MuonPlan, entry: str) -> Launch:
     return Launch(groups=groups, push=push, constants=constants, entry=entry)
 
 
-def _round(planned: MuonPlan, number: int) -> tuple[Launch, ...]:
+def _round(planned: MuonPlan, device: DeviceFacts, number: int) -> tuple[Launch, ...]:
     """A = X X', B = b A + c A A, X' = a X + B X: the products by columns of symmetric ones."""
     a, b, c = QUINTIC
     x, made = planned.x[number % 2], planned.x[1 - number % 2]
     short, long = planned.across, planned.along
     gram, polynomial = planned.gram, planned.polynomial
     return (
-        _product((short, short, long), (x, x, gram, gram), (long, 1), (1.0, 0.0)),
-        _product((short, short, short), (gram, gram, polynomial, gram), (short, 1), (c, b)),
-        _product((short, long, short), (polynomial, x, made, x), (1, long), (1.0, a)),
+        _product(device, (short, short, long), (x, x, gram, gram), (long, 1), (1.0, 0.0)),
+        _product(device, (short, short, short), (gram, gram, polynomial, gram), (short, 1), (c, b)),
+        _product(device, (short, long, short), (polynomial, x, made, x), (1, long), (1.0, a)),
     )
 
 
 def _product(
+    device: DeviceFacts,
     sizes: tuple[int, int, int],
     places: tuple[int, int, int, int],
     strides: tuple[int, int],
@@ -138,7 +140,7 @@ def _product(
 ) -> Launch:
     """C = factor A B + share D; strides are those of B, from column to column and along k."""
     m, n, _ = sizes
-    tile = min(_TILES, key=lambda tile: _seconds(tile, m, n))
+    tile = min(_TILES, key=lambda tile: _time(tile, device, m, n))
     tiles_m = -(-m // tile.m)
     groups = grid(tiles_m * -(-n // tile.n))
     push = {
@@ -155,10 +157,10 @@ def _product(
     return Launch(groups=groups, push=push, constants=constants, entry="muon_product")
 
 
-def _seconds(tile: dense.Tile, m: int, n: int) -> float:
+def _time(tile: dense.Tile, device: DeviceFacts, m: int, n: int) -> float:
     """About how long a product of these sizes takes, for each number along k."""
     groups = -(-m // tile.m) * -(-n // tile.n)
-    return max(groups, tile.at_once) * tile.m * tile.n / tile.flops
+    return max(groups, busy(device, tile.at_once)) * tile.m * tile.n / tile.share
 
 
 def stretch(m: int, n: int) -> float:

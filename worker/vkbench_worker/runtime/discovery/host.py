@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,11 @@ def cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def cpu_threads() -> int:
+    """Threads that this process may run at a time."""
+    return len(os.sched_getaffinity(0))
 
 
 @cache

@@ -16,6 +16,8 @@ from vkbench_worker.runtime.discovery.instance import Instance
 
 _TYPES = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 _MIB = 1 << 20
+_SM_BUILTINS, _SM_PROPERTIES = "VK_NV_shader_sm_builtins", 1000154001
+_SHADER_CORES, _SHADER_CORE_PROPERTIES = "VK_AMD_shader_core_properties", 1000185000
 # Last-level caches that vendors publish; a name that is not here counts as unknown.
 _KNOWN_LLC = {
     "H200": 60 * _MIB,
@@ -104,6 +106,26 @@ class Physical:
             return host.cpu_llc_bytes()
         return next((size for part, size in _KNOWN_LLC.items() if part in self.name), 0)
 
+    def compute_units(self) -> int:
+        """What works on workgroups side by side; 0 where neither driver nor host says."""
+        if self.type == "cpu":
+            return host.cpu_threads()
+        if _SM_BUILTINS in self.extensions:
+            return self._numbers(_SM_PROPERTIES, 2)[0]
+        if _SHADER_CORES in self.extensions:
+            engines, arrays, units, *_ = self._numbers(_SHADER_CORE_PROPERTIES, 14)
+            return engines * arrays * units
+        return 0
+
+    def _numbers(self, kind: int, count: int) -> list[int]:
+        """The 32-bit numbers of a properties struct, whose type may be younger than our headers."""
+        memory = vk.ffi.new("uint64_t[]", 2 + (count + 1) // 2)
+        words = vk.ffi.cast("uint32_t *", memory)
+        words[0] = kind
+        asked = vk.struct("VkPhysicalDeviceProperties2", next=memory)
+        vk.lib.vkGetPhysicalDeviceProperties2(self.handle, asked)
+        return [int(words[4 + place]) for place in range(count)]
+
     def facts(self, host_name: str, ordinal: int) -> DeviceFacts:
         """Everything that stays with this device."""
         return DeviceFacts(
@@ -120,6 +142,7 @@ class Physical:
             features=self._feature_names(),
             limits=self.limits(),
             llc_bytes=self.llc_bytes(),
+            compute_units=self.compute_units(),
         )
 
     def _feature_names(self) -> tuple[str, ...]:

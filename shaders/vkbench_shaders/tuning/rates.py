@@ -1,0 +1,47 @@
+"""What a device does at a time, for estimates of which way is the fastest.
+
+The file of a class of devices has these numbers; the device says how many compute units it has.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.tuning.classes import class_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Of a device of a class; times and rates need only order the ways to do something."""
+
+    compute_units: int  # of a device that does not say
+    fma: float  # f32 operations a second, of a compute unit
+    memory_bytes: float  # a second
+    launch_seconds: float  # what a launch after another takes at least
+    step_seconds: float  # what a step of a workgroup takes at least: numbers come from memory
+    workgroup_seconds: float  # what a workgroup takes besides
+
+    def busy(self, each: float) -> int:
+        """Workgroups on the whole device, of so many on a compute unit."""
+        return max(1, round(self.compute_units * each))
+
+
+def rates_of(device: DeviceFacts) -> Rates:
+    """The rates of a device's class, with the compute units of the device."""
+    found = _rates(class_of(device).name)
+    return replace(found, compute_units=device.compute_units or found.compute_units)
+
+
+def busy(device: DeviceFacts, each: float) -> int:
+    """Workgroups that a device works on at a time, of so many on a compute unit."""
+    return rates_of(device).busy(each)
+
+
+@cache
+def _rates(device_class: str) -> Rates:
+    file = files("vkbench_shaders.tuning") / f"{device_class}.json"
+    return Rates(**json.loads(file.read_text())["rates"])
