@@ -27,8 +27,10 @@ from vkbench.errors import UsageError
 from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.formats import Format, format_named
+from vkbench_shaders.launch import MOST_GROUPS as MOST_GROUPS
 from vkbench_shaders.launch import Launch as Launch
 from vkbench_shaders.launch import Push as Push
+from vkbench_shaders.launch import grid as grid
 from vkbench_shaders.layout import Layout as Layout
 
 Array = np.ndarray
@@ -383,15 +385,6 @@ def too_large(problem: Problem, device: DeviceFacts) -> str | None:
         if most is not None and needed > most:
             return f"{binding.name} has {needed} bytes, the device binds {most} at most"
     return None
-
-
-MOST_GROUPS = 65535  # along one axis: every device takes as many
-
-
-def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
-    """Workgroups spread over x and y, evenly: up to y - 1 of them have nothing to do."""
-    rows = max(1, -(-groups // MOST_GROUPS))
-    return (-(-groups // rows), rows, depth)
 
 
 def matrix_shape(binding: str, shapes: Shapes, types: Mapping[str, str]) -> tuple[int, int]:

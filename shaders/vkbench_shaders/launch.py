@@ -39,6 +39,15 @@ class LaunchMismatch(VkbenchError):
     """A launch does not give what its compiled unit takes."""
 
 
+MOST_GROUPS = 65535  # along one axis: every device takes as many
+
+
+def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
+    """Workgroups spread over x and y, evenly: up to y - 1 of them have nothing to do."""
+    rows = max(1, -(-groups // MOST_GROUPS))
+    return (-(-groups // rows), rows, depth)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """One dispatch: how many workgroups, with which constants."""

@@ -14,7 +14,7 @@ from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.wire import MalformedMessage
 from vkbench_shaders.catalogue import KERNELS, problem
-from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.kernel import Kernel, Problem, Settings
 from vkbench_shaders.tuning import tables
 from vkbench_shaders.tuning.classes import CLASSES, DeviceClass, class_of
 from vkbench_shaders.tuning.configurations import configurations, obstacle
@@ -24,7 +24,8 @@ from vkbench_shaders.tuning.tables import Table, Tuned
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H100 80GB HBM3", uuid="00", vendor_id=0x10DE,
     device_id=0, type="discrete", memory_bytes=1 << 40, subgroup_size=32,
-    features=("int_dot", "subgroup_arithmetic", "subgroup_shuffle"),
+    features=("int_dot", "subgroup_arithmetic", "subgroup_shuffle", "coopmat", "fp16", "storage16",
+              "matrix_f16_f32", "matrix_f16_f16", "matrix_bf16_f32"),
     limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
             "max_workgroup_invocations": 1024},
 )  # fmt: skip
@@ -33,16 +34,20 @@ TUNABLE = [kernel for kernel in KERNELS if kernel.tuning]
 SHIPPED = sorted(Path(vkbench_shaders.tuning.__file__).parent.glob("*.json"))
 
 
+def candidates_of(posed: Problem, device: DeviceFacts = DEVICE) -> list[Settings]:
+    """Of the variant that runs everywhere."""
+    return posed.candidates(device, posed.kernel.variants[-1])
+
+
 @pytest.mark.parametrize("kernel", TUNABLE, ids=lambda kernel: kernel.name)
 def test_the_first_candidate_is_what_runs_without_settings(kernel: Kernel) -> None:
     for case in (*kernel.cases[::7], *kernel.timed[::3]):
         posed = Problem(kernel, case)
-        candidates = posed.candidates(DEVICE)
-        assert candidates, case.name
-        assert len({str(each) for each in candidates}) == len(candidates)
-        chosen = replace(posed, settings=candidates[0])
         for variant in kernel.variants_for(posed.types):
             if not obstacle(posed, variant, DEVICE):
+                candidates = posed.candidates(DEVICE, variant)
+                assert len({str(each) for each in candidates}) == len(candidates)
+                chosen = replace(posed, settings=candidates[0])
                 assert variant.launches(posed, DEVICE) == variant.launches(chosen, DEVICE)
                 assert variant.scratch(posed, DEVICE) == variant.scratch(chosen, DEVICE)
 
@@ -50,22 +55,32 @@ def test_the_first_candidate_is_what_runs_without_settings(kernel: Kernel) -> No
 @pytest.mark.parametrize("kernel", TUNABLE, ids=lambda kernel: kernel.name)
 def test_settings_are_values_that_their_parameters_take(kernel: Kernel) -> None:
     posed = Problem(kernel, kernel.timed[0])
-    for candidate in posed.candidates(DEVICE):
+    for candidate in candidates_of(posed):
         assert kernel.settings(candidate) == candidate
         assert all(value != kernel.params[name].default for name, value in candidate.items())
 
 
 def test_a_value_that_the_case_names_is_no_choice() -> None:
     posed = problem("matmul/f32/b1_m64_n64_k4096/split=2")
-    assert {each["split"] for each in posed.candidates(DEVICE)} == {2}
-    assert len(posed.candidates(DEVICE)) > 1
+    assert {each["split"] for each in candidates_of(posed)} == {2}
+    assert len(candidates_of(posed)) > 1
     assert replace(posed, settings={"split": 8}).params["split"] == 2
 
 
 def test_what_a_device_cannot_take_is_no_candidate() -> None:
     posed = problem("sum/f32/b1_c1_h64_w4096")
-    assert {each["threads"] for each in posed.candidates(DEVICE)} == {64, 128, 256, 512, 1024}
-    assert {each["threads"] for each in posed.candidates(SMALL)} == {64, 128, 256}
+    assert {each["threads"] for each in candidates_of(posed)} == {
+        64,
+        128,
+        256,
+        512,
+        1024,
+    }
+    assert {each["threads"] for each in posed.candidates(posed.kernel.variants[-1], SMALL)} == {
+        64,
+        128,
+        256,
+    }
     asked = replace(posed, settings={"threads": 512})
     assert obstacle(asked, posed.kernel.variants[0], SMALL) == "cannot have threads=512 there"
     with pytest.raises(UsageError, match="value of sum's threads"):
@@ -198,3 +213,12 @@ def test_each_class_has_rates(device_class: DeviceClass) -> None:
     found = tables.shipped(device_class.name).rates
     assert found
     assert min(vars(found).values()) > 0
+
+
+def test_variants_have_candidates_of_their_own_and_less_exact_ones_are_not_swept() -> None:
+    posed = problem("matmul/f16:b=f16/b1_m4096_n4096_k4096")
+    found = configurations(posed, DEVICE, most=20)
+    assert list(dict.fromkeys(each.variant for each in found)) == ["coopmat", "portable"]
+    for each in found:
+        is_cooperative = str(each.settings["tile"]).startswith("coop")
+        assert is_cooperative == (each.variant == "coopmat")
