@@ -10,8 +10,8 @@ from vkbench_shaders.kernel import Launch, grid
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import NAMES, STEP, TILES, Tile
 from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, pack
 from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.tuning.rates import busy
 
-_MULTIPROCESSORS = 132  # of a large GPU
 _SPLITS = (1, 2, 4, 8)
 _LEAST_PART = 512  # of k, where it is split without being asked
 
@@ -100,14 +100,14 @@ def ways(product: Product, device: DeviceFacts) -> list[Way]:
             cut = dense.Cut.into(parts, product.left.numbers, STEP)
             if cut.parts == 1 or product.split or cut.part >= _LEAST_PART:
                 found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts))
-    return sorted(found.values(), key=lambda way: _time(product, way.tile, way.cut))
+    return sorted(found.values(), key=lambda way: _time(product, device, way.tile, way.cut))
 
 
-def _time(product: Product, tile: Tile, cut: dense.Cut) -> float:
+def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> float:
     """Time by which tiles and cuts are ordered: rounds of tiles on a busy GPU, and adding parts."""
     m, n = (-(-factor.rows // side) for factor, side in _sides(product, tile))
     groups = m * n * product.results["matrices"] * cut.parts
-    at_once = tile.resident * _MULTIPROCESSORS
+    at_once = busy(device, tile.resident)
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
     sums = 0.1 * groups / at_once if cut.parts > 1 else 0.0
     return (rounds + sums) * cut.part * tile.cost
