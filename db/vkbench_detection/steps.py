@@ -28,6 +28,7 @@ from vkbench_detection.regress.grouping import ungrouped
 from vkbench_detection.series import calibrations, profiles
 from vkbench_detection.series.placing import is_fresh, place
 from vkbench_detection.statistics.screen import Direction
+from vkbench_detection.tune import sweeps
 
 SCREENED = 200  # series of a transaction
 SCANNED = 20  # series of a transaction: SQLite has no other writer meanwhile, some 10 ms each
@@ -72,6 +73,7 @@ def detect(database: Database, now: float, *, all_at_once: bool = False) -> Dete
             return Detected()
     with database.transaction() as tx:
         calibrations.settle(tx, now)  # first: placing compares results with them
+        sweeps.settle(tx)
     jobs, touched, wrong = _place(database, now, None if all_at_once else MOST_BATCHES)
     if not is_installed():
         waiting = _have_earlier_results(database, touched)

@@ -96,6 +96,7 @@ def unsettled(tx: Connection) -> list[int]:
     """Sweeps that have ended and have no findings yet: of those that found nothing, all."""
     run, known = schema.run.c, select(schema.tuned.c.run_id)
     asked = select(run.id).where(
+        run.track == "",
         run.cancelled_at.is_(None),
         cast(run.tags, Text).contains(f'"{SWEEP}": '),
         run.id.not_in(known),

@@ -86,11 +86,11 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
 
 
 def _names(case: Case, device: DeviceFacts, variant: str, most: int) -> list[str]:
-    """Configurations of a case, of one variant or of all; none where there is no choice."""
-    any_variant = variant.casefold() in (AUTO, ALL)
-    found = [
-        each.name
-        for each in configurations(problem(case), device, most)
-        if any_variant or each.variant == variant.casefold()
-    ]
-    return found if len(found) > 1 else []
+    """What `auto` would take, and the configurations of one variant or of all to hold against it.
+
+    None where there is no choice.
+    """
+    found = configurations(problem(case), device, most)
+    if variant.casefold() not in (AUTO, ALL):
+        found = [*found[:1], *(each for each in found[1:] if each.variant == variant.casefold())]
+    return [each.name for each in found] if len(found) > 1 else []

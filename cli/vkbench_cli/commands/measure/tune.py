@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +45,7 @@ def tune(
         Option(metavar="NAME", help="Only this case, by its full name; may be repeated."),
     ] = [],  # noqa: B006
     variant: Annotated[
-        str, Option(metavar="V", help="Sweep the settings of this variant alone; default: all.")
+        str, Option(metavar="V", help="Sweep the settings of this variant, beside what auto takes.")
     ] = "all",
     device: Devices = [],  # noqa: B006
     settings: Annotated[
@@ -130,7 +131,7 @@ def _measure(
     from vkbench_cli.show.sweeps import show_sweep
     from vkbench_db.ask import queries
     from vkbench_db.database import Database
-    from vkbench_detection.tune.sweeps import settle
+    from vkbench_detection.steps import detect
     from vkbench_local.executor import sole_executor
 
     ours = store.settings()
@@ -143,8 +144,7 @@ def _measure(
         if not work(database, ours, found, devices):
             print(how_to_go_on(found.id, store), file=sys.stderr)
             return EXIT_INTERRUPTED
-        with database.transaction() as tx:
-            settle(tx)
+        detect(database, time.time())
         with database.reading() as tx:
             show_sweep(tx, found.id, output)
             counts = queries.find_run(tx, str(found.id)).progress.counts
