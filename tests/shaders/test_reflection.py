@@ -15,6 +15,7 @@ from vkbench_worker.runtime import packing
 
 BASE = {"Shader"}  # every device
 FEATURES = {  # what asks for each device feature
+    "subgroup_basic": {"GroupNonUniform"},
     "subgroup_arithmetic": {"GroupNonUniform", "GroupNonUniformArithmetic"},
     "subgroup_shuffle": {"GroupNonUniform", "GroupNonUniformShuffle"},
     "int_dot": {"DotProduct", "DotProductInput4x8BitPacked"},
@@ -23,6 +24,7 @@ FEATURES = {  # what asks for each device feature
     "bf16": {"BFloat16TypeKHR", "BFloat16CooperativeMatrixKHR"},
     "storage16": {"UniformAndStorageBuffer16BitAccess"},
     "storage8": {"UniformAndStorageBuffer8BitAccess"},
+    "device_scope": {"VulkanMemoryModelDeviceScope"},
     "coopmat": {"CooperativeMatrixKHR", "VulkanMemoryModel"},
     **{f"matrix_{kind}": set() for kind in ("f16_f16", "f16_f32", "bf16_f32", "i8_i32")},
     **{f"matrix_{kind}_8x8x8": set() for kind in ("f16_f16", "f16_f32", "i8_i32")},

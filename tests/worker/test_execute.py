@@ -12,6 +12,7 @@ from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_worker.runner.execute import compute, execute
+from vkbench_worker.runtime.discovery.matrices import KINDS
 from vkbench_worker.runtime.errors import DeviceLost, OutOfMemory
 from vkbench_worker.runtime.null import Function, NullDevice, Shown, run_reference
 
@@ -52,6 +53,8 @@ def test_every_reference_passes_its_own_check(
     cases = [case for case in kernel.cases if Problem(kernel, case).types == types]
     assert cases
     needed = {"subgroup_arithmetic", *kernel.variants_for(types)[-1].requires}
+    if {"coopmat", "coopmat_bf16"} & {variant.name for variant in kernel.variants_for(types)}:
+        needed |= {"coopmat", "device_scope", "subgroup_basic", "fp16", "bf16", *KINDS}
     for case in cases:
         result = run(bundle, case.name, device=NullDevice(features=sorted(needed)))
         assert result.outcome is Outcome.PASSED, (case.name, result.reason)

@@ -38,6 +38,7 @@ _CAPABILITIES: Final = {
     5116: "BFloat16TypeKHR",
     5118: "BFloat16CooperativeMatrixKHR",
     5345: "VulkanMemoryModel",
+    5346: "VulkanMemoryModelDeviceScope",
     5347: "PhysicalStorageBufferAddresses",
     6018: "DotProductInput4x8BitPacked",
     6019: "DotProduct",

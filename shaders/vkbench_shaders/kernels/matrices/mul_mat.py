@@ -179,6 +179,7 @@ _RAGGED = ("m1_n1_k1", "m13_n1_k7", "m31_n29_k37", "m61_n67_k1021", "m17_n33_k12
 _MORE = (
     *(f"m{m}_n{n}_k512/tile={m}x{n}" for m, n in ((64, 64), (32, 64), (128, 16))),
     *(f"m{tile.m + 1}_n{tile.n - 1}_k256/tile={tile.name}" for tile in tiles.TILES),
+    *(f"m261_n37_k256/tile={name}" for name in coop_tiles.NAMES),
     "m97_n101_k768",
     "m7_n5_k256/batch2=3,layout=strided",
     "m9_n4_k512/repeat3=3",

@@ -56,6 +56,7 @@ STRUCTS = (
 
 # What a variant may require -> the members that must all be there.
 NAMES: Mapping[str, tuple[str, ...]] = {
+    "subgroup_basic": ("subgroup_basic",),
     "subgroup_arithmetic": ("subgroup_arithmetic",),
     "subgroup_shuffle": ("subgroup_shuffle",),
     "int_dot": ("int_dot",),
@@ -66,6 +67,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "int64": ("int64",),
     "fp64": ("fp64",),
     "bda": ("bda",),
+    "device_scope": ("device_scope",),
     "coopmat": ("cooperative_matrix", "memory_model"),
     "coopmat2": ("cooperative_matrix", "memory_model", *(f"cm2_{letter}" for letter in "abcdefg")),
     "bf16": ("bf16",),
@@ -74,6 +76,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 
 # operations of subgroups, each with the basic ones
 _SUBGROUP = {
+    "subgroup_basic": vk.Subgroup.BASIC,
     "subgroup_arithmetic": vk.Subgroup.BASIC | vk.Subgroup.ARITHMETIC,
     "subgroup_shuffle": vk.Subgroup.BASIC | vk.Subgroup.SHUFFLE,
 }

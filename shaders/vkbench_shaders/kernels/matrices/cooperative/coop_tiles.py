@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 STEP = 32  # numbers along k at a time
 _LINE = STEP // 8 + 1  # 16-byte words of a row in shared memory
+_EVEN = {"f32": 1.0, "f16": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +43,8 @@ class Tile:
     subgroups: int = 4
     subgroups_n: int = 2  # that share a row
     resident: int = 2  # workgroups that a multiprocessor of a GPU holds at a time
-    sums: tuple[str, ...] = ("f32", "f16")  # formats of sums that fit the registers
-    cost: float = 1.0  # time of a product beside that of the best tile
+    # time of a product beside that by 128 x 128, with sums in each format that it is made for
+    costs: Mapping[str, float] = field(default_factory=lambda: dict(_EVEN), hash=False)
 
     @property
     def name(self) -> str:
@@ -61,12 +63,10 @@ class Tile:
 
 
 TILES = (
-    Tile(m=256, n=256, shape=_LARGE, subgroups=8, resident=1, sums=("f16",), cost=0.8),
-    Tile(
-        m=128, n=256, shape=_LARGE, subgroups=8, subgroups_n=4, resident=1, sums=("f32",), cost=0.95
-    ),
+    Tile(m=256, n=256, shape=_LARGE, subgroups=8, resident=1, costs={"f16": 0.75, "f32": 4.0}),
+    Tile(m=128, n=256, shape=_LARGE, subgroups=8, subgroups_n=4, resident=1, costs={"f32": 0.95}),
     Tile(m=128, n=128, shape=_LARGE),
-    Tile(m=64, n=64, shape=_LARGE, resident=4, cost=1.6),
+    Tile(m=64, n=64, shape=_LARGE, resident=4, costs={"f32": 1.6, "f16": 1.6}),
     Tile(m=64, n=64, shape=_INTEL),
     Tile(m=32, n=32, shape=_SMALL),
 )

@@ -50,7 +50,7 @@ def tiles(product: Product, device: DeviceFacts) -> list[Tile]:
     return [
         tile
         for tile in TILES
-        if product.sums in tile.sums
+        if product.sums in tile.costs
         and product.tile in ("auto", tile.name)
         and tile.shape.feature(product.element, product.sums) in device.features
     ]
@@ -110,7 +110,7 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     at_once = busy(device, tile.resident)
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
     sums = 0.1 * groups / at_once if cut.parts > 1 else 0.0
-    return (rounds + sums) * cut.part * tile.cost
+    return (rounds + sums) * cut.part * tile.costs[product.sums]
 
 
 def _sides(product: Product, tile: Tile) -> tuple[tuple[Factor, int], ...]:

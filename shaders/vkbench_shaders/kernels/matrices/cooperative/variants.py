@@ -35,8 +35,9 @@ class Path:
     def variants(self) -> tuple[Variant, ...]:
         """The best first; `auto` never takes sums in f16, or numbers rounded to bf16."""
         return (
-            self._variant("coopmat", "f16_inputs", "f32", _keeps, self.rounds),
-            self._variant("coopmat_bf16", "bf16_inputs", "f32", _rounds_to_bf16),
+            self._variant("coopmat", "f16_inputs", "f32", _is_f16, self.rounds),
+            self._variant("coopmat_bf16", "f16_inputs", "f32", _is_bf16, self.rounds),
+            self._variant("coopmat_to_bf16", "bf16_inputs", "f32", _rounds_to_bf16),
             self._variant("coopmat_f16", "f16_accumulation", "f16", _is_f16),
         )
 
@@ -51,7 +52,7 @@ class Path:
         def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
             return (_SLANG[element(types)], f"{sums}_sums", types["y"])
 
-        own, *others = (tile for tile in TILES if sums in tile.sums)
+        own, *others = (tile for tile in TILES if sums in tile.costs)
         return Variant(
             name=name,
             module="cooperative_product",
@@ -65,7 +66,10 @@ class Path:
             launch=lambda problem, device: launches(self.pose(problem, sums), device),
             scratch=lambda problem, device: scratch(self.pose(problem, sums), device),
             arithmetic=arithmetic,
-            requires=("coopmat", "fp16", "storage16"),
+            requires=(
+                *("coopmat", "device_scope", "subgroup_basic"),
+                "bf16" if among is not _is_f16 else "fp16",
+            ),
             accepts=lambda types: self.takes(types) and among(types),
             refuses=lambda problem, device: (
                 too_large(problem, device) or refuses(self.pose(problem, sums), device)
@@ -91,8 +95,8 @@ def _rounds_to_bf16(types: Mapping[str, str]) -> bool:
     return first == "bf16" != second
 
 
-def _keeps(types: Mapping[str, str]) -> bool:
-    return not _rounds_to_bf16(types)
+def _is_bf16(types: Mapping[str, str]) -> bool:
+    return element(types) == "bf16" and not _rounds_to_bf16(types)
 
 
 def _is_f16(types: Mapping[str, str]) -> bool:
