@@ -69,18 +69,8 @@ def test_a_value_that_the_case_names_is_no_choice() -> None:
 
 def test_what_a_device_cannot_take_is_no_candidate() -> None:
     posed = problem("sum/f32/b1_c1_h64_w4096")
-    assert {each["threads"] for each in candidates_of(posed)} == {
-        64,
-        128,
-        256,
-        512,
-        1024,
-    }
-    assert {each["threads"] for each in posed.candidates(posed.kernel.variants[-1], SMALL)} == {
-        64,
-        128,
-        256,
-    }
+    for device, expected in ((DEVICE, {64, 128, 256, 512, 1024}), (SMALL, {64, 128, 256})):
+        assert {each["threads"] for each in candidates_of(posed, device)} == expected
     asked = replace(posed, settings={"threads": 512})
     assert obstacle(asked, posed.kernel.variants[0], SMALL) == "cannot have threads=512 there"
     with pytest.raises(UsageError, match="value of sum's threads"):
