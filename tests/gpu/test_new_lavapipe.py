@@ -22,7 +22,8 @@ def ran(new_lavapipe: Path) -> Callable[..., Rows]:
     """`ran("--kernel", "copy")` is what `vkbench run` says of each job."""
 
     def run(*words: str) -> Rows:
-        command = [str(new_lavapipe / "vkbench"), "run", *words, "--variant", "all", "--json"]
+        variant = () if "--variant" in words else ("--variant", "all")
+        command = [str(new_lavapipe / "vkbench"), "run", *words, *variant, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.stdout, done.stderr
         return list(json.loads(done.stdout)["rows"])
@@ -47,6 +48,34 @@ def test_products_of_cooperative_matrices_are_right(ran: Callable[..., Rows]) ->
     rows = ran("--kernel", "matrix_rate_8", "--seconds", "0.02")
     assert not other_than_passed(rows)
     assert {row["variant"] for row in rows} == {"f16_f16", "f16_f32", "i8_i32"}
+
+
+# How factors lie and are packed, ragged tiles, batches, parts of k, y in f16, and kinds of blocks.
+COOPERATIVE = (
+    "matmul/f16:b=f16:y=f16/b2_m13_n9_k3",
+    "matmul/f16:b=f16/b2_m130_n33_k96/layout=transposed_b",
+    "matmul/f16:b=f16/b2_m36_n44_k20/layout=strided",
+    "matmul/f16/b6_m9_n20_k64/layout=transposed_b,repeat_a=3,repeat_b=2",
+    "matmul/f16/b1_m40_n36_k1100/layout=transposed_b,split=3",
+    "matmul/f16:b=f16/b1_m64_n64_k64/layout=transposed_b",
+    "mul_mat/f32/m61_n67_k1021",
+    "mul_mat/f16/m17_n33_k127/layout=strided",
+    "mul_mat/q4_0/m97_n101_k768",
+    "mul_mat/q6_K/m31_n33_k512/layout=strided",
+    "mul_mat/iq2_xs/m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
+    "mul_mat/iq1_m:x=f16/m31_n33_k512/layout=strided",
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("variant", ["coopmat", "coopmat_f16"])
+def test_matrices_multiplied_at_once_are_right(ran: Callable[..., Rows], variant: str) -> None:
+    cases = COOPERATIVE if variant == "coopmat" else COOPERATIVE[1::4]
+    wanted = [word for case in cases for word in ("--case", case)]
+    rows = ran(*wanted, "--mode", "correctness", "--variant", variant)
+    assert not other_than_passed(rows)
+    assert len(rows) == len(cases)
+    assert {row["variant"] for row in rows} == {variant}
 
 
 def test_the_newer_validation_layer_has_nothing_to_say(new_lavapipe: Path) -> None:

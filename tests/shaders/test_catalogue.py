@@ -289,7 +289,7 @@ def test_a_launch_covers_its_output_within_every_device_s_limits(cases: list[Cas
                 for launch in variant.launches(posed, SMALLEST):
                     least = 0 if 0 in posed.shape.values() else 1
                     assert all(least <= groups <= MOST_GROUPS for groups in launch.groups)
-                if case.kernel in SHARES:
+                if case.kernel in SHARES and not variant.name.startswith("coopmat"):
                     [launch] = variant.launches(posed, SMALLEST)
                     share = SHARES[case.kernel](posed)
                     assert prod(launch.groups) * share >= prod(posed.array_shape("y"))

@@ -68,6 +68,6 @@ TILES = (
     Tile(m=128, n=128, shape=_LARGE),
     Tile(m=64, n=64, shape=_LARGE, resident=4, costs={"f32": 1.6, "f16": 1.6}),
     Tile(m=64, n=64, shape=_INTEL),
-    Tile(m=32, n=32, shape=_SMALL),
+    Tile(m=16, n=32, shape=_SMALL),
 )
 NAMES = tuple(dict.fromkeys(tile.name for tile in TILES))
