@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -39,7 +40,7 @@ def other_than_passed(rows: Rows) -> Rows:
 @pytest.mark.timeout(600)
 def test_the_quick_suite_passes(ran: Callable[..., Rows]) -> None:
     rows = ran("--suite", "quick", "--seconds", "0.02")
-    assert not other_than_passed(rows)
+    assert not [row for row in other_than_passed(rows) if not REFUSED.match(row["reason"])]
     assert Counter(row["mode"] for row in rows).keys() == {"correctness", "performance"}
     assert all(int(row["driver_version"].split(".")[0]) >= 26 for row in rows)
 
@@ -50,6 +51,8 @@ def test_products_of_cooperative_matrices_are_right(ran: Callable[..., Rows]) ->
     assert {row["variant"] for row in rows} == {"f16_f16", "f16_f32", "i8_i32"}
 
 
+# why cooperative matrices do not multiply some small products, under `--variant all`
+REFUSED = re.compile(r"variant coopmat\w*: (rounds its factors|has no tiles of)")
 # How factors lie and are packed, ragged tiles, batches, parts of k, y in f16, and kinds of blocks.
 COOPERATIVE = (
     "matmul/f16:b=f16:y=f16/b2_m13_n9_k3",
