@@ -16,7 +16,7 @@ from vkbench.wire import MalformedMessage
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem, Settings
 from vkbench_shaders.tuning import tables
-from vkbench_shaders.tuning.classes import CLASSES, DeviceClass, class_of
+from vkbench_shaders.tuning.classes import CLASSES, DeviceClass, class_of, installed_path
 from vkbench_shaders.tuning.configurations import configurations, obstacle
 from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.tables import Table, Tuned
@@ -25,7 +25,7 @@ DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H100 80GB HBM3", uuid="00", vendor_id=0x10DE,
     device_id=0, type="discrete", memory_bytes=1 << 40, subgroup_size=32,
     features=("int_dot", "subgroup_arithmetic", "subgroup_shuffle", "coopmat", "fp16", "storage16",
-              "matrix_f16_f32", "matrix_f16_f16", "matrix_bf16_f32"),
+              "device_scope", "subgroup_basic", "matrix_f16_f32", "matrix_f16_f16", "matrix_bf16_f32"),
     limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
             "max_workgroup_invocations": 1024},
 )  # fmt: skip
@@ -162,7 +162,7 @@ def test_an_installed_table_goes_before_the_one_that_ships(
     tables.installed.cache_clear()
     posed = problem("sum/f32/b1_c1_h64_w4096")
     table = Table(device_class="nvidia-hopper", tuned=(tuned(posed.case.name, 64),))
-    path = tables.installed_path("nvidia-hopper")
+    path = installed_path("nvidia-hopper")
     assert path.is_relative_to(tmp_path)
     path.parent.mkdir()
     path.write_bytes(tables.written(table))
