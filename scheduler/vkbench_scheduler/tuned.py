@@ -13,9 +13,11 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_db.upkeep.tuning import TunedRow, tuned, tuned_now
 from vkbench_db.work.store import Picked
+from vkbench_detection.series.calibrations import latest
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.tuning.classes import class_of
+from vkbench_shaders.tuning.rates import Rates, rates_of
 from vkbench_shaders.tuning.tables import Source, Table, Tuned
 
 
@@ -47,6 +49,7 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
     newest = {row.case: row for row in rows}
     return Table(
         device_class=classes[0],
+        rates=_rates(tx, facts[rows[-1].device]),
         sources=_sources(newest.values()),
         tuned=_entries(sorted(newest.values(), key=lambda row: row.case)),
     )
@@ -68,6 +71,20 @@ def _entries(rows: Iterable[TunedRow]) -> tuple[Tuned, ...]:
         )
         for row in rows
     )
+
+
+def _rates(tx: Connection, device: DeviceFacts) -> Rates:
+    """The rates of a device's class, with those that the device's last calibration measured."""
+    known = rates_of(device)
+    for reached in latest(tx, devices=[device.key]):
+        fma = reached.fma_f32 and reached.fma_f32 / known.compute_units
+        known = replace(
+            known,
+            fma=fma or known.fma,
+            memory_bytes=reached.read_bytes or known.memory_bytes,
+            launch_seconds=reached.launch_seconds or known.launch_seconds,
+        )
+    return known
 
 
 def _sources(rows: Iterable[TunedRow]) -> tuple[Source, ...]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import insert
 
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, Outcome
 from vkbench.wire import Announcement
+from vkbench_db import schema
 from vkbench_db.upkeep.tuning import SWEEP, tuned
 from vkbench_db.work import store
 from vkbench_detection.tune.sweeps import settle
 from vkbench_scheduler.tuned import table_of, with_tuned
+from vkbench_shaders.tuning.rates import rates_of
 
 CASE = "sum/f32/b1_c1_h64_w4096"
 FAST, SLOW = "portable:threads=512", "portable:threads=256"
@@ -126,6 +129,22 @@ def test_a_table_is_of_the_newest_findings_of_one_class(lab: Lab) -> None:
         mixed = [lab.facts(), replace(facts[1], type="discrete")]
         with pytest.raises(UsageError, match="cpu and unknown"):
             table_of(tx, mixed)
+
+
+def test_a_table_has_the_rates_of_the_last_calibration(lab: Lab) -> None:
+    device = lab.add_device()
+    run = sweep(lab, device, t256=2e-3, t512=1e-3)
+    settled(lab)
+    with lab.database.transaction() as tx:
+        assert table_of(tx, [lab.facts()]).rates == rates_of(lab.facts())
+        tx.execute(
+            insert(schema.calibration).values(
+                device_id=1, environment=ENVIRONMENT.hash, measured_at=lab.now, run_id=run,
+                matrices={}, fma_f32=6e9, read_bytes=7e9,
+            )
+        )  # fmt: skip
+        reached = table_of(tx, [lab.facts()]).rates
+    assert reached == replace(rates_of(lab.facts()), fma=3e9, memory_bytes=7e9)
 
 
 def test_a_sweep_with_a_wrong_result_finds_among_the_right_ones(lab: Lab) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vkbench_shaders.tuning.tables import Table, Tuned, written
@@ -75,6 +76,20 @@ def test_an_installed_table_is_used_where_nothing_was_measured(
     assert ended.code == 0, ended.err
     assert ran(vkbench, SUM, **data) == ("portable:threads=64", "threads=64")
     assert ran(vkbench, "sum/f32/b1_c1_h2_w100", **data) == ("portable", "threads=256")
+
+
+def test_a_computation_runs_the_configuration_that_is_asked_for(
+    vkbench: Vkbench, tmp_path: Path
+) -> None:
+    given, found = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, x=np.ones((4, 1000), np.float32))
+    words = ("exec", "sum", "--input", str(given), "--output", str(found), "--variant")
+    ended = vkbench(*words, "PORTABLE:threads=64")
+    assert ended.code == 0, ended.err
+    assert "portable:threads=64 on" in ended.out
+    assert np.load(found)["y"].ravel().tolist() == [1000.0] * 4
+    ended = vkbench(*words, "portable:threads=63")
+    assert (ended.code, "unknown value of sum's threads '63'" in ended.err) == (2, True)
 
 
 def test_settings_can_be_asked_for_by_name(vkbench: Vkbench, database: Path) -> None:

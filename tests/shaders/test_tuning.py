@@ -25,7 +25,8 @@ DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H100 80GB HBM3", uuid="00", vendor_id=0x10DE,
     device_id=0, type="discrete", memory_bytes=1 << 40, subgroup_size=32,
     features=("int_dot", "subgroup_arithmetic", "subgroup_shuffle", "coopmat", "fp16", "storage16",
-              "device_scope", "subgroup_basic", "matrix_f16_f32", "matrix_f16_f16", "matrix_bf16_f32"),
+              "device_scope", "subgroup_basic", "matrix_f16_f32", "matrix_f16_f16",
+              "matrix_bf16_f32"),
     limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
             "max_workgroup_invocations": 1024},
 )  # fmt: skip

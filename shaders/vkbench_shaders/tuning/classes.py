@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from vkbench.device import DeviceFacts
+from vkbench.settings import settings
 
 _NVIDIA, _AMD, _INTEL = 0x10DE, 0x1002, 0x8086
 
@@ -49,6 +51,11 @@ CLASSES = (  # a device is of the first one that has it
     ),
     UNKNOWN,
 )
+
+
+def installed_path(device_class: str) -> Path:
+    """Where the table of a class lies if it was installed on this host."""
+    return settings().data / "tuning" / f"{device_class}.json"
 
 
 def class_of(device: DeviceFacts) -> DeviceClass:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.tuning.classes import class_of
+from vkbench_shaders.tuning.classes import class_of, installed_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,5 +43,9 @@ def busy(device: DeviceFacts, each: float) -> int:
 
 @cache
 def _rates(device_class: str) -> Rates:
-    file = files("vkbench_shaders.tuning") / f"{device_class}.json"
-    return Rates(**json.loads(file.read_text())["rates"])
+    """Those of the table that was installed on this host, or of the one that ships."""
+    ships = files("vkbench_shaders.tuning") / f"{device_class}.json"
+    for file in (installed_path(device_class), ships):
+        if file.is_file() and (found := json.loads(file.read_text()).get("rates")):
+            return Rates(**found)
+    raise LookupError(f"no rates of class {device_class} ship")

@@ -12,15 +12,13 @@ from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from math import log2
-from pathlib import Path
 
 from vkbench import wire
 from vkbench.case import WEIGHTS, Case, parse
 from vkbench.device import DeviceFacts
-from vkbench.settings import settings
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.tuning.classes import class_of
+from vkbench_shaders.tuning.classes import class_of, installed_path
 from vkbench_shaders.tuning.rates import Rates
 
 FORMAT = "vkbench-tuning"
@@ -91,11 +89,6 @@ def shipped(device_class: str) -> Table:
 def installed(device_class: str) -> Table:
     """The table of a class that was installed on this host; an empty one where none was."""
     return _read(installed_path(device_class), device_class)
-
-
-def installed_path(device_class: str) -> Path:
-    """Where the table of a class lies that was installed on this host."""
-    return settings().data / "tuning" / f"{device_class}.json"
 
 
 def _read(file: Traversable, device_class: str) -> Table:

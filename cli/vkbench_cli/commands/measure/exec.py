@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from vkbench.case import parse_shape
+from vkbench.configuration import Configuration, parse
 from vkbench.errors import UsageError
 from vkbench.selector import HELP
 from vkbench.settings import settings
 from vkbench_cli import completion
 from vkbench_cli.files import check_writable, whole_file
 from vkbench_cli.options import Gguf, Tensor, check_pair
+
+if TYPE_CHECKING:
+    from vkbench_shaders.kernel import Kernel
 
 
 def execute(
@@ -120,7 +124,7 @@ def execute(
     posed, arrays = fit(asked, given, wanted)
     errand = Errand(
         case=posed.case.name,
-        variant=variant if variant == "auto" else asked.variant(variant).name,
+        variant=variant if variant == "auto" else _configuration(asked, variant),
         device=device or settings().device,
         bundle=bundle,
     )
@@ -128,6 +132,13 @@ def execute(
     with whole_file(output) as file:
         file.write(done.outputs)
     print(f"{posed.case.name}: {done.variant} on {done.device} -> {output}")
+
+
+def _configuration(kernel: Kernel, asked: str) -> str:
+    """The name of a configuration as the kernel has it; UsageError where it has none."""
+    wanted = parse(asked)
+    variant = kernel.variant(wanted.variant).name
+    return Configuration(variant=variant, settings=kernel.settings(wanted.settings)).name
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:

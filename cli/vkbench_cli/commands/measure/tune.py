@@ -209,7 +209,8 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
 def _install(path: Path) -> int:
     from vkbench.wire import MalformedMessage
     from vkbench_cli.files import whole_file
-    from vkbench_shaders.tuning.tables import installed_path, read, written
+    from vkbench_shaders.tuning.classes import installed_path
+    from vkbench_shaders.tuning.tables import read, written
 
     check_readable(path)
     try:
