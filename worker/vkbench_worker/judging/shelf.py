@@ -117,10 +117,9 @@ class Shelf:
             self._wanted.pop(name, None)
 
     def _ask(self, preparer: Preparer) -> None:
-        making = {other.making for other in self.preparers}
-        there = (self._due, *self._kept, *self.ahead, *making)
+        there = {self._due, *self.ahead, *(other.making for other in self.preparers)}
         for name, (problem, source) in self._wanted.items():
-            if name not in there:
+            if name not in there and name not in self._kept:
                 if self._is_room_for(problem):
                     preparer.ask(problem, source)
                 return
