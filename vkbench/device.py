@@ -6,7 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Final
 
+NVIDIA: Final = 0x10DE  # a vendor's number
 _TIMES_THE_CACHE = 2  # reading twice its size replaces all that a cache holds
 
 

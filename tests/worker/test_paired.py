@@ -118,7 +118,7 @@ def test_visits_are_one_other_other_one(metric: str, one: str, other: str) -> No
 def test_a_gpu_goes_through_the_order_once_and_so_do_long_launches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(measure, "_WARM_SECONDS", 0.02)
+    monkeypatch.setattr(measure, "WARM_SECONDS", 0.02)
     gpu = Pair()
     gpu.facts = replace(gpu.facts, type="discrete")
     long = Pair(taking(0.02), taking(0.02))

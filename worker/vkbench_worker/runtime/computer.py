@@ -8,6 +8,7 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
+from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import Image, Program, Step
 
 
@@ -61,6 +62,9 @@ class Computer(Protocol[P, B]):
 
     @property
     def pci_address(self) -> str: ...
+
+    @property
+    def load(self) -> Load: ...
 
     def memory_left(self) -> int: ...
 

@@ -15,6 +15,7 @@ from vkbench_worker.runtime import packing
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.discovery.instance import Instance
 from vkbench_worker.runtime.discovery.physical import Physical, candidates
+from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.memory import Memory
 from vkbench_worker.runtime.pipeline import Pipeline
@@ -60,6 +61,7 @@ class Device:
         self.physical = physical
         self.facts = facts
         self.environment: Environment = physical.environment()
+        self.load = Load(facts.vendor_id)
         self.logical = Logical(physical, facts)
         self.memory = Memory(self.logical)
         self.transfers = Transfers(self.logical)

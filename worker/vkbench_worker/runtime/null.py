@@ -14,6 +14,7 @@ from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.rounding import rounded
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
+from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import (
     GUARD,
     POISON_A,
@@ -167,6 +168,7 @@ class NullDevice:
         self.tick_seconds = 1e-9
         self.pci_address = ""
         self.makes_ahead = False
+        self.load = Load(vendor_id=0)
         self.patience_seconds = 600.0
         self.used_bytes = 0
 

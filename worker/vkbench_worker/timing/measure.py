@@ -13,8 +13,8 @@ between two uses of one set; kernels too small for that have the caches overwrit
 sample of one launch a set. Devices whose queue has no timestamps are timed by the host, over longer
 rows of launches; `Timing.clock` says so.
 
-The two judged launches before, and the first samples, are the warm-up; a GPU goes on until its
-clock has settled.
+Before that, launches go on until the clock has settled. A GPU that was idle needs load for a
+while; one that has just been timed needs a few launches of this kernel.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from vkbench.result import Timing, pack_samples
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.load import WARM_SECONDS
 from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
 from vkbench_worker.timing.rotation import Rotation
 from vkbench_worker.timing.statistics import deviation, interval
@@ -46,15 +47,11 @@ _RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches 
 _LONG_ROUND_SECONDS: Final = 50e-3
 _SAMPLES_A_RECORDING: Final = 16
 
-# A GPU that was idle takes 0.3 to 0.4 s of load to reach its clock, and the copies made before a
-# cold timing are idleness enough: on an H200, 0.05 s there read a kernel of 167 us as 252 us, with
-# 0.1 % noise.
-_WARM_SECONDS: Final = 0.5
 _WARM_LIMIT_SECONDS: Final = 3.0
 _WARM_CPU_SHARE: Final = 0.1  # of the time bound, on CPU drivers: nothing to settle
 _LEAST_SHARE: Final = 0.1  # of the time bound: sampling goes on so long whatever the noise
 _SETTLED: Final = 0.02  # change of the median over two windows at which the clock counts as settled
-_WINDOW: Final = 5
+_WINDOW, _WARM_WINDOW = 5, 2  # recordings; of a GPU whose clock is up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +97,7 @@ def measure_hot(
     with phase("hot"), closing(device.record(_hot_steps(work, buffers, plan))) as recording:
         # On CPU drivers the warm-up is taken out of the metric's own time.
         spent = time.perf_counter() - started if _is_cpu(device) else 0.0
-        samples, stop = _sample([recording], plan.launches, bounds, spent)
+        samples, stop = _sample(device, [recording], plan.launches, bounds, spent)
     return _timing("hot", device, work, samples, plan.launches, stop, ())
 
 
@@ -116,7 +113,7 @@ def warmed(
         return seconds
     plan = _plan(device, seconds, bounds)
     with phase("warm_up"), closing(device.record(_hot_steps(work, buffers, plan))) as warming:
-        return _settle(device, warming, plan, bounds, _WARM_SECONDS)
+        return _settle(device, warming, plan, bounds)
 
 
 def launches_a_sample(device: Computer[P, B], seconds: float, bounds: SampleBounds) -> int:
@@ -164,8 +161,8 @@ class Visitor(Generic[P, B]):
         if not _is_cpu(self.device):  # what was done before, copies most of all, let the clock drop
             plan = _SamplePlan(self.launches, 1)
             with phase("warm_up"):
-                _settle(self.device, self.recordings[0], plan, bounds, _WARM_SECONDS)
-        samples, stop = _sample(self.recordings, self.launches, bounds, 0.0)
+                _settle(self.device, self.recordings[0], plan, bounds)
+        samples, stop = _sample(self.device, self.recordings, self.launches, bounds, 0.0)
         return Visit(samples=samples, stop=stop)
 
     def summed_up(self, metric: str, visits: Sequence[Visit], warnings: tuple[str, ...]) -> Timing:
@@ -234,28 +231,30 @@ def _settle(
     recording: Runnable,
     plan: _SamplePlan,
     bounds: SampleBounds,
-    least: float,
 ) -> float:
-    """Run so long and until the clock has settled; seconds of a launch then."""
-    most = _WARM_LIMIT_SECONDS
+    """Run until the clock has climbed and settled; seconds of a launch then."""
+    least, most, window = WARM_SECONDS, _WARM_LIMIT_SECONDS, _WINDOW
     if _is_cpu(device):
         least, most = 0.0, bounds.seconds * _WARM_CPU_SHARE
+    elif device.load.is_warm:
+        least, window = 0.0, _WARM_WINDOW
     started, seen = time.perf_counter(), []
     while True:
         seen.append(median(recording.run()) / plan.launches)
         elapsed = time.perf_counter() - started
-        if elapsed >= most or (elapsed >= least and _is_settled(seen)):
-            return max(median(seen[-_WINDOW:]), 1e-9)
+        if elapsed >= most or (elapsed >= least and _is_settled(seen, window)):
+            device.load.note(elapsed)
+            return max(median(seen[-window:]), 1e-9)
 
 
 def _is_cpu(device: Computer[P, B]) -> bool:
     return device.facts.type == "cpu"
 
 
-def _is_settled(seen: Sequence[float]) -> bool:
-    if len(seen) < 2 * _WINDOW:
+def _is_settled(seen: Sequence[float], window: int) -> bool:
+    if len(seen) < 2 * window:
         return False
-    before, after = median(seen[-2 * _WINDOW : -_WINDOW]), median(seen[-_WINDOW:])
+    before, after = median(seen[-2 * window : -window]), median(seen[-window:])
     return abs(after - before) <= _SETTLED * before
 
 
@@ -277,7 +276,11 @@ def _plan(device: Computer[P, B], seconds: float, bounds: SampleBounds) -> _Samp
 
 
 def _sample(
-    recordings: Sequence[Runnable], launches: int, bounds: SampleBounds, spent: float
+    device: Computer[P, B],
+    recordings: Sequence[Runnable],
+    launches: int,
+    bounds: SampleBounds,
+    spent: float,
 ) -> tuple[list[float], str]:
     """Samples of recordings that take turns, and the name of the bound that ended them."""
     least = bounds.seconds * _LEAST_SHARE
@@ -287,8 +290,10 @@ def _sample(
     stop = ""
     for recording in cycle(recordings):
         samples += [seconds / launches for seconds in recording.run()]
-        stop = reached(stops, samples, time.perf_counter() - started)
+        elapsed = time.perf_counter() - started
+        stop = reached(stops, samples, elapsed)
         if stop:
+            device.load.note(elapsed)
             break
     return samples, stop
 

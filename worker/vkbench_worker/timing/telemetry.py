@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from vkbench.device import DeviceFacts
+from vkbench.device import NVIDIA, DeviceFacts
 
-_NVIDIA: Final = 0x10DE
 _SMI_FIELDS: Final = "clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu"
 _NAMES: Final = ("sm_mhz", "memory_mhz", "temperature_c", "power_w", "utilisation_percent")
 # hwmon file -> (name, units of the file in one of ours)
@@ -27,7 +26,7 @@ def read(facts: DeviceFacts, pci_address: str) -> Mapping[str, float]:
     """What is known of the device now; empty where nothing is."""
     if facts.type == "cpu":
         return _processor()
-    if facts.vendor_id == _NVIDIA:
+    if facts.vendor_id == NVIDIA:
         reader = _nvml_reader(facts.uuid)
         return reader() if reader else _nvidia_smi(facts.uuid)
     return _hwmon(Path("/sys/bus/pci/devices") / pci_address / "hwmon") if pci_address else {}

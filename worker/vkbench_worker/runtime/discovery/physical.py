@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import vkbench
-from vkbench.device import DeviceFacts, Environment, device_key
+from vkbench.device import NVIDIA, DeviceFacts, Environment, device_key
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery import host, matrices
 from vkbench_worker.runtime.discovery.features import FeatureChain, subgroup_properties
@@ -177,7 +177,7 @@ class Physical:
 
     def _driver_version(self) -> str:
         number = int(self.core.driverVersion)
-        if self.core.vendorID == 0x10DE:  # NVIDIA packs its own way: 10, 8, 8 and 6 bits
+        if self.core.vendorID == NVIDIA:  # NVIDIA packs its own way: 10, 8, 8 and 6 bits
             return f"{number >> 22}.{number >> 14 & 0xFF}.{number >> 6 & 0xFF:02d}"
         return vk.version(number)
 
