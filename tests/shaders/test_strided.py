@@ -124,3 +124,21 @@ def test_a_narrow_output_needs_a_dimension_without_gaps() -> None:
     layout = Layout(shape=(2, 2, 2, 2), strides=(120, 50, 20, 4), storage=256)
     with pytest.raises(ValueError, match="without gaps"):
         strided.over([layout, layout], 2)
+
+
+@pytest.mark.parametrize("output_bytes", [2, 4])
+@pytest.mark.parametrize("above", [-1, 0, 1, 2])
+def test_threads_make_one_slot_of_a_small_array(above: int, output_bytes: int) -> None:
+    slot = 16 // output_bytes
+    layout = Layout.contiguous(((strided.SMALL + above) * slot,))
+    launch = strided.over([layout, layout], output_bytes)
+    single = above <= 0
+    assert launch.constants["SINGLE"] == single
+    assert launch.push["slots"] == strided.SMALL + above
+    covered = launch.groups[0] * strided.THREADS * (1 if single else 16 // slot)
+    assert 0 <= covered - (strided.SMALL + above) < strided.THREADS * (1 if single else 16 // slot)
+
+
+def test_what_goes_by_words_has_no_single_slots() -> None:
+    gaps = Layout(shape=(3, 5), strides=(7, 1), offset=1, storage=22)
+    assert strided.over([gaps, gaps], 4).constants["SINGLE"] == 0

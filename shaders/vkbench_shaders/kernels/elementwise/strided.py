@@ -26,7 +26,8 @@ LAYOUT = Param(
     description="how arrays lie: without gaps, rows with gaps, dimensions exchanged",
 )
 
-_EACH = 16  # elements a thread
+_EACH = 16  # elements a thread, of arrays with more slots than SMALL
+SMALL = 1 << 14
 _FLAT, _WIDE, _LINES, _WORDS = range(4)  # the ways of strided.slang
 _OUTPUT = -1  # place of the output in the tables below
 
@@ -106,11 +107,12 @@ def over(layouts: Sequence[Layout], output_bytes: int, params: Sequence[float] =
     walk = _walk(layouts, output_bytes)
     groups = grid(walk.workgroups)
     push = _push(walk, groups[0], params)
-    return Launch(groups=groups, push=push, constants=_constants(walk.way, walk.repeated))
+    constants = _constants(walk.way, walk.repeated, is_single=walk.is_single)
+    return Launch(groups=groups, push=push, constants=constants)
 
 
-def _constants(way: int, repeated: int) -> dict[str, int]:
-    return {"THREADS": THREADS, "WAY": way, "REPEATED": repeated}
+def _constants(way: int, repeated: int, *, is_single: bool = False) -> dict[str, int]:
+    return {"THREADS": THREADS, "WAY": way, "REPEATED": repeated, "SINGLE": int(is_single)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +139,13 @@ class _Walk:
         return _LINES if batch * channels == 1 and height >= self.slots_a_thread else _WORDS
 
     @property
+    def is_single(self) -> bool:
+        """Whether a thread makes one slot alone: the launch is over when its slowest thread is."""
+        return self.wide and self.slots <= SMALL
+
+    @property
     def slots_a_thread(self) -> int:
-        return _EACH // self.slot
+        return 1 if self.is_single else _EACH // self.slot
 
     @property
     def tile_power(self) -> int:
