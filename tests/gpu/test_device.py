@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime import device as devices
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
-from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
+from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B, Fill, Stamp
 from vkbench_worker.runtime.transfers import STAGING_BYTES
 
 
@@ -62,6 +63,51 @@ def test_bytes_come_back_between_whole_guards(lavapipe: Device, size: int) -> No
             assert len(image.lead) == GUARD
             assert len(image.trail) >= GUARD
             assert np.count_nonzero(words != POISON_A) == (1 if size % 4 else 0)
+
+
+@pytest.fixture
+def submissions(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many command buffers each submission to the device has had."""
+    found: list[int] = []
+    submit = lavapipe.logical.submit
+
+    def noted(buffers: list[Any]) -> None:
+        found.append(len(buffers))
+        submit(buffers)
+
+    monkeypatch.setattr(lavapipe.logical, "submit", noted)
+    return found
+
+
+def test_a_check_submits_each_of_its_two_runs_once(
+    lavapipe: Device, bundle: Bundle, submissions: list[int]
+) -> None:
+    job = Job(id=1, token=1, case="add/f32/b1_c1_h17_w129", mode=Mode.CORRECTNESS)
+    assert execute(lavapipe, bundle, job).outcome is Outcome.PASSED
+    assert submissions == [3, 3]  # inputs and poison, the launch, what it left
+
+
+def test_a_check_of_more_than_the_staging_memory_is_right(
+    lavapipe: Device, bundle: Bundle, submissions: list[int]
+) -> None:
+    count = STAGING_BYTES // 4 + 4321
+    job = Job(id=1, token=1, case=f"copy/f32/n{count}", mode=Mode.CORRECTNESS)
+    assert execute(lavapipe, bundle, job).outcome is Outcome.PASSED
+    assert len(submissions) > 2
+
+
+def test_what_is_put_in_line_and_closed_does_not_run(
+    lavapipe: Device, submissions: list[int]
+) -> None:
+    with lavapipe.buffer(64) as buffer:
+        buffer.fill(POISON_A)
+        recording = lavapipe.record([Stamp(), Fill(buffer), Stamp()])
+        recording.enqueue()
+        recording.close()
+        assert np.array_equal(
+            lavapipe.images([buffer])[0].data.view(np.uint32), np.full(16, POISON_A, np.uint32)
+        )
+    assert submissions == [2]
 
 
 def fill_up(device: Device, stack: ExitStack) -> None:

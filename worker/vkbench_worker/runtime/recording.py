@@ -33,6 +33,7 @@ class Recording:
         self._queries: Any = None
         self._sets: dict[tuple[int, ...], Any] = {}
         self._commands = logical.command_buffer()
+        self._found: list[float] = []  # by the host's clock
         self._closed = False
         try:
             self._record(steps)
@@ -56,6 +57,7 @@ class Recording:
         if self._closed:
             return
         self._closed = True
+        self._transfers.forget(self._commands)
         self._logical.free_command_buffer(self._commands)
         if self._queries is not None:
             self._logical.destroy("QueryPool", self._queries)
@@ -72,9 +74,20 @@ class Recording:
         self._transfers.flush(self._commands)
         elapsed = time.perf_counter() - started
         spans = max(0, self._stamps - 1)
+        self._found = [elapsed / spans] * spans if spans else []
+        return self.seconds()
+
+    def enqueue(self) -> None:
+        """Run with the next submission; at once where the host times."""
         if self._queries is None:
-            return [elapsed / spans] * spans if spans else []
-        return self._seconds()
+            self.run()
+        else:
+            self._transfers.enqueue(self._commands)
+
+    def seconds(self) -> list[float]:
+        """What the last run gave; it is submitted if it still waits."""
+        self._transfers.flush()
+        return self._found if self._queries is None else self._seconds()
 
     def _record(self, steps: Sequence[VulkanStep]) -> None:
         if self._stamps and self._logical.clock == "gpu":

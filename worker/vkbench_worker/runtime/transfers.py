@@ -1,4 +1,8 @@
-"""Bytes between host and device: copies gather and go along with the next submission."""
+"""Bytes between host and device: copies gather and go along with the next submission.
+
+So does a recording that is put in line: copies, launches, and copies of what they left need no more
+than one submission, for which the host waits 30 us or more.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,8 @@ class Transfers:
         self._logical = logical
         self._staging = Block(logical, STAGING_BYTES, (VISIBLE | CACHED, VISIBLE))
         self._host: Bytes = np.frombuffer(self._staging.map(), np.uint8)
-        self._commands = logical.command_buffer()
+        self._commands, self._spare = logical.command_buffer(), logical.command_buffer()
+        self._line: list[Any] = []  # command buffers that come before the waiting copies
         self._recording = False
         self._used = 0  # bytes of the staging block that waiting copies refer to
         self._touched: set[Region] = set()  # regions that a waiting command writes or reads
@@ -97,23 +102,33 @@ class Transfers:
         self._collect(waiting)
         return arrays
 
+    def enqueue(self, commands: Any) -> None:
+        """Put commands in line behind the waiting copies; they go with the next submission."""
+        if self._line:  # there is but one spare buffer for copies
+            self.flush()
+        self._line = [*self._take(), commands]
+        self._commands, self._spare = self._spare, self._commands
+
+    def forget(self, commands: Any) -> None:
+        """Take commands out of the line again, if they are in it."""
+        self._line = [waiting for waiting in self._line if waiting is not commands]
+
     def flush(self, *commands: Any) -> None:
-        """Submit the waiting copies, then these command buffers, and wait for all of them."""
-        waiting = self._take()
-        buffers = [*([waiting] if waiting is not None else []), *commands]
+        """Submit what is in line, the waiting copies, then these commands; wait for all of it."""
+        line, self._line = self._line, []
+        buffers = [*line, *self._take(), *commands]
         if buffers:
             self._logical.submit(buffers)
         self._used = 0
-        self._touched.clear()
 
     def close(self) -> None:
         self._host = np.empty(0, np.uint8)
         self._staging.close()
 
-    def _take(self) -> Any | None:
-        """The waiting commands, closed and ready to be submitted, or None."""
+    def _take(self) -> Sequence[Any]:
+        """The waiting copies' commands, closed and ready to be submitted, if there are any."""
         if not self._recording:
-            return None
+            return ()
         self._barrier(
             vk.Stage.TRANSFER,
             vk.Access.TRANSFER_WRITE | vk.Access.TRANSFER_READ,
@@ -122,7 +137,8 @@ class Transfers:
         )
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
         self._recording = False
-        return self._commands
+        self._touched.clear()
+        return (self._commands,)
 
     def _collect(self, waiting: list[tuple[Bytes, int]]) -> None:
         self.flush()

@@ -78,8 +78,10 @@ class Bench(Generic[P, B]):
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
         self.reset(poison)
-        self.seconds = min(self.seconds, *self._recording.run())
-        return self.images(self.buffers)
+        self._recording.enqueue()
+        images = self.images(self.buffers)
+        self.seconds = min(self.seconds, *self._recording.seconds())
+        return images
 
     def reset(self, poison: int) -> None:
         """Overwrite the outputs and the guards around them; undo what was changed in place."""
