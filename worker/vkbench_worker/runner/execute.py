@@ -18,7 +18,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_worker.judging.preparation import stored
 from vkbench_worker.judging.shelf import SHELF
-from vkbench_worker.phases import recorded, telemetry
+from vkbench_worker.phases import phase, recorded, telemetry
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported
@@ -111,7 +111,8 @@ def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
     with ExitStack() as stack:
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode != Mode.CORRECTNESS:
-            device.quiet()  # a driver that compiles meanwhile would show in the samples
+            with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples
+                device.quiet()
         judged = check(bench, chosen.variant.arithmetic, prepared.expected)
         verdict = judged.verdict
         if verdict.passed and job.mode != Mode.CORRECTNESS:
