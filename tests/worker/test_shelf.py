@@ -27,7 +27,7 @@ LONG = "softmax/f32/b1_c1_h2048_w4096"  # to prepare
 ORPHAN = """
 import os
 from vkbench_worker.judging.preparer import Preparer
-print(Preparer().pid, flush=True)
+print(Preparer(threads=1).pid, flush=True)
 os._exit(0)
 """
 

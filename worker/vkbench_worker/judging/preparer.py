@@ -29,8 +29,7 @@ from vkbench_worker.runner.parent import die_with
 
 _LONGEST: Final = 1 << 16  # bytes of a message
 _ALIGNMENT: Final = 64  # of arrays in shared memory
-# Several processes with a thread for each of the host's cores would be in each other's way.
-_ONE_THREAD: Final = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+_LIBRARIES: Final = ("OMP", "OPENBLAS", "MKL")  # that numpy may multiply matrices with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +51,9 @@ class Answer:
 
 
 class Preparer:
-    """One such process, as the runner sees it."""
+    """One such process, as the runner sees it; it multiplies matrices with so many threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         self.making = ""  # name of the case at hand
         self.is_idle = False  # not until it has loaded what it needs
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -64,7 +63,7 @@ class Preparer:
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # a runner's stdout is for its answers
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **_ONE_THREAD},
+                env={**os.environ, **{f"{each}_NUM_THREADS": str(threads) for each in _LIBRARIES}},
             )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -64,7 +65,9 @@ class Shelf:
         self._wanted = {problem.case.name: (problem, source) for problem, source in all_of_them}
         self.ahead = {name: made for name, made in self.ahead.items() if name in self._wanted}
         if coming and not self.preparers:
-            self.preparers = [Preparer() for _ in range(self._most)]
+            # with a thread for each processor, all of them would be in each other's way
+            threads = max(1, len(os.sched_getaffinity(0)) // self._most)
+            self.preparers = [Preparer(threads) for _ in range(self._most)]
         self._turn()
 
     def get(self, problem: Problem, source: Source | None = None) -> Prepared:
