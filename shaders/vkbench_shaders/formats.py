@@ -37,6 +37,9 @@ class Format:
     scales: tuple[Scale, ...]  # empty for a format that holds its numbers as they are
     grid: str  # gguf's class whose table its codes are places in, if they are
     description: str
+    # runs of 4 P numbers are stored as P planes of four, number i in plane i % P: where P is not 1,
+    # products want bytes of x in that order
+    planes: int = 1
 
     @property
     def quantised(self) -> bool:
@@ -75,6 +78,7 @@ def _row(
     use: str = "weights",
     encoded: bool = False,
     grid: str = "",
+    planes: int = 1,
 ) -> Format:
     return Format(
         name=name,
@@ -86,6 +90,7 @@ def _row(
         use=use,
         encoded=encoded,
         grid=grid,
+        planes=planes,
     )
 
 
@@ -98,9 +103,15 @@ def _container(name: str, ggml: int | None, bytes: int, description: str) -> For
 
 
 def _encoded(
-    name: str, ggml: int, elements: int, bytes: int, units: Mapping[int, float], description: str
+    name: str,
+    ggml: int,
+    elements: int,
+    bytes: int,
+    units: Mapping[int, float],
+    description: str,
+    planes: int = 1,
 ) -> Format:
-    return _row(name, ggml, elements, bytes, units, description, encoded=True)
+    return _row(name, ggml, elements, bytes, units, description, encoded=True, planes=planes)
 
 
 # Name, GGML type number, elements and bytes a block, unit of the scale at each offset, description.
@@ -256,8 +267,8 @@ FORMATS = (
         "four UE4M3 scales, 64 E2M1 nibbles",
         kind="ue4m3",
     ),
-    _encoded("q1_0", 41, 128, 18, {0: 1}, "f16 scale, 128 sign bits: d or -d"),
-    _encoded("q2_0", 42, 64, 18, {0: 1}, "f16 scale, 64 2-bit values: d * (q - 1)"),
+    _encoded("q1_0", 41, 128, 18, {0: 1}, "f16 scale, 128 sign bits: d or -d", planes=8),
+    _encoded("q2_0", 42, 64, 18, {0: 1}, "f16 scale, 64 2-bit values: d * (q - 1)", planes=4),
 )
 
 QUANTISED = tuple(fmt.name for fmt in FORMATS if fmt.quantised)

@@ -37,6 +37,8 @@ Array = np.ndarray
 Arrays = Mapping[str, Array]
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 Shapes = Mapping[str, tuple[int, ...]]
+# outputs, from inputs; only some `rows` if given
+Outputs = Callable[["Problem", Arrays, Array | None], dict[str, Array]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ class Stage:
     module: str = ""  # "": the variant's
     arguments: Arguments = lambda types: ()
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
+    requires: tuple[str, ...] = ()  # device features that its launches look for first
 
 
 Settings = Mapping[str, Value]  # of parameters that tuning may choose
@@ -69,9 +72,7 @@ class Variant:
     scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
     requires: tuple[str, ...] = ()  # device features
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
-    refuses: Refuses = lambda problem, device: too_large(
-        problem, device
-    )  # why this device cannot run it, or None
+    refuses: Refuses = lambda problem, device: too_large(problem, device)
     # whether it should be the fastest for a problem of this size, where nothing was measured
     suits: Callable[[Problem, DeviceFacts], bool] = lambda problem, device: True
     # whether `auto` never takes it for these formats, because it computes less exactly
@@ -119,14 +120,13 @@ class Kernel:
     bindings: tuple[Binding, ...]
     variants: tuple[Variant, ...]  # best first; the last runs on every device
     inputs: Callable[[Problem], dict[str, Array]]  # shaped arrays, from the case alone
-    reference: Callable[
-        [Problem, Arrays, Array | None], dict[str, Array]
-    ]  # outputs; only some `rows` if given
+    reference: Outputs
     flops: Callable[[Problem], int]
     cases: tuple[Case, ...]  # checked; made with `case_of` after the kernel is known, see families
     timed: tuple[Case, ...]  # timed (and checked)
     # array shapes, formats -> sizes; None: read off by the dimensions of the bindings
     infer: Callable[[Shapes, Mapping[str, str]], dict[str, int]] | None = None
+    deviations: Outputs | None = None  # RMS errors where x is rounded to bytes (arithmetic int8)
     empty: tuple[str, ...] = ()  # dimensions that may be 0
     rows: str = ""  # the dimension a sampled check picks from; "": always whole
     params: Mapping[str, Param] = field(default_factory=dict)

@@ -157,6 +157,14 @@ def test_quant_perf_has_the_sizes_that_others_publish() -> None:
             assert f"{kernel}/q4_0/{shape}" in names
 
 
+def test_quant_perf_times_products_that_round_their_vectors() -> None:
+    chosen = {"suite": "quant-perf", "kernels": ("mul_mat_vec",), "formats": ("q4_0", "f16")}
+    via = [job.case for job in planned(**chosen) if job.variant == "via_q8_1"]
+    assert via == [f"mul_mat_vec/q4_0/m4096_n{n}_k14336" for n in (1, 4)]
+    portable = [job.case for job in planned(**chosen, variant="portable")]
+    assert len(portable) == len(set(portable))
+
+
 def test_a_selection_s_formats_replace_those_of_the_suite() -> None:
     jobs = planned(suite="quick", formats=("q6_K",), kernels=("mul_mat_vec",))
     assert {job.case.split("/")[1].partition(":")[0] for job in jobs} == {"q6_K"}

@@ -17,6 +17,7 @@ from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Array, Kernel, Problem, Variant
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.quant.quantize import SHARE
 from vkbench_shaders.kernels.shared.rows import STRETCH
 from vkbench_shaders.launch import pack
@@ -290,7 +291,7 @@ def test_a_launch_covers_its_output_within_every_device_s_limits(cases: list[Cas
                     least = 0 if 0 in posed.shape.values() else 1
                     assert all(least <= groups <= MOST_GROUPS for groups in launch.groups)
                 if case.kernel in SHARES and not variant.name.startswith("coopmat"):
-                    [launch] = variant.launches(posed, SMALLEST)
+                    *_, launch = variant.launches(posed, SMALLEST)
                     share = SHARES[case.kernel](posed)
                     assert prod(launch.groups) * share >= prod(posed.array_shape("y"))
 
@@ -315,12 +316,18 @@ def test_the_bundle_holds_what_a_launch_runs(cases: list[Case], bundle: Bundle) 
 def test_cases_that_no_launch_fits_are_refused() -> None:
     posed = problem("mul_mat_vec/f32/m1_n524281_k1")
     assert all("524280 at most" in str(v.refuses(posed, SMALLEST)) for v in posed.kernel.variants)
-    lonely = replace(SMALLEST, subgroup_size=1)
-    posed = problem("mul_mat_vec/f32/m1_n1_k4096")
-    *in_subgroups, portable = posed.kernel.variants
-    assert len(in_subgroups) == 2
-    assert all("128 subgroups" in str(v.refuses(posed, lonely)) for v in in_subgroups)
-    assert portable.refuses(posed, lonely) is None
+
+
+@pytest.mark.parametrize("subgroup_size", [1, 4, 32, 64])
+def test_a_workgroup_has_room_for_the_sums_of_its_subgroups(subgroup_size: int) -> None:
+    device = replace(SMALLEST, subgroup_size=subgroup_size)
+    for n in (1, 3, 8):
+        posed = problem(f"mul_mat_vec/q4_0/m5_n{n}_k4096")
+        for variant in posed.kernel.variants_for(posed.types):
+            *_, launch = variant.launches(posed, device)
+            threads, room = launch.constants["THREADS"], launch.constants["PARTIAL"]
+            assert room >= products.ROWS * n * max(1, threads // subgroup_size)
+            assert room >= products.ROWS * threads  # for sums without subgroups
 
 
 @sets(ALL)
@@ -377,7 +384,7 @@ def test_long_rows_get_wide_workgroups() -> None:
             variant.launches(problem(f"mul_mat_vec/q4_0/m1_n1_k{k}"), SMALLEST)
             for k in (32, 2048, 14336)
         ]
-        threads = [launch.constants["THREADS"] for [launch] in launches]
+        threads = [launch.constants["THREADS"] for *_, launch in launches]
         assert threads == sorted(threads)
         assert threads[0] == 32 < threads[-1] <= 128
         assert {bin(each).count("1") for each in threads} == {1}

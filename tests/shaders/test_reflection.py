@@ -38,10 +38,10 @@ def test_a_variant_s_code_needs_what_it_requires_and_no_more(bundle: Bundle) -> 
             for variant in kernel.variants:
                 if not variant.accepts(types):
                     continue
-                entries = [
-                    bundle.entry(entry_key(stage, types)) for stage in variant.stages_for(types)
-                ]
-                wanted = set().union(*(FEATURES[name] for name in variant.requires))
+                stages = variant.stages_for(types)
+                entries = [bundle.entry(entry_key(stage, types)) for stage in stages]
+                required = {*variant.requires, *(name for s in stages for name in s.requires)}
+                wanted = set().union(*(FEATURES[name] for name in required))
                 needed = set().union(*(entry.capabilities for entry in entries))
                 wanted -= UNSAID.get(variant.name, set())
                 assert needed == BASE | wanted, (entries[0].key, variant.name)

@@ -13,7 +13,7 @@ from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.judge import Expected, judge
-from vkbench_worker.judging.preparation import prepare
+from vkbench_worker.judging.preparation import expected_by, prepare
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B
@@ -47,7 +47,8 @@ def verdict_on(bundle: Bundle, case: str, edit: Edit, path: str = "") -> Verdict
         planned = plan(bundle, chosen, device.facts)
         bench = Bench(device, planned, prepared.storages, stack)
         runs = bench.run(POISON_A), bench.run(POISON_B)
-    return judge(posed, path or chosen.variant.arithmetic, *runs, prepared.expected)
+    path = path or chosen.variant.arithmetic
+    return judge(posed, path, *runs, expected_by(posed, prepared, path))
 
 
 def nothing(shown: Shown) -> None:
@@ -266,3 +267,32 @@ def test_few_halves_may_be_rounded_to_the_other_neighbour(bundle: Bundle) -> Non
     assert not verdict_on(bundle, case, stepped(1, 100), "exact").passed
     assert "NMSE of y" in verdict_on(bundle, case, stepped(1, 10), "f32").reason
     assert "NMSE of y" in verdict_on(bundle, case, stepped(32, 100), "f32").reason
+
+
+def deviations_of(case: str) -> np.ndarray:
+    posed = problem(case)
+    return expected_by(posed, prepare(posed), "int8").deviations["y"]
+
+
+@pytest.mark.parametrize(("deviations", "passes"), [(-5.9, True), (5.9, True), (6.2, False)])
+def test_rounded_inputs_may_shift_each_element_by_its_own_deviations(
+    bundle: Bundle, deviations: float, passes: bool
+) -> None:
+    case = "mul_mat_vec/q4_0/m61_n5_k1024"
+    each = deviations_of(case).reshape(-1)
+    at = int(np.argsort(each)[len(each) // 2])  # others may be off by more
+
+    def shift(shown: Shown) -> None:
+        shown["y"][at] += np.float32(deviations * each[at])
+
+    assert verdict_on(bundle, case, shift, "int8").passed == passes
+    assert not verdict_on(bundle, case, shift, "f32").passed
+
+
+def test_the_limit_on_all_elements_follows_from_what_rounding_does(bundle: Bundle) -> None:
+    case = "mul_mat_vec/q4_0/m61_n5_k1024"
+    each, exact = deviations_of(case), prepare(problem(case)).expected.outputs["y"]
+    verdict = verdict_on(bundle, case, nothing, "int8")
+    share = float(np.sum(each**2) / np.sum(exact.astype(float) ** 2))
+    assert verdict.nmse_limit == pytest.approx(36 * share, rel=1e-3)
+    assert 1e-4 < verdict.nmse_limit < 1e-1

@@ -11,7 +11,7 @@ import pytest
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.bundle import Bundle, Entry
-from vkbench_shaders.catalogue import kernel_named
+from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.compile.build import units_of
 from vkbench_shaders.kernel import Launch, Problem, Stage, Variant
 from vkbench_shaders.launch import Interface, PushField, SpecConstant
@@ -139,3 +139,14 @@ def test_a_workgroup_that_is_too_large_is_refused() -> None:
 
 def test_all_stages_are_compiled() -> None:
     assert [unit.entry for unit in units_of([KERNEL])] == ["parts", "whole"]
+
+
+@pytest.mark.parametrize(
+    "name", ["mul_mat_vec/q4_0/m5_n2_k512", "mul_mat_vec_id/q4_0/e4_u2_m5_n1_k256"]
+)
+def test_what_rounds_its_input_runs_only_by_name(name: str) -> None:
+    posed = problem(name)
+    facts = NullDevice(features=("int_dot", "subgroup_arithmetic")).facts
+    assert choose(posed, "auto", facts).variant.name == "subgroup"
+    assert choose(posed, "via_q8_1", facts).variant.name == "via_q8_1"
+    assert choose(posed, "via_q8_1", NullDevice(features=()).facts).variant.name == "via_q8_1"

@@ -156,7 +156,7 @@ def _row_tasks(
         asked = selection.variant.casefold()
         each = asked == ALL or (asked == AUTO and row.every_variant)
         for case in cases:
-            paths = _paths(case) if each else [AUTO]
+            paths = _paths(case) if each else _path(case, row.variant)
             yield from (Task(case, mode, path, row.times, row.only) for path in paths)
 
 
@@ -216,6 +216,11 @@ def _paths(case: Case) -> list[str]:
     return [variant.name for variant in posed.kernel.variants_for(posed.types)]
 
 
+def _path(case: Case, asked: str) -> list[str]:
+    """The code path that a row asks for; none where the case has no such path."""
+    return [asked] if asked == AUTO or asked in _paths(case) else []
+
+
 def _variants(kernel: str) -> list[str]:
     return [variant.name for variant in kernel_named(kernel).variants]
 
@@ -240,4 +245,4 @@ def _with_variant(found: Iterable[Task], asked: str) -> list[Task]:
             kept.append(replace(task, variant=name))
     if complaints and not kept:
         raise complaints[0]
-    return kept
+    return list(dict.fromkeys(kept))

@@ -13,6 +13,8 @@ from math import inf
 
 from vkbench import calibration, names
 from vkbench.job import Mode
+from vkbench_scheduler.planning.selection import AUTO
+from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 
@@ -26,6 +28,7 @@ class SuiteRow:
     mode: Mode = Mode.BOTH  # correctness takes the checked cases, performance the timed ones
     each: int = 0  # so many of each kernel and its formats, from plain and small to large; 0: all
     every_variant: bool = False  # each code path, not only the one that a device would choose
+    variant: str = AUTO  # else this one
     most_flops: float = inf  # of a launch
     most_bytes: float = inf  # of all its buffers
     cases: tuple[str, ...] = ()  # these by their whole names, listed or not, of their kernels
@@ -60,6 +63,8 @@ CALIBRATED = tuple(
 )
 COPIED = ("copy/f32/n8388608", "copy/f32/n67108864")  # for CPU drivers, and beyond a GPU's caches
 NOISE_TIMES = 8
+# whole products of f32 vectors with an integer product, x rounded to bytes
+VIA_BYTES = tuple(f"mul_mat_vec/{fmt}/m4096_n{n}_k14336" for fmt in formats.WEIGHTS for n in (1, 4))
 SPINE_KERNELS = ("copy", "add", *ABOUT_BLOCKS)
 SEEN_FIRST = ("softmax", "rms_norm", "rope", "sum", "argmax", "matmul")
 
@@ -125,7 +130,12 @@ QUANT = Suite(
 QUANT_PERF = Suite(
     name="quant-perf",
     description="All that is done with blocks, timed in every format on the sizes of models.",
-    rows=(SuiteRow(mode=Mode.PERFORMANCE, kernels=ABOUT_BLOCKS),),
+    rows=(
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=ABOUT_BLOCKS),
+        SuiteRow(
+            mode=Mode.PERFORMANCE, kernels=("mul_mat_vec",), cases=VIA_BYTES, variant="via_q8_1"
+        ),
+    ),
     measure_seconds=0.5,
 )
 

@@ -16,6 +16,8 @@ The rules where they are not obvious:
   leaves its bits open. A binding that is `exact` is judged so whatever the path.
 - An output narrower than f32 may round to the other neighbour where the sum before the rounding lay
   next to the middle: as many as one element in 50, and two more, may be the reference's neighbour.
+- Where an arithmetic rounds an input to bytes, each element may be off by so many standard
+  deviations of what that rounding does to it. NMSE has the limit that follows.
 - Guard bands of every buffer, and the gaps of strided outputs, have to hold their poison after both
   runs.
 """
@@ -45,6 +47,8 @@ class Expected:
 
     outputs: Mapping[str, Array]  # float64, or rounded to the output's format
     rows: Array | None = None  # along the kernel's `rows` dimension; None: all
+    # float64 RMS errors of the outputs where an input is rounded to bytes, if a path asks for them
+    deviations: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass
@@ -58,6 +62,7 @@ class Findings:
     guard_bytes: int = 0
     unrepeated: int = 0
     nmse: float = 0.0  # the worst output's
+    nmse_limit: float = 0.0
     max_abs: float = 0.0  # of the output nearest to (or farthest past) its limit
     max_abs_limit: float = 0.0
     # rank, reason, first bad element
@@ -106,6 +111,7 @@ class _Output:
         self.reference = rounded(expected.outputs[name], self.format)
         self.axis = _axis(problem, name) if expected.rows is not None else None
         self.rows = expected.rows
+        self.deviations = expected.deviations
 
     def judge_written(self, found: Findings) -> None:
         found.total += self.views[0].size
@@ -201,16 +207,21 @@ class _Output:
         view = without_neighbours(view, reference, self.format)
         off = distance(view, reference, self.format, limits.each)
         nmse, worst = off.nmse, off.worst
-        limit = limits.max_abs * off.rms
-        found.nmse = max(found.nmse, nmse)
+        limit, nmse_limit = limits.max_abs * off.rms, limits.nmse
+        allowed = np.asarray(limit)  # of each element
+        if limits.deviations:
+            spread = limits.deviations * self.deviations[self.name]
+            allowed, nmse_limit = limit + spread, nmse_limit + _relative(spread, off.rms)
+            worst, limit = _nearest(errors(view, reference, self.format), allowed)
+        found.nmse, found.nmse_limit = max(found.nmse, nmse), max(found.nmse_limit, nmse_limit)
         if _excess(worst, limit) >= _excess(found.max_abs, found.max_abs_limit):
             found.max_abs, found.max_abs_limit = worst, limit
-        if nmse <= limits.nmse and worst <= limit and not off.far:
+        if nmse <= nmse_limit and worst <= limit and not off.far:
             return
         sizes = errors(view, reference, self.format)
-        if nmse > limits.nmse:
+        if nmse > nmse_limit:
             bad = sizes == sizes.max()
-            reason = f"NMSE of {self.name} is {nmse:.3g}, the limit is {limits.nmse:g}"
+            reason = f"NMSE of {self.name} is {nmse:.3g}, the limit is {nmse_limit:.3g}"
         elif worst <= limit:
             bad = far(view, reference, self.format, limits.each)
             reason = (
@@ -218,7 +229,7 @@ class _Output:
                 f" {limits.each:g} of their value"
             )
         else:
-            bad = sizes > limit
+            bad = sizes > allowed
             reason = (
                 f"largest error of {self.name} is {worst:.3g}, the limit is {limit:.3g}"
                 f" ({np.count_nonzero(bad)} elements exceed it)"
@@ -305,6 +316,18 @@ def _is_nan(stored: Array, fmt: Format) -> Array:
     return np.asarray(np.isnan(widened(stored, fmt)))
 
 
+def _relative(sizes: Array, rms: float) -> float:
+    """The NMSE of errors of such sizes."""
+    return float(np.mean(sizes**2)) / rms**2 if rms else 0.0
+
+
+def _nearest(sizes: Array, allowed: Array) -> tuple[float, float]:
+    """The error nearest to what is allowed of its element, or farthest past it; and that."""
+    past = np.where(sizes > 0, np.inf, 0.0)
+    at = np.argmax(np.divide(sizes, allowed, out=past, where=allowed > 0))
+    return float(sizes.reshape(-1)[at]), float(allowed.reshape(-1)[at])
+
+
 def _excess(error: float, limit: float) -> float:
     if limit:
         return error / limit
@@ -321,7 +344,7 @@ def _verdict(found: Findings, path: str, limits: Limits) -> Verdict:
         reason=reason,
         path=path,
         nmse=found.nmse if measured else None,
-        nmse_limit=limits.nmse,
+        nmse_limit=max(found.nmse_limit, limits.nmse),
         max_abs=found.max_abs if measured else None,
         max_abs_limit=found.max_abs_limit,
         compared=found.compared,

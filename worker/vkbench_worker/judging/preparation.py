@@ -7,7 +7,7 @@ if they are what the case says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -16,6 +16,7 @@ import numpy as np
 from vkbench.case import WEIGHTS
 from vkbench.job import Source
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
+from vkbench_shaders.tolerance import LIMITS
 from vkbench_worker.judging.judge import Expected
 from vkbench_worker.judging.rounding import rounded
 from vkbench_worker.judging.weights import weights_of
@@ -61,6 +62,19 @@ def expect(problem: Problem, inputs: Arrays) -> Expected:
     values = problem.kernel.reference(problem, inputs, rows)
     outputs = {name: rounded(array, problem.format(name)) for name, array in values.items()}
     return Expected(outputs=outputs, rows=rows)
+
+
+def expected_by(problem: Problem, prepared: Prepared, path: str) -> Expected:
+    """The expected outputs, with all that the limits of an arithmetic path look at."""
+    if not LIMITS[path].deviations:
+        return prepared.expected
+    views = {
+        name: problem.layout(name).view(storage) for name, storage in prepared.storages.items()
+    }
+    if problem.kernel.deviations is None:
+        raise ValueError(f"{problem.kernel.name} does not say what rounding its inputs does")
+    found = problem.kernel.deviations(problem, views, prepared.expected.rows)
+    return replace(prepared.expected, deviations=found)
 
 
 def sample_rows(problem: Problem) -> Array | None:

@@ -113,7 +113,7 @@ def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
         if job.mode != Mode.CORRECTNESS:
             with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples
                 device.quiet()
-        judged = check(bench, chosen.variant.arithmetic, prepared.expected)
+        judged = check(bench, chosen.variant.arithmetic, prepared)
         verdict = judged.verdict
         if verdict.passed and job.mode != Mode.CORRECTNESS:
             timed = time_work(device, bench, judged, job, stack)

@@ -100,7 +100,7 @@ class CanaryTimer(Generic[P, B]):
             planned = plan(self._bundle_of(""), chosen, device.facts)
             bench = Bench(device, planned, prepared.storages, stack)
             device.quiet()
-            verdict = check(bench, chosen.variant.arithmetic, prepared.expected).verdict
+            verdict = check(bench, chosen.variant.arithmetic, prepared).verdict
             if not verdict.passed:
                 raise WrongResult(f"{problem.case.name} is wrong: {verdict.reason}")
             with SHELF.quiet():

@@ -77,9 +77,7 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         benches = {one: first, other: first.other(plans[other], stack)}
         device.quiet()
         arms = {
-            name: Arm(
-                bench=bench, judged=check(bench, chosen.variant.arithmetic, prepared.expected)
-            )
+            name: Arm(bench=bench, judged=check(bench, chosen.variant.arithmetic, prepared))
             for name, bench in benches.items()
         }
         verdict = _verdict({name: arm.judged.verdict for name, arm in arms.items()})

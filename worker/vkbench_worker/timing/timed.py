@@ -12,6 +12,7 @@ from vkbench.calibration import TICK
 from vkbench.job import Job
 from vkbench.result import Timing, Verdict
 from vkbench_worker.judging.judge import Expected, Images, judge
+from vkbench_worker.judging.preparation import Prepared, expected_by
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P
@@ -32,8 +33,9 @@ class Judged:
     expected: Expected
 
 
-def check(bench: Bench[P, B], path: str, expected: Expected) -> Judged:
+def check(bench: Bench[P, B], path: str, prepared: Prepared) -> Judged:
     """Run twice over poison and judge."""
+    expected = expected_by(bench.problem, prepared, path)
     with phase("launches"):
         first, second = bench.run(POISON_A), bench.run(POISON_B)
     with phase("judging"):

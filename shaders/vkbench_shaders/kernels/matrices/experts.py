@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vkbench.errors import UsageError
 from vkbench_shaders import formats, quants
@@ -12,6 +13,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Layout, Param, Problem, Shapes
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared import rows
+
+Floats = NDArray[np.float64]
 
 DIMS = ("e", "u", "m", "n", "k")  # experts, used by a token, rows of each, tokens, columns
 PARAMS = {
@@ -96,17 +99,34 @@ def _ids(problem: Problem) -> Array:
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    x = products.exact_x(problem, inputs)
+    return {"y": _product(problem, inputs, rows, x, lambda weights: weights)}
+
+
+def deviations(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """RMS errors of y where x is rounded to bytes."""
+    variance = products.rounding_variance(problem, inputs)
+    return {"y": np.sqrt(_product(problem, inputs, rows, variance, np.square))}
+
+
+def _product(
+    problem: Problem,
+    inputs: Arrays,
+    rows: Array | None,
+    x: Floats,
+    of_weights: Callable[[Floats], Floats],
+) -> Floats:
     """Expert by expert: only the matrices that someone uses are decoded."""
-    ids, x = inputs["ids"], products.exact_x(problem, inputs)
+    ids = inputs["ids"]
     kept = problem.shape["m"] if rows is None else len(rows)
     y = np.zeros((*ids.shape, kept))
     for expert in np.unique(ids):
         tokens, slots = np.nonzero(ids == expert)
         stored = inputs["weights"][expert] if rows is None else inputs["weights"][expert][rows]
-        weights = quants.dequantise(problem.types["weights"], stored)
+        weights = of_weights(quants.dequantise(problem.types["weights"], stored))
         vectors = x[tokens] if is_single(problem) else x[tokens, slots]
         y[tokens, slots] = vectors @ weights.T
-    return {"y": y}
+    return y
 
 
 def flops(problem: Problem) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
+
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
@@ -24,12 +26,11 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.matrices import products, via_q8_1
+from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows
 
-ROWS = 4  # rows of y a workgroup
 MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
-MOST_SUBGROUPS = 32  # that the shader has room for
 LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
 
 
@@ -73,21 +74,39 @@ def columns(problem: Problem) -> int:
     return min(problem.shape["n"], MOST_COLUMNS)
 
 
+def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, int]:
+    """Specialisation constants of the shader module `vec`, for so many columns a workgroup."""
+    count = threads(problem, columns)
+    return {
+        "THREADS": count,
+        "COLUMNS": columns,
+        "ALIGNED": products.aligned(problem),
+        "UNITS": 1,
+        "WORDS": products.in_words(problem),
+        "PARTIAL": products.room_for_sums(device, count, columns),
+    }
+
+
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, k = (problem.shape[dim] for dim in "mnk")
     each = columns(problem)
-    groups = grid(-(-m // ROWS), depth=-(-n // each))
+    groups = grid(-(-m // products.ROWS), depth=-(-n // each))
     push = {"m": m, "n": n, "k": k, "groups_x": groups[0]}
     for name in ("weights", "x", "y"):
         push |= products.places(problem, name, "stride")
     return Launch(
         groups=groups,
         push=push,
-        constants={
-            "THREADS": threads(problem, each),
-            "COLUMNS": each,
-            "ALIGNED": products.aligned(problem),
-        },
+        constants=constants(problem, device, each),
+    )
+
+
+def vectors(problem: Problem) -> Vectors:
+    """The vectors that path via_q8_1 rounds."""
+    return Vectors(
+        count=problem.shape["n"],
+        outer_stride=problem.layout("x").strides[0],
+        numbered={"x_offset": 0, "x_stride": 1},
     )
 
 
@@ -97,21 +116,15 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     return too_large(problem, device)
 
 
-def too_many_subgroups(threads: int, device: DeviceFacts) -> str | None:
-    subgroups = threads // max(1, device.subgroup_size)
-    if subgroups > MOST_SUBGROUPS:
-        return f"a workgroup has {subgroups} subgroups, the kernel has room for {MOST_SUBGROUPS}"
-    return None
-
-
-def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
-    wanted = threads(problem, columns(problem))
-    return refuses(problem, device) or too_many_subgroups(wanted, device)
-
-
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     weights = products.exact_weights(problem, inputs, rows)
     return {"y": products.exact_x(problem, inputs) @ weights.T}
+
+
+def deviations(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """RMS errors of y where x is rounded to bytes."""
+    weights = products.exact_weights(problem, inputs, rows)
+    return {"y": np.sqrt(products.rounding_variance(problem, inputs) @ np.square(weights).T)}
 
 
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]
@@ -124,11 +137,12 @@ def arguments(dot: str, total: str) -> Arguments:
 
 def variants(
     name: str,
+    buffers: int,
+    vectors: Callable[[Problem], Vectors],
     launch: Callable[[Problem, DeviceFacts], Launch],
     refuses: Refuses,
-    refuses_subgroups: Refuses,
 ) -> tuple[Variant, ...]:
-    """The code paths of a product with few vectors, of the shader module `name`."""
+    """The code paths of a product with few vectors and so many buffers, of shader module `name`."""
     subgroups = ("subgroup_arithmetic",)
     return (
         Variant(
@@ -140,7 +154,7 @@ def variants(
             arithmetic="f32",
             requires=("int_dot", *subgroups),
             accepts=products.is_blocks,
-            refuses=refuses_subgroups,
+            refuses=refuses,
         ),
         Variant(
             name="subgroup",
@@ -151,8 +165,9 @@ def variants(
             arithmetic="f32",
             requires=subgroups,
             accepts=products.is_numbers,
-            refuses=refuses_subgroups,
+            refuses=refuses,
         ),
+        via_q8_1.variant(name, buffers, vectors, launch, refuses),
         Variant(
             name="portable",
             module=name,
@@ -231,9 +246,10 @@ MUL_MAT_VEC = Kernel(
     params={"layout": rows.LAYOUT, "threads": THREADS},
     tuning=tuning(columns),
     layout=rows.layout,
-    variants=variants("mul_mat_vec", launch, refuses, refuses_subgroups),
+    variants=variants("mul_mat_vec", 3, vectors, launch, refuses),
     inputs=products.inputs,
     reference=reference,
+    deviations=deviations,
     flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
     infer=products.infer,
     accepts=products.accepts,

@@ -8,11 +8,12 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Kernel, Launch, Problem, grid, too_large
 from vkbench_shaders.kernels.matrices import experts, mul_mat_vec, products
+from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, u, k = (problem.shape[dim] for dim in "mnuk")
-    groups = grid(-(-m // mul_mat_vec.ROWS), depth=n * u)
+    groups = grid(-(-m // products.ROWS), depth=n * u)
     return Launch(
         groups=groups,
         push={
@@ -25,11 +26,23 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
             **products.places(problem, "x", "token", "expert"),
             **products.places(problem, "y", "token", "expert"),
         },
-        constants={
-            "THREADS": mul_mat_vec.threads(problem, 1),
-            "COLUMNS": 1,
-            "ALIGNED": products.aligned(problem),
-        },
+        constants=mul_mat_vec.constants(problem, device, columns=1),
+    )
+
+
+def vectors(problem: Problem) -> Vectors:
+    """The vectors that path via_q8_1 rounds: one a token, or one for each expert that it uses."""
+    n, u = problem.shape["n"], problem.shape["u"]
+    strides = problem.layout("x").strides
+    if experts.is_single(problem):
+        numbered = {"x_offset": 0, "x_token": 1, "x_expert": 0}
+        return Vectors(count=n, outer_stride=strides[0], numbered=numbered)
+    return Vectors(
+        count=n * u,
+        inner=u,
+        inner_stride=strides[1],
+        outer_stride=strides[0],
+        numbered={"x_offset": 0, "x_token": u, "x_expert": 1},
     )
 
 
@@ -38,11 +51,6 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     if pairs > MOST_GROUPS:
         return f"n * u is {pairs}, one launch makes {MOST_GROUPS} at most"
     return too_large(problem, device)
-
-
-def refuses_subgroups(problem: Problem, device: DeviceFacts) -> str | None:
-    wanted = mul_mat_vec.threads(problem, 1)
-    return refuses(problem, device) or mul_mat_vec.too_many_subgroups(wanted, device)
 
 
 _SHAPES = (
@@ -81,9 +89,10 @@ MUL_MAT_VEC_ID = Kernel(
     params={**experts.PARAMS, "threads": mul_mat_vec.THREADS},
     tuning=mul_mat_vec.tuning(lambda problem: 1),
     layout=experts.layout,
-    variants=mul_mat_vec.variants("mul_mat_vec_id", launch, refuses, refuses_subgroups),
+    variants=mul_mat_vec.variants("mul_mat_vec_id", 4, vectors, launch, refuses),
     inputs=experts.inputs,
     reference=experts.reference,
+    deviations=experts.deviations,
     flops=experts.flops,
     bytes_moved=experts.bytes_moved,
     infer=experts.infer,

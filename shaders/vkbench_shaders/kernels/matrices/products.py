@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import formats, quants
 from vkbench_shaders.inputs import data
@@ -16,7 +17,9 @@ WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
 VECTORS = ("f32", "f16", "q8_1")
 PLAIN_UNIT = 8  # weights of a plain format that a thread takes at a time
 QUANTISED_UNIT = 32
+ROWS = 4  # rows of y a workgroup, where vectors are few
 _WIDE = 16  # bytes of the widest load
+_LEAST_SUBGROUP = 8  # threads: some drivers run smaller subgroups than they report
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -47,6 +50,12 @@ def aligned(problem: Problem) -> bool:
     return all(_begins_wide(problem, name) for name in plain)
 
 
+def in_words(problem: Problem) -> bool:
+    """Whether all rows of weights begin on words."""
+    layout, item = problem.layout("weights"), problem.item_bytes("weights")
+    return all(place * item % 4 == 0 for place in (layout.offset, *layout.strides[:-1]))
+
+
 def _begins_wide(problem: Problem, binding: str) -> bool:
     layout, item = problem.layout(binding), problem.item_bytes(binding)
     return all(number * item % _WIDE == 0 for number in (layout.offset, *layout.strides[:-1]))
@@ -61,6 +70,12 @@ def places(problem: Problem, binding: str, *strides: str) -> dict[str, int]:
     unit = problem.item_bytes(binding) if binding == "weights" else 1
     numbers = zip(("offset", *strides), (layout.offset, *layout.strides[:-1]), strict=False)
     return {f"{binding}_{name}": number * unit for name, number in numbers}
+
+
+def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
+    """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
+    subgroups = -(-threads // min(device.subgroup_size, _LEAST_SUBGROUP))
+    return ROWS * max(threads, columns * subgroups)
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
@@ -80,6 +95,14 @@ def exact_weights(problem: Problem, inputs: Arrays, rows: Array | None) -> NDArr
 def exact_x(problem: Problem, inputs: Arrays) -> NDArray[np.float64]:
     """The vectors in float64."""
     return quants.dequantise(problem.types["x"], inputs["x"])
+
+
+def rounding_variance(problem: Problem, inputs: Arrays) -> NDArray[np.float64]:
+    """Of each number of the vectors, rounded to bytes in blocks of 32 with a step of their own."""
+    x = exact_x(problem, inputs)
+    blocks = x.reshape(*x.shape[:-1], -1, QUANTISED_UNIT)
+    steps = np.abs(blocks).max(axis=-1, keepdims=True) / 127
+    return np.broadcast_to(steps**2 / 12, blocks.shape).reshape(x.shape)
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:

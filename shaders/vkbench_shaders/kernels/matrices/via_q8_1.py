@@ -1,0 +1,160 @@
+"""Code path via_q8_1 of products with a few vectors: x is rounded to bytes, as q8_1 does it.
+
+Two launches make one result and one timing: the first writes bytes, and the scales of their blocks,
+to scratch, in the order in which the second one, the integer product, reads them. The path is taken
+only where it is asked for by name, because it rounds x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.kernel import (
+    Launch,
+    Problem,
+    Push,
+    Refuses,
+    Settings,
+    Stage,
+    Variant,
+    grid,
+)
+from vkbench_shaders.kernels.matrices import products
+
+NAME = "via_q8_1"
+_ROUNDING_THREADS = 64
+_BYTES, _SCALE = 32, 8  # of a block
+_SIZES = (32, 64, 128, 256)  # of the product's workgroups
+_MOST_THREADS, _LEAST_THREADS = 128, 32
+_FEW_COLUMNS = 3  # that leave room for more threads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vectors:
+    """The vectors of x: how many there are, and where they lie, in elements."""
+
+    count: int
+    inner: int = 1  # consecutive ones that are `inner_stride` apart
+    inner_stride: int = 0
+    outer_stride: int  # between groups of `inner`
+    numbered: Push  # what the product's launch says of x where it has the vectors' numbers
+
+
+def accepts(types: Mapping[str, str]) -> bool:
+    """Whether x is plain numbers and the weights are quantised."""
+    return products.is_numbers(types) and format_named(types["weights"]).quantised
+
+
+def variant(
+    name: str,
+    buffers: int,
+    vectors: Callable[[Problem], Vectors],
+    product: Callable[[Problem, DeviceFacts], Launch],
+    refuses: Refuses,
+) -> Variant:
+    """The code path of a kernel with so many buffers, whose other paths launch `product`."""
+    fast = Stage(
+        entry=f"{name}_bytes",
+        arguments=_weights,
+        requires=("int_dot", "subgroup_arithmetic"),
+    )
+
+    def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, Launch]:
+        plain, rounded = product(problem, device), vectors(problem)
+        last = replace(
+            plain,
+            entry=fast.entry if set(fast.requires) <= set(device.features) else "",
+            push={**plain.push, **rounded.numbered},
+            constants=_constants(problem, device, plain.constants),
+        )
+        return _rounding(problem, rounded), last
+
+    def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, int]:
+        blocks = vectors(problem).count * _units(problem)
+        return blocks * _BYTES, blocks * _SCALE
+
+    return Variant(
+        name=NAME,
+        module=name,
+        entry=f"{name}_bytes_portable",
+        arguments=_weights,
+        more=(
+            fast,
+            Stage(
+                entry="round_x",
+                module="round_x",
+                arguments=lambda types: (types["x"], f"behind_{buffers}"),
+            ),
+        ),
+        launch=launch,
+        scratch=scratch,
+        arithmetic="int8",
+        only_by_name=lambda types: True,
+        candidates=_candidates,
+        accepts=accepts,
+        refuses=refuses,
+    )
+
+
+def _weights(types: Mapping[str, str]) -> tuple[str, ...]:
+    return (types["weights"],)
+
+
+def _units(problem: Problem) -> int:
+    """Blocks of a vector."""
+    return problem.shape["k"] // products.QUANTISED_UNIT
+
+
+def _at_once(problem: Problem) -> int:
+    """Blocks that a thread of the product takes at a time: 2 where all threads find as many."""
+    return 2 if _units(problem) % 2 == 0 else 1
+
+
+def _threads(problem: Problem) -> int:
+    """Of the product: so many that each has something to do, and fewer for many columns."""
+    steps = _units(problem) // _at_once(problem)
+    most = _MOST_THREADS if problem.shape["n"] <= _FEW_COLUMNS else _LEAST_THREADS
+    return next((count for count in _SIZES if steps <= count < most), most)
+
+
+def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    usual, most = _threads(problem), device.limits["max_workgroup_invocations"]
+    sizes = [size for size in _SIZES if size <= most]
+    return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
+
+
+def _constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]) -> dict[str, int]:
+    threads = int(problem.params["threads"]) or _threads(problem)
+    return {
+        **own,
+        "THREADS": threads,
+        "UNITS": _at_once(problem),
+        "PARTIAL": products.room_for_sums(device, threads, own["COLUMNS"]),
+    }
+
+
+def _rounding(problem: Problem, vectors: Vectors) -> Launch:
+    blocks = vectors.count * _units(problem)
+    groups = grid(-(-blocks // _ROUNDING_THREADS))
+    return Launch(
+        entry="round_x",
+        groups=groups,
+        push={
+            "blocks": blocks,
+            "groups_x": groups[0],
+            "units": _units(problem),
+            "inner": vectors.inner,
+            "x_offset": problem.layout("x").offset,
+            "x_outer": vectors.outer_stride,
+            "x_inner": vectors.inner_stride,
+        },
+        constants={
+            "THREADS": _ROUNDING_THREADS,
+            "ALIGNED": products.aligned(problem),
+            "PLANES": problem.format("weights").planes,
+            "UNITS": _at_once(problem),
+        },
+    )
