@@ -366,3 +366,20 @@ def told(lab: Lab, job: Job, warning: str, flops: int) -> Result:
     warnings = (warning,) if warning else ()
     timings = [replace(each, flops=flops, warnings=warnings) for each in done.timings]
     return replace(done, timings=tuple(timings))
+
+
+@pytest.mark.parametrize(
+    ("variant", "peak"),
+    [
+        ("coopmat", 600e12),
+        ("coopmat:split=2,tile=coop_128x128", 600e12),
+        ("coopmat_to_bf16", 500e12),
+        ("int_dot:tile=64x64", 200e12),
+        ("portable", 60e12),
+        ("coopmat_f16", 60e12),  # no matrices with f16 sums were calibrated
+    ],
+)
+def test_a_code_path_is_held_against_the_unit_that_it_uses(variant: str, peak: float) -> None:
+    matrices = {"f16_f32": 600e12, "bf16_f32": 500e12}
+    roofs = Roofs(fma_f32=60e12, dot_i8=200e12, matrices=matrices)
+    assert roofs.path_peak("f16_inputs", variant) == peak

@@ -22,6 +22,13 @@ from vkbench_db import schema
 _PATHS = {"f16_accumulation": "fma_f16", "int8": "dot_i8"}
 # code paths whose arithmetic is another one than their accuracy says
 _VARIANTS = {"int_dot": "dot_i8", "pairs": "fma_f16"}
+# code paths by cooperative matrices -> formats of factors and sums, as calibrated
+_BY_MATRICES = {
+    "coopmat": "f16_f32",
+    "coopmat_f16": "f16_f16",
+    "coopmat_bf16": "bf16_f32",
+    "coopmat_to_bf16": "bf16_f32",
+}
 # numbers -> first formats of the kinds of matrices that take them: bytes are exact as halves too
 _MATRICES = {"i8": ("i8", "f16"), "f16": ("f16",), "bf16": ("bf16",)}
 _PLAIN = re.compile(r"(b?f|[iu])\d+(_\w+)?")  # formats of single numbers: f16, i32, f8_e4m3
@@ -48,9 +55,11 @@ class Roofs:
         return max(filter(None, (self.read_bytes, self.copy_bytes)), default=None)
 
     def path_peak(self, path: str, variant: str = "") -> float | None:
-        """Operations a second of an arithmetic path, as a code path does it."""
-        if variant in self.matrices:
-            return self.matrices[variant]
+        """Operations a second of an arithmetic path, as a code path of any settings does it."""
+        variant = variant.partition(":")[0]
+        kind = _BY_MATRICES.get(variant, variant)
+        if kind in self.matrices:
+            return self.matrices[kind]
         name = _VARIANTS.get(variant) or _PATHS.get(path, "fma_f32")
         found: float | None = getattr(self, name)
         return found

@@ -179,13 +179,14 @@ _RAGGED = ("m1_n1_k1", "m13_n1_k7", "m31_n29_k37", "m61_n67_k1021", "m17_n33_k12
 _MORE = (
     *(f"m{m}_n{n}_k512/tile={m}x{n}" for m, n in ((64, 64), (32, 64), (128, 16))),
     *(f"m{tile.m + 1}_n{tile.n - 1}_k256/tile={tile.name}" for tile in tiles.TILES),
-    *(f"m261_n37_k256/tile={name}" for name in coop_tiles.NAMES),
     "m97_n101_k768",
     "m7_n5_k256/batch2=3,layout=strided",
     "m9_n4_k512/repeat3=3",
     "m2_n3_k256/batch3=2,repeat2=4",
 )
 _MORE_FOR = ("f32", "q4_0", "q4_K")
+_COOPERATIVE = tuple(f"m261_n37_k256/tile={name}" for name in coop_tiles.NAMES)
+_COOPERATIVE_FOR = ("f16", "q4_0", "iq2_xs")
 
 
 def _cases() -> Iterator[Case]:
@@ -207,6 +208,8 @@ def _shapes(fmt: str, x: str) -> Iterator[str]:
         yield from _SHORT
     if fmt in _MORE_FOR:
         yield from _MORE
+    if fmt in _COOPERATIVE_FOR and x == "f32":
+        yield from _COOPERATIVE
 
 
 def _timed() -> Iterator[Case]:
