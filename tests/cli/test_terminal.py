@@ -35,6 +35,7 @@ from vkbench_cli.table import COMMANDS
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections
+from vkbench_db.upkeep.tuning import SWEEP
 from vkbench_db.work import store
 from vkbench_detection.compare.baselines import pin
 from vkbench_detection.compare.references import ReferenceKind
@@ -69,6 +70,8 @@ WORDS = {
     "schedule ls": ["schedule", "ls"],
     "schedule show": ["schedule", "show", "nightly"],
     "calibrate": ["calibrate", "--show"],
+    "tune": ["tune", "--show"],
+    "tune --run": ["tune", "--run", "sweep"],
     "jobs": ["jobs"],
     "jobs RUN": ["jobs", "long", "--limit", "0"],
     "bundle ls": ["bundle", "ls"],
@@ -172,6 +175,12 @@ def _add_long_names(database: Database) -> None:
             )
             store.add_jobs(tx, run.id, [planned] * 3)
         first, *_ = store.pick(tx, facts.key, 6, time.time())
+        sweep = store.create_run(
+            tx, mode=Mode.PERFORMANCE, selection={}, now=time.time(), label="sweep", track="",
+            tags={SWEEP: {}},
+        )  # fmt: skip
+        names = [f"portable:threads={threads}" for threads in (256, 128, 64, 512, 1024)]
+        store.add_jobs(tx, sweep.id, [replace(planned, variant=name) for name in names])
         reason = (
             "largest error 123456.75 at element 1234567890 is over 1e-10 " + "of its limit " * 9
         )
@@ -217,6 +226,20 @@ def _add_the_rest(database: Database) -> None:
                 launch_seconds=1.7e-6,
                 tick_seconds=32e-9,
                 noise=0.0012,
+            )
+        )
+        tx.execute(
+            insert(schema.tuned).values(
+                run_id=run,
+                device_id=device,
+                case_id=1,
+                driver="NVIDIA",
+                driver_version="580.82.07",
+                configuration="portable:split=2,tile=64x64_8x8x2",
+                seconds=1.25e-3,
+                estimated="portable:split=1,tile=128x128_8x8",
+                estimated_seconds=2.5e-3,
+                measured_at=now,
             )
         )
         tx.execute(

@@ -194,6 +194,8 @@ _SHAPES = (
 )
 _SHORT = ("m1_n1_k32", "m17_n9_k96")  # blocks of 32
 _RAGGED = ("m1_n1_k1", "m2_n1_k7", "m37_n3_k127", "m19_n8_k1021")  # plain formats
+_SIZED = tuple(f"m7_n2_k4096/threads={size}" for size in SIZES)
+_SIZED_FOR = ("f32", "q4_0", "q4_K")
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 
 
@@ -203,7 +205,8 @@ def _checked() -> Iterator[Case]:
             if products.accepts({"weights": fmt, "x": x}):
                 short = _SHORT if format_named(fmt).elements <= 32 else ()
                 ragged = _RAGGED if fmt in formats.PLAIN else ()
-                for shape in (*_SHAPES, *short, *ragged):
+                sizes = _SIZED if fmt in _SIZED_FOR else ()
+                for shape in (*_SHAPES, *short, *ragged, *sizes):
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
 
 

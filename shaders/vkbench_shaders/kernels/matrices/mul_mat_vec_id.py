@@ -62,6 +62,7 @@ _SHAPES = (
     "e4_u2_m13_n3_k512/layout=strided",
     "e6_u2_m7_n7_k256/layout=strided,routing=skewed,x=expert",
 )
+_SIZED = tuple(f"e4_u2_m7_n2_k2048/threads={size}" for size in mul_mat_vec.SIZES)
 _MODELS = ("e128_u8_m768_n{}_k2048", "e32_u4_m1792_n{}_k2048")
 _FEW = ("f16", "q4_0", "q4_K")  # timed with more than one token as well
 _VECTORS = ("f32", "q8_1")
@@ -98,6 +99,6 @@ MUL_MAT_VEC_ID = Kernel(
     infer=experts.infer,
     accepts=products.accepts,
     rows="m",
-    cases=tuple(_cases(_SHAPES)),
+    cases=(*_cases(_SHAPES), *_cases(_SIZED, _FEW)),
     timed=tuple(_timed()),
 )

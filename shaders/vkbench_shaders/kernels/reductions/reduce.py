@@ -85,6 +85,8 @@ _F32_SHAPES = (
     "b2_c3_h4_w0",
     "b2_c3_h0_w5/axes=ch",
     "b2_c0_h4_w5",
+    *(f"b1_c1_h1_w32769/threads={threads}" for threads in workgroups.SIZES),
+    "b1_c2_h300_w37/axes=h,threads=64",
 )
 _TIMED = {  # what reduces rows, what reduces all
     False: (

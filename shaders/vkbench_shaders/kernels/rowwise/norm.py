@@ -253,6 +253,8 @@ _ROWS = {
         "b1_c3_h5_w260/layout=strided",
         "b1_c3_h5_w64/eps=0.1",
         "b1_c1_h64_w2/values=special",
+        *(f"b1_c1_h3_w64/lanes={lanes}" for lanes in row_values.POSSIBLE),
+        "b1_c1_h2_w9001/fused=mul_add,lanes=128",
     ),
     "f16": (
         "b1_c2_h3_w1",
@@ -274,6 +276,7 @@ _GROUPS: tuple[str, ...] = (
     "b1_c6_h131_w129/fused=mul,groups=2",
     "b3_c12_h1_w2/groups=4,values=special",
     "b1_c32_h16_w16/eps=0.1,groups=4",
+    *(f"b1_c32_h8_w8/lanes={lanes}" for lanes in row_values.POSSIBLE),
 )
 _TIMED_ROWS = (
     "b1_c1_h16384_w8192",

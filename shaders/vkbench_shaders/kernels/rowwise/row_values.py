@@ -18,12 +18,12 @@ from vkbench_shaders.kernel import (
 )
 
 THREADS = 256  # a workgroup
-_LANES = (8, 16, 32, 64, 128, 256)
+POSSIBLE = (8, 16, 32, 64, 128, 256)
 _LEAST_LONG = 64  # lanes of a long row's stretches
 EACH = 32  # numbers a lane
 LANES = Param(
     default=0,
-    choices=(0, *_LANES),
+    choices=(0, *POSSIBLE),
     description="threads that hold a row, or a stretch of a long one; 0: what should be fastest",
 )
 RAGGED = "_ragged"  # entry points for rows that begin or end anywhere
@@ -48,7 +48,7 @@ class Cut:
     @property
     def whole(self) -> bool:
         """Whether a team of lanes holds a row."""
-        return self.columns <= self._most(_LANES[-1])
+        return self.columns <= self._most(POSSIBLE[-1])
 
     @property
     def lanes(self) -> int:
@@ -66,8 +66,8 @@ class Cut:
     def possible_lanes(self) -> list[int]:
         """Numbers of threads that may hold a stretch."""
         if self.whole:
-            return [n for n in _LANES if self.columns <= self._most(n)]
-        return [n for n in _LANES if n >= _LEAST_LONG] if self.split else [_LANES[-1]]
+            return [n for n in POSSIBLE if self.columns <= self._most(n)]
+        return [n for n in POSSIBLE if n >= _LEAST_LONG] if self.split else [POSSIBLE[-1]]
 
     @property
     def length(self) -> int:

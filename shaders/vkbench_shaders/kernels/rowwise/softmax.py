@@ -199,6 +199,8 @@ _SHAPES = (
     "b1_c1_h257_w8196",
     "b1_c2_h3_w260/layout=strided,scale=0.1",
     "b1_c1_h64_w2/values=special",
+    *(f"b1_c1_h3_w64/lanes={lanes}" for lanes in row_values.POSSIBLE),
+    "b1_c1_h2_w9001/lanes=128",
 )
 _MASKED = (
     "f32/b2_c5_h7_w64/mask=batch,max_bias=8.0,sinks=heads",
