@@ -213,3 +213,14 @@ def test_variants_have_candidates_of_their_own_and_less_exact_ones_are_not_swept
     for each in found:
         is_cooperative = str(each.settings["tile"]).startswith("coop")
         assert is_cooperative == (each.variant == "coopmat")
+
+
+def test_hopper_has_what_was_measured_there() -> None:
+    for case, expected in (
+        ("matmul/f32/b1_m4096_n4096_k4096", "portable:split=4,tile=128x128_8x8"),
+        ("rms_norm/f32/b1_c1_h512_w4096/fused=mul", "portable:lanes=256"),
+    ):
+        posed = problem(case)
+        assert tables.configuration(posed, DEVICE) == expected
+        variant = posed.kernel.variant("portable")
+        assert parse(expected).settings in posed.candidates(DEVICE, variant)
