@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
@@ -27,9 +28,13 @@ from vkbench_shaders.kernels.matrices import products
 NAME = "via_q8_1"
 _ROUNDING_THREADS = 64
 _BYTES, _SCALE = 32, 8  # of a block
+_FEATURES = ("int_dot", "subgroup_arithmetic")  # of the faster product
+# Where nothing was measured: what was the fastest on an H200 at m 4096, k 14336.
 _SIZES = (32, 64, 128, 256)  # of the product's workgroups
-_MOST_THREADS, _LEAST_THREADS = 128, 32
-_FEW_COLUMNS = 3  # that leave room for more threads
+_MOST_THREADS, _FEWER_THREADS = 128, 64
+# Blocks of weights that a thread takes at a time, where it is not 2: those of tq2_0 share their
+# bytes, four planes of them; the others leave too few registers.
+_AT_ONCE = {"tq2_0": 4, "q4_1": 1, "q5_1": 1, "q5_K": 1, "q6_K": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,21 +61,17 @@ def variant(
     refuses: Refuses,
 ) -> Variant:
     """The code path of a kernel with so many buffers, whose other paths launch `product`."""
-    fast = Stage(
-        entry=f"{name}_bytes",
-        arguments=_weights,
-        requires=("int_dot", "subgroup_arithmetic"),
-    )
+    fast = Stage(entry=f"{name}_bytes", arguments=_weights, requires=_FEATURES)
 
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, Launch]:
         plain, rounded = product(problem, device), vectors(problem)
         last = replace(
             plain,
-            entry=fast.entry if set(fast.requires) <= set(device.features) else "",
+            entry=fast.entry if _is_fast(device) else "",
             push={**plain.push, **rounded.numbered},
             constants=_constants(problem, device, plain.constants),
         )
-        return _rounding(problem, rounded), last
+        return _rounding(problem, device, rounded), last
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, int]:
         blocks = vectors(problem).count * _units(problem)
@@ -108,35 +109,46 @@ def _units(problem: Problem) -> int:
     return problem.shape["k"] // products.QUANTISED_UNIT
 
 
-def _at_once(problem: Problem) -> int:
-    """Blocks that a thread of the product takes at a time: 2 where all threads find as many."""
-    return 2 if _units(problem) % 2 == 0 else 1
+def _is_fast(device: DeviceFacts) -> bool:
+    """Whether the device runs the faster product."""
+    return set(_FEATURES) <= set(device.features)
 
 
-def _threads(problem: Problem) -> int:
-    """Of the product: so many that each has something to do, and fewer for many columns."""
-    steps = _units(problem) // _at_once(problem)
-    most = _MOST_THREADS if problem.shape["n"] <= _FEW_COLUMNS else _LEAST_THREADS
+def _at_once(problem: Problem, device: DeviceFacts) -> int:
+    """Blocks that a thread of the product takes at a time: a power of two that divides a row's."""
+    alone = _columns(problem) == 1 and _is_fast(device)
+    return gcd(_AT_ONCE.get(problem.types["weights"], 2), _units(problem)) if alone else 1
+
+
+def _threads(problem: Problem, device: DeviceFacts) -> int:
+    """Of the product: so many that each has something to do, and fewer for several columns."""
+    steps = _units(problem) // _at_once(problem, device)
+    most = _MOST_THREADS if _columns(problem) == 1 else _FEWER_THREADS
     return next((count for count in _SIZES if steps <= count < most), most)
 
 
+def _columns(problem: Problem) -> int:
+    """Of y, that share what a workgroup reads of the weights; experts' tokens share nothing."""
+    return 1 if "u" in problem.shape else problem.shape["n"]
+
+
 def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    usual, most = _threads(problem), device.limits["max_workgroup_invocations"]
+    usual, most = _threads(problem, device), device.limits["max_workgroup_invocations"]
     sizes = [size for size in _SIZES if size <= most]
     return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
 
 
 def _constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]) -> dict[str, int]:
-    threads = int(problem.params["threads"]) or _threads(problem)
+    threads = int(problem.params["threads"]) or _threads(problem, device)
     return {
         **own,
         "THREADS": threads,
-        "UNITS": _at_once(problem),
+        "UNITS": _at_once(problem, device),
         "PARTIAL": products.room_for_sums(device, threads, own["COLUMNS"]),
     }
 
 
-def _rounding(problem: Problem, vectors: Vectors) -> Launch:
+def _rounding(problem: Problem, device: DeviceFacts, vectors: Vectors) -> Launch:
     blocks = vectors.count * _units(problem)
     groups = grid(-(-blocks // _ROUNDING_THREADS))
     return Launch(
@@ -155,6 +167,6 @@ def _rounding(problem: Problem, vectors: Vectors) -> Launch:
             "THREADS": _ROUNDING_THREADS,
             "ALIGNED": products.aligned(problem),
             "PLANES": problem.format("weights").planes,
-            "UNITS": _at_once(problem),
+            "UNITS": _at_once(problem, device),
         },
     )
