@@ -41,13 +41,13 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Partitions, after what they need, and what combines them."""
     chosen = plan(problem, device)
-    combine = _combine_launch(problem, device, chosen)
+    combine = combine_launch(problem, device, chosen)
     if isinstance(chosen, Split):
         return (_split_launch(problem, chosen), combine)
     return (spread_launch(problem, chosen), _tiles_launch(problem, chosen), combine)
 
 
-def _combine_launch(problem: Problem, device: DeviceFacts, plan: Split | Tiles) -> Launch:
+def combine_launch(problem: Problem, device: DeviceFacts, plan: Split | Tiles) -> Launch:
     """Pieces of rows, whole ones where there are many: as many threads as have something to add."""
     shape = problem.shape
     fours = ceil(shape["e"] / 4)
@@ -164,14 +164,21 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return reason
     if problem.params["path"] == "tiles" and (reason := no_tiles(problem, device)):
         return reason
-    for binding in problem.kernel.bindings:
-        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
-        if needed > _ADDRESSES:
-            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
+    if reason := out_of_reach(problem):
+        return reason
     chosen = plan(problem, device)
     if isinstance(chosen, Split) and (reason := too_wide(problem, device, chosen)):
         return reason
     return too_large_for(problem, device, chosen) or too_large(problem, device)
+
+
+def out_of_reach(problem: Problem) -> str | None:
+    """Why the shaders cannot address all of an array, or None."""
+    for binding in problem.kernel.bindings:
+        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
+        if needed > _ADDRESSES:
+            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
+    return None
 
 
 def uneven(problem: Problem) -> str | None:

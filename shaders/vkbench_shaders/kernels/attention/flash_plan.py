@@ -23,7 +23,7 @@ _LEAST_LANES = 4
 _MOST_SHARED = 32768  # bytes of shared memory: no device has less than half of it
 _SMALL = 1024  # of them beside queries and scores
 _MOST_POOL = 4096  # singles: more would leave room for fewer workgroups
-_TILES_FROM = 64  # rows of a group from which on tiles are faster
+TILES_FROM = 64  # rows of a group from which on tiles are faster
 _TILES_AT_ONCE = 1536  # the same in tiles: enough for the last ones to leave few without work
 _LEAST_PART = 256  # positions of a partition of tiles
 
@@ -108,7 +108,7 @@ def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     asked = problem.params["path"]
     if asked == "split" or no_tiles(problem, device):
         return split(problem, device)
-    if asked == "tiles" or group_rows(problem) >= _TILES_FROM:
+    if asked == "tiles" or group_rows(problem) >= TILES_FROM:
         return tiles(problem, device)
     return split(problem, device)
 
@@ -153,7 +153,7 @@ def split(problem: Problem, device: DeviceFacts) -> Split:
         tile //= 2
     pool = min(_MOST_POOL, max(room - tile * fours * 16, least) // 4)
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
-    part = _part(shape["n"], _AT_ONCE // max(groups, 1), _least_split(shape["d"]), pool // tile)
+    part = partition(shape["n"], _AT_ONCE // max(groups, 1), _least_split(shape["d"]), pool // tile)
     while (
         lanes * 2 <= device.subgroup_size
         and fours // 2 % (lanes * 2) == 0
@@ -177,7 +177,7 @@ def tiles(problem: Problem, device: DeviceFacts) -> Tiles:
     """Tiles of the block that fits, in as many partitions as keep a device busy."""
     shape, chosen = problem.shape, block(problem, device) or BLOCKS[-1]
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / chosen.rows)
-    part = _part(shape["n"], _TILES_AT_ONCE // max(groups, 1), _LEAST_PART, 1 << 31)
+    part = partition(shape["n"], _TILES_AT_ONCE // max(groups, 1), _LEAST_PART)
     return Tiles(
         threads=chosen.threads,
         rows=chosen.rows,
@@ -190,7 +190,7 @@ def tiles(problem: Problem, device: DeviceFacts) -> Tiles:
     )
 
 
-def _part(length: int, wanted: int, least: int, most: int) -> int:
+def partition(length: int, wanted: int, least: int, most: int = 1 << 31) -> int:
     """Positions of a partition: about so many partitions, unless they were too small."""
     part = max(least, ceil(length / max(wanted, 1) / least) * least)
     return min(part, most // least * least)
