@@ -31,7 +31,11 @@ from vkbench_shaders.launch import Interface
 
 MANIFEST = "manifest.json"
 PACKAGED = Path(__file__).parent / "spirv"
-PROBES = (Unit(module="packing", entry="packing", arguments=()),)  # what a runtime tries out
+PACKING = Unit(module="packing", entry="packing")
+FRAGMENTS = {  # by the side of a cooperative matrix
+    side: Unit(module="fragments", entry="fragments", arguments=(str(side),)) for side in (16, 8)
+}
+PROBES = (PACKING, *FRAGMENTS.values())  # what a runtime tries out
 _PACKING = (zipfile.ZIP_DEFLATED, 1)  # a tenth larger than by level 6, in a quarter of the time
 _DATE = (1980, 1, 1, 0, 0, 0)  # archives of one bundle are the same bytes
 

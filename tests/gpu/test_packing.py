@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vkbench_shaders.bundle import PROBES, Bundle
+from vkbench_shaders.bundle import PACKING, Bundle
 from vkbench_worker.runtime import packing
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.packing import packed, rounds_to_nearest, tried
@@ -17,7 +17,7 @@ HALVES = np.arange(0x7C00, dtype=np.uint16).view(np.float16)
 
 def test_a_half_is_packed_as_it_is(lavapipe: Device, bundle: Bundle) -> None:
     values = np.resize(HALVES.astype(np.float32), 0x8000)
-    found = packed(lavapipe, bundle.code(PROBES[0].key), values)
+    found = packed(lavapipe, bundle.code(PACKING.key), values)
     assert np.array_equal(found[: HALVES.size], HALVES)
 
 

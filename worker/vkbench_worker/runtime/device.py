@@ -11,7 +11,7 @@ from typing import Final, Self
 from vkbench.device import DeviceFacts, Environment
 from vkbench.selector import best, one
 from vkbench.settings import Settings
-from vkbench_worker.runtime import packing
+from vkbench_worker.runtime import fragments, packing
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.discovery.instance import Instance
 from vkbench_worker.runtime.discovery.physical import Physical, candidates
@@ -69,7 +69,10 @@ class Device:
         self._pipelines = Pipelines(self._make_pipeline, _threads(facts, settings))
         # of every pipeline, beside the program's own
         self.constants: tuple[tuple[int, int], ...] = ()
-        self.constants = ((packing.CONSTANT, int(packing.rounds_to_nearest(self))),)
+        self.constants = (
+            (packing.CONSTANT, int(packing.rounds_to_nearest(self))),
+            (fragments.CONSTANT, fragments.order(self)),
+        )
 
     def __enter__(self) -> Self:
         return self

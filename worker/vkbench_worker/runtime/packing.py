@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench.errors import VkbenchError
-from vkbench_shaders.bundle import PROBES, packaged
+from vkbench_shaders.bundle import PACKING, packaged
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import Dispatch, Program
 
@@ -29,7 +29,7 @@ def rounds_to_nearest(device: Computer[P, B]) -> bool:
     if device.facts.type == "cpu":
         return False
     try:
-        code = packaged().code(PROBES[0].key)
+        code = packaged().code(PACKING.key)
     except VkbenchError:  # kernels that are not built, or of an older package
         return False
     values = tried()

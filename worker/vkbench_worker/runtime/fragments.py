@@ -1,0 +1,88 @@
+"""Where a device keeps the elements of cooperative matrices: tried, for Vulkan leaves it open.
+
+Attention's highest scores and factors of the next product stay in registers where the order is one
+that its shaders know (FRAGMENTS in flash_fragments.slang); elsewhere they pass through shared
+memory.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench.errors import VkbenchError
+from vkbench_shaders import bundle
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.program import Dispatch, Program
+
+CONSTANT: Final = 98  # of flash_fragments.slang
+_ELEMENTS: Final = 8  # of a lane in fragments.slang
+# device feature -> side of the matrices, lanes of a subgroup; the first one that a device has
+_SIZES: Final = {"matrix_f16_f32": (16, 32), "matrix_f16_f32_8x8x8": (8, 8)}
+_NEEDED: Final = {"coopmat", "fp16"}
+
+Floats = NDArray[np.float32]
+
+
+UNKNOWN: Final = 0
+COLUMNS: Final = 2
+
+
+def order(device: Computer[P, B]) -> int:
+    """The order of a device's sums and left factors; UNKNOWN, where it cannot be tried."""
+    features = set(device.facts.features)
+    side, lanes = next((_SIZES[name] for name in _SIZES if name in features), (0, 0))
+    if not features >= _NEEDED or device.facts.subgroup_size != lanes:
+        return UNKNOWN
+    try:
+        unit = bundle.FRAGMENTS[side].key
+        code, sha = bundle.packaged().code(unit), bundle.packaged().entry(unit).sha256
+    except VkbenchError:  # kernels that are not built, or of an older package
+        return UNKNOWN
+    return order_of(*places(device, code, side, sha))
+
+
+def order_of(sums: Floats, left: Floats) -> int:
+    """The order in which these are the places of elements of sums and of left factors."""
+    if all(np.array_equal(found, columns()) for found in (sums, left)):
+        return COLUMNS
+    bits = [[bit for bit in (1, 2) if np.array_equal(found, quads(bit))] for found in (sums, left)]
+    return bits[0][0] * 4 + bits[1][0] if all(bits) else UNKNOWN
+
+
+def quads(bit: int) -> Floats:
+    """Row * 16 + column of each lane's elements: four lanes share two rows.
+
+    `bit` of an element's number says which of the two, the other one of 1 and 2 which columns.
+    """
+    lane, element = np.ogrid[:32, :_ELEMENTS]
+    row = lane // 4 + 8 * (element >> bit & 1)
+    column = lane % 4 * 2 + (element & 1) + 8 * (element >> (3 - bit) & 1)
+    found: Floats = (row * 16 + column).astype(np.float32)
+    return found
+
+
+def columns() -> Floats:
+    """Row * 8 + column of each lane's elements: a lane has a column."""
+    lane, element = np.ogrid[:8, :_ELEMENTS]
+    return (element * 8 + lane).astype(np.float32)
+
+
+def places(device: Computer[P, B], code: bytes, side: int, sha: str) -> Floats:
+    """Where a device keeps elements: of sums, then of left factors."""
+    program = Program(code=code, sha=sha, bindings=(0, 1), push_bytes=0, constants=())
+    numbers = np.arange(side * side, dtype=np.float32)
+    with ExitStack() as stack:
+        x, y = device.buffer(numbers.nbytes), device.buffer(2 * numbers.nbytes)
+        stack.callback(x.close)
+        stack.callback(y.close)
+        x.upload(numbers)
+        recording = device.record([Dispatch(device.pipeline(program), [x, y], (1, 1, 1), b"")])
+        stack.callback(recording.close)
+        recording.run()
+        (image,) = device.images([y])
+    found: Floats = image.data.view(np.float32).reshape(2, -1, _ELEMENTS)
+    return found
