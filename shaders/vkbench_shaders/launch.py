@@ -19,7 +19,7 @@ PushValue = int | float | Sequence[int] | Sequence[float] | Mapping[str, "PushVa
 Push = Mapping[str, PushValue]
 
 # Specialisation constants that the runtime sets for each device; no launch gives them.
-SET_BY_RUNTIME: Final = frozenset({"DEVICE_PACKS"})
+SET_BY_RUNTIME: Final = frozenset({"DEVICE_PACKS", "FRAGMENTS"})
 _CODES: Final = {
     "u8": "B",
     "i8": "b",

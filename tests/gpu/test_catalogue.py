@@ -167,9 +167,10 @@ def test_what_is_chosen_is_something_of_everything(kernel: Kernel, driver: str) 
 
 
 def lacks(device: Device, case: str, variant: str) -> str:
-    """A feature that the device is without, of a kernel that is about nothing else."""
+    """A feature that the device is without, of a path that is about nothing else."""
     kernel = problem(case).kernel
-    about = kernel.variant(variant).requires if kernel.group == "calibrate" else ()
+    requires = kernel.variant(variant).requires
+    about = requires if kernel.group == "calibrate" or "coopmat" in requires else ()
     return next((feature for feature in about if feature not in device.facts.features), "")
 
 

@@ -81,6 +81,35 @@ def test_matrices_multiplied_at_once_are_right(ran: Callable[..., Rows], variant
     assert {row["variant"] for row in rows} == {variant}
 
 
+@pytest.mark.timeout(600)
+def test_attention_by_cooperative_matrices_is_right(ran: Callable[..., Rows]) -> None:
+    words = ("--kernel", "flash_attn", "--variant", "coopmat", "--mode", "correctness")
+    rows = [row for row in ran(*words) if row["verdict"] != "skipped"]
+    assert not other_than_passed(rows)
+    assert {row["format"] for row in rows} == {
+        *("f16", "q8_0", "q4_0"),
+        *("q4_1", "q5_0", "q5_1", "iq4_nl"),
+    }
+    assert len(rows) >= 46
+
+
+@pytest.mark.timeout(300)
+def test_any_order_of_elements_is_right(new_lavapipe: Path) -> None:
+    done = subprocess.run(
+        [
+            *(new_lavapipe / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("-o", "addopts=", "--import-mode=importlib", "tests/gpu/test_fragments.py"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "VKBENCH_REQUIRE": "gpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout
+
+
 def test_the_newer_validation_layer_has_nothing_to_say(new_lavapipe: Path) -> None:
     done = subprocess.run(
         [

@@ -11,7 +11,7 @@ from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compile import compiler, reflection, spirv
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.launch import SET_BY_RUNTIME
-from vkbench_worker.runtime import packing
+from vkbench_worker.runtime import fragments, packing
 
 BASE = {"Shader"}  # every device
 FEATURES = {  # what asks for each device feature
@@ -100,8 +100,9 @@ def test_code_without_names_is_refused(tmp_path: Path) -> None:
             reflection.needs(spirv.write(header, kept) + body)
 
 
-def test_the_runtime_s_constant_has_one_number(bundle: Bundle) -> None:
+def test_the_runtime_s_constants_have_one_number_each(bundle: Bundle) -> None:
     """Which it sets by that number in every unit."""
-    [name] = SET_BY_RUNTIME
     constants = [each for entry in bundle.manifest.interfaces.values() for each in entry.constants]
-    assert {each.id for each in constants if each.name == name} == {packing.CONSTANT}
+    numbers = {(each.name, each.id) for each in constants if each.name in SET_BY_RUNTIME}
+    assert numbers == {("DEVICE_PACKS", packing.CONSTANT), ("FRAGMENTS", fragments.CONSTANT)}
+    assert {name for name, _ in numbers} == SET_BY_RUNTIME

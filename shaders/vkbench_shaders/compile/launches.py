@@ -51,7 +51,9 @@ _LARGE: Final = replace(
     },
 )
 _INTEL: Final = replace(_LARGE, features=tuple(f"{name}_8x16x16" for name in _MATRICES))
-_CPU: Final = replace(_LARGE, features=tuple(f"{name}_8x8x8" for name in _MATRICES))
+_CPU: Final = replace(
+    _LARGE, subgroup_size=8, features=tuple(f"{name}_8x8x8" for name in _MATRICES)
+)
 
 
 def check(bundle: Bundle, kernels: Iterable[Kernel]) -> None:

@@ -9,7 +9,7 @@ from vkbench.case import Case, parse
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Binding, Kernel, Param, Problem, Shapes, Stage, Tuning, Variant
-from vkbench_shaders.kernels.attention import caches, flash, flash_plan, unfused
+from vkbench_shaders.kernels.attention import caches, flash, flash_coop, flash_plan, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
 DIMS = ("s", "h", "g", "q", "n", "d", "e")
@@ -153,6 +153,7 @@ _MORE = {
         "s1_h4_g4_q66_n200_d72_e72/mask=causal,softcap=30.0",
         "s1_h1_g1_q80_n1024_d40_e40/mask=causal,layout=cache",
         "s1_h16_g1_q4_n70_d576_e512/layout=cache,mask=causal",
+        "s1_h16_g1_q5_n528_d576_e512/mask=blocks",
         "s3_h2_g1_q33_n65_d80_e80/mask=blocks,path=tiles",
         "s1_h2_g2_q9_n3_d256_e256/mask=causal,scale=0.5",
     ),
@@ -210,6 +211,7 @@ FLASH_ATTN = Kernel(
     tuning=Tuning(params=("path",), candidates=flash_plan.candidates),
     layout=flash.layout,
     variants=(
+        flash_coop.VARIANT,
         _variant("subgroup", "together", ("subgroup_shuffle",)),
         _variant("portable", "alone", ()),
     ),

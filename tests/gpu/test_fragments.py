@@ -1,0 +1,97 @@
+"""Devices are asked where they keep elements of cooperative matrices, and any answer is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench_shaders.bundle import FRAGMENTS, PACKING, Bundle
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runtime import fragments
+from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.fragments import COLUMNS, UNKNOWN, columns, order, places, quads
+from vkbench_worker.runtime.packing import packed
+from vkbench_worker.runtime.pipelines import Pipelines
+
+LARGE = ("coopmat", "fp16", "matrix_f16_f32")
+SMALL = "matrix_f16_f32_8x8x8"
+CASES = (
+    "s2_h4_g2_q40_n37_d64_e64/layout=strided,mask=blocks,sinks=yes",
+    "s1_h2_g1_q70_n600_d40_e80/softcap=10.0",
+)
+
+
+def test_every_element_has_one_place() -> None:
+    for found, side in ((quads(1), 16), (quads(2), 16), (columns(), 8)):
+        assert sorted(found.ravel()) == list(range(side * side))
+
+
+@pytest.mark.parametrize(
+    ("features", "lanes", "found", "wanted"),
+    [
+        (LARGE, 32, [quads(2), quads(2)], 10),
+        (LARGE, 32, [quads(2), quads(2).T.reshape(32, 8)], UNKNOWN),
+        (LARGE, 32, [quads(2).T.reshape(32, 8), quads(2)], UNKNOWN),
+        (LARGE, 32, [quads(1), quads(2)], 6),
+        (LARGE, 64, [quads(2), quads(2)], UNKNOWN),
+        ((*LARGE[:2], SMALL), 8, [columns(), columns()], COLUMNS),
+        ((*LARGE, SMALL), 8, [columns(), columns()], UNKNOWN),
+        (LARGE[1:], 32, [quads(2), quads(2)], UNKNOWN),
+    ],
+)
+def test_what_a_device_does_decides(
+    lavapipe: Device,
+    monkeypatch: pytest.MonkeyPatch,
+    features: tuple[str, ...],
+    lanes: int,
+    found: list[np.ndarray],
+    wanted: int,
+) -> None:
+    facts = replace(lavapipe.facts, features=features, subgroup_size=lanes)
+    monkeypatch.setattr(lavapipe, "facts", facts)
+    monkeypatch.setattr(fragments, "places", lambda *_: np.array(found))
+    assert order(lavapipe) == wanted
+
+
+@pytest.fixture
+def matrices(lavapipe: Device) -> Device:
+    if SMALL not in lavapipe.facts.features:
+        pytest.skip("runs in the Python of scripts/new-lavapipe: see test_new_lavapipe.py")
+    return lavapipe
+
+
+def test_lavapipe_has_columns(matrices: Device, bundle: Bundle) -> None:
+    """Also where another probe ran before, as on GPUs: each has a pipeline of its own."""
+    packed(matrices, bundle.code(PACKING.key), np.zeros(128, np.float32))
+    unit = bundle.entry(FRAGMENTS[8].key)
+    found = places(matrices, bundle.code(unit.key), 8, unit.sha256)
+    assert all(np.array_equal(each, columns()) for each in found)
+    assert dict(matrices.constants)[fragments.CONSTANT] == COLUMNS
+
+
+@pytest.fixture
+def orderless(matrices: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    """A device that tells shaders that it has no order that they know."""
+    made = Pipelines(matrices._make_pipeline, 0)
+    constants = {**dict(matrices.constants), fragments.CONSTANT: UNKNOWN}
+    monkeypatch.setattr(matrices, "constants", tuple(constants.items()))
+    monkeypatch.setattr(matrices, "_pipelines", made)
+    yield matrices
+    made.close()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attention_is_right_in_any_order(orderless: Device, bundle: Bundle, case: str) -> None:
+    job = Job(
+        id=1,
+        token=1,
+        case=f"flash_attn/f16/{case}{',' if '=' in case else '/'}path=tiles",
+        mode=Mode.CORRECTNESS,
+        variant="coopmat",
+    )
+    result = execute(orderless, bundle, job)
+    assert result.outcome is Outcome.PASSED, f"{result.reason} {result.verdict}"
