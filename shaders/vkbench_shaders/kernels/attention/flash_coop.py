@@ -28,7 +28,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     workgroups,
 )
 
-_AT_ONCE = 128  # workgroups that keep a large GPU busy
+_FEWEST = 64  # workgroups, or as many as the device has compute units
 _LEAST_PART = 256  # positions of a partition
 _SCATTERED = 8 * (4 + 2)  # bytes for each thread's elements of sums and of left factors
 _NOTHING = 16  # bytes of a buffer that is not used
@@ -120,13 +120,14 @@ def plan(problem: Problem, device: DeviceFacts) -> Plan:
     positions = block.step * matrices.side
     chunks = max(1, ceil(shape["e"] / block.values))
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / rows) * chunks
+    wanted = max(_FEWEST, device.compute_units)
     stage = positions * ((block.keys + block.values) // EIGHT + 2)
     threads = matrices.subgroups * matrices.lanes
     tiles = Tiles(
         threads=threads,
         rows=rows,
         positions=positions,
-        part=partition(shape["n"], _AT_ONCE // max(groups, 1), _LEAST_PART),
+        part=partition(shape["n"], wanted // max(groups, 1), _LEAST_PART),
         key_size=block.keys,
         value_fours=chunks * block.values // 4,
         entry=block.entry,
