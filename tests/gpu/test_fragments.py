@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from planted_probe import compiled, probed
 from vkbench.job import Job, Mode, Outcome
 from vkbench_shaders.bundle import FRAGMENTS, PACKING, Bundle
 from vkbench_worker.runner.execute import execute
@@ -28,6 +30,35 @@ CASES = (
 def test_every_element_has_one_place() -> None:
     for found, side in ((quads(1), 16), (quads(2), 16), (columns(), 8)):
         assert sorted(found.ravel()) == list(range(side * side))
+
+
+BITS = [(1, 1), (1, 2), (2, 1), (2, 2)]
+PROBE = """
+import attention.flash_fragments;
+[[vk::binding(0)]] StructuredBuffer<uint> x;
+[[vk::binding(1)]] RWStructuredBuffer<uint> y;
+void show<let SUMS : int, let LEFT : int>(uint at, uint lane)
+{
+    Quads<SUMS, LEFT> found = Quads<SUMS, LEFT>(0, lane);
+    for (int i = 0; i < 8; i++)
+    {
+        y[at + lane * 8 + i] = found.row(found.slot(i)) * 16 + found.column(i);
+        y[at + 256 + lane * 8 + i] = found.left(i);
+    }
+}
+[shader("compute")]
+[numthreads(32, 1, 1)]
+void probe(uint lane : SV_GroupIndex, uint3 id : SV_DispatchThreadID) { SHOWN }
+"""
+
+
+def test_shaders_say_of_quads_what_the_host_does(lavapipe: Device, tmp_path: Path) -> None:
+    shown = " ".join(f"show<{a}, {b}>({i * 512}, lane);" for i, (a, b) in enumerate(BITS))
+    code = compiled(PROBE.replace("SHOWN", shown), tmp_path)
+    found = probed(lavapipe, code, np.zeros(4, np.uint32), 512 * len(BITS), (1, 1, 1))
+    for (sums, left), (places_of, lefts) in zip(BITS, found.reshape(-1, 2, 32, 8), strict=True):
+        assert np.array_equal(places_of, quads(sums))
+        assert np.array_equal(np.take_along_axis(quads(left), lefts, 1), quads(sums))
 
 
 @pytest.mark.parametrize(
