@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -15,7 +16,10 @@ class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile what is not compiled already; a source distribution carries sources alone."""
+        """Compile what is not compiled already; a source distribution carries sources alone.
+
+        A wheel to install carries the blobs in one compressed file.
+        """
         if self.target_name != "wheel":
             return
         root = Path(self.root)
@@ -23,4 +27,12 @@ class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
         from vkbench_shaders.compile.build import PACKAGED, build, progress_bar
         from vkbench_shaders.compile.tree import TREE
 
-        build(TREE, PACKAGED, progress_bar())
+        bundle = build(TREE, PACKAGED, progress_bar())
+        if version == "editable":
+            return
+        from vkbench_shaders.bundle import CODE, packed_code
+
+        self._code = TemporaryDirectory()
+        packed = Path(self._code.name, CODE)
+        packed.write_bytes(packed_code(bundle))
+        build_data["force_include"][str(packed)] = f"vkbench_shaders/spirv/{CODE}"

@@ -2,6 +2,7 @@
 
 folder/manifest.json   canonical JSON; its SHA-256 names the bundle everywhere
 folder/<sha256>.spv    one blob an entry (entries may share one)
+folder/code.xz         in a wheel, in place of the blobs: all of them, a third as large
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import lzma
 import os
 import shutil
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from vkbench_shaders.kernel import Stage, Variant
 from vkbench_shaders.launch import Interface
 
 MANIFEST = "manifest.json"
+CODE = "code.xz"
 PACKAGED = Path(__file__).parent / "spirv"
 PACKING = Unit(module="packing", entry="packing")
 FRAGMENTS = {  # by the side of a cooperative matrix
@@ -205,9 +208,31 @@ def load(path: Path) -> Bundle:
     try:
         text = (path / MANIFEST).read_bytes().decode()
         blobs = {file.stem: file.read_bytes() for file in sorted(path.glob("*.spv"))}
-    except (OSError, UnicodeDecodeError) as error:
+        code = (path / CODE).read_bytes() if (path / CODE).exists() else b""
+        bundle = Bundle(text=text, blobs=blobs, name=path.name)
+        if code:
+            bundle = replace(bundle, blobs=_unpacked(bundle.manifest, lzma.decompress(code)))
+    except (OSError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise CorruptBundle(f"{path} holds no bundle: {error}") from error
-    return Bundle(text=text, blobs=blobs, name=path.name).check()
+    return bundle.check()
+
+
+def packed_code(bundle: Bundle) -> bytes:
+    """All blobs in the order of the manifest, compressed together, for blobs are much alike."""
+    return lzma.compress(b"".join(bundle.blobs[sha] for sha in _sizes(bundle.manifest)), preset=1)
+
+
+def _unpacked(manifest: Manifest, code: bytes) -> dict[str, bytes]:
+    found, begin = {}, 0
+    for sha, size in _sizes(manifest).items():
+        found[sha] = code[begin : begin + size]
+        begin += size
+    return found
+
+
+def _sizes(manifest: Manifest) -> dict[str, int]:
+    """Bytes of each blob, in the order of the manifest."""
+    return {entry.sha256: entry.bytes for entry in manifest.entries}
 
 
 def from_archive(data: bytes) -> Bundle:

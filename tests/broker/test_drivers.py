@@ -58,7 +58,7 @@ def test_two_devices_and_three_kills(make_lab: Callable[..., Lab]) -> None:
     workers = {name: start_worker(lab, name) for name in NAMES}
     until(lambda: len(devices(lab)) == 2, "two devices do not announce themselves", 60)
     selection = Selection(
-        kernels=("copy", "dequantize", "mul_mat_vec"),
+        kernels=("copy", "dequantize", "get_rows"),
         formats=("q4_0", "f32"),
         mode=Mode.CORRECTNESS,
     )

@@ -36,7 +36,7 @@ def test_auto_takes_what_a_sweep_found(vkbench: Vkbench, database: Path, tmp_pat
     assert estimated["settings"] == "threads=256"
     [best] = [row for row in ended.rows if "best" in row["choice"]]
     assert best["speed"] == pytest.approx(estimated["hot_seconds"] / best["hot_seconds"])
-    expected = "portable" if best is estimated else best["configuration"]
+    expected = "portable" if best == estimated else best["configuration"]
     assert ran(vkbench, SUM) == (expected, best["settings"])
     assert ran(vkbench, "sum/f32/b1_c1_h60_w4000") == (expected, best["settings"])
     assert ran(vkbench, SUM, "--variant", "portable") == ("portable", "threads=256")

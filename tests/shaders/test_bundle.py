@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from vkbench.errors import UnknownName
 from vkbench_shaders import bundle as bundles
 from vkbench_shaders.bundle import (
+    CODE,
     Bundle,
     BundleStore,
     CorruptBundle,
@@ -20,6 +22,7 @@ from vkbench_shaders.bundle import (
     from_archive,
     load,
     manifest_text,
+    packed_code,
 )
 from vkbench_shaders.compile import compiler
 from vkbench_shaders.compile.compiler import Unit
@@ -178,3 +181,13 @@ def test_a_package_without_kernels_says_how_to_build_them(
     bundles.packaged.cache_clear()
     with pytest.raises(MissingBundle, match=r"python -m vkbench_shaders\.compile\.build"):
         BundleStore(tmp_path).get("")
+
+
+def test_a_wheel_s_folder_has_all_blobs_in_one_file(bundle: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(bundle.text)
+    (tmp_path / CODE).write_bytes(packed_code(bundle))
+    assert load(tmp_path).blobs == bundle.blobs
+    for broken in (b"no archive", lzma.compress(b"too short")):
+        (tmp_path / CODE).write_bytes(broken)
+        with pytest.raises(CorruptBundle):
+            load(tmp_path)

@@ -124,13 +124,16 @@ def _cell(family: Family, fmt: str, facts: DeviceFacts | None) -> str:
 
 
 def _best(family: Family, fmt: str, facts: DeviceFacts) -> str:
-    """The first code path in which a device does some listed case, or why it does none."""
+    """The first code path by which `auto` does some listed case on a device, or why none does."""
 
     reason = "no case is listed"
     for variant in family.variants(fmt):
         for case in family.cases(fmt):
+            posed = problem(case)
+            if variant.only_by_name(posed.types):
+                continue
             try:
-                return choose(problem(case), variant.name, facts).variant.name
+                return choose(posed, variant.name, facts).variant.name
             except Unsupported as error:
                 reason = str(error)
     return f"no: {reason}"

@@ -42,7 +42,7 @@ _LARGE: Final = replace(
     _SMALL,
     name="a large device",
     subgroup_size=32,
-    features=_MATRICES,
+    features=(*_MATRICES, "int_dot", "subgroup_arithmetic"),
     limits={
         **_SMALL.limits,
         "max_workgroup_invocations": 1024,

@@ -133,7 +133,8 @@ def _columns(problem: Problem) -> int:
 
 
 def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    usual, most = _threads(problem, device), device.limits["max_workgroup_invocations"]
+    usual = _threads(problem, device)
+    most = device.limits.get("max_workgroup_invocations", usual)
     sizes = [size for size in _SIZES if size <= most]
     return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
 
