@@ -2,8 +2,8 @@
 
 A product that takes q8_1 vectors leaves out the quantising that its user has to do first. Other
 people's products take f32 vectors and quantise inside their time. So a comparison counts ours from
-f32 vectors too: the product's time plus the time of quantising those vectors, both of one export.
-Where the export does not hold that time, there is no ratio.
+f32 vectors too: the product's time plus the time of quantising those vectors, both of one run, or
+of runs one right after the other. Where these do not hold that time, there is no ratio.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from vkbench.case import parse
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
 
+AUTO = "auto"
 QUANTISING = "quantize/q8_1/b1_m{n}_k{k}"  # of the vectors of a product
 
 
@@ -26,9 +27,15 @@ class Found:
 
     case: str
     variant: str
+    asked: str = AUTO  # the variant that was asked for
     hot: float  # seconds
     cold: float
-    quantising: float | None = None  # of its vectors, hot, in the same export; None: not timed
+    quantising: float | None = None  # of its vectors, hot, in the same runs; None: not timed
+
+    @property
+    def name(self) -> str:
+        """The case, and the variant if one was asked for by its name."""
+        return named(self.case, self.asked)
 
     @property
     def takes_blocks(self) -> bool:
@@ -43,7 +50,12 @@ class Found:
         return None if self.quantising is None else self.hot + self.quantising
 
 
-Results = Mapping[str, Found]
+Results = Mapping[str, Found]  # by name
+
+
+def named(case: str, variant: str) -> str:
+    """What a timing is found by: of a case, by a variant that was asked for."""
+    return case if variant == AUTO else f"{case} {variant}"
 
 
 def shortest(ways: Iterable[Found | None]) -> float | None:
@@ -63,32 +75,31 @@ def faster_by(theirs: float, ways: Iterable[Found | None]) -> float | None:
 
 
 def read(paths: Iterable[Path]) -> tuple[Results, str]:
-    """Timed cases by name, the last of each, and a line about the device and its environment."""
+    """Timings by name, the last of each, and a line about the device and its environment."""
     found: dict[str, Found] = {}
     about: dict[str, Mapping[str, object]] = {}
-    for path in paths:
-        records = [json.loads(line) for line in path.read_text().splitlines()]
-        for record in records:
-            about |= {kind: record[kind] for kind in ("device", "environment") if kind in record}
-        found |= _of_one_export(record["job"] for record in records if "job" in record)
+    for exports in _in_a_row(paths).values():
+        together: dict[str, Found] = {}
+        for path in exports:
+            records = [json.loads(line) for line in path.read_text().splitlines()]
+            for record in records:
+                about |= {key: record[key] for key in ("device", "environment") if key in record}
+            jobs = [record["job"] for record in records if "job" in record]
+            together |= {timing.name: timing for job in jobs for timing in _timed(job)}
+        found |= {name: _with_quantising(timing, together) for name, timing in together.items()}
     facts = about["environment"]["facts"]
     assert isinstance(facts, dict)
     driver = f"{facts['driver']} {facts['driver_version']}"
-    return found, f"{about['device']['name']}, driver {driver}, {len(found)} cases"
+    cases = len({timing.case for timing in found.values()})
+    return found, f"{about['device']['name']}, driver {driver}, {cases} cases"
 
 
-def last_with(case: str, paths: Iterable[Path]) -> tuple[Results, str]:
-    """The timings of the last export that timed a case, and its name; nothing where none did."""
-    for path in reversed(list(paths)):
-        found, _ = read([path])
-        if case in found:
-            return found, path.name
-    return {}, ""
-
-
-def _of_one_export(jobs: Iterable[Mapping[str, object]]) -> dict[str, Found]:
-    found = {timing.case: timing for job in jobs for timing in _timed(job)}
-    return {case: _with_quantising(timing, found) for case, timing in found.items()}
+def _in_a_row(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Exports by what is before the first dot of their names: runs one right after the other."""
+    runs: dict[str, list[Path]] = {}
+    for path in paths:
+        runs.setdefault(path.name.partition(".")[0], []).append(path)
+    return runs
 
 
 def _timed(job: Mapping[str, object]) -> Iterator[Found]:
@@ -99,7 +110,11 @@ def _timed(job: Mapping[str, object]) -> Iterator[Found]:
         seconds = {timing["metric"]: timing["seconds"] for timing in timings}
         variant = attempts[-1]["variant"]
         yield Found(
-            case=str(job["case"]), variant=variant, hot=seconds["hot"], cold=seconds["cold"]
+            case=str(job["case"]),
+            variant=variant,
+            asked=str(job.get("variant", AUTO)),
+            hot=seconds["hot"],
+            cold=seconds["cold"],
         )
 
 

@@ -4,7 +4,8 @@
     python ../../benchmarks/transformer_table.py peers-h200.csv transformer-h200-*.jsonl \
         > h200-transformer-perf.md
 
-The first file has columns case, peer, us, and what is unlike in the work of both sides.
+The first file has columns case, peer, us, which variant of ours stands beside it, and what is
+unlike in the work of both sides.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from timings import Results, faster_by, micro, posed, read, table, times
+from timings import Results, faster_by, micro, named, posed, read, table, times
 
 from vkbench_shaders.catalogue import KERNELS
 
@@ -25,7 +26,7 @@ _LEAST_WORK = 1e9  # operations from which on their rate is told
 def case_rows(results: Results, group: str, copied: float) -> Iterator[Sequence[str]]:
     """The cases of a group of kernels: times, and how much of copying's bandwidth that is."""
     for name, found in sorted(results.items()):
-        problem = posed(name)
+        problem = posed(found.case)
         if problem.kernel.group == group:
             rate, work = problem.bytes_moved / found.hot, problem.flops / found.hot / 1e12
             yield (
@@ -42,11 +43,11 @@ def case_rows(results: Results, group: str, copied: float) -> Iterator[Sequence[
 def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[Sequence[str]]:
     """What others took for the same work, what ours takes, and where the work is not the same."""
     for row in peers:
-        ours = results.get(row["case"])
+        ours = results.get(named(row["case"], row["ours"]))
         if ours:
             theirs = float(row["us"]) / 1e6
             ratio = times(faster_by(theirs, [ours]))
-            yield (row["case"], row["peer"], micro(theirs), micro(ours.whole), ratio, row["unlike"])
+            yield (ours.name, row["peer"], micro(theirs), micro(ours.whole), ratio, row["unlike"])
 
 
 def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -58,21 +59,27 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
     yield "output written once; its share is of what copying 64 MiB of f32 reaches hot,"
     yield f"{copied / 1e12:.2f} TB/s. An H200's caches hold 60 MB: smaller cases stay in them.\n"
     yield "Found in several runs, while kernels still changed: the last one counts, and the files"
-    yield "say which bundle each was of. The cases beside others are of one run, the last."
+    yield "say which bundle each was of. A path that stands behind a case was asked for by name."
+    yield "The bundle of transformer-h200-matrices stored sums of cooperative matrices through"
+    yield "calls, which took products a third longer: f16 products are of"
+    yield "transformer-h200-products, of two hours earlier, and convolutions are as slow as they"
+    yield "were with it."
     yield "scale had denormals among its numbers here, which it takes one by one; groups too large"
     yield "for caches are read twice, so that group_norm cannot pass 0.67 of a copy there.\n"
     yield "## Beside others\n"
-    yield "torch 2.11 with CUDA 13 did add, mul, silu, the reductions of 8192 rows and the products"
-    yield "of 4096 x 4096 x 4096 on the same GPU in the same run as ours: medians of CUDA graphs of"
-    yield "20 launches. Its other figures, and ggml-vulkan's by test-backend-ops perf, are of other"
-    yield "runs on such a GPU with that driver: means of many launches by the host's clock.\n"
+    yield "torch 2.11 with CUDA 13 did f16 products and attention of 4096 positions right after"
+    yield "ours on the same GPU: medians of 10 or 30 launches between two events. It did add,"
+    yield "mul, silu, the reductions of 8192 rows and f32 products of 4096 x 4096 x 4096 in one"
+    yield "run with ours of transformer-h200-9: medians of CUDA graphs of 20 launches. Its other"
+    yield "figures, and ggml-vulkan's by test-backend-ops perf, are of other runs on such a GPU"
+    yield "with that driver: means of many launches by the host's clock.\n"
     yield "Includes, on both sides: all launches from plain inputs in device memory to the result"
     yield "there; no copies from or to the host. Both are hot: what fits the caches stays there."
     yield "The last column says what is unlike all the same.\n"
     head = ["case", "peer", "theirs", "ours, hot", "faster by", "unlike"]
     yield from table(head, peer_rows(results, peers))
     head = ["case", "path", "hot", "cold", "GB/s", "of copy", "TFLOP/s"]
-    for group in dict.fromkeys(posed(name).kernel.group for name in results):
+    for group in dict.fromkeys(posed(found.case).kernel.group for found in results.values()):
         yield f"\n## {group}\n"
         yield from table(head, case_rows(results, group, copied))
 
@@ -83,7 +90,7 @@ def main(arguments: Sequence[str]) -> None:
         peers = list(csv.DictReader(file))
     listed = {case.name for kernel in KERNELS for case in kernel.timed}
     listed |= {row["case"] for row in peers}
-    results = {name: timing for name, timing in found.items() if name in listed}
+    results = {name: timing for name, timing in found.items() if timing.case in listed}
     print("\n".join(page(results, about, peers)))
 
 

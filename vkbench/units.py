@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_SPANS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 _RATE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def seconds_column(values: Sequence[float | None]) -> tuple[str, list[str]]:
     """(unit, cells) for durations: the scale suits the median value."""
     return _column(values, _TIME, "")
+
+
+def seconds_scale(values: Sequence[float]) -> tuple[float, str]:
+    """(seconds, unit) by which durations are divided where they are drawn."""
+    return _scale(values, _TIME)
 
 
 def rate_column(values: Sequence[float | None], unit: str) -> tuple[str, list[str]]:
@@ -34,6 +40,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def span(seconds: float) -> str:
+    """A length of time in its largest unit: 3 minutes, 1 day."""
+    length, unit = next((each for each in _SPANS if seconds >= each[0]), _SPANS[-1])
+    return counted(int(seconds // length), unit)
+
+
 def tallied(counts: Mapping[str, int], most: int | None = None) -> str:
     """How many of each, in their order: "copy 7, softmax 5"; of many names the first ones."""
     said = ", ".join(f"{name} {count}" for name, count in islice(counts.items(), most))
@@ -44,7 +56,12 @@ def tallied(counts: Mapping[str, int], most: int | None = None) -> str:
 def _column(
     values: Sequence[float | None], scales: Sequence[tuple[float, str]], unit: str
 ) -> tuple[str, list[str]]:
-    known = sorted(abs(v) for v in values if v)
-    middle = known[len(known) // 2] if known else 1.0
-    scale, prefix = next(((s, p) for s, p in scales if middle >= s), scales[-1])
+    scale, prefix = _scale([v for v in values if v], scales)
     return prefix + unit, ["" if v is None else significant(v / scale) for v in values]
+
+
+def _scale(values: Sequence[float], scales: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The scale that suits the median value."""
+    known = sorted(map(abs, values))
+    middle = known[len(known) // 2] if known else 1.0
+    return next((each for each in scales if middle >= each[0]), scales[-1])

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -44,6 +44,7 @@ CHUNK = ChunkBounds(jobs=256, seconds=15.0)
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 Watch = Callable[[Result], None]
+Show = Callable[[int], AbstractContextManager[Watch]]  # shows how far a run is while it is open
 
 
 class DatabaseInUse(VkbenchError):
@@ -107,14 +108,14 @@ class Executor:
     def __init__(self, database: Database, settings: Settings, watch: Watch) -> None:
         self._database = database
         self._settings = settings
-        self._watch = watch
+        self.watch = watch  # called with each result
         self._bundles = kept_bundles(settings)
         self._supervisor: Supervisor | None = None
         self._interrupts = 0
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody asked it to stop."""
+        """Whether the user asked it to stop."""
         return self._interrupts > 0
 
     def work(self, run: int, devices: Sequence[DeviceFacts]) -> None:
@@ -188,7 +189,7 @@ class Executor:
             with self._database.transaction() as tx:
                 store.record(tx, [result], time.time())
             unanswered.discard((result.job, result.token))
-            self._watch(result)
+            self.watch(result)
 
         supervisor.run(jobs, record)
         with self._database.transaction() as tx:

@@ -57,7 +57,7 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        """Bytes that it takes; 0 for an unknown type, whose size nobody knows."""
+        """Bytes that it takes; 0 for a type that is not among the formats."""
         return prod(self.shape) // self.format.elements * self.format.bytes if self.format else 0
 
 

@@ -68,7 +68,7 @@ class Variant:
     launch: Callable[[Problem, DeviceFacts], Launches]
     arithmetic: str  # how it computes, whose limits judge it: a key of tolerance.LIMITS
     more: tuple[Stage, ...] = ()  # further entry points that its launches name
-    # sizes in bytes of buffers of its own, bound behind the kernel's; nobody sets them beforehand
+    # sizes in bytes of buffers of its own, bound behind the kernel's; they begin undefined
     scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
     requires: tuple[str, ...] = ()  # device features
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
@@ -199,7 +199,7 @@ class Kernel:
         )
 
     def sizes(self, shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
-        """Sizes of the dimensions, from the arrays that somebody has."""
+        """Sizes of the dimensions, from the shapes of arrays."""
         return self.infer(shapes, types) if self.infer else self._sizes(shapes)
 
     def _sizes(self, shapes: Shapes) -> dict[str, int]:

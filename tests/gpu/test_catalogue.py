@@ -9,8 +9,9 @@ their lists, and those of empty arrays.
 The drivers share the work. Of a kernel that reads blocks one driver runs every set of formats on
 every path: lavapipe, but SwiftShader for attention, which lavapipe takes five seconds a case to
 compile. The other driver adds its own compiler and subgroup size: there each format of weights
-takes one path. Of other kernels SwiftShader, which is slower, runs one case a path, and no empty
-arrays. Every case on every path is what `vkbench run --suite quant` and `--suite transformer` run.
+takes one path. Of other kernels SwiftShader, which is slower, runs one case a path, and neither
+empty arrays nor tiles and threads by name, which change the speed alone. Every case on every path
+is what `vkbench run --suite quant` and `--suite transformer` run.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Sweep:
     start: int  # another one gives other cases
     plain: int  # cases on each path of a kernel that reads no blocks
     has_empty: bool  # whether such a kernel runs its empty arrays
+    has_tuned: bool  # whether kernels run every value of the parameters that change the speed alone
     whole: Callable[[Kernel], bool]  # whether a kernel that reads blocks runs every set of formats
 
 
@@ -107,22 +109,34 @@ def plain_turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
             yield from ((ours[place], variant.name) for place in sorted(some))
 
 
-def with_every_choice(kernel: Kernel, paths: list[Path]) -> list[Path]:
+def with_every_choice(kernel: Kernel, sweep: Sweep, paths: list[Path]) -> list[Path]:
     """And the first case of each value of a parameter that none of them has."""
     seen = {choice for posed, _ in paths for choice in posed.params.items()}
     for case in kernel.cases:
         posed = Problem(kernel, case)
-        new = {(name, posed.params[name]) for name, p in kernel.params.items() if p.choices} - seen
+        new = {(name, posed.params[name]) for name in every_choice(kernel, sweep)} - seen
         if new:
             seen |= new
             paths += [(posed, variant.name) for variant in kernel.variants_for(posed.types)]
     return paths
 
 
+def every_choice(kernel: Kernel, sweep: Sweep) -> dict[str, frozenset[Value]]:
+    """The parameters of which a driver runs every value."""
+    tuned = kernel.tuning.params if kernel.tuning and not sweep.has_tuned else ()
+    return {
+        name: frozenset(param.choices)
+        for name, param in kernel.params.items()
+        if param.choices and name not in tuned
+    }
+
+
 def chosen(sweep: Sweep) -> dict[tuple[str, str], Path]:
     """Case and variant of all that a driver runs."""
     paths = [
-        path for kernel in KERNELS for path in with_every_choice(kernel, [*turns(kernel, sweep)])
+        path
+        for kernel in KERNELS
+        for path in with_every_choice(kernel, sweep, [*turns(kernel, sweep)])
     ]
     return {(posed.case.name, variant): (posed, variant) for posed, variant in paths}
 
@@ -132,8 +146,10 @@ def is_attention(kernel: Kernel) -> bool:
 
 
 SWEEPS = {
-    "lavapipe": Sweep(start=0, plain=2, has_empty=True, whole=lambda k: not is_attention(k)),
-    "swiftshader": Sweep(start=1, plain=1, has_empty=False, whole=is_attention),
+    "lavapipe": Sweep(
+        start=0, plain=2, has_empty=True, has_tuned=True, whole=lambda k: not is_attention(k)
+    ),
+    "swiftshader": Sweep(start=1, plain=1, has_empty=False, has_tuned=False, whole=is_attention),
 }
 LAVAPIPE, SWIFTSHADER = map(chosen, SWEEPS.values())
 
@@ -162,8 +178,8 @@ def test_what_is_chosen_is_something_of_everything(kernel: Kernel, driver: str) 
     kinds = {(posed.case.format, posed.params.get("layout")) for posed in listed}
     if SWEEPS[driver].whole(kernel) and any(format_named(fmt).quantised for fmt, _ in kinds):
         assert kinds == {(posed.case.format, posed.params.get("layout")) for posed, _ in ours}
-    for name, param in kernel.params.items():
-        assert {posed.params[name] for posed, _ in ours} >= set(param.choices)
+    for name, choices in every_choice(kernel, SWEEPS[driver]).items():
+        assert {posed.params[name] for posed, _ in ours} >= choices
 
 
 def without_matrices(paths: set[tuple[str, str]]) -> set[str]:

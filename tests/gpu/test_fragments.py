@@ -15,7 +15,7 @@ from vkbench_shaders.bundle import FRAGMENTS, PACKING, Bundle
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime import fragments
 from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.fragments import COLUMNS, UNKNOWN, columns, order, places, quads
+from vkbench_worker.runtime.fragments import COLUMNS, QUADS, UNKNOWN, columns, order, places, quads
 from vkbench_worker.runtime.packing import packed
 from vkbench_worker.runtime.pipelines import Pipelines
 
@@ -28,50 +28,40 @@ CASES = (
 
 
 def test_every_element_has_one_place() -> None:
-    for found, side in ((quads(1), 16), (quads(2), 16), (columns(), 8)):
+    for found, side in ((quads(), 16), (columns(), 8)):
         assert sorted(found.ravel()) == list(range(side * side))
 
 
-BITS = [(1, 1), (1, 2), (2, 1), (2, 2)]
 PROBE = """
 import attention.flash_fragments;
 [[vk::binding(0)]] StructuredBuffer<uint> x;
 [[vk::binding(1)]] RWStructuredBuffer<uint> y;
-void show<let SUMS : int, let LEFT : int>(uint at, uint lane)
-{
-    Quads<SUMS, LEFT> found = Quads<SUMS, LEFT>(0, lane);
-    for (int i = 0; i < 8; i++)
-    {
-        y[at + lane * 8 + i] = found.row(found.slot(i)) * 16 + found.column(i);
-        y[at + 256 + lane * 8 + i] = found.left(i);
-    }
-}
 [shader("compute")]
 [numthreads(32, 1, 1)]
-void probe(uint lane : SV_GroupIndex, uint3 id : SV_DispatchThreadID) { SHOWN }
+void probe(uint lane : SV_GroupIndex, uint3 id : SV_DispatchThreadID)
+{
+    Quads found = Quads(0, lane);
+    for (int i = 0; i < 8; i++) y[lane * 8 + i] = found.row(found.slot(i)) * 16 + found.column(i);
+}
 """
 
 
 def test_shaders_say_of_quads_what_the_host_does(lavapipe: Device, tmp_path: Path) -> None:
-    shown = " ".join(f"show<{a}, {b}>({i * 512}, lane);" for i, (a, b) in enumerate(BITS))
-    code = compiled(PROBE.replace("SHOWN", shown), tmp_path)
-    found = probed(lavapipe, code, np.zeros(4, np.uint32), 512 * len(BITS), (1, 1, 1))
-    for (sums, left), (places_of, lefts) in zip(BITS, found.reshape(-1, 2, 32, 8), strict=True):
-        assert np.array_equal(places_of, quads(sums))
-        assert np.array_equal(np.take_along_axis(quads(left), lefts, 1), quads(sums))
+    code = compiled(PROBE, tmp_path)
+    found = probed(lavapipe, code, np.zeros(4, np.uint32), 256, (1, 1, 1))
+    assert np.array_equal(found.reshape(32, 8), quads())
 
 
 @pytest.mark.parametrize(
     ("features", "lanes", "found", "wanted"),
     [
-        (LARGE, 32, [quads(2), quads(2)], 10),
-        (LARGE, 32, [quads(2), quads(2).T.reshape(32, 8)], UNKNOWN),
-        (LARGE, 32, [quads(2).T.reshape(32, 8), quads(2)], UNKNOWN),
-        (LARGE, 32, [quads(1), quads(2)], 6),
-        (LARGE, 64, [quads(2), quads(2)], UNKNOWN),
+        (LARGE, 32, [quads(), quads()], QUADS),
+        (LARGE, 32, [quads(), quads().T.reshape(32, 8)], UNKNOWN),
+        (LARGE, 32, [quads().T.reshape(32, 8), quads()], UNKNOWN),
+        (LARGE, 64, [quads(), quads()], UNKNOWN),
         ((*LARGE[:2], SMALL), 8, [columns(), columns()], COLUMNS),
         ((*LARGE, SMALL), 8, [columns(), columns()], UNKNOWN),
-        (LARGE[1:], 32, [quads(2), quads(2)], UNKNOWN),
+        (LARGE[1:], 32, [quads(), quads()], UNKNOWN),
     ],
 )
 def test_what_a_device_does_decides(

@@ -39,20 +39,27 @@ def other_than_passed(rows: Rows) -> Rows:
 
 @pytest.mark.timeout(600)
 def test_the_quick_suite_passes(ran: Callable[..., Rows]) -> None:
-    rows = ran("--suite", "quick", "--seconds", "0.02")
-    assert not [row for row in other_than_passed(rows) if not REFUSED.match(row["reason"])]
-    assert Counter(row["mode"] for row in rows).keys() == {"correctness", "performance"}
+    rows = ran("--suite", "quick", "--mode", "correctness")
+    refused = [row["reason"] for row in other_than_passed(rows)]
+    assert not [reason for reason in refused if not TILED.match(reason)]
     assert all(int(row["driver_version"].split(".")[0]) >= 26 for row in rows)
 
 
-def test_products_of_cooperative_matrices_are_right(ran: Callable[..., Rows]) -> None:
+def test_products_of_cooperative_matrices_are_right_and_timed(ran: Callable[..., Rows]) -> None:
     rows = ran("--kernel", "matrix_rate_8", "--seconds", "0.02")
     assert not other_than_passed(rows)
+    assert Counter(row["mode"] for row in rows).keys() == {"correctness", "performance"}
     assert {row["variant"] for row in rows} == {"f16_f16", "f16_f32", "i8_i32"}
 
 
 # why cooperative matrices do not multiply some small products, under `--variant all`
-REFUSED = re.compile(r"variant coopmat\w*: (rounds its factors|has no tiles of)")
+REFUSED = re.compile(r"variant (coopmat\w*: rounds its factors|\w+: has no tiles of)")
+# the same where a case names a tile of larger matrices
+TILED = re.compile(
+    rf"{REFUSED.pattern}|variant \w+: needs .* for tiles of coop_\w+, which .* lacks"
+)
+# the same for convolutions, where a case may also name a tile of larger matrices
+OTHERS = re.compile(f"{REFUSED.pattern}|lacks$")
 # How factors lie and are packed, ragged tiles, batches, parts of k, y in f16, and kinds of blocks.
 COOPERATIVE = (
     "matmul/f16:b=f16:y=f16/b2_m13_n9_k3",
@@ -81,6 +88,30 @@ def test_matrices_multiplied_at_once_are_right(ran: Callable[..., Rows], variant
     assert {row["variant"] for row in rows} == {variant}
 
 
+# Pairs that are no whole tiles, experts with several tiles and with none, kinds of blocks and rows.
+EXPERTS = (
+    "mul_mat_id/q4_0/e5_u2_m37_n21_k256/routing=skewed,tile=coop_16x32",
+    "mul_mat_id/q4_0/e5_u2_m37_n13_k256/routing=skewed,tile=coop_8x32",
+    "mul_mat_id/f16/e3_u2_m128_n21_k256",
+    "mul_mat_id/q6_K/e8_u2_m31_n29_k512/layout=strided,x=expert",
+    "mul_mat_id/iq2_xs/e5_u2_m28_n21_k256/layout=strided,tile=coop_16x32,x=expert",
+    "mul_mat_id/f32/e5_u4_m7_n101_k256/routing=skewed,x=expert",
+    "mul_mat_id/f16/e4_u1_m34_n19_k97/layout=strided,x=expert",
+    "mul_mat_id/f16/e3_u2_m13_n17_k37",
+    "mul_mat_id/q4_K/e64_u2_m3_n5_k1024",
+    "mul_mat_id/q4_K/e2_u1_m2_n3_k14336",
+)
+
+
+@pytest.mark.timeout(600)
+def test_experts_matrices_multiplied_at_once_are_right(ran: Callable[..., Rows]) -> None:
+    wanted = [word for case in EXPERTS for word in ("--case", case)]
+    rows = ran(*wanted, "--mode", "correctness", "--variant", "coopmat")
+    assert not other_than_passed(rows)
+    assert {row["case"] for row in rows} == set(EXPERTS)
+    assert {row["variant"] for row in rows} == {"coopmat"}
+
+
 @pytest.mark.timeout(600)
 def test_attention_by_cooperative_matrices_is_right(ran: Callable[..., Rows]) -> None:
     words = ("--kernel", "flash_attn", "--variant", "coopmat", "--mode", "correctness")
@@ -93,36 +124,43 @@ def test_attention_by_cooperative_matrices_is_right(ran: Callable[..., Rows]) ->
     assert len(rows) >= 46
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kernel", ["conv1d", "conv2d", "conv3d"])
+def test_convolutions_by_cooperative_matrices_are_right(
+    ran: Callable[..., Rows], kernel: str
+) -> None:
+    rows = ran("--kernel", kernel, "--variant", "coopmat", "--mode", "correctness")
+    wrong = [row for row in other_than_passed(rows) if row["verdict"] != "skipped"]
+    skipped = [row for row in rows if row["verdict"] == "skipped"]
+    assert not wrong
+    assert all(OTHERS.search(row["reason"]) for row in skipped)
+    assert len(rows) - len(skipped) >= {"conv1d": 10, "conv2d": 30, "conv3d": 6}[kernel]
+
+
 @pytest.mark.timeout(300)
 def test_any_order_of_elements_is_right(new_lavapipe: Path) -> None:
-    done = subprocess.run(
-        [
-            *(new_lavapipe / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("-o", "addopts=", "--import-mode=importlib", "tests/gpu/test_fragments.py"),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "VKBENCH_REQUIRE": "gpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "skipped" not in done.stdout
+    assert "skipped" not in passed_there(new_lavapipe, "test_fragments.py", needs="gpu")
 
 
 def test_the_newer_validation_layer_has_nothing_to_say(new_lavapipe: Path) -> None:
+    passed_there(new_lavapipe, "test_validation.py", needs="gpu,validation")
+
+
+def passed_there(new_lavapipe: Path, module: str, *, needs: str) -> str:
+    """What pytest prints of a module of this folder, all of whose tests pass on that driver."""
     done = subprocess.run(
         [
             *(new_lavapipe / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("-o", "addopts=", "--import-mode=importlib", "tests/gpu/test_validation.py"),
+            *("-o", "addopts=", "--import-mode=importlib", f"tests/gpu/{module}"),
         ],
         cwd=ROOT,
-        env={**os.environ, "VKBENCH_REQUIRE": "gpu,validation"},
+        env={**os.environ, "VKBENCH_REQUIRE": needs},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_no_way_to_the_packages_is_one_clear_line(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ CASES = [case for kernel in KERNELS for case in kernel.cases]
 CHECKED = {case.name for case in CASES}
 ALL = [case for kernel in KERNELS for case in (*kernel.cases, *kernel.timed)]
 VARIANTS = [(kernel, variant) for kernel in KERNELS for variant in kernel.variants]
-# large and awkward ones that nobody would wait for, for what follows from a shape alone
+# large and awkward ones, too slow to run, for what follows from a shape alone
 HUGE = [
     parse("copy/f32/n1000000007"),
     parse("add/f32/b3_c65537_h64_w65"),

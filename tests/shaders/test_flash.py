@@ -9,7 +9,7 @@ import pytest
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.kernels.attention import flash, flash_plan, unfused
+from vkbench_shaders.kernels.attention import flash, flash_coop, flash_plan, unfused
 from vkbench_shaders.kernels.attention.flash_plan import Block, Split, Tiles
 
 DEVICE = DeviceFacts(
@@ -94,3 +94,38 @@ def test_lanes_share_the_work_as_far_as_subgroups_go() -> None:
     posed = problem("flash_attn/f16/s1_h1_g1_q1_n9_d40_e40")
     assert [flash_plan.split(posed, d).lanes for d in (DEVICE, SMALL)] == [8, 4]
     assert [flash_plan.split(posed, d).fours for d in (DEVICE, SMALL)] == [16, 16]
+
+
+GPU = replace(DEVICE, features=("matrix_f16_f32",), subgroup_size=32, compute_units=132)
+CPU = replace(GPU, features=("matrix_f16_f32_8x8x8",), subgroup_size=8)
+
+
+@pytest.mark.parametrize(
+    ("device", "shape", "suits"),
+    [
+        (GPU, "s1_h32_g8_q512_n512_d128_e128", True),
+        (GPU, "s1_h32_g1_q4_n512_d128_e128", False),
+        (CPU, "s1_h32_g8_q512_n512_d128_e128", False),
+    ],
+)
+def test_matrices_suit_prompts_on_gpus(device: DeviceFacts, shape: str, suits: bool) -> None:
+    posed = problem(f"flash_attn/f16/{shape}")
+    assert flash_coop.VARIANT.suits(posed, device) is suits
+
+
+@pytest.mark.parametrize(
+    ("case", "entry"),
+    [
+        ("s1_h32_g32_q4096_n4096_d128_e128", "flash_whole_128"),
+        ("s1_h32_g8_q4096_n4096_d64_e64", "flash_whole_64"),
+        ("s1_h32_g32_q4096_n4096_d128_e128/sinks=yes", "flash_coop_128_plain"),
+        ("s1_h32_g32_q4096_n4096_d128_e128/scale=-1.0", "flash_coop_128_plain"),
+        ("s1_h32_g32_q4096_n4096_d128_e128/layout=strided", "flash_coop_128_plain"),
+        ("s1_h32_g32_q4095_n4096_d128_e128", "flash_coop_128_plain"),
+        ("s1_h32_g32_q4096_n4095_d128_e128", "flash_coop_128_plain"),
+        ("s1_h32_g32_q4096_n4096_d128_e128/mask=causal", "flash_coop_128"),
+    ],
+)
+def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:
+    chosen = flash_coop.plan(problem(f"flash_attn/f16/{case}"), GPU)
+    assert chosen.block.entry == entry

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planted_clock import Clock
 from vkbench import calibration
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
@@ -24,16 +25,6 @@ from vkbench_worker.runner.main import serve
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
 from vkbench_worker.timing import canary as canaries
 from vkbench_worker.timing.canary import LEAST_PAUSE_SECONDS, MOST_SHARE, CanaryTimer
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Stopwatch:

@@ -134,7 +134,7 @@ def jobs(*modes: Mode) -> list[Job]:
 
 
 def watched(used: Any, bundle: Bundle, job: Job) -> Result:
-    """Do a job on a device that is told what the job is for."""
+    """Do a job on an observed device; note there whether the job times or checks."""
     used.timing = job.mode != Mode.CORRECTNESS
     return execute(used, bundle, job)
 
@@ -198,6 +198,7 @@ def is_preparing(cases: Sequence[str]) -> bool:
     return bool(SHELF.preparers[0].making)
 
 
+@pytest.mark.slow
 def test_nothing_is_prepared_while_a_job_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     device, own = Observed(), []
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from planted_clock import Clock
 from vkbench.job import Job, Mode
 from vkbench_shaders.bundle import packaged
 from vkbench_worker import phases
@@ -15,22 +14,6 @@ from vkbench_worker.runtime.null import NullDevice
 
 CHECKING = {"inputs", "reference", "pipelines", "buffers", "launches", "judging"}
 TIMING = {"warm_up", "hot", "cold", "sets", "readings"}
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(time, "perf_counter", clock)
-    return clock
 
 
 def test_an_inner_phase_takes_its_time_from_the_outer_one(clock: Clock) -> None:

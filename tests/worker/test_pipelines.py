@@ -156,7 +156,9 @@ def test_there_are_never_more_than_the_bound(maker: Maker, ahead: Pipelines[Made
     assert len(maker.made) == len({made.number for made in maker.made})  # none twice
 
 
-def test_what_nobody_takes_is_not_in_the_way(maker: Maker, ahead: Pipelines[Made]) -> None:
+def test_pipelines_that_no_job_takes_are_not_in_the_way(
+    maker: Maker, ahead: Pipelines[Made]
+) -> None:
     maker.refused = set(range(0, 10**6, 2))
     for tried in range(1, 4 * MOST_AHEAD):
         ahead.make_ahead(numbered(tried))

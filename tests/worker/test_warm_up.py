@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
+from math import inf
 
 import pytest
 
-from vkbench.device import NVIDIA
+from planted_clock import Clock
 from vkbench.result import Timing
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import recorded
-from vkbench_worker.runtime.load import NVIDIA_KEEPS_SECONDS, WARM_SECONDS, Load
+from vkbench_worker.runtime.load import WARM_SECONDS, Load
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
 from vkbench_worker.runtime.program import Dispatch, Program
 from vkbench_worker.timing.measure import LaunchWork, SampleBounds, measure_hot
@@ -24,17 +24,9 @@ WORK = LaunchWork(passes=[(PROGRAM, LAUNCH)], bytes_moved=8000, flops=5)
 BOUNDS = SampleBounds(seconds=1.0, noise=0.005)
 WARM, COLD = 100e-6, 550e-6  # seconds of a launch
 CLIMB = 0.35  # seconds of load
+KEEPS = 1.5  # seconds of idleness
+GAUGE = 4e-6  # seconds of the gauge at the full clock
 ON_THE_WAY = 0.6  # of the climb: until then the clock does not move
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Climbing(NullDevice):
@@ -44,30 +36,32 @@ class Climbing(NullDevice):
         super().__init__()
         self.facts = replace(self.facts, type="discrete")
         self.clock = "gpu"
-        self.load = Load(NVIDIA)
+        self.load = Load(self.gauge)
         self._now = clock
         self._loaded = 0.0
         self._ended = clock.now
+        self.falls_at = inf  # once, whatever the load
+        self.is_at_its_limit = False  # of power, after any launch but the gauge's
 
     def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
-        if self._now.now - self._ended > NVIDIA_KEEPS_SECONDS:
-            self._loaded = 0.0
-        seconds = self._launch_seconds()
+        seconds = self._slowness() * WARM
         self._now.now += seconds
         self._loaded += seconds
         self._ended = self._now.now
 
-    def _launch_seconds(self) -> float:
+    def gauge(self) -> float:
+        self._now.now += 3 * GAUGE * self._slowness()
+        return GAUGE * self._slowness() * (1.1 if self.is_at_its_limit else 1)
+
+    def _slowness(self) -> float:
+        """How many times as long something takes as at the full clock."""
+        if self._now.now - self._ended > KEEPS or self._now.now >= self.falls_at:
+            self._loaded = 0.0
+        if self._now.now >= self.falls_at:
+            self.falls_at = inf
         climbed = min(1.0, self._loaded / CLIMB)
         share = max(0.0, (climbed - ON_THE_WAY) / (1 - ON_THE_WAY))
-        return 1 / ((1 - share) / COLD + share / WARM)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(time, "perf_counter", clock)
-    return clock
+        return 1 / (WARM / COLD * (1 - share) + share)
 
 
 def hot(device: Climbing) -> tuple[Timing, float]:
@@ -85,7 +79,7 @@ def test_an_idle_gpu_is_timed_at_its_full_clock(clock: Clock) -> None:
     assert timing.high == pytest.approx(WARM)
 
 
-@pytest.mark.parametrize("idle", [0.0, 0.3, NVIDIA_KEEPS_SECONDS * 0.9])
+@pytest.mark.parametrize("idle", [0.0, 0.3, KEEPS * 0.9])
 def test_a_gpu_that_is_warm_is_hardly_warmed_again(clock: Clock, idle: float) -> None:
     device = Climbing(clock)
     _, first = hot(device)
@@ -98,39 +92,46 @@ def test_a_gpu_that_is_warm_is_hardly_warmed_again(clock: Clock, idle: float) ->
 def test_a_gpu_that_rested_is_warmed_as_at_first(clock: Clock) -> None:
     device = Climbing(clock)
     _, first = hot(device)
-    clock.now += NVIDIA_KEEPS_SECONDS * 1.1
+    clock.now += KEEPS * 1.1
     timing, second = hot(device)
     assert timing.seconds == pytest.approx(WARM)
     assert second == pytest.approx(first, rel=0.05)
 
 
-def test_another_vendors_gpu_may_drop_its_clock_at_once(clock: Clock) -> None:
+def test_a_clock_that_fell_between_two_jobs_is_lifted_again(clock: Clock) -> None:
     device = Climbing(clock)
-    device.load = Load(vendor_id=0x1002)
     _, first = hot(device)
-    _, second = hot(device)
+    device.falls_at = clock.now
+    timing, second = hot(device)
+    assert timing.high == pytest.approx(WARM)
     assert second == pytest.approx(first, rel=0.05)
 
 
-def test_short_launches_neither_warm_nor_keep_warm(clock: Clock) -> None:
-    load = Load(NVIDIA)
-    for _ in range(200):
-        clock.now += 0.01
-        load.note(0.005)
-    assert not load.is_warm
-    load.note(WARM_SECONDS)
-    assert load.is_warm
-    clock.now += NVIDIA_KEEPS_SECONDS
-    assert not load.is_warm
+@pytest.mark.parametrize("after", [0.01, 0.1])
+def test_samples_between_which_the_clock_fell_are_taken_again(clock: Clock, after: float) -> None:
+    device = Climbing(clock)
+    hot(device)
+    device.falls_at = clock.now + after
+    timing, second = hot(device)
+    assert timing.high == pytest.approx(WARM)
+    assert second > WARM_SECONDS
 
 
-def test_load_keeps_a_warm_device_warm(clock: Clock) -> None:
-    load = Load(NVIDIA)
-    load.note(WARM_SECONDS)
-    for _ in range(10):
-        clock.now += NVIDIA_KEEPS_SECONDS * 0.9 + 0.1
-        load.note(0.1)
-        assert load.is_warm
-    clock.now += NVIDIA_KEEPS_SECONDS + 0.1
-    load.note(0.1)  # began when the clock was down
-    assert not load.is_warm
+def test_what_a_kernel_does_to_the_clock_is_part_of_its_time(clock: Clock) -> None:
+    """At the limit of power the clock stays lower: the samples after a whole warm-up count."""
+    device = Climbing(clock)
+    hot(device)
+    device.is_at_its_limit = True
+    before = clock.now
+    timing, warming = hot(device)
+    assert timing.seconds == pytest.approx(WARM)
+    assert WARM_SECONDS <= warming < 2 * WARM_SECONDS
+    assert clock.now - before < 2 * WARM_SECONDS + BOUNDS.seconds
+
+
+def test_a_gpu_without_a_gauge_is_warmed_each_time(clock: Clock) -> None:
+    device = Climbing(clock)
+    device.load = Load()
+    _, first = hot(device)
+    _, second = hot(device)
+    assert second == pytest.approx(first, rel=0.05)

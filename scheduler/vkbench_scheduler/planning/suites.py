@@ -64,7 +64,11 @@ CALIBRATED = tuple(
 COPIED = ("copy/f32/n8388608", "copy/f32/n67108864")  # for CPU drivers, and beyond a GPU's caches
 NOISE_TIMES = 8
 # whole products of f32 vectors with an integer product, x rounded to bytes
-VIA_BYTES = tuple(f"mul_mat_vec/{fmt}/m4096_n{n}_k14336" for fmt in formats.WEIGHTS for n in (1, 4))
+VIA_BYTES = tuple(
+    f"mul_mat_vec/{fmt}/m4096_n{n}_k14336" for fmt in formats.WEIGHTS for n in (1, 2, 4, 8)
+)
+# products whose f32 numbers matrix units round, and by which variant
+BY_MATRICES = {"f32": "coopmat", "bf16": "coopmat_to_bf16"}
 SPINE_KERNELS = ("copy", "add", *ABOUT_BLOCKS)
 SEEN_FIRST = ("softmax", "rms_norm", "rope", "sum", "argmax", "matmul")
 
@@ -135,6 +139,15 @@ QUANT_PERF = Suite(
         SuiteRow(
             mode=Mode.PERFORMANCE, kernels=("mul_mat_vec",), cases=VIA_BYTES, variant="via_q8_1"
         ),
+        *(
+            SuiteRow(
+                mode=Mode.PERFORMANCE,
+                kernels=("mul_mat",),
+                cases=(f"mul_mat/{fmt}/m4096_n512_k14336",),
+                variant=variant,
+            )
+            for fmt, variant in BY_MATRICES.items()
+        ),
     ),
     measure_seconds=0.5,
 )
@@ -150,6 +163,7 @@ TRANSFORMER_PERF = Suite(
     description="All else that models do, timed on their sizes, attention and norms among it.",
     rows=(
         SuiteRow(mode=Mode.PERFORMANCE, kernels=OTHERS),
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=("conv2d",), formats=("f32",), variant="coopmat"),
         SuiteRow(
             mode=Mode.PERFORMANCE,
             kernels=("get_rows", "set_rows"),

@@ -33,8 +33,8 @@ def on_weights(
 ) -> list[Case]:
     """The `listed` cases with a tensor as their weights, each once: its format, sizes and hash.
 
-    Sizes that somebody asked for cut the tensor. A case that would need more than the tensor has is
-    left out; UsageError or NothingToDo says why none is left.
+    Sizes that the selection names cut the tensor. A case that would need more than the tensor has
+    is left out; UsageError or NothingToDo says why none is left.
     """
     first = kernel.bindings[0]
     if not kernel.reads_weights:

@@ -1,4 +1,4 @@
-"""A process that prepares cases beside the runner, and stands still when it is told to.
+"""A process that prepares cases beside the runner; the runner stops it while it times a job.
 
     python -m vkbench_worker.judging.preparer SOCKET PARENT
 

@@ -36,7 +36,7 @@ class Hardware:
     def held(self, *, alone: bool, leaving: Callable[[], bool]) -> Iterator[bool]:
         """Hold it, alone or with others that do not time; False if `leaving` came true before.
 
-        Who waits for it holds the turn: whoever had it last cannot take it again before.
+        A process that waits for it holds the turn, so the last holder cannot take it again first.
         """
         kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         with ExitStack() as use:

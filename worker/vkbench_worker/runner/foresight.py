@@ -1,4 +1,4 @@
-"""Has pipelines, inputs and references made for jobs that have come and whose turn has not.
+"""Makes pipelines, inputs and references of the jobs that wait in the runner's inbox.
 
 Whatever is wrong with such a job is left alone: the job meets it in its own turn.
 """

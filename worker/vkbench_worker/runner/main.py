@@ -170,7 +170,7 @@ def _claim_stdout() -> BinaryIO:
 
 
 def _lock(ours: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
-    """Hold a device's lock until the stack closes; waits as long as somebody else has it."""
+    """Hold a device's lock until the stack closes; waits as long as another process has it."""
     path = lock_path(ours, facts.key)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context(path.open("a"))

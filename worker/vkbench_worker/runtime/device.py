@@ -11,7 +11,7 @@ from typing import Final, Self
 from vkbench.device import DeviceFacts, Environment
 from vkbench.selector import best, one
 from vkbench.settings import Settings
-from vkbench_worker.runtime import fragments, packing
+from vkbench_worker.runtime import fragments, gauge, packing
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.discovery.instance import Instance
 from vkbench_worker.runtime.discovery.physical import Physical, candidates
@@ -61,7 +61,6 @@ class Device:
         self.physical = physical
         self.facts = facts
         self.environment: Environment = physical.environment()
-        self.load = Load(facts.vendor_id)
         self.logical = Logical(physical, facts)
         self.memory = Memory(self.logical)
         self.transfers = Transfers(self.logical)
@@ -73,6 +72,7 @@ class Device:
             (packing.CONSTANT, int(packing.rounds_to_nearest(self))),
             (fragments.CONSTANT, fragments.order(self)),
         )
+        self.load = Load(gauge.of(self))
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +130,7 @@ class Device:
 
     @property
     def hardware(self) -> str:
-        """What other devices of this host may be too, under another driver; "" if nobody knows."""
+        """What other devices of this host may be too, under another driver; "" if unknown."""
         return "cpu" if self.facts.type == "cpu" else self.pci_address
 
     def memory_left(self) -> int:

@@ -29,6 +29,7 @@ Floats = NDArray[np.float32]
 
 UNKNOWN: Final = 0
 COLUMNS: Final = 2
+QUADS: Final = 10
 
 
 def order(device: Computer[P, B]) -> int:
@@ -47,20 +48,17 @@ def order(device: Computer[P, B]) -> int:
 
 def order_of(sums: Floats, left: Floats) -> int:
     """The order in which these are the places of elements of sums and of left factors."""
-    if all(np.array_equal(found, columns()) for found in (sums, left)):
-        return COLUMNS
-    bits = [[bit for bit in (1, 2) if np.array_equal(found, quads(bit))] for found in (sums, left)]
-    return bits[0][0] * 4 + bits[1][0] if all(bits) else UNKNOWN
+    for number, places_of in ((COLUMNS, columns()), (QUADS, quads())):
+        if all(np.array_equal(found, places_of) for found in (sums, left)):
+            return number
+    return UNKNOWN
 
 
-def quads(bit: int) -> Floats:
-    """Row * 16 + column of each lane's elements: four lanes share two rows.
-
-    `bit` of an element's number says which of the two, the other one of 1 and 2 which columns.
-    """
+def quads() -> Floats:
+    """Row * 16 + column of each lane's elements: four lanes share two rows."""
     lane, element = np.ogrid[:32, :_ELEMENTS]
-    row = lane // 4 + 8 * (element >> bit & 1)
-    column = lane % 4 * 2 + (element & 1) + 8 * (element >> (3 - bit) & 1)
+    row = lane // 4 + element // 4 * 8
+    column = lane % 4 * 2 + element % 2 + element // 2 % 2 * 8
     found: Floats = (row * 16 + column).astype(np.float32)
     return found
 

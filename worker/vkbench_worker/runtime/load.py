@@ -1,37 +1,52 @@
-"""Whether a device has been under load, so that its clock is up.
+"""Whether a GPU's clock is up, so that what is timed now can be compared with other timings.
 
-An NVIDIA H200 climbs from 345 to 1980 MHz in 0.3 to 0.4 s of load without a break. Then it keeps
-its clock, to a thousandth, through 1.5 s of idleness; after 2.0 s it is at the bottom again. From
-there, launches with breaks between them, busy an eighth of the time, do not raise it in 1.5 s. So
-short launches count for nothing here, neither for a clock that climbs nor for one that is up.
+A clock climbs under load without a break: an NVIDIA H200's from 345 to 1980 MHz in 0.3 to 0.4 s.
+When it falls, the time since the last load does not tell: it stays up through 1.5 s of idleness
+after a whole second of load, and falls step by step, within a second, where light jobs follow each
+other. So it is measured: a kernel of a fixed number of cycles takes as long as after a whole
+warm-up, or longer (docs/decisions/2026-11-22-warm-up.md).
 """
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from vkbench.device import NVIDIA
-
 WARM_SECONDS: Final = 0.5  # of load, after which a clock is up
-NVIDIA_KEEPS_SECONDS: Final = 1.2  # its clock, without load
+_ALIKE: Final = 0.02  # above the least seconds of the gauge: still the same clock
 
 
 class Load:
-    """The load of one device."""
+    """The clock of one device; without a gauge it counts as fallen whenever one asks."""
 
-    def __init__(self, vendor_id: int) -> None:
-        self._keeps_seconds = NVIDIA_KEEPS_SECONDS if vendor_id == NVIDIA else 0.0  # not measured
-        self._warm_until = -inf
+    def __init__(self, gauge: Callable[[], float] | None = None) -> None:
+        self._gauge = gauge
+        self._least = inf  # seconds of the gauge after a whole warm-up
+        self._is_whole = False  # the last warm-up
+        self._fell = False
 
-    def note(self, seconds: float) -> None:
-        """The device was busy without a break for so long, until now."""
-        now = time.perf_counter()
-        if seconds >= WARM_SECONDS or now - seconds < self._warm_until:
-            self._warm_until = now + self._keeps_seconds
+    def is_up(self) -> bool:
+        """Whether a few launches are warm-up enough, and not a whole one."""
+        self._is_whole = False
+        return not self._fell and self._is_at_top()
 
-    @property
-    def is_warm(self) -> bool:
-        """Whether its clock is up."""
-        return time.perf_counter() < self._warm_until
+    def lifted(self) -> None:
+        """A whole warm-up has ended just now."""
+        self._is_whole, self._fell = True, False
+        if self._gauge:
+            self._least = min(self._least, self._gauge())
+
+    def held(self) -> bool:
+        """Whether the clock stayed up while something was timed; if not, a whole warm-up is due.
+
+        After a whole warm-up the answer is yes: what the clock does then is the kernel's own doing,
+        such as reaching the limit of power.
+        """
+        self._fell = not (self._is_whole or self._gauge is None or self._is_at_top())
+        return not self._fell
+
+    def _is_at_top(self) -> bool:
+        if self._gauge is None or self._least == inf:
+            return False
+        return self._gauge() <= self._least * (1 + _ALIKE)

@@ -71,7 +71,7 @@ class Logical:
             self.live[kind] += change
 
     def command_buffer(self) -> Any:
-        """A new command buffer; the pool frees those that nobody else frees."""
+        """A new command buffer; the pool frees those that its users leave."""
         info = vk.struct(
             "VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1
         )

@@ -178,7 +178,7 @@ class NullDevice:
         self.tick_seconds = 1e-9
         self.pci_address = ""
         self.makes_ahead = False
-        self.load = Load(vendor_id=0)
+        self.load = Load()
         self.patience_seconds = 600.0
         self.used_bytes = 0
 

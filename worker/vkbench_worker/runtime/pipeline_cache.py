@@ -36,7 +36,7 @@ class PipelineCache:
         self.unsaved = False  # first: threads may be making more
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self.path.with_suffix(".lock")):
-            if _look(self.path) == self._known:  # nobody else has written: by far most often
+            if _look(self.path) == self._known:  # no other process has written: the usual case
                 store(self.path, self._data(self.handle))
                 self._known = _look(self.path)
             else:

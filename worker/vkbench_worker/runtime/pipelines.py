@@ -34,7 +34,7 @@ class Pipelines(Generic[C]):
         self._make = make
         self._kept: OrderedDict[Hashable, C] = OrderedDict()
         self._coming: dict[Hashable, Future[C]] = {}
-        self._failed: set[Hashable] = set()  # not tried again before somebody needs them
+        self._failed: set[Hashable] = set()  # made again only when a job needs them
         self._pool = ThreadPoolExecutor(threads, "pipelines") if threads else None
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Pipelines(Generic[C]):
         return self._pool is not None
 
     def get(self, program: Program) -> C:
-        """The pipeline of a program; raises whatever its making raises."""
+        """The pipeline of a program; raises what its making raises."""
         self._failed.discard(program.key)
         found = self._kept.pop(program.key, None) or self._made(program.key)
         if found is None:
@@ -94,7 +94,7 @@ class Pipelines(Generic[C]):
         return coming.result()
 
     def _take_in(self) -> None:
-        """Keep what is made, so that what nobody asks for after all is not in the way."""
+        """Keep what is made: from among those, pipelines that no job asks for can go."""
         for key in [key for key, made in self._coming.items() if made.done()]:
             made = self._coming.pop(key)
             if made.exception():

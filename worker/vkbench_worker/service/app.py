@@ -26,7 +26,7 @@ from vkbench.wire import CHUNK_TASK, queue_of
 
 VISIBILITY_SECONDS = 3600  # a late net only: what a dead worker held comes back by its lease
 WEDGED_SECONDS = 15
-WEDGED_STATUS = 75  # EX_TEMPFAIL: whoever started this worker starts another
+WEDGED_STATUS = 75  # EX_TEMPFAIL: the parent process starts another worker
 
 _log = logging.getLogger(__name__)
 

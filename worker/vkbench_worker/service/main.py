@@ -93,8 +93,8 @@ class Worker:
         runnable = self._with_bundles(jobs)
         self._supervisor.run(runnable, self._finish, self._pulse.cancelled)
         self._sender.join()
-        # What a stop left unrun is in nobody's lease now, and goes back to the queue without a try
-        # charged.
+        # No lease names the jobs that a stop left unrun, so they go back to the queue without
+        # costing a try.
         self._pulse.drop()
 
     def _accepted(self, message: object) -> Sequence[Job]:

@@ -13,20 +13,20 @@ between two uses of one set; kernels too small for that have the caches overwrit
 sample of one launch a set. Devices whose queue has no timestamps are timed by the host, over longer
 rows of launches; `Timing.clock` says so.
 
-Before that, launches go on until the clock has settled. A GPU that was idle needs load for a
-while; one that has just been timed needs a few launches of this kernel.
+Before that, launches go on until the clock has settled: for a while if the clock was down, a few
+times if it is up. Samples during which it fell are taken again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import cycle
 from math import ceil
 from statistics import median
-from typing import Final, Generic
+from typing import Final, Generic, TypeVar
 
 from vkbench.result import Timing, pack_samples
 from vkbench_shaders.launch import PackedLaunch
@@ -37,6 +37,8 @@ from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
 from vkbench_worker.timing.rotation import Rotation
 from vkbench_worker.timing.statistics import deviation, interval
 from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
+
+T = TypeVar("T")
 
 LEAST_TICKS: Final = 50
 SAMPLE_SECONDS: Final = 1e-3
@@ -92,13 +94,23 @@ def measure_hot(
     bounds: SampleBounds,
 ) -> Timing:
     """Launches back to back over one set of buffers; `seconds` is what one took so far, roughly."""
-    started = time.perf_counter()
-    plan = _plan(device, warmed(device, work, buffers, seconds, bounds), bounds)
-    with phase("hot"), closing(device.record(_hot_steps(work, buffers, plan))) as recording:
-        # On CPU drivers the warm-up is taken out of the metric's own time.
-        spent = time.perf_counter() - started if _is_cpu(device) else 0.0
-        samples, stop = _sample(device, [recording], plan.launches, bounds, spent)
-    return _timing("hot", device, work, samples, plan.launches, stop, ())
+
+    def taken() -> tuple[int, list[float], str]:
+        started = time.perf_counter()
+        plan = _plan(device, warmed(device, work, buffers, seconds, bounds), bounds)
+        with phase("hot"), closing(device.record(_hot_steps(work, buffers, plan))) as recording:
+            # On CPU drivers the warm-up is taken out of the metric's own time.
+            spent = time.perf_counter() - started if _is_cpu(device) else 0.0
+            return plan.launches, *_sample(device, [recording], plan.launches, bounds, spent)
+
+    launches, samples, stop = _at_full_clock(device, taken)
+    return _timing("hot", device, work, samples, launches, stop, ())
+
+
+def _at_full_clock(device: Computer[P, B], taken: Callable[[], T]) -> T:
+    """Samples between which the clock stayed up: taken again, after a whole warm-up, if it fell."""
+    found = taken()
+    return found if device.load.held() else taken()
 
 
 def warmed(
@@ -158,12 +170,16 @@ class Visitor(Generic[P, B]):
 
     def visit(self, bounds: SampleBounds) -> Visit:
         """Samples until a bound is reached."""
-        if not _is_cpu(self.device):  # what was done before, copies most of all, let the clock drop
-            plan = _SamplePlan(self.launches, 1)
-            with phase("warm_up"):
-                _settle(self.device, self.recordings[0], plan, bounds)
-        samples, stop = _sample(self.device, self.recordings, self.launches, bounds, 0.0)
-        return Visit(samples=samples, stop=stop)
+
+        def taken() -> Visit:
+            if not _is_cpu(self.device):  # what was done before, copies most of all, is no load
+                plan = _SamplePlan(self.launches, 1)
+                with phase("warm_up"):
+                    _settle(self.device, self.recordings[0], plan, bounds)
+            samples, stop = _sample(self.device, self.recordings, self.launches, bounds, 0.0)
+            return Visit(samples=samples, stop=stop)
+
+        return _at_full_clock(self.device, taken)
 
     def summed_up(self, metric: str, visits: Sequence[Visit], warnings: tuple[str, ...]) -> Timing:
         """One timing of several visits: as many samples of each, so that each weighs as much."""
@@ -234,16 +250,18 @@ def _settle(
 ) -> float:
     """Run until the clock has climbed and settled; seconds of a launch then."""
     least, most, window = WARM_SECONDS, _WARM_LIMIT_SECONDS, _WINDOW
+    is_up = device.load.is_up()
     if _is_cpu(device):
         least, most = 0.0, bounds.seconds * _WARM_CPU_SHARE
-    elif device.load.is_warm:
+    elif is_up:
         least, window = 0.0, _WARM_WINDOW
     started, seen = time.perf_counter(), []
     while True:
         seen.append(median(recording.run()) / plan.launches)
         elapsed = time.perf_counter() - started
         if elapsed >= most or (elapsed >= least and _is_settled(seen, window)):
-            device.load.note(elapsed)
+            if not is_up:
+                device.load.lifted()
             return max(median(seen[-window:]), 1e-9)
 
 
@@ -293,7 +311,6 @@ def _sample(
         elapsed = time.perf_counter() - started
         stop = reached(stops, samples, elapsed)
         if stop:
-            device.load.note(elapsed)
             break
     return samples, stop
 

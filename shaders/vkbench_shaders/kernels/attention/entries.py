@@ -156,6 +156,11 @@ _MORE = {
         "s1_h16_g1_q5_n528_d576_e512/mask=blocks",
         "s3_h2_g1_q33_n65_d80_e80/mask=blocks,path=tiles",
         "s1_h2_g2_q9_n3_d256_e256/mask=causal,scale=0.5",
+        "s2_h2_g2_q40_n320_d128_e128",
+        "s1_h4_g2_q37_n64_d64_e64/layout=cache",
+        "s2_h4_g2_q256_n192_d64_e64",
+        "s1_h2_g1_q256_n128_d128_e128",
+        "s1_h2_g2_q128_n48_d256_e256/scale=0.25",
     ),
     "q8_0": (
         "s1_h16_g1_q1_n300_d256_e256/mask=causal",

@@ -15,10 +15,11 @@ from vkbench_shaders.kernel import (
     Variant,
     too_large,
 )
-from vkbench_shaders.kernels.attention import flash
+from vkbench_shaders.kernels.attention import caches, flash
 from vkbench_shaders.kernels.attention.flash_plan import (
     EIGHT,
     THREADS,
+    TILES_FROM,
     Tiles,
     group_rows,
     padded_rows,
@@ -45,6 +46,7 @@ class Block:
     step: int  # matrices' worth of positions
     kept: bool = True  # whether queries stay in registers
     is_plain: bool = False  # whether it has no registers left for a mask or a cap
+    is_whole: bool = False  # whether it takes whole tiles of one head only: see `_fits_whole`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,19 @@ class Matrices:
     subgroups: int  # of a workgroup
     blocks: tuple[Block, ...]  # the first one that fits is taken
 
+    def rows(self, block: Block) -> int:
+        """Of a tile."""
+        return self.subgroups * block.blocks * self.side
+
+    def positions(self, block: Block) -> int:
+        """Of a step."""
+        return block.step * self.side
+
+    def stage(self, block: Block) -> int:
+        """Uint4s of shared memory: for a step, or a matrix of results for each subgroup."""
+        step = self.positions(block) * ((block.keys + block.values) // EIGHT + 2)
+        return max(step, self.subgroups * self.side * self.side // 4)
+
 
 _LARGE = Matrices(
     feature="matrix_f16_f32",
@@ -64,6 +79,9 @@ _LARGE = Matrices(
     lanes=32,
     subgroups=8,
     blocks=(
+        Block(entry="flash_whole_64", keys=64, values=64, blocks=2, step=4, is_whole=True),
+        Block(entry="flash_whole_128", keys=128, values=128, blocks=2, step=2, is_whole=True),
+        Block(entry="flash_whole_256", keys=256, values=256, blocks=1, step=1, is_whole=True),
         Block(entry="flash_coop_64", keys=64, values=64, blocks=2, step=4),
         Block(entry="flash_coop_80", keys=80, values=80, blocks=2, step=2),
         Block(entry="flash_coop_128_plain", keys=128, values=128, blocks=2, step=2, is_plain=True),
@@ -79,6 +97,7 @@ _SMALL = Matrices(
     lanes=8,
     subgroups=4,
     blocks=(
+        Block(entry="flash_whole_64_small", keys=64, values=64, blocks=1, step=1, is_whole=True),
         Block(entry="flash_coop_64_small", keys=64, values=64, blocks=1, step=2),
         Block(entry="flash_coop_80_small", keys=80, values=80, blocks=2, step=1),
         Block(entry="flash_coop_128_small", keys=128, values=128, blocks=1, step=1),
@@ -113,26 +132,58 @@ def plan(problem: Problem, device: DeviceFacts) -> Plan:
     """The smallest block that holds a key, in as many partitions as keep a device busy."""
     shape, matrices = problem.shape, _matrices(device)
     plain = not (_is_masked(problem) or _is_capped(problem))
-    fitting = (b for b in matrices.blocks if b.keys >= shape["d"] and plain >= b.is_plain)
+    fitting = (
+        b
+        for b in matrices.blocks
+        if (_fits_whole(problem, device, matrices, b) if b.is_whole else b.keys >= shape["d"])
+        and plain >= b.is_plain
+    )
     block = next(fitting, matrices.blocks[-1])
-    rows = matrices.subgroups * block.blocks * matrices.side
-    positions = block.step * matrices.side
+    rows = matrices.rows(block)
     chunks = max(1, ceil(shape["e"] / block.values))
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / rows) * chunks
-    wanted = max(_FEWEST, device.compute_units)
-    stage = positions * ((block.keys + block.values) // EIGHT + 2)
     threads = matrices.subgroups * matrices.lanes
     tiles = Tiles(
         threads=threads,
         rows=rows,
-        positions=positions,
-        part=partition(shape["n"], wanted // max(groups, 1), _LEAST_PART),
+        positions=matrices.positions(block),
+        part=_part(problem, device, groups),
         key_size=block.keys,
         value_fours=chunks * block.values // 4,
         entry=block.entry,
-        stage=stage,
+        stage=matrices.stage(block),
     )
     return Plan(tiles=tiles, block=block)
+
+
+def _part(problem: Problem, device: DeviceFacts, groups: int) -> int:
+    """Positions of a partition, where so many workgroups would take one each."""
+    wanted = max(_FEWEST, device.compute_units)
+    return partition(problem.shape["n"], wanted // max(groups, 1), _LEAST_PART)
+
+
+def _fits_whole(problem: Problem, device: DeviceFacts, matrices: Matrices, block: Block) -> bool:
+    """Whether all tiles and steps are whole, nothing is added to scores, and tiles are enough."""
+    shape, rows = problem.shape, matrices.rows(block)
+    groups = shape["s"] * shape["h"] * shape["q"] // rows
+    # matrices are loaded and stored by rows that begin at 16 bytes
+    places = [
+        number
+        for layout in (problem.layout("q"), problem.layout("y"))
+        for number in (layout.offset, *layout.strides[:3])
+    ]
+    return (
+        (shape["d"], shape["e"]) == (block.keys, block.values)
+        and (shape["q"] % rows, shape["n"] % matrices.positions(block)) == (0, 0)
+        and problem.types["k"] == "f16"
+        and flash.is_wide(problem)
+        and _has_no_gaps(problem)
+        and not (_is_masked(problem) or _is_capped(problem))
+        and problem.params["sinks"] == "no"
+        and caches.scale(problem) > 0
+        and all(number % 4 == 0 for number in places)
+        and _part(problem, device, groups) >= shape["n"]
+    )
 
 
 def _is_direct(problem: Problem, chosen: Plan) -> bool:
@@ -145,6 +196,19 @@ def _is_direct(problem: Problem, chosen: Plan) -> bool:
         and (shape["d"], shape["e"]) == (tiles.key_size, tiles.value_fours * 4)
         and shape["n"] % tiles.positions == 0
     )
+
+
+def _is_tight(problem: Problem, chosen: Plan) -> bool:
+    """Whether rows of keys, and of the values that a workgroup makes, follow without gaps."""
+    if not _is_direct(problem, chosen):
+        return chosen.chunks == 1
+    return _has_no_gaps(problem)
+
+
+def _has_no_gaps(problem: Problem) -> bool:
+    """Whether rows of keys and of values follow as they are stored."""
+    rows = [problem.layout(name).strides[2] for name in "kv"]
+    return rows == [problem.shape["d"], problem.shape["e"]]
 
 
 def _scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
@@ -217,6 +281,8 @@ def _coop_launch(problem: Problem, chosen: Plan) -> Launch:
     tiles = chosen.tiles
     across, count, groups = workgroups(problem, tiles)
     across *= chosen.chunks
+    if chosen.block.is_whole:  # a workgroup has rows of one head
+        across, groups = problem.shape["q"] // tiles.rows, problem.shape["s"] * problem.shape["h"]
     masked, mask = _is_masked(problem), problem.layout("mask")
     return Launch(
         groups=(groups, count, across) if masked else (across, count, groups),
@@ -225,9 +291,11 @@ def _coop_launch(problem: Problem, chosen: Plan) -> Launch:
             **flash.padded_constants(problem, tiles),
             "STAGE": tiles.stage,
             "DIRECT": _is_direct(problem, chosen),
+            "TIGHT": _is_tight(problem, chosen),
             "WHOLE": parts(problem, tiles) == 1,
             "MASKED": masked,
             "CAPPED": _is_capped(problem),
+            "UNEVEN": problem.shape["n"] % tiles.positions != 0,
             "MASK_PAIRS": mask.offset % 2 == 0 and mask.strides[0] % 2 == 0,
         },
         entry=tiles.entry,
@@ -266,8 +334,8 @@ def _too_large(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def _suits(problem: Problem, device: DeviceFacts) -> bool:
-    """Only where `vkbench tune` found it right and faster: no GPU has run its fastest form yet."""
-    return False
+    """Prompts: few queries are bound by memory, and matrices of 8 x 8 are those of CPU drivers."""
+    return problem.shape["q"] >= TILES_FROM and _LARGE.feature in device.features
 
 
 def _stage(entry: str, arguments: Arguments = lambda types: ()) -> Stage:

@@ -1,8 +1,8 @@
-"""Convolutions along one to three axes, as products whose patches nobody lays out."""
+"""Convolutions along one to three axes, as products of matrices: patches are read in place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,27 +16,32 @@ from vkbench_shaders.kernel import (
     Arrays,
     Kernel,
     Launch,
-    Layout,
-    Param,
     Problem,
+    Push,
     Settings,
     Stage,
     Tuning,
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.images import patches, windows
+from vkbench_shaders.kernels.images import conv_coop, conv_matrices, patches, windows
+from vkbench_shaders.kernels.images.conv_layout import LAYOUT, along, is_last, laid, layout
 from vkbench_shaders.kernels.images.patches import Slide
-from vkbench_shaders.kernels.images.windows import TAPS, Window
+from vkbench_shaders.kernels.images.windows import TAPS
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import no_tiles
 from vkbench_shaders.kernels.shared.division import divisor
 
 _AXES = 3  # of the shader's windows
 _FOUR = 4
-LAYOUT = Param(
-    default="nchw",
-    choices=("nchw", "nhwc"),
-    description="which dimension is innermost in memory: the width, or the channels (ggml's CWHN)",
+# One pixel of 8 channels a thread, where channels are outermost or innermost: conv_few.slang.
+_FEW = (
+    patches.Tile(m=8, n=128, block_m=8, block_n=1, at_once=1.0, share=0.2),
+    patches.Tile(m=128, n=8, block_m=1, block_n=8, at_once=1.0, share=0.2),
 )
+_FEW_RESULTS = 8  # channels of y up to which that is faster than tiles
+_FEW_DEPTH = 256  # the same for numbers that a sum adds up: each thread has all of them
+_CHUNK = 64  # numbers along k that it does at a time
+TILE = patches.TILE.with_choices(*(tile.name for tile in _FEW), *conv_matrices.NAMES)
 
 
 @dataclass(frozen=True)
@@ -50,69 +55,64 @@ class Conv:
     timed: tuple[str, ...]
 
 
-def axes(kernel: Kernel) -> str:
-    """The axes that windows slide along."""
-    return "".join(axis for axis in TAPS if axis in kernel.dims)
-
-
-def along(problem: Problem) -> tuple[Window, ...]:
-    return windows.windows(problem, axes(problem.kernel))
-
-
-def is_last(problem: Problem) -> bool:
-    """Whether channels are innermost."""
-    return problem.params.get("layout") == "nhwc"
-
-
-def layout(problem: Problem, binding: str) -> Layout:
-    shape = problem.full_shape(binding)
-    if binding == "y":
-        shape = (*shape[:2], *(axis.count for axis in along(problem)))
-    return channels_last(shape) if is_last(problem) else Layout.contiguous(shape)
-
-
-def channels_last(shape: tuple[int, ...]) -> Layout:
-    """The second dimension innermost."""
-    first, channels, *others = shape
-    stored = Layout.contiguous((first, *others, channels))
-    strides = (stored.strides[0], stored.strides[-1], *stored.strides[1:-1])
-    return Layout(shape=shape, strides=strides, storage=stored.storage)
-
-
-def sizes(problem: Problem) -> tuple[int, int]:
+def product_sizes(problem: Problem) -> tuple[int, int]:
     """Rows and columns of the product: results and windows, or the other way round."""
     seen = problem.shape["n"] * prod(axis.count for axis in along(problem))
     found = (problem.shape["o"], seen)
     return found[::-1] if is_last(problem) else found
 
 
+def ranked(problem: Problem, device: DeviceFacts) -> list[patches.Tile]:
+    """The tile that was asked for, or all, the one that should be fastest first."""
+    few = _FEW[is_last(problem)]
+    asked = problem.params.get("tile", "auto")
+    if asked == few.name:
+        return [few]
+    found = patches.ranked(problem, device, *product_sizes(problem))
+    if asked != "auto":
+        return found
+    sizes = _sizes(problem)
+    is_few = sizes.results <= _FEW_RESULTS and sizes.depth <= _FEW_DEPTH
+    return [few, *found] if is_few else [*found, few]
+
+
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    return [{"tile": tile.name} for tile in patches.ranked(problem, device, *sizes(problem))]
+    return [{"tile": tile.name} for tile in ranked(problem, device)]
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    slides = [Slide.of(axis) for axis in along(problem)]
-    images, channels, results = (problem.shape[dim] for dim in "nco")
-    rows, columns = sizes(problem)
-    tile = patches.choose(problem, device, rows, columns)
+    rows, columns = product_sizes(problem)
+    tile = ranked(problem, device)[0]
     tiles_m = -(-rows // tile.m)
     groups = grid(tiles_m * -(-columns // tile.n))
-    by_channels = divisor(channels)
     return Launch(
         groups=groups,
-        push={
-            **patches.vectors(slides, _AXES),
-            "images": images,
-            "channels": channels,
-            "channels_multiplier": by_channels["multiplier"],
-            "channels_shift": by_channels["shift"],
-            "results": results,
-            "tiles_m": tiles_m,
-            "groups_x": groups[0],
-        },
-        constants=tile.constants | _flags(problem),
+        push={**_push(problem), "tiles_m": tiles_m, "groups_x": groups[0]},
+        constants=_constants(problem, tile),
         entry=f"conv_{'last_' if is_last(problem) else ''}{tile.block}",
     )
+
+
+def _constants(problem: Problem, tile: patches.Tile) -> dict[str, int]:
+    flags = _flags(problem)
+    if tile not in _FEW:
+        return tile.constants | flags
+    taps = conv_coop.taps(_sizes(problem), _CHUNK)
+    return {"THREADS": tile.threads, **taps, **{name: flags[name] for name in ("X_WIDE", "Y_WIDE")}}
+
+
+def _push(problem: Problem) -> Push:
+    """What a launch by any tile says."""
+    images, channels, results = (problem.shape[dim] for dim in "nco")
+    by_channels = divisor(channels)
+    return {
+        **patches.vectors([Slide.of(axis) for axis in along(problem)], _AXES),
+        "images": images,
+        "channels": channels,
+        "channels_multiplier": by_channels["multiplier"],
+        "channels_shift": by_channels["shift"],
+        "results": results,
+    }
 
 
 def _flags(problem: Problem) -> dict[str, int]:
@@ -122,6 +122,30 @@ def _flags(problem: Problem) -> dict[str, int]:
     depth = channels * prod(axis.taps for axis in along(problem))
     rows = {"Y_WIDE": area, "WEIGHTS_WIDE": depth, "X_WIDE": channels}
     return {name: number % _FOUR == 0 for name, number in rows.items()}
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    tile = problem.params.get("tile")
+    if tile in conv_matrices.NAMES or tile == _FEW[not is_last(problem)].name:
+        return no_tiles(tile)
+    return patches.refuses(problem, device)
+
+
+def _posed(problem: Problem) -> conv_matrices.Posed:
+    return conv_matrices.Posed(
+        problem=problem, sizes=_sizes(problem), push=_push(problem), wide=_flags(problem)
+    )
+
+
+def _sizes(problem: Problem) -> conv_coop.Sizes:
+    windows = along(problem)
+    return conv_coop.Sizes(
+        results=problem.shape["o"],
+        pixels=problem.shape["n"] * prod(axis.count for axis in windows),
+        depth=problem.shape["c"] * prod(axis.taps for axis in windows),
+        is_last=is_last(problem),
+        is_padded=any(axis.padding for axis in windows),
+    )
 
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
@@ -161,7 +185,9 @@ _ALONG_HW = (
     "n1_c3_h4_w5_o2_r11_s11/padding=6",
     "n3_c4_h6_w10_o67_r2_s3/dilation_h=2,padding=2,padding_h=0,stride=2,stride_h=1",
     "n1_c24_h16_w12_o20_r3_s3/padding=1",
+    "n2_c12_h9_w11_o37_r3_s3",
 )
+_IN_COOPERATIVE_TILES = "n2_c12_h13_w11_o141_r3_s3/padding=1"
 _ALONG_DHW = (
     "n1_c1_d1_h1_w1_o1_t1_r1_s1",
     "n2_c3_d4_h5_w6_o5_t2_r3_s3/padding=1",
@@ -215,13 +241,13 @@ def _cases(conv: Conv) -> Iterator[Case]:
     yield from (parse(f"{name}/{shape}") for name, shape in named)
     if conv.axes == "hw":
         yield from (laid(f"{name}/{shape}") for name, shape in named)
-        largest = conv.shapes[-1].partition("/")[0]
-        yield from (parse(f"conv2d/f32/{largest}/tile={tile.name}") for tile in patches.TILES)
-
-
-def laid(case: str) -> Case:
-    """A case with channels innermost."""
-    return parse(f"{case}{',' if case.count('/') == 3 else '/'}layout=nhwc")
+        largest = conv.shapes[-2].partition("/")[0]
+        tiles = (*patches.TILES, _FEW[False])
+        yield from (parse(f"conv2d/f32/{largest}/tile={tile.name}") for tile in tiles)
+        yield laid(f"conv2d/f32/{largest}/tile={_FEW[True].name}")
+        tiled = [f"conv2d/f16/{_IN_COOPERATIVE_TILES},tile={name}" for name in conv_matrices.NAMES]
+        yield from (parse(case) for case in tiled)
+        yield from (laid(case) for case in tiled)
 
 
 def _timed(conv: Conv) -> Iterator[Case]:
@@ -232,9 +258,18 @@ def _timed(conv: Conv) -> Iterator[Case]:
         yield from (laid(f"{conv.name}/f32/{shape}") for shape in (*large, *_IMAGES[-4:]))
 
 
+def _stages(orders: Sequence[bool]) -> Iterator[Stage]:
+    """Entry points besides conv_8x8; `orders`: whether channels are innermost."""
+    for innermost in orders:
+        last = "last_" if innermost else ""
+        for module, block in (("", "8x8"), ("", "4x4"), ("conv_few", _FEW[innermost].block)):
+            if (entry := f"conv_{last}{block}") != "conv_8x8":
+                yield Stage(entry=entry, module=module, arguments=lambda types: (types["weights"],))
+
+
 def _kernel(conv: Conv) -> Kernel:
     taps = tuple(TAPS[axis] for axis in conv.axes)
-    more = ("conv_4x4", "conv_last_8x8", "conv_last_4x4") if conv.axes == "hw" else ("conv_4x4",)
+    orders = (False, True) if conv.axes == "hw" else (False,)
     return Kernel(
         name=conv.name,
         group="conv",
@@ -248,23 +283,21 @@ def _kernel(conv: Conv) -> Kernel:
         ),
         params={
             **windows.params(conv.axes, "stride", "padding", "dilation"),
-            **({"layout": LAYOUT, "tile": patches.TILE} if conv.axes == "hw" else {}),
+            **({"layout": LAYOUT, "tile": TILE} if conv.axes == "hw" else {}),
         },
         tuning=Tuning(params=("tile",), candidates=candidates) if conv.axes == "hw" else None,
         layout=layout,
         variants=(
+            conv_matrices.variant(_posed, orders),
             Variant(
                 name="portable",
                 module="conv",
                 entry="conv_8x8",
                 arguments=lambda types: (types["weights"],),
-                more=tuple(
-                    Stage(entry=entry, arguments=lambda types: (types["weights"],))
-                    for entry in more
-                ),
+                more=tuple(_stages(orders)),
                 launch=launch,
                 arithmetic="f32",
-                refuses=patches.refuses,
+                refuses=refuses,
             ),
         ),
         inputs=inputs,

@@ -22,7 +22,13 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.images import windows
-from vkbench_shaders.kernels.images.conv import LAYOUT, along, channels_last, is_last, laid
+from vkbench_shaders.kernels.images.conv_layout import (
+    LAYOUT,
+    along,
+    channels_last,
+    is_last,
+    laid,
+)
 from vkbench_shaders.kernels.shared.division import divisor
 
 THREADS = 128

@@ -97,8 +97,8 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
-    if (tile := problem.params.get("tile")) in coop_tiles.NAMES:
-        return f"has no tiles of {tile}"
+    if reason := coop_tiles.refuses(problem):
+        return reason
     depth = problem.shape["b"] * max(1, _parts(problem, device))
     if depth > MOST_GROUPS:
         return f"{depth} matrices and parts of k, one launch takes {MOST_GROUPS} at most"

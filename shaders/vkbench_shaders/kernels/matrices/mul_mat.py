@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -79,8 +80,8 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    if (tile := problem.params["tile"]) in coop_tiles.NAMES:
-        return f"has no tiles of {tile}"
+    if reason := coop_tiles.refuses(problem):
+        return reason
     depth = prod(batches(problem, "x"))
     if depth > MOST_GROUPS:
         return f"x has {depth} matrices, one launch takes {MOST_GROUPS} at most"
@@ -105,10 +106,13 @@ def _product(problem: Problem, sums: str) -> Product:
     m, n = problem.shape["m"], problem.shape["n"]
     y = problem.layout("y")
     row = y.strides[-2]
-    sizes = {"m": n, "n": m, "matrices": prod(batches(problem, "x"))}
+    depth = prod(batches(problem, "x"))
+    sizes = {"m": n, "n": m, "matrices": depth}
+    inner, repeat, outer = (int(problem.params[name]) for name in ("batch2", "repeat2", "repeat3"))
+    weights = Factor.of_rows(problem, "weights", m, prod(batches(problem, "weights")))
     return Product(
-        left=_factor(problem, "x", n),
-        right=_factor(problem, "weights", m),
+        left=Factor.of_rows(problem, "x", n, depth),
+        right=replace(weights, inner=inner, repeat=repeat, outer=outer),
         left_binding=1,
         results={**sizes, "first": y.offset, "row": row, "matrix": n * row},
         y_wide=all(number % 4 == 0 for number in (m, y.offset, row)),
@@ -116,39 +120,6 @@ def _product(problem: Problem, sums: str) -> Product:
         sums=sums,
         tile=str(problem.params["tile"]),
         split=0,
-    )
-
-
-def _factor(problem: Problem, binding: str, rows: int) -> Factor:
-    """Its matrices lie one behind the other, as all rows do."""
-    lies, k, quantised = (
-        problem.layout(binding),
-        problem.shape["k"],
-        problem.format(binding).quantised,
-    )
-    unit = problem.item_bytes(binding) if quantised else 1
-    first, row = lies.offset * unit, lies.strides[-2] * unit
-    shared = (
-        {}
-        if binding == "x"
-        else {
-            "inner": int(problem.params["batch2"]),
-            "repeat": int(problem.params["repeat2"]),
-            "outer": int(problem.params["repeat3"]),
-        }
-    )
-    return Factor(
-        fmt=problem.types[binding],
-        rows=rows,
-        numbers=k,
-        matrices=prod(batches(problem, binding)),
-        first=first,
-        row=row,
-        k=1,
-        matrix=rows * row,
-        along=True,
-        wide=all(number % 4 == 0 for number in (k, first, row)),
-        **shared,
     )
 
 

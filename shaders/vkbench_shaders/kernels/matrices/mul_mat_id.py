@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders import formats
 from vkbench_shaders.kernel import Kernel, Launch, Problem, grid
 from vkbench_shaders.kernels.matrices import experts, products, tiles
+from vkbench_shaders.kernels.matrices.cooperative import expert_product, expert_tiles
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import no_tiles
 
 _BUSY = 4  # pairs of an expert that has its own workgroups for them, in those of an average one
 
@@ -41,6 +44,13 @@ def launch(problem: Problem, device: DeviceFacts) -> Launch:
     )
 
 
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device cannot multiply it tile by tile, or None."""
+    if (tile := problem.params["tile"]) in expert_tiles.NAMES:
+        return no_tiles(tile)
+    return tiles.refuses(problem, device)
+
+
 _SHAPES = (
     "e1_u1_m1_n1_k256",
     "e4_u2_m33_n37_k256/routing=skewed",
@@ -56,6 +66,15 @@ _MORE = (
     "e2_u1_m2_n3_k14336",
 )
 _MORE_FOR = ("f32", "q4_0", "q4_K")
+# one expert has more pairs than a tile, another one none; neither m nor k is whole tiles
+_COOPERATIVE = tuple(
+    f"e5_u2_m{m}_n{tile.pairs + 5}_k256/{how},tile={tile.name}"
+    for tile in expert_tiles.TILES
+    for m, how in ((tile.rows + 5, "routing=skewed"), (tile.rows - 4, "layout=strided,x=expert"))
+)
+_WHOLE = ("e3_u2_m128_n21_k256",)  # rows that need no packing where they are f16 or bf16
+_COOPERATIVE_FOR = ("f16", "q4_0", "iq2_xs")
+_RAGGED = ("e3_u2_m13_n17_k37", "e4_u1_m34_n19_k97/layout=strided,x=expert")  # plain rows, any k
 _TIMED = tuple(
     f"e{e}_u{u}_m{m}_n{n}_k{k}"
     for e, u, m, k in ((128, 8, 768, 2048), (32, 4, 1792, 2048))
@@ -73,7 +92,9 @@ def _cases(fmt: str, x: str, shapes: Iterable[str]) -> Iterator[Case]:
 def _checked() -> Iterator[Case]:
     for fmt in products.WEIGHTS:
         more = _MORE if fmt in _MORE_FOR else ()
-        yield from _cases(fmt, "f32", (*_SHAPES, *more))
+        ours = _COOPERATIVE if fmt in _COOPERATIVE_FOR else ()
+        plain = (*_RAGGED, *_WHOLE) if fmt in formats.PLAIN else ()
+        yield from _cases(fmt, "f32", (*_SHAPES, *more, *ours, *plain))
         yield from _cases(fmt, "q8_1", (*_BYTES, *more))
 
 
@@ -89,10 +110,13 @@ MUL_MAT_ID = Kernel(
     group="matmul",
     dims=experts.DIMS,
     bindings=experts.bindings(_VECTORS),
-    params={**experts.PARAMS, "tile": tiles.TILE},
+    params={**experts.PARAMS, "tile": tiles.TILE.with_choices(*expert_tiles.NAMES)},
     tuning=tiles.tuning(sizes),
     layout=experts.layout,
-    variants=tiles.variants("mul_mat_id", launch, tiles.refuses),
+    variants=(
+        *expert_product.variants(),
+        *tiles.variants("mul_mat_id", launch, refuses),
+    ),
     inputs=experts.inputs,
     reference=experts.reference,
     flops=experts.flops,

@@ -104,11 +104,18 @@ def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
 
 def too_wide(problem: Problem, device: DeviceFacts, tile: Tile) -> str | None:
     """Why a device has not the shared memory for a tile, or None."""
-    table = _TABLE if problem.format("weights").quantised else 0
-    needed, most = tile.shared_bytes + table, device.limits.get("max_shared_bytes", 0)
+    needed, most = (
+        tile.shared_bytes + table_bytes(problem),
+        device.limits.get("max_shared_bytes", 0),
+    )
     if needed > most:
         return f"a tile of {tile.name} takes {needed} bytes of shared memory, the device has {most}"
     return None
+
+
+def table_bytes(problem: Problem) -> int:
+    """Shared memory that the weights' format may take for its table."""
+    return _TABLE if problem.format("weights").quantised else 0
 
 
 def _time(tile: Tile, device: DeviceFacts, m: int, n: int, batches: int) -> float:
@@ -118,13 +125,18 @@ def _time(tile: Tile, device: DeviceFacts, m: int, n: int, batches: int) -> floa
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
+    asked = problem.params["tile"]
+    tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
+    return too_wide(problem, device, tile) or too_far(problem, device)
+
+
+def too_far(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a shader cannot address all of a problem's arrays, or None."""
     for binding in problem.kernel.bindings:
         needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
         if needed > _ADDRESSES:
             return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
-    asked = problem.params["tile"]
-    tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
-    return too_wide(problem, device, tile) or too_large(problem, device)
+    return too_large(problem, device)
 
 
 def is_wide(problem: Problem, binding: str) -> bool:

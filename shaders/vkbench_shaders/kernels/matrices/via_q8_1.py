@@ -33,8 +33,9 @@ _FEATURES = ("int_dot", "subgroup_arithmetic")  # of the faster product
 _SIZES = (32, 64, 128, 256)  # of the product's workgroups
 _MOST_THREADS, _FEWER_THREADS = 128, 64
 # Blocks of weights that a thread takes at a time, where it is not 2: those of tq2_0 share their
-# bytes, four planes of them; the others leave too few registers.
-_AT_ONCE = {"tq2_0": 4, "q4_1": 1, "q5_1": 1, "q5_K": 1, "q6_K": 1}
+# bytes, four planes of them; two neighbours of q8_0 are in twice the cache lines, and the others
+# leave too few registers.
+_AT_ONCE = {"tq2_0": 4, "q4_1": 1, "q5_1": 1, "q5_K": 1, "q6_K": 1, "q8_0": 1}
 
 
 @dataclass(frozen=True, kw_only=True)

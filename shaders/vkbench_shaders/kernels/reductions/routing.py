@@ -76,7 +76,7 @@ def inputs(problem: Problem) -> dict[str, Array]:
     bits = noise.raw(problem.seed("bias"), 2 * experts).view("<u2")
     bias = (bits / 65536 - 0.5).astype(np.float32) / 8
     if problem.params["gating"] != "sigmoid_biased":
-        return {"logits": data.plain(problem, "logits"), "bias": bias[:1]}  # which nobody reads
+        return {"logits": data.plain(problem, "logits"), "bias": bias[:1]}  # not read
     keys = noise.raw(problem.seed("logits"), 4 * tokens * experts).view("<u4")
     ranks = keys.reshape(tokens, experts).argsort(axis=1).argsort(axis=1)
     gates = 0.2 + 0.6 * (ranks + 0.5) / experts - bias

@@ -248,7 +248,7 @@ def near(usual: int, k: int) -> list[int]:
 
 
 def asked_parts(problem: Problem) -> int:
-    """Parts of k that somebody asked for, or 0."""
+    """Parts of k that the case or its settings name, or 0."""
     return int(problem.params.get("split", 0))
 
 

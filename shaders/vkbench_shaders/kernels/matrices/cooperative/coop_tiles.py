@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Problem
+
+SLANG = {"f16": "half", "bf16": "BFloat16"}  # types of what is multiplied
+ROUNDS = "rounds its factors: of a single product that cancels, that leaves nothing right"
 STEP = 32  # numbers along k at a time
 _LINE = STEP // 8 + 1  # 16-byte words of a row in shared memory
 _EVEN = {"f32": 1.0, "f16": 1.0}
@@ -24,13 +29,13 @@ class MatrixShape:
 
     def feature(self, element: str, sums: str) -> str:
         """The device feature that says that a device has it."""
-        size = "" if self == _LARGE else f"_{self.name}"
+        size = "" if self == LARGE else f"_{self.name}"
         return f"matrix_{element}_{sums}{size}"
 
 
-_LARGE = MatrixShape(m=16, n=16, k=16)  # NVIDIA, AMD
-_INTEL = MatrixShape(m=8, n=16, k=16)
-_SMALL = MatrixShape(m=8, n=8, k=8)  # Mesa's CPU driver
+LARGE = MatrixShape(m=16, n=16, k=16)  # NVIDIA, AMD
+INTEL = MatrixShape(m=8, n=16, k=16)
+SMALL = MatrixShape(m=8, n=8, k=8)  # Mesa's CPU driver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +68,37 @@ class Tile:
 
 
 TILES = (
-    Tile(m=256, n=256, shape=_LARGE, subgroups=8, resident=1, costs={"f16": 0.75, "f32": 4.0}),
-    Tile(m=128, n=256, shape=_LARGE, subgroups=8, subgroups_n=4, resident=1, costs={"f32": 0.95}),
-    Tile(m=128, n=128, shape=_LARGE),
-    Tile(m=64, n=64, shape=_LARGE, resident=4, costs={"f32": 1.6, "f16": 1.6}),
-    Tile(m=64, n=64, shape=_INTEL),
-    Tile(m=16, n=32, shape=_SMALL),
+    Tile(m=256, n=256, shape=LARGE, subgroups=8, resident=1, costs={"f16": 0.75, "f32": 4.0}),
+    Tile(m=128, n=256, shape=LARGE, subgroups=8, subgroups_n=4, resident=1, costs={"f32": 0.95}),
+    Tile(m=128, n=128, shape=LARGE),
+    Tile(m=64, n=64, shape=LARGE, resident=4, costs={"f32": 1.6, "f16": 1.6}),
+    Tile(m=64, n=64, shape=INTEL),
+    Tile(m=16, n=32, shape=SMALL),
 )
 NAMES = tuple(dict.fromkeys(tile.name for tile in TILES))
+
+
+def no_tiles(asked: object) -> str:
+    """Why a code path cannot take a case that asks for other code's tiles."""
+    return f"has no tiles of {asked}"
+
+
+def lacks(device: DeviceFacts, element: str, sums: str, asked: str) -> str:
+    """Why a device cannot multiply by the tiles that were asked for, or by any."""
+    needed = "" if asked == "auto" else f" for tiles of {asked}"
+    kind = f"{element} with sums in {sums}"
+    return f"needs cooperative matrices of {kind}{needed}, which {device.name} lacks"
+
+
+def binds_too_much(device: DeviceFacts, scratch: Sequence[int]) -> str | None:
+    """Why a device cannot bind the largest of its scratch buffers, or None."""
+    most, needed = device.limits["max_storage_range"], max(scratch)
+    if needed > most:
+        return f"takes {needed} bytes of scratch, the device binds {most} at most"
+    return None
+
+
+def refuses(problem: Problem) -> str | None:
+    """Why code without cooperative matrices cannot take a case: it asks for one of these tiles."""
+    tile = problem.params.get("tile")
+    return no_tiles(tile) if tile in NAMES else None

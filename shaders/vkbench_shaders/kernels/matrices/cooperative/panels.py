@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import Launch, grid
+from vkbench_shaders.kernel import Launch, Problem, Push, grid
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import STEP
 
 EIGHT = 8  # numbers in 16 bytes
-_THREADS = 128
-_PACKED = 64  # numbers that a thread packs of columns: 4 rows by 16
 _ROWS = 16  # of contiguous rows, that a workgroup packs
 _STEPS = 8  # along k, at a time
+_COLUMN_ROWS = 64  # of rows that are not contiguous, that a workgroup packs
+_COLUMN_STEPS = 4  # along k, at a time
 _MOST_EACH = 8  # times that many steps: a workgroup reads its format's table once
 _ENOUGH_GROUPS = 2048  # to keep a GPU busy
 _WIDE = 16  # bytes of the widest load
@@ -35,6 +35,25 @@ class Factor:
     inner: int = 1 << 20  # matrices of a batch, each for `repeat` of y's; batches for `outer`
     repeat: int = 1
     outer: int = 1
+
+    @classmethod
+    def of_rows(cls, problem: Problem, binding: str, rows: int, matrices: int) -> Factor:
+        """A binding whose rows go along k; its matrices lie one behind the other, as rows do."""
+        lies, numbers = problem.layout(binding), problem.shape["k"]
+        unit = problem.item_bytes(binding) if problem.format(binding).quantised else 1
+        first, row = lies.offset * unit, lies.strides[-2] * unit
+        return cls(
+            fmt=problem.types[binding],
+            rows=rows,
+            numbers=numbers,
+            matrices=matrices,
+            first=first,
+            row=row,
+            k=1,
+            matrix=rows * row,
+            along=True,
+            wide=all(number % 4 == 0 for number in (numbers, first, row)),
+        )
 
     @property
     def quantised(self) -> bool:
@@ -60,11 +79,9 @@ class Factor:
         """Bytes of all its panels."""
         return 2 * self.matrices * self.steps * STEP * self.padded(side)
 
-
-def pack(factor: Factor, binding: str, side: int) -> Launch:
-    return (
-        _pack_rows(factor, binding, side) if factor.along else _pack_columns(factor, binding, side)
-    )
+    def pack(self, binding: str, side: int) -> Launch:
+        """The launch that packs it as panels, for a product by tiles of so many rows."""
+        return (_pack_rows if self.along else _pack_columns)(self, binding, side)
 
 
 def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
@@ -82,18 +99,10 @@ def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
     return Launch(
         groups=groups,
         push={
-            "first": factor.first * item,
-            "row": factor.row * item,
-            "matrix": factor.matrix * item,
-            "rows": factor.rows,
-            "numbers": factor.numbers,
-            "padded_rows": padded,
-            "steps": factor.steps,
+            **_push(factor, side, groups, item),
             "part": each * _STEPS,
             "parts": parts,
             "blocks": blocks,
-            "matrices": factor.matrices,
-            "groups_x": groups[0],
         },
         constants={"WIDE": wide},
         entry=f"pack_rows_{binding}",
@@ -101,23 +110,27 @@ def _pack_rows(factor: Factor, binding: str, side: int) -> Launch:
 
 
 def _pack_columns(factor: Factor, binding: str, side: int) -> Launch:
-    padded = factor.padded(side)
-    numbers = factor.matrices * padded * factor.steps * STEP
-    groups = grid(-(-numbers // (_PACKED * _THREADS)))
+    blocks = -(-factor.padded(side) // _COLUMN_ROWS)
+    parts = -(-factor.steps // _COLUMN_STEPS)
+    groups = grid(factor.matrices * blocks * parts)
     return Launch(
         groups=groups,
-        push={
-            "first": factor.first,
-            "row": factor.row,
-            "k": factor.k,
-            "matrix": factor.matrix,
-            "rows": factor.rows,
-            "numbers": factor.numbers,
-            "padded_rows": padded,
-            "steps": factor.steps,
-            "matrices": factor.matrices,
-            "groups_x": groups[0],
-        },
-        constants={"THREADS": _THREADS, "WIDE": factor.wide},
+        push={**_push(factor, side, groups), "k": factor.k, "parts": parts, "blocks": blocks},
+        constants={"WIDE": factor.wide},
         entry=f"pack_columns_{binding}",
     )
+
+
+def _push(factor: Factor, side: int, groups: tuple[int, int, int], item: int = 1) -> Push:
+    """What both ways of packing push; offsets in numbers, or in bytes of `item` each."""
+    return {
+        "first": factor.first * item,
+        "row": factor.row * item,
+        "matrix": factor.matrix * item,
+        "rows": factor.rows,
+        "numbers": factor.numbers,
+        "padded_rows": factor.padded(side),
+        "steps": factor.steps,
+        "matrices": factor.matrices,
+        "groups_x": groups[0],
+    }

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, grid
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import NAMES, STEP, TILES, Tile
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, pack
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+    NAMES,
+    ROUNDS,
+    STEP,
+    TILES,
+    Tile,
+    binds_too_much,
+    lacks,
+    no_tiles,
+)
+from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.tuning.rates import busy
 
@@ -59,19 +68,16 @@ def tiles(product: Product, device: DeviceFacts) -> list[Tile]:
 def refuses(product: Product, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
     if product.tile not in ("auto", *NAMES):
-        return f"has no tiles of {product.tile}"
-    kind = f"{product.element} with sums in {product.sums}"
+        return no_tiles(product.tile)
     if not tiles(product, device):
-        asked = "" if product.tile == "auto" else f" for tiles of {product.tile}"
-        return f"needs cooperative matrices of {kind}{asked}, which {device.name} lacks"
+        return lacks(device, product.element, product.sums, product.tile)
     if product.left.steps == 0 or 0 in (product.left.rows, product.right.rows):
         return "has nothing to multiply"
     if product.left.rows * product.right.rows * product.results["matrices"] == 1:
-        return "rounds its factors: of a single product that cancels, that leaves nothing right"
+        return ROUNDS
     _, cut = choose(product, device)
-    most = device.limits["max_storage_range"]
-    if (needed := max(scratch(product, device))) > most:
-        return f"takes {needed} bytes of scratch, the device binds {most} at most"
+    if reason := binds_too_much(device, scratch(product, device)):
+        return reason
     if product.results["matrices"] * cut.parts > (1 << 16) - 1:
         return f"{product.results['matrices']} matrices in {cut.parts} parts are too many groups"
     return None
@@ -135,7 +141,7 @@ def launches(product: Product, device: DeviceFacts) -> tuple[Launch, ...]:
     """Pack what does not lie as the product reads it, multiply, and add up the parts of k."""
     tile, cut = choose(product, device)
     packs = [
-        pack(factor, "ab"[binding], product.side(factor, tile))
+        factor.pack("ab"[binding], product.side(factor, tile))
         for binding, factor in enumerate(product.factors)
         if product.is_packed(factor, tile)
     ]

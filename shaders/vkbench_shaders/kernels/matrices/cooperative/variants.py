@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Problem, Settings, Stage, Variant, too_large
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import TILES
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import SLANG, TILES
 from vkbench_shaders.kernels.matrices.cooperative.product import (
     Product,
     element,
@@ -17,8 +17,6 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     scratch,
     ways,
 )
-
-_SLANG = {"f16": "half", "bf16": "BFloat16"}  # types of what is multiplied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +48,7 @@ class Path:
         only_by_name: Callable[[Mapping[str, str]], bool] = lambda types: True,
     ) -> Variant:
         def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
-            return (_SLANG[element(types)], f"{sums}_sums", types["y"])
+            return (SLANG[element(types)], f"{sums}_sums", types["y"])
 
         own, *others = (tile for tile in TILES if sums in tile.costs)
         return Variant(
