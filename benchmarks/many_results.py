@@ -1,21 +1,40 @@
-"""Years of results, made by the database itself in a minute or two."""
+"""Years of results, made by the database itself in a minute or two.
+
+    python benchmarks/many_results.py FILE                    SQLite, 5,000,000 results
+    python benchmarks/many_results.py postgresql://...        an empty database
+
+Cases are the catalogue's and devices those of `vkbench demo`. The database says that it is made up.
+"""
 
 from __future__ import annotations
 
+import argparse
+import base64
 import json
+import sys
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
 
 from sqlalchemy import MetaData, Table, create_engine, text
 
+from vkbench.case import Case
+from vkbench.result import pack_samples
+from vkbench.wire import to_builtins
 from vkbench_db import schema
-from vkbench_db.database import parse_url
+from vkbench_db.ask.demonstration import MARK
+from vkbench_db.database import parse_url, upgrade
+from vkbench_local.demo.lab import MACHINES
+from vkbench_local.demo.recording import load
+from vkbench_shaders.catalogue import KERNELS
 
 DEVICES = 4
 METRICS = ("hot", "cold")
 REGRESSIONS = 400  # a tenth of them open
 CHANGES = 1600
-BEGAN = 1_780_000_000
+BEGAN = 1_778_000_000
 DAY = 86_400
 
 
@@ -86,21 +105,10 @@ def statements(dialect: str, size: Size) -> Iterator[str]:
         return words["numbers"].format(count) + " AS m"
 
     series = 2 * DEVICES * size.cases
-    yield "INSERT INTO host (id, name) VALUES (1, 'lab')"
+    yield from _devices(moment(f"{size.nights} * {DAY}"))
     yield (
-        "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle, environment,"
-        " last_run) SELECT i + 1, 'device' || i, 1, 'Card ' || i, '{}', false, '', '', '', 0"
-        f" FROM {numbers(DEVICES)}"
-    )
-    for environment in range(2):
-        yield (
-            "INSERT INTO environment (hash, driver, driver_version, facts) VALUES"
-            f" ('{bundle_sha(str(environment))}', 'driver', '{environment}', '{{}}')"
-        )
-    yield (
-        "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params) SELECT i + 1,"
-        " 'mul_mat/q4_0/m' || i || '_n1_k4096', 'mul_mat', 'q4_0', '', 'm' || i || '_n1_k4096', ''"
-        f" FROM {numbers(size.cases)}"
+        "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params) VALUES "
+        + ", ".join(_case_row(number, case) for number, case in enumerate(cases(size.cases), 1))
     )
     yield (
         "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
@@ -116,6 +124,11 @@ def statements(dialect: str, size: Size) -> Iterator[str]:
         f" i % {size.cases}, {run} % {DEVICES} + 1, i % {size.cases} + 1, 'performance', 'auto',"
         f" '', 60, 1, 0.005, 1, 'passed', 1, 0, 1, {ended}, {ended}, 1, '', ''"
         f" FROM {numbers(size.jobs)}"
+    )
+    yield (
+        "INSERT INTO latest (device_id, case_id, mode, variant, job_id, state, finished_at) SELECT"
+        " device_id, case_id, mode, variant, id, state, finished_at FROM job"
+        f" WHERE run_id > {(size.nights - 1) * DEVICES}"
     )
     night = f"((job.run_id - 1) / {DEVICES})"
     half = size.nights // 2
@@ -149,11 +162,65 @@ def statements(dialect: str, size: Size) -> Iterator[str]:
         " count, launches, stop, clock, bytes_moved, flops, warnings, samples, series_id,"
         " measured_at, roof_fraction, flag) SELECT id, CASE i WHEN 0 THEN 'hot' ELSE 'cold' END, 1,"
         " s, s / 500, s * 0.999, s * 1.001, 0.95, s * 0.99, 20, 100, 'noise', 'gpu', 1000000,"
-        f" 2000000, '[]', {words['samples']}, series, finished_at, 0.7, '' FROM"
+        f" 2000000, '[]', {words['samples']}, series, finished_at,"
+        " 0.2 + 0.7 * (series % 89) / 89, '' FROM"
         f" (SELECT job.id, job.finished_at, m.i, {of_series} AS series,"
         f" {level} * (1 + {noise}) AS s FROM job CROSS JOIN {numbers(2)}) AS made"
     )
+    yield from _calibrations(moment("0"))
     yield from _regressions(numbers(CHANGES), numbers(REGRESSIONS), moment(f"i * {DAY}"), size)
+
+
+def cases(count: int) -> list[Case]:
+    """So many cases of the catalogue, of all kernels in turn, the timed ones of each first."""
+    lists = [[*dict.fromkeys((*kernel.timed, *kernel.cases))] for kernel in KERNELS]
+    longest = max(map(len, lists))
+    turns = (each[turn] for turn in range(longest) for each in lists if turn < len(each))
+    return list(islice(turns, count))
+
+
+def _devices(seen: str) -> Iterator[str]:
+    recording, sha = load(), bundle_sha("1")
+    machines = [machine.facts(recording.device) for machine in MACHINES[:DEVICES]]
+    hosts = list(dict.fromkeys([MARK, *(facts.host for facts in machines)]))
+    for number, host in enumerate(hosts, 1):
+        yield f"INSERT INTO host (id, name) VALUES ({number}, '{host}')"
+    for number, facts in enumerate(machines, 1):
+        values = f"{number}, '{facts.key}', {hosts.index(facts.host) + 1}, '{facts.name}'"
+        told = json.dumps(to_builtins(facts))
+        yield (
+            "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle,"
+            " environment, last_run, last_seen)"
+            f" VALUES ({values}, '{told}', false, '', '{sha}', '{sha}', 0, {seen})"
+        )
+    for digit in range(2):
+        facts = json.dumps(asdict(recording.environment))
+        yield (
+            "INSERT INTO environment (hash, driver, driver_version, facts) VALUES"
+            f" ('{bundle_sha(str(digit))}', 'driver', '{digit}', '{facts}')"
+        )
+
+
+def _case_row(number: int, case: Case) -> str:
+    _, _, shape, *params = case.name.split("/")
+    types = ",".join(f"{binding}={kind}" for binding, kind in sorted(case.types.items()))
+    values = (case.name, case.kernel, case.format, types, shape, "".join(params))
+    quoted = ", ".join(f"'{value}'" for value in values).replace(":", "\\:")  # no parameter
+    return f"({number}, {quoted})"
+
+
+def _calibrations(moment: str) -> Iterator[str]:
+    """One of each device and environment, so that there are roofs."""
+    rates = "4.2e12, 3.8e12, 6.4e13, 1.2e14, 2.5e14"
+    matrices = json.dumps({"f16_f32": 6.4e14, "bf16_f32": 6.4e14, "i8_i32": 1.3e15})
+    for number in range(2 * DEVICES):
+        environment = bundle_sha(str(number // DEVICES))
+        yield (
+            "INSERT INTO calibration (device_id, environment, measured_at, run_id, read_bytes,"
+            " copy_bytes, fma_f32, fma_f16, dot_i8, matrices, launch_seconds, tick_seconds, noise)"
+            f" VALUES ({number % DEVICES + 1}, '{environment}', {moment},"
+            f" {number + 1}, {rates}, '{matrices}', 2e-6, 1e-9, 0.004)"
+        )
 
 
 def _regressions(changes: str, regressions: str, at: str, size: Size) -> Iterator[str]:
@@ -183,6 +250,8 @@ def _regressions(changes: str, regressions: str, at: str, size: Size) -> Iterato
     )
 
 
+# as long as those of a short timing, and readable, so that pages of jobs show them
+SAMPLES = base64.b64decode(pack_samples([1e-5 * (1 + n / 1000) for n in range(20)]))
 _WORDS = {
     "sqlite": {
         "moment": "strftime('%Y-%m-%d %H:%M:%f', {}, 'unixepoch') || '000'",
@@ -190,12 +259,12 @@ _WORDS = {
             "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n LIMIT {})"
             " SELECT i FROM n)"
         ),
-        "samples": "randomblob(80)",
+        "samples": f"x'{SAMPLES.hex()}'",
     },
     "postgresql": {
         "moment": "to_timestamp({})",
         "numbers": "(SELECT generate_series(0, {} - 1) AS i)",
-        "samples": "decode(repeat(md5(id::text), 5), 'hex')",
+        "samples": f"decode('{SAMPLES.hex()}', 'hex')",
     },
 }
 
@@ -209,3 +278,27 @@ def _screen() -> str:
     """As long as what the screen keeps of a series."""
     state = {"values": [-11.123456789012345] * 50, "indices": [199] * 50}
     return json.dumps({"state": state, "jobs": [2_000_000] * 150})
+
+
+def main() -> None:
+    """Make the schema in an empty database, and fill it."""
+    sys.path.append(sys.path.pop(0))  # this folder's queue.py is not the standard library's
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("database", help="a file that is not there yet, or a URL")
+    parser.add_argument("--results", type=int, default=5_000_000)
+    parser.add_argument("--series", type=int, default=25_000)
+    asked = parser.parse_args()
+    url = (
+        asked.database if "://" in asked.database else f"sqlite:///{Path(asked.database).resolve()}"
+    )
+    size = Size(
+        cases=asked.series // DEVICES // len(METRICS), nights=max(2, asked.results // asked.series)
+    )
+    began = time.monotonic()
+    upgrade(url)
+    fill(url, size)
+    print(f"{2 * size.jobs:,} results in {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ def event(
 
 
 def warn(logger: logging.Logger, name: str, /, **fields: object) -> None:
-    """Log an event that somebody should look at."""
+    """Log an event that an operator should look at."""
     event(logger, name, logging.WARNING, **fields)
 
 

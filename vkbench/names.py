@@ -36,7 +36,7 @@ def matching(pattern: str, known: Iterable[str], what: str) -> list[str]:
 
 
 def nearest(asked: str, known: Sequence[str], most: int = 3) -> tuple[str, ...]:
-    """Up to `most` known names that whoever typed `asked` may have meant, the likeliest first."""
+    """Up to `most` known names that `asked` may be a mistyped form of, the likeliest first."""
     by_folded = {name.casefold(): name for name in known}
     close = get_close_matches(asked.casefold(), by_folded, n=most, cutoff=0.5)
     return tuple(by_folded[name] for name in close)

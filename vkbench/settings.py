@@ -21,7 +21,7 @@ class Settings:
     """One field a variable: `database` is VKBENCH_DATABASE."""
 
     database: str = ""  # SQLAlchemy URL; default: SQLite in the data folder
-    redis: str = "redis://127.0.0.1:6379/0"
+    redis: str = "redis://127.0.0.1:6379/0"  # of the fleet: carries jobs and results
     host: str = ""  # this host's name in results; default: the system's
     data: Path = Path("~/.local/share/vkbench")  # the local database and locks
     cache: Path = Path("~/.cache/vkbench")  # bundles, pipeline caches, references
@@ -31,10 +31,13 @@ class Settings:
     validation: bool = False  # Khronos validation layer on, its messages are errors
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
-    lost_seconds: float = 6.0  # a dispatched job that nobody holds is looked for after this
+    lost_seconds: float = 6.0  # a dispatched job that no worker holds is looked for after this
     alert_webhook: str = field(default="", repr=False)  # URL that regressions are told to
     alert_secret: str = field(default="", repr=False)  # what the webhook's messages are signed with
     alert_urls: str = field(default="", repr=False)  # chat or mail: URLs of apprise, by blanks
+
+    # the pages' queries may run in a superuser's session: only the views can be queried either way
+    query_as_superuser: bool = False
 
     def database_url(self) -> str:
         """The database to use: the one set, or a SQLite file in the data folder."""

@@ -3,8 +3,8 @@
     with Database.open(settings().database_url()) as database, database.transaction() as tx:
         store.pick(tx, ...)
 
-A writing transaction on SQLite is BEGIN IMMEDIATE, so whoever is in one is alone: claims need no
-row locks there. On PostgreSQL the store locks the rows that it is about to move, by rising id.
+A writing transaction on SQLite is BEGIN IMMEDIATE, so one process writes at a time, and claims need
+no row locks there. On PostgreSQL the store locks the rows that it is about to move, by rising id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newes
 BUSY_SECONDS = 10  # how long a writer of SQLite waits for another
 CONNECT_SECONDS = 5
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
-WATCH_LOCK = 0x766B63  # of whoever looks at what results mean
+WATCH_LOCK = 0x766B63  # of the one process that runs the steps of detection
 
 Transaction = Connection  # what callers outside db and detection call it: they write no SQL
 

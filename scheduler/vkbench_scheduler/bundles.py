@@ -8,7 +8,7 @@ import time
 from sqlalchemy import Connection
 
 from vkbench import log
-from vkbench.errors import UsageError
+from vkbench.errors import UnknownName, UsageError
 from vkbench_db.database import Database
 from vkbench_db.work.store import StoredBundle, bundles_named, has_bundle, load_bundle, store_bundle
 from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
@@ -41,6 +41,14 @@ def stored(tx: Connection, sha: str) -> Bundle | None:
     if stored is None:
         return None
     return Bundle(text=stored.manifest, blobs=stored.blobs, name=stored.name)
+
+
+def bundle_named(tx: Connection, start: str) -> Bundle:
+    """The one bundle of the database whose hash begins with `start`; UnknownName without one."""
+    found = bundle_beginning(tx, start)
+    if found is None:
+        raise UnknownName("bundle", start)
+    return found
 
 
 def bundle_beginning(tx: Connection, start: str) -> Bundle | None:

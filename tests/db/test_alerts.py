@@ -243,7 +243,7 @@ def test_a_redirect_is_not_followed(database: Database) -> None:
     assert "302" in deliveries(database, regression)[0].error
 
 
-def test_nobody_there_and_a_bad_url_are_errors_that_give_no_secret_away(
+def test_errors_of_a_dead_server_and_a_bad_url_give_no_secret_away(
     database: Database,
 ) -> None:
     regression = happens(database)

@@ -1,4 +1,4 @@
-"""Bisections in the database: found by pairs, whoever takes the steps, whatever nobody can tell."""
+"""Bisections in the database: pairs find the change, any process takes a step, some end unclear."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_the_first_bad_one_is_found_with_its_evidence(lab: Lab, devices: int) ->
 
 
 def test_it_goes_on_with_nothing_but_the_database(lab: Lab) -> None:
-    """A step after every few jobs, by whoever is there."""
+    """A step after every few jobs, by one of several schedulers."""
     fleet = Fleet(lab, times(16, 4))
     number = fleet.begin()
     while fleet.found(number).state == bisections.RUNNING:
@@ -197,7 +197,7 @@ def test_a_small_step_before_the_large_one_is_not_it(lab: Lab) -> None:
     [
         ({"b0": 1.0, "b1": 1.0, "b2": 1.0}, "b2 is no slower than the good one: ratio"),
         ({"b0": 1.0, "b1": 1.0, "b2": 0.5}, "b2 is no slower than the good one: ratio 0.5"),
-        ({"b0": 1.0, "b1": 1.0, "b2": 0.0}, "nobody can tell whether b2 is worse"),
+        ({"b0": 1.0, "b1": 1.0, "b2": 0.0}, "it is unclear whether b2 is worse"),
         ({"b0": -1.0, "b1": 1.0, "b2": 1.1}, "the good one is wrong itself: NMSE 0.5"),
     ],
 )

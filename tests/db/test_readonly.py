@@ -135,9 +135,9 @@ def test_what_is_no_query_is_refused(url: str, sql: str) -> None:
 
 def test_too_many_rows_are_refused_and_just_enough_are_not(url: str) -> None:
     sql = f"{COUNTING} WHERE i < 11) SELECT i FROM n"
-    assert len(readonly.query(url, sql, limit=11)[1]) == 11
+    assert len(readonly.query(url, sql, readonly.Bounds(rows=11))[1]) == 11
     with pytest.raises(QueryRefused, match="more than 10 rows"):
-        readonly.query(url, sql, limit=10)
+        readonly.query(url, sql, readonly.Bounds(rows=10))
 
 
 def test_a_query_without_end_is_stopped(url: str) -> None:
@@ -146,7 +146,7 @@ def test_a_query_without_end_is_stopped(url: str) -> None:
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     )
     with pytest.raises(QueryRefused, match="too long"):
-        readonly.query(url, endless, seconds=0.3)
+        readonly.query(url, endless, readonly.Bounds(seconds=0.3))
     assert time.monotonic() - started < 10
 
 

@@ -1,4 +1,4 @@
-"""Schedules: every slot once, whoever looks and however often; none of them stops another."""
+"""Schedules: any number of schedulers submit each slot once; no schedule stops another."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class World:
                 store.cancel(tx, run, self.lab.now)
 
     def drain(self) -> None:
-        """Whoever is in flight is lost, and everything is sent until nothing waits."""
+        """Every job in flight is lost, and everything is sent until nothing waits."""
         for _ in range(MAX_DISPATCHES + MAX_TRIES):
             with self.lab.database.transaction() as tx:
                 flying = store.dispatched_before(tx, self.lab.now + 1)

@@ -271,7 +271,7 @@ def wanted(share: float | None) -> object:
         (2 * CACHE, False, CACHE, 2 * CACHE / MEMORY),
         (2 * CACHE - 1, False, CACHE, None),  # some of it may still be in the cache
         (1000, True, CACHE, 1000 / MEMORY),
-        (2 * CACHE, False, 0, None),  # nobody knows
+        (2 * CACHE, False, 0, None),  # unknown
         (2 * CACHE, True, 0, 2 * CACHE / MEMORY),
     ],
 )
@@ -369,17 +369,20 @@ def told(lab: Lab, job: Job, warning: str, flops: int) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("variant", "peak"),
+    ("variant", "path", "peak"),
     [
-        ("coopmat", 600e12),
-        ("coopmat:split=2,tile=coop_128x128", 600e12),
-        ("coopmat_to_bf16", 500e12),
-        ("int_dot:tile=64x64", 200e12),
-        ("portable", 60e12),
-        ("coopmat_f16", 60e12),  # no matrices with f16 sums were calibrated
+        ("coopmat", "f16_inputs", 600e12),
+        ("coopmat:split=2,tile=coop_128x128", "f16_inputs", 600e12),
+        ("coopmat:path=tiles", "f16_attention", 600e12),
+        ("coopmat_to_bf16", "bf16_inputs", 500e12),
+        ("int_dot:tile=64x64", "int8", 200e12),
+        ("portable", "f32", 60e12),
+        ("coopmat_f16", "f16_accumulation", 100e12),  # no matrices with f16 sums were calibrated
     ],
 )
-def test_a_code_path_is_held_against_the_unit_that_it_uses(variant: str, peak: float) -> None:
+def test_a_code_path_is_held_against_the_unit_that_it_uses(
+    variant: str, path: str, peak: float
+) -> None:
     matrices = {"f16_f32": 600e12, "bf16_f32": 500e12}
-    roofs = Roofs(fma_f32=60e12, dot_i8=200e12, matrices=matrices)
-    assert roofs.path_peak("f16_inputs", variant) == peak
+    roofs = Roofs(fma_f32=60e12, fma_f16=100e12, dot_i8=200e12, matrices=matrices)
+    assert roofs.path_peak(path, variant) == peak

@@ -149,7 +149,7 @@ def test_a_slower_kernel(nights: Nights) -> None:
     assert [state for (state,) in rows(nights, states)][-3:] == [
         *("suspected", "confirming", "confirmed"),
     ]
-    nights.pass_by(30, 1.05)  # a new level, of which nobody need hear again
+    nights.pass_by(30, 1.05)  # a new level, which needs no second alert
     assert len(rows(nights, REGRESSIONS)) == 1
 
 
@@ -303,7 +303,7 @@ def test_paused_devices_measure_nothing(nights: Nights) -> None:
 
 @pytest.mark.parametrize("is_served", [True, False])
 def test_what_the_history_finds(lab: Lab, environment: Environment, is_served: bool) -> None:
-    """A change in a series too young for the screen: measured again where somebody can."""
+    """A change in a series too young for the screen: measured again where a worker can."""
     with lab.database.transaction() as tx:
         store.store_bundle(tx, FIRST, lab.now)
     young = Nights(lab, lab.add_device(), environment=environment)
@@ -341,7 +341,7 @@ def test_histories_wait_a_day_for_more_results(nights: Nights) -> None:
 
 
 def test_a_device_that_is_gone_is_not_waited_for(lab: Lab, environment: Environment) -> None:
-    """Its last results came and were looked at while somebody served it; none come any more."""
+    """Its last results came and were screened while a worker served it; none come any more."""
     from vkbench_detection.find.history import due
 
     with lab.database.transaction() as tx:

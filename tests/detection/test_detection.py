@@ -161,7 +161,7 @@ def wandering(wander: float, factor: float, *, cause: str = "kernel", sigma: flo
 @one_engine
 @pytest.mark.parametrize("wander", [0.005, 0.01, 0.02])
 def test_a_step_in_a_slow_wave_is_found(database: Database, wander: float) -> None:
-    """Nobody can measure again: by history alone, and by the kernel that moved there."""
+    """No worker can measure again: history alone decides, and names the kernel that moved."""
     plan = wandering(wander, 1.2)
     take(database, file_lines(plan))
     assert verdicts(database) == expected(plan.steps, ["hot"])

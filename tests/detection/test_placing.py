@@ -131,7 +131,7 @@ def test_a_step_is_suspected_where_it_begins(lab: Lab) -> None:
     night(lab, device, 1.1e-3)
     night(lab, device, 1.1e-3)
     night(lab, device, 1.1e-3)
-    assert screened(lab) == []  # somebody suspects it already
+    assert screened(lab) == []  # suspected already
 
 
 def test_new_series_are_not_screened(lab: Lab) -> None:

@@ -131,3 +131,12 @@ def test_of_many_tests_the_certain_are_believed() -> None:
     assert believed([]) == []
     assert believed([0.001, 0.04, 0.9]) == [True, False, False]  # 0.04 alone would be
     assert believed([0.04]) == [True]
+
+
+def test_the_mean_of_very_many_ratios_has_the_interval_of_a_bootstrap() -> None:
+    values = np.exp(np.random.default_rng(7).standard_t(3, 1000) * 0.02 + 0.01)
+    quick = geometric_mean(list(values))
+    low, high = ratios._bootstrap(np.log(values), 0)
+    assert quick
+    assert quick.low == pytest.approx(low, abs=5e-4)
+    assert quick.high == pytest.approx(high, abs=5e-4)

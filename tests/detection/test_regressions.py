@@ -127,7 +127,7 @@ def test_a_later_kernel_joins_what_an_older_vkbench_opened(full: Lab) -> None:
     assert grouped(full).joined == (opened,)
 
 
-def test_of_changes_that_old_results_bring_nobody_is_told(full: Lab) -> None:
+def test_changes_found_in_imported_results_send_no_alert(full: Lab) -> None:
     def told() -> list[int]:
         with full.database.reading() as tx:
             return [number for number, *_ in unannounced(tx, ["webhook"], full.now)]

@@ -322,5 +322,5 @@ def environment() -> Environment:
 
 @pytest.fixture
 def lab(database: Database) -> Lab:
-    """An empty database with somebody to fill it."""
+    """An empty database, and a lab that fills it."""
     return Lab(database)

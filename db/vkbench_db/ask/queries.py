@@ -46,6 +46,16 @@ class JobRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ResultCount:
+    """How many results a case has."""
+
+    case_name: str
+    shape: str
+    mode: str
+    results: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRow:
     """A run and its progress."""
 
@@ -92,16 +102,74 @@ def results(
     states: Sequence[str] = (),
     series: int | None = None,
     latest: bool = False,
+    without: Sequence[int] = (),
     limit: int | None = 50,
 ) -> list[ResultRow]:
     """Results, newest first; `latest` leaves the newest of each device, case, mode and variant.
 
-    Those of a series are of its metric alone.
+    Those of a series are of its metric alone. Runs of `without` count as if they were not there.
     """
     job = schema.job.c
-    where: list[ColumnElement[bool]] = [job.finished_at.is_not(None)]
+    where = _filters(tx, devices, kernel, format, modes, states)
     if run is not None:
         where.append(job.run_id == run)
+    if series is not None:
+        of_series = schema.measurement.c.series_id == series
+        where.append(job.id.in_(select(schema.measurement.c.job_id).where(of_series)))
+    if without:
+        where.append(job.run_id.not_in(without))
+    if latest:
+        where.append(is_newest(without))
+    # The jobs first, the rest of their rows afterwards: left to itself, SQLite joins everything
+    # before it sorts as soon as it has statistics.
+    newest = (job.finished_at.desc(), job.id.desc())
+    ids = tx.execute(select(job.id).where(*where).order_by(*newest).limit(limit)).scalars().all()
+    rows = results_of(tx, ids)
+    return [row for row in rows if series in (None, row.series)][:limit]
+
+
+def results_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
+    """The results of jobs, in their order."""
+    view = schema.v_results.c
+    rows: list[ResultRow] = []
+    for page in batches(jobs, 1000):
+        asked = select(schema.v_results).where(view.job.in_(page)).order_by(view.metric)
+        rows += fetch(tx, asked, ResultRow)
+    places = {job: place for place, job in enumerate(jobs)}
+    return sorted(rows, key=lambda row: places[row.job])
+
+
+def result_counts(
+    tx: Connection,
+    runs: Sequence[int],
+    *,
+    devices: Sequence[str] = (),
+    kernel: str = "",
+    format: str = "",
+    modes: Sequence[str] = (),
+    states: Sequence[str] = (),
+) -> list[ResultCount]:
+    """How many results of some runs each case has, with the filters of `results`."""
+    job, case = schema.job.c, schema.kernel_case.c
+    asked = (
+        select(case.name.label("case_name"), case.shape, job.mode, func.count().label("results"))
+        .join(schema.kernel_case, case.id == job.case_id)
+        .where(job.run_id.in_(runs), *_filters(tx, devices, kernel, format, modes, states))
+        .group_by(case.name, case.shape, job.mode)
+    )
+    return fetch(tx, asked, ResultCount)
+
+
+def _filters(
+    tx: Connection,
+    devices: Sequence[str],
+    kernel: str,
+    format: str,
+    modes: Sequence[str],
+    states: Sequence[str],
+) -> list[ColumnElement[bool]]:
+    job = schema.job.c
+    where: list[ColumnElement[bool]] = [job.finished_at.is_not(None)]
     if devices:
         keys = schema.device.c.key.in_(device_keys(tx, devices))
         where.append(
@@ -113,17 +181,7 @@ def results(
         where.append(job.mode.in_(modes))
     if states:
         where.append(job.state.in_(states))
-    if series is not None:
-        of_series = schema.measurement.c.series_id == series
-        where.append(job.id.in_(select(schema.measurement.c.job_id).where(of_series)))
-    if latest:
-        where.append(is_newest())
-    # The jobs first, the rest of their rows afterwards: left to itself, SQLite joins everything
-    # before it sorts as soon as it has statistics.
-    newest = (job.finished_at.desc(), job.id.desc())
-    ids = tx.execute(select(job.id).where(*where).order_by(*newest).limit(limit)).scalars().all()
-    rows = _rows_of(tx, ids)
-    return [row for row in rows if series in (None, row.series)][:limit]
+    return where
 
 
 def jobs(
@@ -132,9 +190,10 @@ def jobs(
     run: int | None = None,
     devices: Sequence[str] = (),
     states: Sequence[str] = (),
+    number: int | None = None,
     limit: int | None = 50,
 ) -> list[JobRow]:
-    """The jobs of a run in their order, or the newest jobs of all runs."""
+    """The jobs of a run in their order, or the newest jobs of all runs; `number` names one."""
     job, device, case = schema.job.c, schema.device.c, schema.kernel_case.c
     asked = (
         select(
@@ -150,6 +209,8 @@ def jobs(
     )
     if run is not None:
         asked = asked.where(job.run_id == run)
+    if number is not None:
+        asked = asked.where(job.id == number)
     if devices:
         asked = asked.where(device.key.in_(device_keys(tx, devices)))
     if states:
@@ -158,9 +219,10 @@ def jobs(
     return fetch(tx, asked.order_by(*order).limit(limit), JobRow)
 
 
-def runs(tx: Connection, *, limit: int | None = 20) -> list[RunRow]:
-    """Runs, newest first."""
-    return _runs(tx, limit=limit)
+def runs(tx: Connection, *, limit: int | None = 20, before: int | None = None) -> list[RunRow]:
+    """Runs, newest first; `before` leaves those of smaller numbers."""
+    where = [] if before is None else [schema.run.c.id < before]
+    return _runs(tx, *where, limit=limit)
 
 
 def find_run(tx: Connection, asked: str) -> RunRow:
@@ -215,8 +277,11 @@ def devices(tx: Connection) -> list[DeviceRow]:
     ]
 
 
-def is_newest() -> ColumnElement[bool]:
-    """Whether a job is the newest of its device, case, mode and variant, as v_latest says it."""
+def is_newest(without: Sequence[int] = ()) -> ColumnElement[bool]:
+    """Whether a job is the newest of its device, case, mode and variant, as v_latest says it.
+
+    Jobs of the runs of `without` do not count.
+    """
     job, other = schema.job.c, schema.job.alias("newest").c
     return job.id == (
         select(other.id)
@@ -224,6 +289,7 @@ def is_newest() -> ColumnElement[bool]:
             *(other.case_id == job.case_id, other.device_id == job.device_id),
             *(other.mode == job.mode, other.variant == job.variant),
             other.finished_at.is_not(None),
+            *([other.run_id.not_in(without)] if without else []),
         )
         .order_by(other.finished_at.desc(), other.id.desc())
         .limit(1)
@@ -239,16 +305,6 @@ def _cases(tx: Connection, kernel: str, format: str) -> Select[int]:
     if format:
         asked = asked.where(schema.kernel_case.c.format.in_(_known(tx, "format", format)))
     return asked
-
-
-def _rows_of(tx: Connection, jobs: Sequence[int]) -> list[ResultRow]:
-    view = schema.v_results.c
-    newest = (view.finished_at.desc(), view.job.desc(), view.metric)
-    rows: list[ResultRow] = []
-    for page in batches(jobs, 1000):
-        asked = select(schema.v_results).where(view.job.in_(page)).order_by(*newest)
-        rows += fetch(tx, asked, ResultRow)
-    return rows
 
 
 def _known(tx: Connection, column: str, pattern: str) -> list[str]:

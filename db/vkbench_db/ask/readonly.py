@@ -4,21 +4,23 @@ SQLite: the file is opened read-only, an authorizer lets through nothing but SEL
 statement is prepared. PostgreSQL: a read-only transaction in which the statement is declared as a
 cursor; only a SELECT, VALUES or TABLE can be one, and the extended protocol takes one statement. A
 superuser's session first becomes pg_read_all_data, so that no function reads or writes files of
-the server; that stops accidents, not somebody who has a superuser's password and means harm.
-Everything is rolled back at the end.
+the server; that stops accidents, not a superuser who means harm. Everything is rolled back at the
+end.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
+from vkbench_db.ask import public
 from vkbench_db.database import CONNECT_SECONDS, parse_url, require_file
 from vkbench_db.errors import DatabaseUnreachable, QueryRefused
 
@@ -36,28 +38,37 @@ _ALLOWED = (
     sqlite3.SQLITE_FUNCTION,
     sqlite3.SQLITE_RECURSIVE,
 )
+PAGE_ROWS = 500  # fetched at once
+MOST_PUBLIC_BYTES = 2**25  # of all values of a public answer
 _STEPS = 10_000  # virtual machine steps between two looks at the clock
 
 
-def query(
-    url: str, sql: str, *, limit: int = MOST_ROWS, seconds: float = MOST_SECONDS
-) -> tuple[list[str], Rows]:
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How much a statement may read."""
+
+    rows: int = MOST_ROWS
+    seconds: float = MOST_SECONDS
+    is_public: bool = False  # the documented views alone, as `public` says
+    as_superuser: bool = False  # public statements may run in a superuser's session
+
+
+USUAL = Bounds()
+
+
+def query(url: str, sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
     """Run one reading statement; return its columns and rows.
 
-    QueryRefused for anything else, for more than `limit` rows, and after `seconds`.
+    QueryRefused for anything else, for more rows than the bounds allow, and after their seconds.
     """
     parsed = parse_url(url)
     statement = _statement(sql)
     if parsed.get_backend_name() == "sqlite":
-        columns, rows = _query_sqlite(Path(str(parsed.database)), statement, limit, seconds)
-    else:
-        columns, rows = _query_postgresql(parsed, statement, limit, seconds)
-    return columns, _few(rows, limit)
+        return _query_sqlite(Path(str(parsed.database)), statement, bounds)
+    return _query_postgresql(parsed, statement, bounds)
 
 
-def query_blank(
-    sql: str, *, limit: int = MOST_ROWS, seconds: float = MOST_SECONDS
-) -> tuple[list[str], Rows]:
+def query_blank(sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
     """The same on a blank database, where no database has been made yet."""
     from vkbench_db.ask.blank import blank
 
@@ -65,9 +76,8 @@ def query_blank(
     with blank() as database, closing(database.engine.raw_connection()) as raw:
         connection = raw.driver_connection
         assert isinstance(connection, sqlite3.Connection)
-        with _sqlite_errors(Path(":memory:"), seconds):
-            columns, rows = _selected(_guarded(connection, seconds), statement, limit)
-            return columns, _few(rows, limit)
+        with _sqlite_errors(Path(":memory:"), bounds):
+            return _selected(_guarded(connection, bounds), statement, bounds)
 
 
 def _statement(sql: str) -> str:
@@ -79,36 +89,47 @@ def _statement(sql: str) -> str:
     return statement
 
 
-def _few(rows: Rows, limit: int) -> Rows:
-    if len(rows) > limit:
-        raise QueryRefused(f"the query gives more than {limit} rows: add LIMIT to it")
+def _fetched(more: Callable[[int], Rows], bounds: Bounds) -> Rows:
+    """All rows, as long as they are few and small enough."""
+    rows: Rows = []
+    size = 0
+    while some := more(PAGE_ROWS):
+        rows += some
+        if len(rows) > bounds.rows:
+            raise QueryRefused(f"the query gives more than {bounds.rows} rows: add LIMIT to it")
+        if bounds.is_public:
+            size += sum(len(cell) for row in some for cell in row if isinstance(cell, str | bytes))
+            if size > MOST_PUBLIC_BYTES:
+                raise QueryRefused(f"the query gives more than {MOST_PUBLIC_BYTES >> 20} MB")
     return rows
 
 
-def _query_sqlite(path: Path, sql: str, limit: int, seconds: float) -> tuple[list[str], Rows]:
+def _query_sqlite(path: Path, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
     require_file(path)
-    with _sqlite_errors(path, seconds), closing(_open_sqlite(path)) as connection:
-        return _selected(_guarded(connection, seconds), sql, limit)
+    with _sqlite_errors(path, bounds), closing(_open_sqlite(path)) as connection:
+        return _selected(_guarded(connection, bounds), sql, bounds)
 
 
-def _selected(connection: sqlite3.Connection, sql: str, limit: int) -> tuple[list[str], Rows]:
+def _selected(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
     cursor = connection.execute(sql)
     if cursor.description is None:
         raise QueryRefused("the query reads nothing: only a SELECT can be run")
-    return [column[0] for column in cursor.description], cursor.fetchmany(limit + 1)
+    return [column[0] for column in cursor.description], _fetched(cursor.fetchmany, bounds)
 
 
 def _open_sqlite(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def _guarded(connection: sqlite3.Connection, seconds: float) -> sqlite3.Connection:
+def _guarded(connection: sqlite3.Connection, bounds: Bounds) -> sqlite3.Connection:
     """Make a connection read-only, and end its queries after some seconds."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+    authorize = public.guard_sqlite(connection) if bounds.is_public else _authorize
+    if not bounds.is_public:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
     connection.execute("PRAGMA query_only = ON")
-    end = time.monotonic() + seconds
+    end = time.monotonic() + bounds.seconds
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
-    connection.set_authorizer(_authorize)
+    connection.set_authorizer(authorize)
     return connection
 
 
@@ -117,14 +138,16 @@ def _authorize(action: int, first: str | None, *_: str | None) -> int:
 
 
 @contextmanager
-def _sqlite_errors(path: Path, seconds: float) -> Iterator[None]:
+def _sqlite_errors(path: Path, bounds: Bounds) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
         reason = str(error)
         if "unable to open" in reason or "not a database" in reason:
             raise DatabaseUnreachable(f"the database {path} cannot be used: {reason}") from error
-        raise _refused(_PLAIN.get(reason.rstrip("."), reason), seconds) from error
+        if bounds.is_public and "is prohibited" in reason:
+            reason = public.ONLY_VIEWS
+        raise _refused(_PLAIN.get(reason.rstrip("."), reason), bounds.seconds) from error
 
 
 _READING = ("select", "with", "values", "table", "(", "--", "/*")
@@ -138,14 +161,17 @@ _PLAIN = {
 }
 
 
-def _query_postgresql(url: URL, sql: str, limit: int, seconds: float) -> tuple[list[str], Rows]:
+def _query_postgresql(url: URL, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
     import psycopg  # only hosts with a PostgreSQL database have it
 
+    seconds = bounds.seconds
     try:
         with closing(_connect(url, seconds)) as connection:  # rolls back: nothing commits
+            if bounds.is_public:
+                public.check_postgresql(connection, sql, as_superuser=bounds.as_superuser)
+            _restrict(connection)
             _declare(connection, sql)
-            cursor = connection.execute(b"FETCH FORWARD %d FROM vkbench_query" % (limit + 1))
-            return [column.name for column in cursor.description or ()], cursor.fetchall()
+            return _read(connection, bounds)
     except psycopg.errors.QueryCanceled as error:
         raise _refused("it took too long", seconds) from error
     except psycopg.errors.SyntaxError as error:
@@ -162,21 +188,37 @@ def _query_postgresql(url: URL, sql: str, limit: int, seconds: float) -> tuple[l
         raise _refused(_first(error), seconds) from error
 
 
+def _read(
+    connection: psycopg.Connection[tuple[Any, ...]], bounds: Bounds
+) -> tuple[list[str], Rows]:
+    columns: list[str] = []
+
+    def more(rows: int) -> Rows:
+        cursor = connection.execute(b"FETCH FORWARD %d FROM vkbench_query" % rows)
+        columns[:] = [column.name for column in cursor.description or ()]
+        return cursor.fetchall()
+
+    rows = _fetched(more, bounds)
+    return columns, rows
+
+
 def _connect(url: URL, seconds: float) -> psycopg.Connection[tuple[Any, ...]]:
     import psycopg
 
-    limits = f"-c statement_timeout={int(seconds * 1000)} -c timezone=UTC"
-    connection = psycopg.connect(
+    return psycopg.connect(
         url.set(drivername="postgresql").render_as_string(hide_password=False),
-        options=limits,
+        options=f"-c statement_timeout={int(seconds * 1000)} -c timezone=UTC",
         client_encoding="utf8",
         connect_timeout=CONNECT_SECONDS,
     )
+
+
+def _restrict(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Begin a transaction that reads, as pg_read_all_data where the session is a superuser's."""
     connection.read_only = True
     superuser = connection.execute("SELECT usesuper FROM pg_user WHERE usename = current_user")
     if superuser.fetchone() == (True,):
         connection.execute("SET LOCAL ROLE pg_read_all_data")
-    return connection
 
 
 def _declare(connection: psycopg.Connection[tuple[Any, ...]], sql: str) -> None:

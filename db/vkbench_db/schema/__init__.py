@@ -5,13 +5,14 @@
             run ─────────────┤    ├── verdict        of the attempt that settled the job
             kernel_case ─────┘    └── measurement    one for each timing metric of that attempt
             bundle ── bundle_blob ── blob            by SHA-256
+            latest                                   the newest job of each piece of work
 
     change  measurement ── series ── change_point ── regression_member ── regression
                                       └── confirmation (a run of pairs)
 
     upkeep  device ── calibration, canary, tuned     regression ── bisection ── bisection_step
             schedule ── schedule_slot ── run                    └── alert_delivery
-            scheduler
+            scheduler                                    token
 
 A series is what stays the same (device, case, code path, metric, environment class, track) while
 driver and kernels change. Change points and regressions are never deleted: each change of their
@@ -27,6 +28,7 @@ creates it.
 
 from __future__ import annotations
 
+from vkbench_db.schema.access import token
 from vkbench_db.schema.change import (
     change_point,
     change_point_event,
@@ -63,6 +65,7 @@ from vkbench_db.schema.work import (
     host,
     job,
     kernel_case,
+    latest,
     measurement,
     run,
     v_latest,
@@ -95,6 +98,7 @@ __all__ = [
     "host",
     "job",
     "kernel_case",
+    "latest",
     "measurement",
     "regression",
     "regression_event",
@@ -104,6 +108,7 @@ __all__ = [
     "schedule_slot",
     "scheduler",
     "series",
+    "token",
     "tuned",
     "v_latest",
     "v_regressions",

@@ -187,12 +187,33 @@ job = Table(
     Index("ix_job_finished", "finished_at", "id", info=FINISHED_ONLY),
     Index("ix_job_device_finished", "device_id", "finished_at", info=FINISHED_ONLY),
     Index("ix_job_run_finished", "run_id", "finished_at", "id", info=FINISHED_ONLY),
-    # the newest job of each device, case, mode and variant: v_latest
+    # the newest job of each device, case, mode and variant, where `latest` does not say it
     Index(
         "ix_job_series",
         *("case_id", "device_id", "mode", "variant", "finished_at", "id"),
         info=FINISHED_ONLY,
     ),
+)
+
+
+class LatestColumns(Columns):
+    """The newest finished job of a device, case, mode and variant; jobs of sweeps do not count."""
+
+    device_id: Named[int] = Column(ForeignKey("device.id"), primary_key=True)
+    case_id: Named[int] = Column(ForeignKey("kernel_case.id"), primary_key=True)
+    mode: Named[str] = Column(Text, primary_key=True)
+    variant: Named[str] = Column(Text, primary_key=True)  # asked for
+    job_id: Named[int] = Column(ForeignKey("job.id"))
+    state: Named[str] = Column(Text)  # of that job
+    finished_at: Named[float] = Column(Moment)
+
+
+latest = Table(
+    "latest",
+    TABLES,
+    LatestColumns,
+    Index(None, "case_id"),  # of a kernel, on all devices
+    Index(None, "finished_at", "job_id"),  # newest first
 )
 
 

@@ -26,6 +26,7 @@ from vkbench_db.rows import fetch, insert_missing
 from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, JobLine, RunLine
 from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.devices import store_device
+from vkbench_db.work.latest import note_runs
 from vkbench_db.work.results import is_packed, timing_row, verdict_row
 from vkbench_db.work.runs import case_ids
 
@@ -75,11 +76,16 @@ def import_lines(tx: Connection, lines: Iterable[str], now: float) -> Imported:
 
     ImportRefused names the line that is wrong; the caller's transaction then leaves nothing behind.
     """
+    return import_records(tx, read(lines), now)
+
+
+def import_records(tx: Connection, records: Iterable[Line], now: float) -> Imported:
+    """Import the records of such lines, in their order."""
     counts: Counter[str] = Counter()
     runs: list[int] = []
     section: list[Line] = []
     target: _Target | None = None
-    for kind, group in groupby(read(lines), key=lambda line: line.kind):
+    for kind, group in groupby(records, key=lambda line: line.kind):
         if kind == "header":
             section, target = [], None
         if kind == "job":
@@ -95,6 +101,7 @@ def import_lines(tx: Connection, lines: Iterable[str], now: float) -> Imported:
             section += group
     if not runs:
         raise ImportRefused("the file is empty")
+    note_runs(tx, runs)
     return Imported(
         runs=tuple(runs),
         new=counts["new"],
@@ -308,7 +315,7 @@ def _store_attempts(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) 
     )
     known = {(row.job_id, row.token) for row in found}
     rows = [
-        {"job_id": ids[line.record.position], **asdict(attempt)}
+        {"job_id": ids[line.record.position], **vars(attempt)}
         for line in lines
         for attempt in line.record.attempts
     ]

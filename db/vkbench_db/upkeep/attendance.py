@@ -17,7 +17,7 @@ from vkbench_db import schema
 from vkbench_db.rows import fetch
 
 BEAT_SECONDS = 10.0  # how often a scheduler says that it is there
-LATELY_SECONDS = 60.0  # whoever was not heard of for longer is taken for gone
+LATELY_SECONDS = 60.0  # a scheduler that is silent for longer counts as gone
 FORGOTTEN_SECONDS = 30 * 86400.0
 
 

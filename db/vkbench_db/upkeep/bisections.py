@@ -1,6 +1,6 @@
 """Bisections: their ordered bundles, the result of each step, and the outcome.
 
-The rows are all there is: whoever goes on with one after a kill needs nothing else.
+The rows hold all of their state: after a kill another process goes on from them.
 """
 
 from __future__ import annotations
@@ -133,6 +133,13 @@ def listed(tx: Connection, limit: int | None = 50) -> list[Bisection]:
     """Bisections, newest first."""
     table = schema.bisection.c
     return _bisections(tx, select(schema.bisection).order_by(table.id.desc()).limit(limit))
+
+
+def of_regression(tx: Connection, regression: int) -> list[Bisection]:
+    """The bisections that look for the cause of a regression, newest first."""
+    table = schema.bisection.c
+    asked = select(schema.bisection).where(table.regression_id == regression)
+    return _bisections(tx, asked.order_by(table.id.desc()))
 
 
 def add_step(

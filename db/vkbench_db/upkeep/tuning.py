@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, Select, Text, cast, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch, insert_missing
+from vkbench_db.work.latest import SWEEP as SWEEP
+from vkbench_db.work.latest import is_sweep
 from vkbench_db.work.runs import run_progress
-
-SWEEP = "tune"  # key in the tags of a run that is a sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +92,15 @@ def trials(tx: Connection, run: int) -> list[Trial]:
     return fetch(tx, asked, Trial)
 
 
+def sweeps(tx: Connection) -> list[int]:
+    """Runs that are sweeps."""
+    return list(tx.execute(select(schema.run.c.id).where(is_sweep())).scalars())
+
+
 def unsettled(tx: Connection) -> list[int]:
     """Sweeps that have ended and have no findings yet: of those that found nothing, all."""
     run, known = schema.run.c, select(schema.tuned.c.run_id)
-    asked = select(run.id).where(
-        run.track == "",
-        run.cancelled_at.is_(None),
-        cast(run.tags, Text).contains(f'"{SWEEP}": '),
-        run.id.not_in(known),
-    )
+    asked = select(run.id).where(is_sweep(), run.cancelled_at.is_(None), run.id.not_in(known))
     return [sweep for sweep in tx.execute(asked).scalars() if run_progress(tx, sweep).is_finished]
 
 

@@ -26,6 +26,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, func, select, 
 from vkbench.job import IN_FLIGHT, MAX_DISPATCHES, Job, JobState, Mode, Outcome, PlannedJob, Source
 from vkbench_db import schema
 from vkbench_db.rows import lock_jobs, record_of
+from vkbench_db.work.latest import note
 
 
 class QueuedJob(NamedTuple):
@@ -179,6 +180,7 @@ def return_lost(tx: Connection, lost: Iterable[tuple[int, int]], now: float) -> 
             finished_at=now,
         )
     )
+    note(tx, over)
     return Returned(queued=len(again), failed=len(over))
 
 

@@ -1,4 +1,4 @@
-"""How far a run is."""
+"""How far jobs are: of a run, or of a device's share in it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from vkbench.job import FINISHED, JobState
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run is."""
+class JobCounts:
+    """Jobs by their states."""
 
     counts: Mapping[JobState, int]  # only states that some job is in
-    cancelled: bool
 
     @property
     def total(self) -> int:
@@ -29,6 +28,13 @@ class Progress:
     def is_finished(self) -> bool:
         """Whether nothing is left to do."""
         return self.finished == self.total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(JobCounts):
+    """How far a run is."""
+
+    cancelled: bool
 
     @property
     def state(self) -> str:

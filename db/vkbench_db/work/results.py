@@ -18,6 +18,7 @@ from vkbench.result import Result, Timing, Verdict
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing, lock_jobs
+from vkbench_db.work.latest import note
 
 RECORD_BATCH = 500
 MOST_TEXT = 4000  # characters of a reason: a runner's last words are as long as it likes
@@ -61,6 +62,7 @@ def record(tx: Connection, results: Sequence[Result], now: float) -> StoredBatch
     counts: Counter[str] = Counter()
     for batch in batches(results, RECORD_BATCH):
         counts.update(_record(tx, batch, now))
+    note(tx, (result.job for result in results if 0 < result.job <= MOST_INTEGER))
     return StoredBatch(
         counts={state: counts[state] for state in JobState if counts[state]},
         duplicates=counts["duplicates"],
@@ -193,13 +195,15 @@ def _attempt_row(result: Result, now: float) -> dict[str, Any]:
 
 def verdict_row(job: int, token: int, verdict: Verdict) -> dict[str, Any]:
     """The row that stores a verdict."""
-    return {"job_id": job, "token": token, **asdict(verdict)}
+    return {"job_id": job, "token": token, **vars(verdict)}
 
 
 def timing_row(job: int, token: int, timing: Timing) -> dict[str, Any]:
     """The row that stores a timing; its samples are bytes."""
-    row = {"job_id": job, "token": token, **asdict(timing)}
-    return row | {
+    return {
+        "job_id": job,
+        "token": token,
+        **vars(timing),
         "samples": base64.b64decode(timing.samples),
         "warnings": list(timing.warnings),
     }

@@ -56,7 +56,7 @@ def trouble(bisection: Bisection) -> Ending | None:
     if whole.verdict == StepVerdict.GOOD:
         note = f"{last} is no slower than the good one{_evidence(whole)}"
     else:
-        note = f"nobody can tell whether {last} is worse than the good one: {whole.note}"
+        note = f"it is unclear whether {last} is worse than the good one: {whole.note}"
     return Ending(state=FAILED, note=note)
 
 

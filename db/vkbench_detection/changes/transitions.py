@@ -1,6 +1,6 @@
 """The only code that writes change points: each transition writes state, event and screen together.
 
-Whoever judges results returns `Suspicion`s and `Decision`s; `suspect` and `apply` write them. A
+Code that judges results returns `Suspicion`s and `Decision`s; `suspect` and `apply` write them. A
 confirmed change restarts its series' screen at the new level. After one that was dismissed or
 stays ambiguous, the screen goes on with the level that it has.
 """

@@ -15,7 +15,6 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from vkbench.job import SEVERITY, JobState, Mode
 from vkbench_db import schema
-from vkbench_db.ask.queries import is_newest
 from vkbench_detection.compare.references import Reference, ReferenceKind
 
 MOST_RESULTS = 12  # of one piece of work, the newest: enough for any test, and not months of them
@@ -175,8 +174,8 @@ def _chosen(reference: Reference) -> list[ColumnElement[bool]]:
                 job.id.in_(_newest_of(schema.attempt.c.environment.in_(reference.environments)))
             ]
         case ReferenceKind.DEVICE:
-            device = select(schema.device.c.id).where(schema.device.c.key == reference.device)
-            return [job.device_id == device.scalar_subquery(), is_newest()]
+            latest = select(schema.latest.c.job_id).join(schema.device)
+            return [job.id.in_(latest.where(schema.device.c.key == reference.device))]
         case ReferenceKind.DATE:
             return [job.id.in_(_latest_until(reference.until))]
 

@@ -31,6 +31,7 @@ from vkbench_detection.regress.grouping import (
 from vkbench_detection.regress.stages import JOINED, REACHED_FROM, RegressionStage
 from vkbench_detection.statistics.discoveries import believed
 
+NOTE, OWNER = "note", "owner"  # events of people that leave the stage as it is
 BATCH_SECONDS = 86_400.0  # tests of so long are one batch, of which few may be chance
 
 
@@ -81,22 +82,30 @@ def move(
 ) -> None:
     """Move a regression to a stage; UsageError where its own stage does not lead there."""
     table = schema.regression.c
-    row = tx.execute(
-        select(table.state, table.owner).where(table.id == regression).with_for_update()
-    ).first()
-    if row is None:
-        known = tx.execute(select(table.id).order_by(table.id.desc()).limit(100)).scalars()
-        near = names.nearest(str(regression), [str(number) for number in known])
-        raise UnknownName("regression", str(regression), near)
-    if row.state == stage:
+    state = _require(tx, regression)
+    if state == stage:
         raise UsageError(f"regression {regression} is {stage} already")
-    if row.state not in REACHED_FROM[stage]:
-        raise UsageError(f"regression {regression} is {row.state}: it cannot become {stage}")
+    if state not in REACHED_FROM[stage]:
+        raise UsageError(f"regression {regression} is {state}: it cannot become {stage}")
     values: dict[str, object] = {"state": stage, "changed_at": now}
     if stage == RegressionStage.ACKNOWLEDGED:
         values["owner"] = user
     tx.execute(update(schema.regression).where(table.id == regression).values(**values))
     note_event(tx, regression, stage, now, user=user, note=note)
+
+
+def annotate(tx: Connection, regression: int, now: float, *, user: str, note: str) -> None:
+    """Add a person's note to a regression's history."""
+    _require(tx, regression)
+    note_event(tx, regression, NOTE, now, user=user, note=note)
+
+
+def assign(tx: Connection, regression: int, owner: str, now: float, *, user: str) -> None:
+    """Set the owner of a regression; "" leaves it without one."""
+    _require(tx, regression)
+    table = schema.regression.c
+    tx.execute(update(schema.regression).where(table.id == regression).values(owner=owner))
+    note_event(tx, regression, OWNER, now, user=user, note=owner or "nobody")
 
 
 def note_event(
@@ -111,6 +120,17 @@ def note_event(
         "note": note,
     }
     tx.execute(insert(schema.regression_event), [row])
+
+
+def _require(tx: Connection, regression: int) -> str:
+    """Lock a regression and return its state; UnknownName if there is none of this number."""
+    table = schema.regression.c
+    state = tx.execute(select(table.state).where(table.id == regression).with_for_update()).scalar()
+    if state is None:
+        known = tx.execute(select(table.id).order_by(table.id.desc()).limit(100)).scalars()
+        near = names.nearest(str(regression), [str(number) for number in known])
+        raise UnknownName("regression", str(regression), near)
+    return state
 
 
 def _doubts(tx: Connection, changes: Sequence[Ungrouped], now: float) -> list[Decision]:

@@ -9,7 +9,7 @@ direction. What is raised here is settled by `pairs`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import exp, log, sqrt
 from statistics import median
@@ -84,7 +84,7 @@ class ScreenState:
 
     def to_plain(self) -> dict[str, Any]:
         """What JSON can hold; nothing is rounded."""
-        return asdict(self)
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> ScreenState:

@@ -22,8 +22,8 @@ from vkbench_scheduler.queue.stream import on_their_way
 
 RESTART_AGE_SECONDS = 1.0  # after a restart of Redis even young jobs are looked for
 ROW_SECONDS = 15.0  # looks further apart than this are not in a row
-# A result that lies in the stream holds its job back; not for ever, whatever became of it. This
-# counts from the first look that missed the job: while SQL was away nobody could record anything.
+# How long a result that lies in the stream keeps its job from being queued again. Counts from the
+# first look that missed the job: while SQL was unreachable, no result could be recorded.
 PATIENCE = 5  # in units of lost_seconds
 
 _log = logging.getLogger(__name__)

@@ -24,14 +24,44 @@ from vkbench_db.ask.device_names import named_devices, only_served
 from vkbench_db.database import Database
 from vkbench_db.upkeep import schedules
 from vkbench_db.upkeep.schedules import Schedule
+from vkbench_scheduler.bundles import bundle_named, keep
+from vkbench_scheduler.planning.plan import EVERYTHING, tasks
 from vkbench_scheduler.planning.selection import Selection
-from vkbench_scheduler.planning.submit import Submitted, submit_in
-from vkbench_scheduler.watch.cron import slots_between
+from vkbench_scheduler.planning.submit import Submitted, selection_json, submit_in
+from vkbench_scheduler.planning.suites import suite_named
+from vkbench_scheduler.watch.cron import check, slots_between
+from vkbench_shaders.bundle import Bundle
 
 GRACE_SECONDS = 86_400.0  # a slot that was missed is run until it is so old
 NOTED = 100  # missed slots that are noted at a time; older ones are dropped
 
 _log = logging.getLogger(__name__)
+
+
+def add(
+    tx: Connection,
+    *,
+    name: str,
+    cron: str,
+    selection: Selection,
+    user: str,
+    now: float,
+    bundle: Bundle | None = None,
+) -> None:
+    """Store a new schedule; raise now what would fail at every due time.
+
+    The selection's bundle is one of the database, unless the caller brings it.
+    """
+    check(cron)
+    tasks(suite_named(selection.suite) if selection.suite else EVERYTHING, selection)
+    if known := named_devices(tx):
+        choose(selection.devices, known)
+    if bundle:
+        keep(tx, bundle, now)
+        selection = replace(selection, bundle=bundle.sha)
+    elif selection.bundle:
+        selection = replace(selection, bundle=bundle_named(tx, selection.bundle).sha)
+    schedules.add(tx, name=name, cron=cron, selection=selection_json(selection), user=user, now=now)
 
 
 def step(database: Database, now: float) -> None:

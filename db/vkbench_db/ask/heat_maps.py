@@ -1,0 +1,86 @@
+"""What the latest results of one device say of each kernel and format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from vkbench.job import JobState, Mode
+from vkbench_db import schema
+from vkbench_db.rows import fetch
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateCount:
+    """How many of the latest results of a kernel and format ended so."""
+
+    kernel: str
+    format: str
+    state: str
+    results: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoofShare:
+    """The share of the roof that a latest timing reached."""
+
+    kernel: str
+    format: str
+    case_name: str
+    fraction: float
+
+
+def states(tx: Connection, device: str, *, modes: Sequence[str] = ()) -> list[StateCount]:
+    """The latest results of a device by kernel, format and state."""
+    latest, case = schema.latest.c, schema.kernel_case.c
+    asked = (
+        select(case.kernel, case.format, latest.state, func.count().label("results"))
+        .join(schema.kernel_case, case.id == latest.case_id)
+        .where(
+            latest.device_id == _device(device),
+            latest.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)),
+        )
+        .group_by(case.kernel, case.format, latest.state)
+    )
+    return fetch(tx, asked, StateCount)
+
+
+def roof_shares(tx: Connection, device: str, metric: str) -> list[RoofShare]:
+    """The shares of the roof of a device's latest timings."""
+    latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
+    asked = (
+        select(case.kernel, case.format, case.name.label("case_name"), timing.roof_fraction)
+        .select_from(schema.latest)
+        .join(schema.kernel_case, case.id == latest.case_id)
+        .join(schema.measurement, (timing.job_id == latest.job_id) & (timing.metric == metric))
+        .where(
+            latest.device_id == _device(device),
+            latest.mode == Mode.PERFORMANCE,
+            latest.state == JobState.PASSED,
+            timing.roof_fraction.is_not(None),
+        )
+    )
+    return [
+        RoofShare(kernel=kernel, format=format, case_name=name, fraction=fraction)
+        for kernel, format, name, fraction in tx.execute(asked)
+        if fraction is not None
+    ]
+
+
+def last_seen_device(tx: Connection) -> str:
+    """The key of the device that has the newest result; "" without results."""
+    latest, device = schema.latest.c, schema.device.c
+    newest = (
+        select(device.key)
+        .join(schema.latest, latest.device_id == device.id)
+        .order_by(latest.finished_at.desc(), latest.job_id.desc())
+        .limit(1)
+    )
+    first = select(device.key).order_by(device.id).limit(1)
+    return str(tx.execute(newest).scalar() or tx.execute(first).scalar() or "")
+
+
+def _device(key: str) -> object:
+    return select(schema.device.c.id).where(schema.device.c.key == key).scalar_subquery()

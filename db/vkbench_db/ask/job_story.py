@@ -1,0 +1,232 @@
+"""All that is known of one job: what was asked, each attempt, its verdict, timings and software."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from vkbench.errors import UnknownName
+from vkbench.job import JobState
+from vkbench.result import Verdict, WrongArm
+from vkbench_db import schema
+from vkbench_db.ask.samples import unpacked
+from vkbench_db.rows import fetch, record_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFacts:
+    """What a job is, and where it stands."""
+
+    id: int
+    run: int
+    run_label: str
+    track: str
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    kernel: str
+    format: str
+    types: str
+    shape: str
+    params: str
+    mode: str
+    variant: str  # code path asked for
+    bundle: str  # SHA-256 asked for, "" for the packaged one
+    against: str  # of a paired job
+    metric: str
+    limit_seconds: float
+    measure_seconds: float
+    state: str
+    tries: int
+    dispatches: int
+    dispatched_at: float | None
+    finished_at: float | None
+    settled_token: int | None
+    cause: str
+    reason: str
+    source: Mapping[str, Any] | None  # vkbench.job.Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptRow:
+    """One dispatch that returned a result."""
+
+    token: int
+    outcome: str
+    reason: str
+    variant: str
+    settings: str
+    kernel_sha: str
+    bundle: str
+    environment: str  # hash
+    worker: str
+    started_at: float | None
+    seconds: float
+    telemetry: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingRow:
+    """One metric, with its samples."""
+
+    metric: str
+    seconds: float
+    mad: float
+    low: float
+    high: float
+    confidence: float
+    best: float
+    count: int
+    launches: int
+    stop: str
+    clock: str
+    bytes_moved: int
+    flops: int
+    warnings: Sequence[str]
+    roof_fraction: float | None
+    path_fraction: float | None
+    flag: str
+    series: int | None
+    samples: Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastGood:
+    """The newest earlier result that passed, of the same device, case, mode and variant."""
+
+    job: int
+    finished_at: float
+    attempt: AttemptRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStory:
+    """A job with all that came of it."""
+
+    facts: JobFacts
+    attempts: Sequence[AttemptRow]  # in the order of their dispatches
+    verdict: Verdict | None
+    timings: Sequence[TimingRow]
+    last_good: LastGood | None
+    environments: Mapping[str, Mapping[str, Any]]  # facts by hash, of all attempts named here
+
+    @property
+    def settling(self) -> AttemptRow | None:
+        """The attempt that decided the job; of one undecided, the last."""
+        decided = [each for each in self.attempts if each.token == self.facts.settled_token]
+        known = decided or self.attempts
+        return known[-1] if known else None
+
+
+def story(tx: Connection, job: int) -> JobStory:
+    """All about a job; UnknownName if there is none of this number."""
+    facts = _facts(tx, job)
+    attempts = _attempts(tx, job)
+    last_good = _last_good(tx, job, facts)
+    named = {each.environment for each in attempts}
+    if last_good:
+        named.add(last_good.attempt.environment)
+    return JobStory(
+        facts=facts,
+        attempts=attempts,
+        verdict=_verdict(tx, job),
+        timings=_timings(tx, job),
+        last_good=last_good,
+        environments=_environments(tx, named),
+    )
+
+
+def _facts(tx: Connection, number: int) -> JobFacts:
+    job, case, run = schema.job.c, schema.kernel_case.c, schema.run.c
+    own = [item.name for item in fields(JobFacts) if item.name in job]
+    row = (
+        tx.execute(
+            select(
+                *(job[name] for name in own),
+                *(run.id.label("run"), run.label.label("run_label"), run.track),
+                *(schema.host.c.name.label("host"), schema.device.c.key.label("device")),
+                *(schema.device.c.name.label("device_name"), case.name.label("case_name")),
+                *(case.kernel, case.format, case.types, case.shape, case.params),
+            )
+            .select_from(schema.job)
+            .join(schema.run, run.id == job.run_id)
+            .join(schema.device, schema.device.c.id == job.device_id)
+            .join(schema.host, schema.host.c.id == schema.device.c.host_id)
+            .join(schema.kernel_case, case.id == job.case_id)
+            .where(job.id == number)
+        )
+        .mappings()
+        .first()
+    )
+    if row is None:
+        raise UnknownName("job", str(number))
+    return record_of(dict(row), JobFacts)
+
+
+_ATTEMPT = tuple(schema.attempt.c[item.name] for item in fields(AttemptRow))
+
+
+def _attempts(tx: Connection, job: int) -> list[AttemptRow]:
+    attempt = schema.attempt.c
+    asked = select(*_ATTEMPT).where(attempt.job_id == job).order_by(attempt.token)
+    return fetch(tx, asked, AttemptRow)
+
+
+def _verdict(tx: Connection, job: int) -> Verdict | None:
+    row = tx.execute(select(schema.verdict).where(schema.verdict.c.job_id == job)).mappings()
+    found = row.first()
+    if found is None:
+        return None
+    return record_of({**found, "wrong_arm": WrongArm(found["wrong_arm"])}, Verdict)
+
+
+def _timings(tx: Connection, job: int) -> list[TimingRow]:
+    table = schema.measurement.c
+    rows = tx.execute(
+        select(schema.measurement).where(table.job_id == job).order_by(table.metric.desc())
+    ).mappings()
+    return [
+        record_of(
+            {
+                **row,
+                "series": row["series_id"],
+                "samples": unpacked(row["samples"]),
+            },
+            TimingRow,
+        )
+        for row in rows
+    ]
+
+
+def _last_good(tx: Connection, number: int, facts: JobFacts) -> LastGood | None:
+    job = schema.job.c
+    this = tx.execute(select(job.case_id, job.device_id).where(job.id == number)).one()
+    asked = (
+        select(job.id, job.finished_at, job.settled_token)
+        .where(
+            *(job.case_id == this.case_id, job.device_id == this.device_id),
+            *(job.mode == facts.mode, job.variant == facts.variant),
+            *(job.finished_at.is_not(None), job.state == JobState.PASSED, job.id != number),
+        )
+        .order_by(job.finished_at.desc(), job.id.desc())
+        .limit(1)
+    )
+    if facts.finished_at is not None:
+        asked = asked.where(job.finished_at <= facts.finished_at)
+    found = tx.execute(asked).first()
+    if found is None:
+        return None
+    attempts = [each for each in _attempts(tx, found.id) if each.token == found.settled_token]
+    if not attempts or found.finished_at is None:
+        return None
+    return LastGood(job=found.id, finished_at=found.finished_at, attempt=attempts[0])
+
+
+def _environments(tx: Connection, hashes: set[str]) -> Mapping[str, Mapping[str, Any]]:
+    table = schema.environment.c
+    rows = tx.execute(select(table.hash, table.facts).where(table.hash.in_(hashes)))
+    return {row.hash: row.facts for row in rows}

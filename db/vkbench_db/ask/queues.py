@@ -1,0 +1,66 @@
+"""What waits for each device, and since when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from vkbench.job import ACTIVE, IN_FLIGHT, JobState
+from vkbench_db import schema
+from vkbench_db.rows import fetch
+from vkbench_db.upkeep.attendance import LATELY_SECONDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """A device that a worker here has announced, and the jobs that it still has to do."""
+
+    key: str
+    name: str
+    host: str
+    paused: bool
+    last_seen: float  # its worker
+    queued: int
+    in_flight: int
+    oldest_at: float | None  # when the run of its oldest job was submitted; None without jobs
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that have not ended."""
+        return self.queued + self.in_flight
+
+    def is_served(self, now: float) -> bool:
+        """Whether a scheduler has seen its worker lately."""
+        return now - self.last_seen <= LATELY_SECONDS
+
+
+def queues(tx: Connection) -> list[Queue]:
+    """The queue of every device that is not known by imports alone, by host and name."""
+    device, host, job, run = schema.device.c, schema.host.c, schema.job.c, schema.run.c
+    devices = tx.execute(select(device.id)).scalars().all()
+    of_device = (
+        select(
+            job.device_id,
+            func.count().filter(job.state == JobState.QUEUED).label("queued"),
+            func.count().filter(job.state.in_(IN_FLIGHT)).label("in_flight"),
+            func.min(run.created_at).label("oldest_at"),
+        )
+        .join(schema.run, run.id == job.run_id)
+        .where(job.device_id.in_(devices), job.state.in_(ACTIVE))  # by the index of the pick
+        .group_by(job.device_id)
+        .subquery()
+    )
+    asked = (
+        select(
+            *(device.key, device.name, host.name.label("host"), device.paused, device.last_seen),
+            func.coalesce(of_device.c.queued, 0).label("queued"),
+            func.coalesce(of_device.c.in_flight, 0).label("in_flight"),
+            of_device.c.oldest_at,
+        )
+        .join(schema.host, host.id == device.host_id)
+        .outerjoin(of_device, of_device.c.device_id == device.id)
+        .where(device.last_seen.is_not(None))
+        .order_by(host.name, device.name, device.key)
+    )
+    return fetch(tx, asked, Queue)

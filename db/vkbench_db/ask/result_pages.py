@@ -1,0 +1,186 @@
+"""Results with filters, a page of them at a time: the latest of each case, of a run, of a series.
+
+The filters choose jobs from the table of latest results, or from the index of a run or a series.
+Only the rows of a page are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, FromClause, func, or_, select
+
+from vkbench import names
+from vkbench.errors import UnknownName
+from vkbench.job import FINISHED, Mode
+from vkbench_db import schema
+from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.queries import ResultRow, results_of
+
+_MODES = (Mode.CORRECTNESS, Mode.PERFORMANCE, Mode.PAIRED)
+_MOST_ID = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFilter:
+    """Which results are asked for: each empty field leaves all."""
+
+    device: Sequence[str] = ()  # selectors
+    kernel: Sequence[str] = ()  # globs, as are formats, cases and variants
+    format: Sequence[str] = ()
+    case: Sequence[str] = ()
+    variant: Sequence[str] = ()  # asked for
+    mode: Sequence[str] = ()
+    state: Sequence[str] = ()
+    run: int | None = None  # its results, and not the latest alone
+    series: int | None = None  # likewise
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether only the latest result of each case is meant."""
+        return self.run is None and self.series is None
+
+
+FILTERS = tuple(field.name for field in fields(ResultFilter))
+SORTS = (
+    *("finished_at", "case", "kernel", "format", "mode", "variant", "verdict", "host"),
+    *("device_name", "run", "job", "nmse", "hot_seconds", "cold_seconds", "roof_fraction"),
+)
+
+
+def count(tx: Connection, asked: ResultFilter) -> int:
+    """How many jobs fit."""
+    source, where = _chosen(tx, asked)
+    return tx.execute(select(func.count()).select_from(source).where(*where)).scalar() or 0
+
+
+def page(
+    tx: Connection,
+    asked: ResultFilter,
+    *,
+    sort: str = "-finished_at",
+    limit: int | None = 100,
+    offset: int = 0,
+) -> list[ResultRow]:
+    """The results of a page of jobs, in the order asked for: `sort` is of SORTS, "-" in front."""
+    source, where = _chosen(tx, asked)
+    number = _number(source)
+    key = sort.removeprefix("-")
+    if key not in SORTS:
+        raise UnknownName("column to sort by", key, names.nearest(key, SORTS), SORTS)
+    joined, column = _sorted_by(key, source)
+    is_down = sort.startswith("-")
+    order: list[ColumnElement[Any]] = [column.desc() if is_down else column.asc()]
+    if key in _MAYBE:
+        order = [column.is_(None), *order]  # what is not known comes last, either way
+    jobs = tx.execute(
+        select(number)
+        .select_from(joined)
+        .where(*where)
+        .order_by(*order, number.desc() if is_down else number)
+        .limit(limit)
+        .offset(offset)
+    )
+    return results_of(tx, jobs.scalars().all())
+
+
+def choices(tx: Connection) -> dict[str, list[str]]:
+    """What there is to choose from: kernels, formats, modes and states."""
+    case = schema.kernel_case.c
+    return {
+        "kernel": sorted(tx.execute(select(case.kernel).distinct()).scalars()),
+        "format": sorted(tx.execute(select(case.format).distinct()).scalars()),
+        "mode": [str(mode) for mode in _MODES],
+        "state": [str(state) for state in FINISHED],
+    }
+
+
+def _chosen(tx: Connection, asked: ResultFilter) -> tuple[FromClause, list[ColumnElement[bool]]]:
+    """The table of jobs to choose from, and the conditions."""
+    source: FromClause = schema.latest if asked.is_latest else schema.job
+    work, case = source.c, schema.kernel_case.c
+    where: list[ColumnElement[bool]] = [work.finished_at.is_not(None)]
+    if asked.run is not None:
+        where.append(work.run_id == min(max(asked.run, 0), _MOST_ID))
+    if asked.series is not None:
+        of_series = schema.measurement.c.series_id == min(max(asked.series, 0), _MOST_ID)
+        where.append(work.id.in_(select(schema.measurement.c.job_id).where(of_series)))
+    if asked.device:
+        keys = device_keys(tx, asked.device)
+        ids = tx.execute(select(schema.device.c.id).where(schema.device.c.key.in_(keys)))
+        where.append(work.device_id.in_(ids.scalars().all()))
+    of_case: list[ColumnElement[bool]] = []
+    for name in ("kernel", "format"):
+        if globs := getattr(asked, name):
+            of_case.append(case[name].in_(_known(tx, name, globs)))
+    if asked.case:
+        of_case.append(_is_like(case.name, asked.case))
+    if of_case:
+        where.append(work.case_id.in_(select(case.id).where(*of_case)))
+    if asked.variant:
+        where.append(_is_like(work.variant, asked.variant))
+    modes = [names.pick(mode, _MODES, "mode") for mode in asked.mode]
+    if modes or asked.is_latest:  # pairs answer another question, and are shown when asked for
+        where.append(work.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)))
+    if asked.state:
+        where.append(
+            work.state.in_([names.pick(each, list(FINISHED), "state") for each in asked.state])
+        )
+    return source, where
+
+
+def _number(source: FromClause) -> ColumnElement[int]:
+    return source.c.job_id if source is schema.latest else source.c.id
+
+
+_MAYBE = ("nmse", "hot_seconds", "cold_seconds", "roof_fraction")
+
+
+def _sorted_by(key: str, source: FromClause) -> tuple[FromClause, ColumnElement[Any]]:
+    """The table with what a column needs, and the column."""
+    work, number = source.c, _number(source)
+    timing = schema.measurement.c
+    if key in ("case", "kernel", "format"):
+        case = schema.kernel_case
+        return (
+            source.join(case, case.c.id == work.case_id),
+            case.c["name" if key == "case" else key],
+        )
+    if key in ("host", "device_name"):
+        device, host = schema.device, schema.host
+        joined = source.join(device, device.c.id == work.device_id)
+        return joined.join(host, host.c.id == device.c.host_id), (
+            host.c.name if key == "host" else device.c.name
+        )
+    if key == "nmse":
+        verdict = schema.verdict
+        return source.outerjoin(verdict, verdict.c.job_id == number), verdict.c.nmse
+    if key in _MAYBE:
+        metric = "cold" if key == "cold_seconds" else "hot"
+        joined = source.outerjoin(
+            schema.measurement, (timing.job_id == number) & (timing.metric == metric)
+        )
+        return joined, timing.roof_fraction if key == "roof_fraction" else timing.seconds
+    if key == "run" and source is schema.latest:
+        return source.join(schema.job, schema.job.c.id == number), schema.job.c.run_id
+    own = {"verdict": "state", "run": "run_id"}
+    return source, number if key == "job" else work[own.get(key, key)]
+
+
+def _known(tx: Connection, column: str, globs: Sequence[str]) -> list[str]:
+    every = sorted(tx.execute(select(schema.kernel_case.c[column]).distinct()).scalars())
+    return sorted({name for glob in globs for name in names.matching(glob, every, column)})
+
+
+def _is_like(column: ColumnElement[str], globs: Sequence[str]) -> ColumnElement[bool]:
+    return or_(*(func.lower(column).like(_pattern(glob), escape="\\") for glob in globs))
+
+
+def _pattern(glob: str) -> str:
+    """A glob of `*` and `?` as LIKE has it; other characters mean themselves."""
+    return "".join(_LIKE.get(letter, letter) for letter in glob.casefold())
+
+
+_LIKE: Mapping[str, str] = {"*": "%", "?": "_", "%": "\\%", "_": "\\_", "\\": "\\\\"}

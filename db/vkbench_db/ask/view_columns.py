@@ -1,0 +1,138 @@
+"""What each column of the public views holds, as docs/views.md says it, for the page of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_RESULTS = {
+    "host": "the machine's name",
+    "device": "the device's key, 12 hex digits",
+    "device_name": "as its driver names it",
+    "driver": "of the attempt that settled the job; NULL where none did",
+    "driver_version": "of the attempt that settled the job; NULL where none did",
+    "environment": "hash of all software the attempt depended on",
+    "case_name": "canonical name, kernel/format/shape[/parameters]",
+    "kernel": "its parts, as text",
+    "format": "its parts, as text",
+    "types": "its parts, as text",
+    "shape": "its parts, as text",
+    "params": "its parts, as text",
+    "mode": "correctness, performance, or paired: two bundles timed in turns",
+    "variant": "the code path asked for",
+    "variant_run": "the code path that ran",
+    "kernel_sha": "SHA-256 of the SPIR-V that ran, of a pair the new one's",
+    "bundle": (
+        "SHA-256 of the bundle asked for, of a pair the new one; empty for the packaged one"
+    ),
+    "run": "the submission",
+    "run_uuid": "the submission",
+    "run_label": "the submission",
+    "track": (
+        "whose series its timings belong to: main, or empty for trials, pairs and bisections"
+    ),
+    "job": "the job's number",
+    "state": "passed, wrong, skipped or failed",
+    "cause": (
+        "why it failed: crashed, timed_out, device_lost, worker_died, error, lost; else empty"
+    ),
+    "reason": (
+        "the same as a sentence; of skipped and wrong ones too; of a wrong "
+        "pair it begins with old: or new:"
+    ),
+    "tries": "attempts that ran and settled nothing",
+    "path": "arithmetic path whose limits applied",
+    "nmse": "error against the float64 reference",
+    "max_abs": "error against the float64 reference",
+    "metric": "hot or cold; of a pair old and new",
+    "seconds": "median of the samples, for one launch",
+    "mad": "median absolute deviation, seconds",
+    "low": "interval of the median, seconds",
+    "high": "interval of the median, seconds",
+    "best": "fastest sample, seconds",
+    "count": "samples",
+    "stop": "what ended the sampling: noise or time",
+    "gb_per_second": "10^9 bytes moved a second, each input read and each output written once",
+    "gflop_per_second": "10^9 floating-point operations a second",
+    "roof_fraction": (
+        "share of the fastest that the device could do, by its calibration; "
+        "NULL where no roof applies"
+    ),
+    "warnings": "JSON list of what makes the timing doubtful",
+    "flag": "why the timing does not count in its series, empty where it does",
+    "series": "number of the series that the timing is placed in",
+    "finished_at": "when the result was recorded, UTC",
+    "path_fraction": "share of what the code path's own arithmetic could do",
+    "settings": (
+        "values of the kernel's tunable parameters, named or estimated: split=2,tile=64x64_8x8"
+    ),
+}
+_SERIES = {
+    "series": "its number, as v_results gives it",
+    "host": "the machine's name",
+    "device": "the device's key, 12 hex digits",
+    "device_name": "as its driver names it",
+    "case_name": "canonical name, kernel/format/shape[/parameters]",
+    "kernel": "its parts, as text",
+    "format": "its parts, as text",
+    "variant": "the code path that ran; of verdicts the one asked for",
+    "metric": "hot, cold or verdict",
+    "environment_class": "clock policy; empty of verdicts",
+    "track": "main, or whatever a run was told",
+    "results": "how many are placed in it",
+    "newest_at": "when the last of them was recorded, UTC",
+    "sigma": "how results scatter, relative; NULL until a profile is taken",
+    "noise_kind": "normal, skewed, modal or drifting",
+    "autocorrelation": "of a result with the one before",
+    "smallest_effect": "relative changes below are not seen",
+}
+_REGRESSIONS = {
+    "regression": "its number",
+    "state": "open, acknowledged, fixed, verified or closed",
+    "direction": "slower, faster or wrong",
+    "cause": "kernel, environment, host (neither of them) or unknown (both)",
+    "title": (
+        "in a few words; all changes that came with one bundle, one driver or "
+        "one host are one regression"
+    ),
+    "owner": "who acknowledged it",
+    "opened_at": "UTC",
+    "changed_at": "UTC",
+    "change": "number of the change, which is one of a series",
+    "series": "the series that changed",
+    "host": "where",
+    "device": "where",
+    "device_name": "where",
+    "case_name": "what",
+    "kernel": "what",
+    "format": "what",
+    "variant": "what",
+    "metric": "what",
+    "ratio": "new over old: above 1 is slower; NULL of wrong results",
+    "low": "its interval",
+    "high": "its interval",
+    "p": "how likely chance makes it",
+    "method": "what found it: screen, history, baseline or verdict",
+    "before_job": "the last good result and the first bad one",
+    "after_job": "the last good result and the first bad one",
+    "before_kernel": "SHA-256 of the SPIR-V that they ran",
+    "after_kernel": "SHA-256 of the SPIR-V that they ran",
+    "before_bundle": "SHA-256 of their bundles",
+    "after_bundle": "SHA-256 of their bundles",
+    "before_driver": "what they ran on",
+    "after_driver": "what they ran on",
+    "before_driver_version": "what they ran on",
+    "after_driver_version": "what they ran on",
+    "found_at": "UTC",
+}
+MEANINGS: Mapping[str, Mapping[str, str]] = {
+    "v_results": _RESULTS,
+    "v_latest": _RESULTS,
+    "v_series": _SERIES,
+    "v_regressions": _REGRESSIONS,
+}
+VIEWS: Mapping[str, str] = {
+    "v_results": "every finished job, once for each metric it was timed by",
+    "v_latest": "of those the newest job of each device, case, mode and variant, sweeps left out",
+    "v_series": "every series of timings that are compared with each other",
+    "v_regressions": "every change that belongs to a regression, improvements too",
+}

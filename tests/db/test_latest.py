@@ -1,0 +1,145 @@
+"""The table of latest results says what a search of all jobs finds, whoever ended the jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alembic import command
+from sqlalchemy import create_engine, delete, select, text, update
+
+from databases import Lab
+from vkbench.job import MAX_DISPATCHES, Mode, Outcome
+from vkbench_db import migrations, schema
+from vkbench_db.ask.queries import is_newest
+from vkbench_db.database import Database, parse_url, upgrade
+from vkbench_db.transfer.exchange import export_run, import_lines
+from vkbench_db.upkeep.tuning import SWEEP, sweeps
+from vkbench_db.work import store
+
+Noted = tuple[Any, ...]  # job, state, moment
+CASES = ["mul_mat_vec/q4_0/m8_n1_k256", "add/f32/h2_w3"]
+
+
+def noted(database: Database) -> list[Noted]:
+    table = schema.latest.c
+    with database.reading() as tx:
+        asked = select(table.job_id, table.state, table.finished_at).order_by(table.job_id)
+        return [tuple(row) for row in tx.execute(asked).all()]
+
+
+def found(database: Database) -> list[Noted]:
+    job = schema.job.c
+    with database.reading() as tx:
+        hidden = sweeps(tx)
+        rows = tx.execute(
+            select(job.id, job.state, job.finished_at)
+            .where(job.finished_at.is_not(None), job.run_id.not_in(hidden), is_newest(hidden))
+            .order_by(job.id)
+        )
+        return [tuple(row) for row in rows]
+
+
+def test_results_are_noted_as_they_come(lab: Lab) -> None:
+    here, there = lab.add_device(), lab.add_device("NVIDIA H200", "beta")
+    lab.submit(here, CASES)
+    lab.submit(here, CASES, mode=Mode.CORRECTNESS)
+    lab.submit(there, CASES)
+    lab.settle(here)
+    lab.settle(there, Outcome.WRONG)
+    assert len(noted(lab.database)) == 6
+    lab.now += 10
+    lab.submit(here, CASES[:1])
+    lab.submit(here, CASES[:1])  # both end at one moment: the later job is the newer
+    lab.settle(here, Outcome.SKIPPED)
+    assert noted(lab.database) == found(lab.database)
+    assert [state for _, state, _ in noted(lab.database)].count("skipped") == 1
+
+
+def test_an_older_result_that_comes_late_changes_nothing(lab: Lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, CASES)
+    lab.settle(device)
+    before = noted(lab.database)
+    lab.now -= 1000
+    lab.submit(device, CASES)
+    lab.settle(device, Outcome.WRONG)
+    assert noted(lab.database) == before == found(lab.database)
+
+
+def test_what_sweeps_try_is_not_noted(lab: Lab) -> None:
+    device = lab.add_device()
+    with lab.database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: "x"}
+        ).id
+        store.add_jobs(tx, run, [lab.planned(device, CASES[0])])
+    lab.settle(device)
+    assert noted(lab.database) == []
+
+
+def test_a_job_that_fails_because_it_is_always_lost_is_noted(lab: Lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, CASES[:1])
+    [job] = lab.pick(device)
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.job).values(dispatches=MAX_DISPATCHES))
+        store.return_lost(tx, [(job.id, job.token)], lab.now)
+    assert [state for _, state, _ in noted(lab.database)] == ["failed"]
+    assert noted(lab.database) == found(lab.database)
+
+
+def test_imports_note_what_they_bring(lab: Lab) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, CASES)
+    lab.settle(device)
+    with lab.database.reading() as tx:
+        lines = list(export_run(tx, run))
+    before = noted(lab.database)
+    with lab.database.transaction() as tx:
+        for table in ("latest", "fresh", "measurement", "verdict", "attempt", "job", "run"):
+            tx.execute(delete(schema.TABLES.tables[table]))
+        import_lines(tx, lines, lab.now)
+    assert len(noted(lab.database)) == len(before)
+    assert noted(lab.database) == found(lab.database)
+
+
+def test_results_of_older_versions_are_noted(empty_url: str) -> None:
+    engine = create_engine(parse_url(empty_url))
+    with engine.begin() as tx:
+        command.upgrade(migrations.config(tx), "0010")
+        for statement in OLD:
+            tx.execute(text(statement))
+    engine.dispose()
+    upgrade(empty_url)
+    with Database.open(empty_url) as database:
+        assert [job for job, *_ in noted(database)] == [3, 4]
+        assert noted(database) == found(database)
+
+
+def _job(number: int, run: int, mode: str, finished: str) -> str:
+    return (
+        "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"
+        " limit_seconds, measure_seconds, noise, estimate_seconds, state, token, tries, dispatches,"
+        f" cause, reason, finished_at) VALUES ({number}, {run}, {number}, 1, 1, '{mode}', 'auto',"
+        f" '', 1, 1, 1, 1, 'passed', 1, 0, 1, '', '', {finished})"
+    )
+
+
+OLD = (
+    "INSERT INTO host (id, name) VALUES (1, 'h')",
+    "INSERT INTO device (id, key, host_id, name, facts, paused, worker, bundle, environment,"
+    " last_run) VALUES (1, 'k', 1, 'd', '{}', false, '', '', '', 0)",
+    "INSERT INTO kernel_case (id, name, kernel, format, types, shape, params)"
+    " VALUES (1, 'add/f32/n1', 'add', 'f32', '', 'n1', '')",
+    *(
+        "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
+        f" track) VALUES ({run}, 'u{run}', '2026-01-01', '', '', '{tags}', '{{}}', 'both', 0,"
+        f" '{track}')"
+        for run, tags, track in ((1, "{}", "main"), (2, '{"tune": "x"}', ""))
+    ),
+    _job(1, 1, "performance", "'2026-01-02 00:00:00.000000'"),
+    _job(2, 2, "performance", "'2026-01-09 00:00:00.000000'"),
+    _job(3, 1, "performance", "'2026-01-03 00:00:00.000000'"),
+    _job(4, 1, "correctness", "'2026-01-01 00:00:00.000000'"),
+    _job(5, 1, "correctness", "NULL"),
+)
