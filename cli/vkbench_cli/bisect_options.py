@@ -13,6 +13,7 @@ from typer import Option
 
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.user import user_name
+from vkbench_cli.show.telling import tell
 
 if TYPE_CHECKING:
     from vkbench.settings import Settings
@@ -218,4 +219,4 @@ def _between(tx: Transaction, change: ChangedCase) -> str:
 
 def _tell(done: int, total: int, label: str) -> None:
     if sys.stderr.isatty() or done == total:
-        print(f"{done} of {total} revisions compiled: {label}", file=sys.stderr)
+        tell(f"{done} of {total} revisions compiled: {label}")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from vkbench.settings import settings
 from vkbench_db.database import Transaction
+from vkbench_db.work.store import bundles_named
 from vkbench_scheduler.bundles import bundle_beginning
-from vkbench_shaders.bundle import Bundle, UnknownBundle, kept_bundles
+from vkbench_shaders.bundle import AmbiguousBundle, Bundle, kept_bundles
 
 
 def bundle_named(tx: Transaction, asked: str) -> Bundle | None:
-    """A bundle of this machine or of the database, by the beginning of its hash; None for ""."""
+    """The one bundle of this machine or of the database whose hash begins so; None for ""."""
     if not asked:
         return None
-    try:
-        return kept_bundles(settings()).get(asked)
-    except UnknownBundle:
-        found = bundle_beginning(tx, asked)
-        if found is None:
-            raise
-        return found
+    kept = kept_bundles(settings())
+    here = kept.beginning(asked)
+    if len({*here, *bundles_named(tx, asked.lower())}) > 1:
+        raise AmbiguousBundle(asked)
+    found = None if here else bundle_beginning(tx, asked)
+    return found or kept.get(asked)

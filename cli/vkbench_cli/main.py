@@ -11,12 +11,13 @@ from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import vkbench
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError, VkbenchError
+from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import spread
 from vkbench_cli.show.printing import ReaderLeft
+from vkbench_cli.show.telling import tell
 from vkbench_cli.table import COMMANDS, Command
 
 GC_OBJECTS = 100_000  # imports make objects that stay: collecting garbage took 1/8 of a command
@@ -25,15 +26,26 @@ EXTRAS = {
     for extra, names in (
         ("worker", ("gguf", "vulkan")),
         ("detection", ("ruptures", "scipy")),
+        ("plot", ("matplotlib",)),
+        ("web", ("fastapi", "jinja2", "starlette", "uvicorn")),
         ("scheduler", ("apprise", "celery", "croniter", "redis")),
     )
     for name in names
 }
 
+BEGIN = """\
+vkbench checks and times Vulkan compute kernels. To begin with:
+
+  vkbench doctor     say what this machine lacks, and how to install it
+  vkbench run        check and time kernels here, with no server: a minute
+  vkbench results    show what was found
+
+`vkbench --help` lists all commands."""
+
 _PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(CommandGroup):
     """Shows the one-line help of every command from the table; loads the one asked for."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
@@ -57,7 +69,7 @@ app = typer.Typer(
     name="vkbench",
     help="Check and time Vulkan compute kernels for quantised inference.",
     cls=LazyGroup,
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -79,6 +91,7 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
@@ -88,6 +101,8 @@ def options(
     ] = False,
 ) -> None:
     """Check and time Vulkan compute kernels for quantised inference."""
+    if context.invoked_subcommand is None:
+        typer.echo(BEGIN)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         message, code = explain(error)
         if message:
-            print(message, file=sys.stderr)
+            tell(message)
         return code
 
 
@@ -120,8 +135,8 @@ def explain(error: BaseException) -> tuple[str, int]:
             return "vkbench: interrupted", EXIT_INTERRUPTED
         case typer.TyperException():
             return _usage(error), UsageError.exit_code
-        case ModuleNotFoundError() if error.name in EXTRAS:
-            missing = f"the Python package {error.name} is missing: {EXTRAS[error.name]}"
+        case ModuleNotFoundError() if (package := _package(error)) in EXTRAS:
+            missing = f"the Python package {package} is missing: {EXTRAS[package]}"
             return f"vkbench: {missing}", VkbenchError.exit_code
         case OSError() if error.strerror:
             where = f": {error.filename}" if error.filename else ""
@@ -129,6 +144,10 @@ def explain(error: BaseException) -> tuple[str, int]:
     first = next(iter(str(error).splitlines()), "")
     what = f"internal error: {type(error).__name__}: {first}"
     return f"vkbench: {what} (run `vkbench --traceback ...` for more)", VkbenchError.exit_code
+
+
+def _package(error: ModuleNotFoundError) -> str:
+    return (error.name or "").partition(".")[0]
 
 
 def _usage(error: typer.TyperException) -> str:

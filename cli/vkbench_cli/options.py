@@ -21,6 +21,7 @@ from vkbench_scheduler.planning.selection import LIMIT_SECONDS, NOISE, Selection
 
 DEFAULT_SUITE = "quick"
 NO_TRACK = "none"
+RUN_HELP = "A run: its number, label, UUID (or the beginning of it), or 'last'."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from typing import Annotated
 from typer import Option
 
 from vkbench import log
-from vkbench.errors import ServiceUnreachable
+from vkbench.errors import ServiceUnreachable, UsageError
+from vkbench.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -40,3 +41,16 @@ def patiently(look: Callable[[], None], seconds: float) -> None:
                 log.warn(_log, "service_awaited", seconds=seconds, error=error)
                 said = True
         time.sleep(0.5)
+
+
+def ping_redis(ours: Settings) -> None:
+    """ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed."""
+    from vkbench.redis_client import connect
+    from vkbench_scheduler.queue.connection import reached
+
+    try:
+        redis = connect(ours.redis)
+    except ValueError as error:
+        raise UsageError(f"malformed Redis URL '{ours.redis}': {error}") from error
+    with redis, reached():
+        redis.ping()

@@ -6,6 +6,7 @@ SQLAlchemy loads when a database is opened, so that `--help` does without it.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,7 +31,18 @@ def opened(settings: Settings) -> Database:
             f"there is no database yet ({settings.database_url()}): `vkbench run` creates it for "
             "this machine, `vkbench db upgrade` for a fleet"
         )
-    return Database.open(settings.database_url())
+    database = Database.open(settings.database_url())
+    _note_demonstration(database)
+    return database
+
+
+def _note_demonstration(database: Database) -> None:
+    """Say on stderr if the results are made up."""
+    from vkbench_db.ask.demonstration import NOTE, is_demonstration
+
+    with database.reading() as tx:
+        if is_demonstration(tx):
+            print(NOTE, file=sys.stderr)
 
 
 @contextmanager

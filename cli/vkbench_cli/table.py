@@ -62,6 +62,11 @@ COMMANDS = (
         module="ask.noise",
     ),
     Command(
+        name="plot",
+        help="Plot the history of one series, with the points at which it changed.",
+        module="ask.plot",
+    ),
+    Command(
         name="regressions",
         help="List what became slower, wrong or faster; acknowledge or close it.",
         function="app",
@@ -75,7 +80,7 @@ COMMANDS = (
     ),
     Command(
         name="report",
-        help="Summarise a run, or the state of the success metrics.",
+        help="Summarise a run or the success metrics; write the lab as a page.",
         function="app",
         module="ask.report",
     ),
@@ -102,6 +107,14 @@ COMMANDS = (
         name="tune",
         help="Find the fastest configurations of kernels by timing them.",
         module="measure.tune",
+    ),
+    Command(
+        name="status",
+        help="Show whether the services run, and what waits for which device.",
+        module="ask.status",
+    ),
+    Command(
+        name="watch", help="Watch a run, or the whole fleet, until it ends.", module="ask.watch"
     ),
     Command(name="jobs", help="List runs, or the jobs of one run.", module="ask.jobs"),
     Command(name="cancel", help="Cancel the unfinished jobs of a run.", module="measure.steer"),
@@ -135,7 +148,23 @@ COMMANDS = (
         module="serve.services",
     ),
     Command(
+        name="web",
+        help="Show the results as pages in a browser until stopped.",
+        module="serve.web",
+    ),
+    Command(
+        name="token",
+        help="Make and revoke tokens, which permit writing by the pages.",
+        function="app",
+        module="serve.token",
+    ),
+    Command(
         name="db", help="Create or upgrade the database.", function="app", module="serve.database"
+    ),
+    Command(
+        name="demo",
+        help="Show vkbench with the made-up results of a lab: no GPU is needed.",
+        module="serve.demo",
     ),
     Command(
         name="doctor",

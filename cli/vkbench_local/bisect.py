@@ -14,7 +14,7 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import RUNNING, Bisection
 from vkbench_detection.confirm.pairs import pair_results
-from vkbench_local.executor import Executor, stoppable
+from vkbench_local.executor import Executor, Show, stoppable
 from vkbench_local.machine import all_devices
 from vkbench_scheduler.watch.bisect import step_one
 
@@ -29,8 +29,13 @@ def devices_of(database: Database, number: int) -> list[DeviceFacts]:
     return found
 
 
-def search(database: Database, ours: Settings, number: int, devices: Sequence[DeviceFacts]) -> bool:
-    """Measure until a bisection ends; return whether it did, or was stopped."""
+def search(
+    database: Database, ours: Settings, number: int, devices: Sequence[DeviceFacts], show: Show
+) -> bool:
+    """Measure until a bisection ends; return whether it did, or was stopped.
+
+    `show` shows how far each of its runs is.
+    """
     executor = Executor(database, ours, lambda result: None)
     told: set[int] = set()
     with suppress(KeyboardInterrupt), stoppable(executor):
@@ -43,12 +48,13 @@ def search(database: Database, ours: Settings, number: int, devices: Sequence[De
                 return True
             for each in found.steps:
                 if not each.verdict and not executor.stopped:
-                    _work(database, executor, each.run, devices)
+                    with show(each.run) as executor.watch:
+                        executor.work(each.run, devices)
+                    _check(database, executor, each.run)
     return False
 
 
-def _work(database: Database, executor: Executor, run: int, devices: Sequence[DeviceFacts]) -> None:
-    executor.work(run, devices)
+def _check(database: Database, executor: Executor, run: int) -> None:
     with database.reading() as tx:
         left = pair_results(tx, run).pending
     if left and not executor.stopped:

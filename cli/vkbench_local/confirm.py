@@ -16,16 +16,20 @@ from vkbench_detection.confirm.confirmations import Confirmed
 from vkbench_detection.confirm.pairs import is_pending
 from vkbench_detection.confirm.waiting import Waiting
 from vkbench_detection.steps import conclude
-from vkbench_local.executor import Executor, stoppable
+from vkbench_local.executor import Executor, Show, stoppable
 from vkbench_scheduler.watch import confirm
 
 
 def confirm_here(
-    database: Database, ours: Settings, devices: Sequence[DeviceFacts], change: int | None
+    database: Database,
+    ours: Settings,
+    devices: Sequence[DeviceFacts],
+    change: int | None,
+    show: Show,
 ) -> bool:
     """Measure until nothing is suspected on these devices; return whether it ended, unstopped.
 
-    With `change`, measure that change alone.
+    With `change`, measure that change alone. `show` shows how far each of its runs is.
     """
     executor = Executor(database, ours, lambda result: None)
 
@@ -40,13 +44,14 @@ def confirm_here(
                 break
             for run in runs:
                 if not executor.stopped:
-                    _work(database, executor, run, devices)
+                    with show(run) as executor.watch:
+                        executor.work(run, devices)
+                    _look(database, executor, run, devices)
     conclude(database, time.time())
     return not executor.stopped
 
 
-def _work(database: Database, executor: Executor, run: int, devices: Sequence[DeviceFacts]) -> None:
-    executor.work(run, devices)
+def _look(database: Database, executor: Executor, run: int, devices: Sequence[DeviceFacts]) -> None:
     if executor.stopped:
         return
     if run in _runs(database, devices) and _is_pending(database, run):

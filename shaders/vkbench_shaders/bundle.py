@@ -33,18 +33,27 @@ from vkbench_shaders.launch import Interface
 
 MANIFEST = "manifest.json"
 CODE = "code.xz"
+PREFIX_DIGITS = 4  # of a hash that are enough to name a bundle
 PACKAGED = Path(__file__).parent / "spirv"
 PACKING = Unit(module="packing", entry="packing")
 FRAGMENTS = {  # by the side of a cooperative matrix
     side: Unit(module="fragments", entry="fragments", arguments=(str(side),)) for side in (16, 8)
 }
-PROBES = (PACKING, *FRAGMENTS.values())  # what a runtime tries out
+GAUGE = Unit(module="gauge", entry="gauge")
+PROBES = (PACKING, GAUGE, *FRAGMENTS.values())  # what a runtime tries out
 _PACKING = (zipfile.ZIP_DEFLATED, 1)  # a tenth larger than by level 6, in a quarter of the time
 _DATE = (1980, 1, 1, 0, 0, 0)  # archives of one bundle are the same bytes
 
 
 class CorruptBundle(VkbenchError):
     """A bundle's content is not what its hashes say."""
+
+
+class AmbiguousBundle(UsageError):
+    """Several bundles are meant."""
+
+    def __init__(self, start: str) -> None:
+        super().__init__(f"'{start}' begins several bundles: give more of it")
 
 
 class UnknownBundle(UsageError):
@@ -280,16 +289,28 @@ class BundleStore:
 
     def get(self, sha: str) -> Bundle:
         """A bundle by its hash or the beginning of it; "" is the packaged one."""
-        if not sha or (packaged_sha().startswith(sha.lower()) and packaged().sha == packaged_sha()):
+        if not sha:
             return packaged()
-        found = [name for name in self.list() if name.startswith(sha.lower())]
-        if len(found) != 1:
-            known = f"{len(found)} bundles begin so" if found else "none here begins so"
-            raise UnknownBundle(f"unknown bundle '{sha}': {known}")
+        found = self.beginning(sha)
+        if len(found) > 1:
+            raise AmbiguousBundle(sha)
+        if not found:
+            raise UnknownBundle(f"unknown bundle '{sha}': none here begins so")
+        if found == [packaged_sha()] and packaged().sha == found[0]:
+            return packaged()
         bundle = load(self.folder / found[0])
         if bundle.sha != found[0]:
             raise CorruptBundle(f"bundle {found[0][:12]}: its manifest was changed")
         return bundle
+
+    def beginning(self, start: str) -> list[str]:
+        """Hashes of bundles that are here, the packaged one too, and that begin so."""
+        if len(start) < PREFIX_DIGITS:
+            raise UsageError(
+                f"'{start}' is short for a bundle: give {PREFIX_DIGITS} digits or more"
+            )
+        known = dict.fromkeys([*self.list(), packaged_sha()])
+        return [sha for sha in known if sha and sha.startswith(start.lower())]
 
     def has(self, sha: str) -> bool:
         """Whether a bundle is here, by its whole hash, without a look at its blobs."""

@@ -15,6 +15,8 @@ from postgres_server import PostgresServer, program
 Need = Callable[[str, str], NoReturn]
 MakeLab = Callable[..., Lab]
 
+LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
+
 _numbers = count()
 
 
@@ -56,3 +58,11 @@ def make_lab(need: Need, postgres: PostgresServer, tmp_path: Path) -> Iterator[M
 def lab(make_lab: MakeLab) -> Lab:
     """A lab whose Redis keeps what it is told."""
     return make_lab()
+
+
+@pytest.fixture
+def lavapipe(need: Need, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers find this driver alone."""
+    if not LAVAPIPE.exists():
+        need("gpu", f"there is no {LAVAPIPE}")
+    monkeypatch.setenv("VK_DRIVER_FILES", str(LAVAPIPE))

@@ -37,7 +37,7 @@ def planted(name: str) -> Bundle:
 
 @pytest.mark.timeout(120)
 def test_the_scheduler_takes_it_to_its_end(lab: Lab) -> None:
-    """The planted runner knows no pairs: they fail, and it says that nobody can tell."""
+    """The planted runner knows no pairs: they fail, and the bisection ends as unclear."""
     for _ in range(2):
         lab.start_scheduler()
     lab.start_worker("a")
@@ -60,7 +60,7 @@ def test_the_scheduler_takes_it_to_its_end(lab: Lab) -> None:
     ended = found(lab, number)
     (step,) = ended.steps
     assert (ended.state, step.position, step.verdict) == ("failed", 2, "ambiguous")
-    assert ended.note == f"nobody can tell whether c is worse than the good one: {step.note}"
+    assert ended.note == f"it is unclear whether c is worse than the good one: {step.note}"
     assert step.note
     assert set(lab.counts(step.run)) == {
         JobState.FAILED,

@@ -1,4 +1,4 @@
-"""Bundles of one's own reach workers through Redis; those that nobody has end their jobs."""
+"""Bundles of a user reach workers through Redis; a missing or damaged bundle ends its jobs."""
 
 from collections.abc import Callable
 
@@ -49,9 +49,7 @@ def test_a_worker_fetches_an_unknown_bundle_once(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"no zip", b""])
-def test_a_bundle_that_nobody_has_ends_its_jobs(
-    make_lab: Callable[..., Lab], damage: bytes
-) -> None:
+def test_a_missing_bundle_ends_its_jobs(make_lab: Callable[..., Lab], damage: bytes) -> None:
     lab = make_lab()
     lab.start_scheduler()
     lab.start("-m", "impatient_worker", "a", log="worker-a")

@@ -68,6 +68,7 @@ def test_a_killed_worker_costs_the_job_on_the_device_one_try(lab: Lab) -> None:
     run = lab.submit([SHORT] * 5 + ["sleep/f32/n1500"] + [SHORT] * 20)
     lab.await_start(6)
     runner = lab.events("start")[-1].pid
+    lab.await_mark(lab.jobs(run)[5].id)
     kill(worker)
     until(lambda: not alive(runner), "an orphan runner keeps the device", 2)
     killed_at = time.monotonic()
@@ -176,7 +177,7 @@ def test_a_scheduler_killed_between_two_steps(lab: Lab, point: str) -> None:
     assert set(states(lab, run)) == {JobState.PASSED}
 
 
-def test_an_entry_that_nobody_deletes_holds_up_nothing(make_lab: Callable[..., Lab]) -> None:
+def test_an_entry_that_is_never_deleted_holds_up_nothing(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(lost_seconds=1.0)
     lab.start_scheduler()
     worker = lab.start_worker()

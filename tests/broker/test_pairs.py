@@ -1,9 +1,7 @@
 """The whole way of a pair: two bundles from the database, a worker, a process each, the ratio."""
 
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
-from typing import NoReturn
 
 import pytest
 from sqlalchemy import select
@@ -17,20 +15,6 @@ from vkbench_detection.confirm.pairs import PairResults, pair_results
 from vkbench_scheduler.bundles import keep
 from vkbench_scheduler.planning.pairs import more_pairs, submit_pairs
 from vkbench_shaders.bundle import packaged_sha
-
-LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
-
-
-@pytest.fixture
-def lab(
-    make_lab: Callable[..., Lab],
-    need: Callable[[str, str], NoReturn],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Lab:
-    if not LAVAPIPE.exists():
-        need("gpu", f"there is no {LAVAPIPE}")
-    monkeypatch.setenv("VK_DRIVER_FILES", str(LAVAPIPE))
-    return make_lab(runner="vkbench_worker.runner.main")
 
 
 def device_of(lab: Lab) -> str:
@@ -61,7 +45,9 @@ def ratio(results: PairResults) -> float:
 
 
 @pytest.mark.timeout(180)
-def test_what_is_slower_and_what_is_wrong_is_found(lab: Lab) -> None:
+@pytest.mark.usefixtures("lavapipe")
+def test_what_is_slower_and_what_is_wrong_is_found(make_lab: Callable[..., Lab]) -> None:
+    lab = make_lab(runner="vkbench_worker.runner.main")
     slow, wrong = planted_add(SLOW), planted_add("sum = 0;")
     lab.start_scheduler()
     lab.start("-m", "vkbench_worker.service.main", "llvmpipe", log="worker")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from sqlalchemy import select
@@ -19,20 +17,7 @@ from vkbench_scheduler.planning.selection import ALL, Selection
 from vkbench_scheduler.planning.submit import submit
 from vkbench_scheduler.planning.sweeps import Sweep
 
-LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
 CASE = "sum/f32/b1_c1_h64_w4096"
-
-
-@pytest.fixture
-def lab(
-    make_lab: Callable[..., Lab],
-    need: Callable[[str, str], NoReturn],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Lab:
-    if not LAVAPIPE.exists():
-        need("gpu", f"there is no {LAVAPIPE}")
-    monkeypatch.setenv("VK_DRIVER_FILES", str(LAVAPIPE))
-    return make_lab(runner="vkbench_worker.runner.main")
 
 
 def known(lab: Lab) -> list[TunedRow]:
@@ -41,7 +26,9 @@ def known(lab: Lab) -> list[TunedRow]:
 
 
 @pytest.mark.timeout(120)
-def test_a_sweep_by_the_fleet_is_settled_and_used(lab: Lab) -> None:
+@pytest.mark.usefixtures("lavapipe")
+def test_a_sweep_by_the_fleet_is_settled_and_used(make_lab: Callable[..., Lab]) -> None:
+    lab = make_lab(runner="vkbench_worker.runner.main")
     lab.start_scheduler()
     lab.start("-m", "vkbench_worker.service.main", "llvmpipe", log="worker")
 

@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from sqlalchemy import select, text
@@ -17,24 +15,15 @@ from vkbench_db.work import store
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import packaged_sha
 
-LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
 CHECKED = "add/f32/b1_c1_h3_w4"
 
 
-@pytest.fixture
-def lab(
-    make_lab: Callable[..., Lab],
-    need: Callable[[str, str], NoReturn],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Lab:
-    if not LAVAPIPE.exists():
-        need("gpu", f"there is no {LAVAPIPE}")
-    monkeypatch.setenv("VK_DRIVER_FILES", str(LAVAPIPE))
-    return make_lab(runner="vkbench_worker.runner.main")
-
-
 @pytest.mark.timeout(400)
-def test_a_slower_kernel_is_confirmed_and_a_wrong_one_is_wrong(lab: Lab) -> None:
+@pytest.mark.usefixtures("lavapipe")
+def test_a_slower_kernel_is_confirmed_and_a_wrong_one_is_wrong(
+    make_lab: Callable[..., Lab],
+) -> None:
+    lab = make_lab(runner="vkbench_worker.runner.main")
     slow, wrong = planted_add(SLOW), planted_add("sum = 0;")
     lab.start_scheduler()
     lab.start("-m", "vkbench_worker.service.main", "llvmpipe", log="worker")

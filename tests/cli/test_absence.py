@@ -1,4 +1,4 @@
-"""`vkbench submit` says in one line why its jobs wait, and nothing where somebody does them."""
+"""`vkbench submit` says in one line why its jobs wait, and nothing where a worker does them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sqlalchemy import update
 from planted_runs import Past
 from vkbench.device import DeviceFacts
 from vkbench_cli import main as cli
-from vkbench_cli.show.absence import absence
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import Attendance, Station, beat
 from vkbench_db.work import store
+from vkbench_tables.absence import absence
 
 Captured = pytest.CaptureFixture[str]
 SUBMIT = ("submit", "-k", "copy", "-s", "n=64")
@@ -94,9 +94,7 @@ def test_a_paused_device_is_told(
     assert line == f"run 3 waits: Planted 9000 is paused: `vkbench resume {past.device.key}`"
 
 
-def test_what_is_done_already_waits_for_nobody(
-    silence: Callable[..., None], capsys: Captured
-) -> None:
+def test_a_finished_run_waits_for_no_worker(silence: Callable[..., None], capsys: Captured) -> None:
     silence()
     submitted(capsys, "--key", "k")
     assert cli.main(["cancel", "last"]) == 0

@@ -1,4 +1,4 @@
-"""Arrays of somebody's own: taken as the catalogue says, refused in one line otherwise."""
+"""A user's own arrays: taken as the catalogue says, refused in one line otherwise."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ PLANES = np.zeros((4, 8, 2), np.float32)
             {"mode": "mrope", "sections": "1.0.0.0"},
             "positions (n) has the shape 4 x 4 in",
         ),
-        # channels by pixels, or a batch by channels: nobody knows
+        # ambiguous: channels by pixels, or a batch by channels
         ("group_norm", {"x": PLANES}, {"groups": "4"}, "x has four dimensions (b, c, h, w), got 3"),
     ],
 )

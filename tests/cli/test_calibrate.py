@@ -61,7 +61,7 @@ def test_what_devices_reached_is_shown(capsys: Captured) -> None:
     heading, row = [line for line in text.splitlines() if line][-2:]
     assert "read TB/s" in heading
     assert "bf16>f32 TFLOP/s" in heading
-    assert "fma f16" not in heading  # nobody has any
+    assert "fma f16" not in heading  # no device has any
     assert {"4.500", "60.00", "590.0", "600.0", "1.700", "32.00", "0.1%"} <= set(row.split())
     [found] = rows(capsys, "calibrate", "--show", "-d", "planted*")
     assert found["read_bytes_per_second"] == 4.5e12

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from planted_runs import Past
+from terminals import terminal
 from vkbench.device import device_key
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
@@ -43,9 +44,25 @@ def test_only_what_changed_is_shown(capsys: Captured) -> None:
 @pytest.mark.usefixtures("filled")
 def test_the_other_way_round_it_is_faster_and_fixed(capsys: Captured) -> None:
     out, err = said(capsys, "2", "1", "--fail-on", "regression")
-    assert "faster" in out
+    assert "-50.0%" in out
+    assert "wrong → passed" in out
     assert "0 slower, 2 faster" in err
     assert "1 verdicts changed (0 wrong, 1 fixed)" in err
+
+
+@pytest.mark.usefixtures("filled")
+def test_people_see_the_columns_of_benchstat(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with terminal(80, monkeypatch) as screen:
+        assert cli.main(["compare", "before", "after", "--all", "--metric", "hot"]) == 0
+    _, _, *lines = (" ".join(line.split()) for line in screen.text.splitlines())
+    assert "case metric old us ± new us ± delta p n" in lines
+    assert "copy/f32/n4096 hot 1000 1.0% 2000 1.0% +100.0% 0.000 1" in lines
+    assert any(line.endswith(" ~ 1.000 1") for line in lines)
+    assert lines[-1] == "geomean of 2 44.72 63.25 +41.4%"
+    row = json.loads(said(capsys, "before", "after", "--json")[0])["rows"][-1]
+    assert not {"delta", "n"} & set(row)  # a program reads ratio, old_results and new_results
 
 
 @pytest.mark.usefixtures("filled")
@@ -203,7 +220,7 @@ def test_the_heading_says_which_devices_stand_on_each_side(other: str, capsys: C
     assert out.startswith(
         "old host: here\nold device: Planted 9000\nnew host: there\nnew device: Other 1\n"
     )
-    for word in ("old verdict", "new verdict", "old ms", "new ms", "new/old"):
+    for word in ("passed → wrong", "delta", "old ms", "new ms", "new/old"):
         assert word in out
     assert other not in out  # names tell them apart
     markdown = said(capsys, "before", "other", "--markdown")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def loaded_after(*words: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("words", [("--help",), ("--version",)])
+@pytest.mark.parametrize("words", [(), ("--help",), ("--version",)])
 def test_help_loads_nothing_heavy(words: tuple[str, ...]) -> None:
     assert not loaded_after(*words).intersection(HEAVY)
 
@@ -77,9 +78,13 @@ def test_every_option_has_help() -> None:
                 assert getattr(parameter, "help", None), f"{row.name} {parameter.name}"
 
 
-def test_no_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 2
-    assert capsys.readouterr().err.startswith("Usage: vkbench")
+def test_no_command_shows_three_to_begin_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    said = capsys.readouterr()
+    named = re.findall(r"^  vkbench (\w+) ", said.out, re.MULTILINE)
+    assert len(named) == 3
+    assert {*named} <= {row.name for row in COMMANDS}
+    assert said.err == ""
 
 
 @pytest.mark.parametrize(

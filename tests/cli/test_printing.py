@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vkbench_cli.show.printing import Column, Output, Table, ValueKind, show
+from vkbench_cli.show.printing import Output, show
+from vkbench_tables.table import Column, Table, ValueKind
 
 COLUMNS = (
     Column(key="case", heading="case"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from planted_runs import Past
 from vkbench_cli import main as cli
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import beat
@@ -59,6 +60,24 @@ def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
     assert copy["flops_per_second"] is None
     assert copy["device"] == "0123456789ab"
     assert copy["finished_at"].endswith("+00:00")
+
+
+def test_trials_of_sweeps_are_left_out_unless_asked_for(past: Past, capsys: Captured) -> None:
+    past.sweep(past.done(0.5), past.done(0.5), past.done(0.5))
+
+    def copies(*words: str) -> tuple[list[float], str]:
+        assert cli.main(["results", "--kernel", "copy", *words, "--json"]) == 0
+        out, err = capsys.readouterr()
+        return [row["hot_seconds"] for row in json.loads(out)["rows"]], err
+
+    note = "left out 1 trial of `vkbench tune`; --trials shows them\n"
+    assert copies() == ([2e-3], note)
+    assert copies("--history") == ([2e-3, 1e-3], note)
+    assert copies("--shape", "n=4096", "--kernel", "*")[0][0] == 2e-3
+    assert copies("--shape", "n=7") == ([], "nothing to show\n")
+    assert copies("--trials") == ([0.5], "")
+    assert copies("--trials", "--history") == ([0.5, 2e-3, 1e-3], "")
+    assert copies("--run", "last") == ([0.5], "")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from vkbench.job import JobState
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.report import exit_code, summary, telling
-from vkbench_cli.show.result_table import table
+from vkbench_tables.results import table
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_a_file_that_changed_fails_its_jobs(
 
 
 def stored(database: Path, model: Path, kernel: str, *formats: str, shape: str) -> int:
-    """A new run of a case on the tensor of each format, that nobody has done yet."""
+    """A new run of a case on the tensor of each format, that no run has done yet."""
     device = local_devices()[0]
     file = open_gguf(model)
     with Database.open(f"sqlite:///{database}", create=True) as opened, opened.transaction() as tx:

@@ -141,7 +141,10 @@ def test_it_calibrates_its_device(host: Host, database: Path) -> None:
     ]
     passed = [row for row in timed if row["verdict"] == "passed"]
     assert len(passed) >= 5
-    assert all(row["cold_roof_fraction"] > 0 for row in passed)
+    # a processor's caches may be larger than what a CPU driver lends to displace them
+    cold = [row for row in passed if not row["remark"].startswith("not cold")]
+    assert cold
+    assert all(row["cold_roof_fraction"] > 0 for row in cold)
     chains = [row["path_fraction"] for row in passed if row["case"].startswith("fma/f32")]
     assert max(chains) == pytest.approx(1)  # they are what it is measured by
     launch = next(row for row in passed if row["case"] == "launch/u32/n1")

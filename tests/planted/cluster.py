@@ -23,6 +23,7 @@ from vkbench.settings import PREFIX, Settings
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store
+from vkbench_worker.owner.marker import Marker
 
 HERE = Path(__file__).parent
 HOST = "lab"
@@ -74,7 +75,7 @@ class RedisServer:
             self._process.wait()
 
     def freeze(self, seconds: float) -> None:
-        """Have it answer nobody for a while; its connections stay open."""
+        """Have it answer no client for a while; its connections stay open."""
         assert self._process
         self._process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
@@ -247,6 +248,16 @@ class Lab:
         """Wait until so many jobs have begun."""
         until(lambda: len(self.events("start")) >= count, "no job begins", seconds)
 
+    def await_mark(self, job: int, device: str = "a") -> None:
+        """Wait until the worker has noted on disk that this job is on the device.
+
+        The worker notes it when it has read the answer of the job before, and the job may have
+        begun by then.
+        """
+        (path,) = (self.settings.data / "markers").glob(f"{self.key(device)}.*")
+        with Marker(path) as marker:
+            until(lambda: (marker.read() or (0, 0))[0] == job, f"job {job} is not marked")
+
     def check(self, *runs: int) -> None:
         """Nothing was lost, nothing counted twice, nothing ran beside something else.
 
@@ -305,7 +316,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A TCP port that nobody uses now."""
+    """A TCP port that no process uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

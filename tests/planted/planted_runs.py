@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
 from sqlalchemy import Connection, Table, insert, select
 
 from vkbench.device import DeviceFacts, Environment
-from vkbench.job import Job, Mode, Outcome, PlannedJob
+from vkbench.job import MAIN, Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Timing, Verdict, pack_samples
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
+from vkbench_db.upkeep.tuning import SWEEP
 from vkbench_db.work import store
 from vkbench_db.work.runs import case_ids
 
@@ -76,6 +77,10 @@ class Past:
         """A run of all cases that ends as told."""
         return do_run(self.database, endings, label, device)
 
+    def sweep(self, *endings: Result) -> int:
+        """A sweep of `vkbench tune` that times each case once."""
+        return do_run(self.database, endings, "", tags={SWEEP: {}})
+
     def done(self, seconds: float) -> Result:
         """A passed attempt."""
         return done(seconds)
@@ -92,12 +97,22 @@ def past(filled: Database) -> Past:
 
 
 def do_run(
-    database: Database, endings: Sequence[Result], label: str, device: str = DEVICE.key
+    database: Database,
+    endings: Sequence[Result],
+    label: str,
+    device: str = DEVICE.key,
+    tags: Mapping[str, object] | None = None,
 ) -> int:
     """A run of all cases that ends as told."""
     with database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=time.time(), label=label
+            tx,
+            mode=Mode.PERFORMANCE,
+            selection={},
+            now=time.time(),
+            label=label,
+            track="" if tags else MAIN,
+            tags=tags,
         )
         planned = [PlannedJob(device=device, case=case, mode=Mode.PERFORMANCE) for case in CASES]
         store.add_jobs(tx, run.id, planned)

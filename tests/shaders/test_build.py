@@ -122,6 +122,22 @@ def test_a_shader_that_takes_another_name_fails_the_build(tree: Path, tmp_path: 
     assert load(tmp_path / "out").sha == old.sha
 
 
+@pytest.mark.usefixtures("few")
+def test_two_constants_of_one_number_fail_the_build(tree: Path, tmp_path: Path) -> None:
+    """A launch gives values by name, and Vulkan takes them by number."""
+    copy = source_of("copy", tree)
+    source = copy.read_text().replace(
+        "struct Push", "[vk::constant_id(0)] const uint LIMIT = 9;\nstruct Push"
+    )
+    copy.write_text(source.replace("if (index == 0)", "if (index == 0 && THREADS < LIMIT)"))
+    with pytest.raises(CompileError) as error:
+        build(tree, tmp_path / "out")
+    assert str(error.value) == (
+        "copy/copy: the specialisation constants THREADS and LIMIT have one number, 0"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_module_declares_the_constants_of_what_it_imports(tmp_path: Path) -> None:
     for name, text in {
         "upper": "import lower;\n[vk::constant_id(0)] const uint THREADS = 128; // [x] = 3",

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from vkbench.errors import UnknownName
+from vkbench.errors import UnknownName, UsageError
 from vkbench_shaders import bundle as bundles
 from vkbench_shaders.bundle import (
     CODE,
+    AmbiguousBundle,
     Bundle,
     BundleStore,
     CorruptBundle,
@@ -27,6 +28,8 @@ from vkbench_shaders.bundle import (
 from vkbench_shaders.compile import compiler
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.compile.tree import TREE
+
+pytestmark = pytest.mark.slow
 
 KEY = "copy/copy"
 
@@ -142,8 +145,25 @@ def test_a_store_keeps_bundles_by_hash(bundle: Bundle, tmp_path: Path) -> None:
 
 
 def test_a_store_names_what_it_lacks(tmp_path: Path) -> None:
-    with pytest.raises(UnknownBundle, match="unknown bundle 'abc'"):
+    with pytest.raises(UnknownBundle, match="unknown bundle 'abcd'"):
+        BundleStore(tmp_path / "bundles").get("abcd")
+    with pytest.raises(UsageError, match="'abc' is short for a bundle: give 4 digits or more"):
         BundleStore(tmp_path / "bundles").get("abc")
+
+
+def test_a_beginning_of_several_bundles_is_refused(
+    bundle: Bundle, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "PACKAGED", folder)  # counts as well
+    bundles.packaged.cache_clear()
+    store = BundleStore(tmp_path / "bundles")
+    twin = bundle.sha[:8] + ("1" if bundle.sha[8] == "0" else "0") * 56
+    (store.folder / twin).mkdir(parents=True)
+    (store.folder / twin / "manifest.json").touch()
+    with pytest.raises(AmbiguousBundle, match="begins several bundles: give more of it"):
+        store.get(bundle.sha[:8])
+    assert store.get(bundle.sha[:9]).sha == bundle.sha
+    bundles.packaged.cache_clear()
 
 
 def test_a_store_does_not_keep_what_is_broken(bundle: Bundle, tmp_path: Path) -> None:

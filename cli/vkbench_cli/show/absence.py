@@ -1,16 +1,14 @@
-"""Why submitted jobs wait: no scheduler, no worker, or a paused device."""
+"""A line on stderr that says why submitted jobs wait."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 
-from vkbench.units import counted
+from vkbench_cli.show.telling import tell
 from vkbench_db.database import Database
-from vkbench_db.upkeep.attendance import Attendance, Station, attendance
-
-_UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+from vkbench_db.upkeep.attendance import attendance
+from vkbench_tables.absence import absence
 
 
 def warn(
@@ -24,51 +22,4 @@ def warn(
         found = attendance(tx, run=run, devices=devices)
     said = absence(found, time.time())
     if said:
-        print(f"{work} waits: {said}", file=sys.stderr)
-
-
-def absence(found: Attendance, now: float) -> str:
-    """What is missing, and how to start it; "" if nothing is missing or nothing is left to do."""
-    if not found.stations:
-        return ""
-    unserved = [each for each in found.stations if not each.is_served(now)]
-    paused = [each for each in found.stations if each.paused]
-    if not found.has_scheduler(now):
-        return _no_scheduler(found, unserved, now)
-    return "; ".join(filter(None, (_no_worker(found, unserved, now), _paused(paused))))
-
-
-def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) -> str:
-    said = (
-        f"no scheduler {_seen(found.scheduler_seen, now, 'is running')}; start `vkbench scheduler`"
-    )
-    # Only a scheduler records that workers are there: those of these hosts may be running.
-    return (
-        f"{said}, and `vkbench worker` on {_hosts(unserved)} unless it runs" if unserved else said
-    )
-
-
-def _no_worker(found: Attendance, unserved: Sequence[Station], now: float) -> str:
-    if not unserved:
-        return ""
-    who = f"no worker of {unserved[0].name} {_seen(unserved[0].last_seen, now, 'was ever seen')}"
-    if len(unserved) > 1:
-        all_devices = counted(len(found.stations), "device")
-        who = f"no worker of {len(unserved)} of {all_devices} was seen lately"
-    return f"{who}; start `vkbench worker` on {_hosts(unserved)}"
-
-
-def _paused(stations: Sequence[Station]) -> str:
-    said = (f"{each.name} is paused: `vkbench resume {each.key}`" for each in stations)
-    return "; ".join(said)
-
-
-def _hosts(stations: Sequence[Station]) -> str:
-    return ", ".join(dict.fromkeys(each.host for each in stations))
-
-
-def _seen(last: float | None, now: float, never: str) -> str:
-    if last is None:
-        return never
-    seconds, unit = next((each for each in _UNITS if now - last >= each[0]), _UNITS[-1])
-    return f"was seen for {counted(int((now - last) // seconds), unit)}"
+        tell(f"{work} waits: {said}")

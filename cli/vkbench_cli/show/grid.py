@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vkbench.device import DeviceFacts
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Cell, Column, Table, ValueKind
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.families import Family, families, formats_in_use
 from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.rocm_grid import GRID
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_worker.runner.variants import choose
 from vkbench_worker.runtime.errors import Unsupported
 

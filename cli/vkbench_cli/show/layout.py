@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from functools import cached_property
 from itertools import zip_longest
+
+from vkbench_tables.table import Rank
 
 GAP = "  "
 INDENT = "    "  # of what stands under its row
@@ -31,14 +32,6 @@ _BREAKS = tuple(
     for joint in (r"(?<=\s)", r"(?<=[\s/])", r"(?<=[\s/_,;:=])|(?<=[.-])(?=[^\W\d])")
 )
 _PARTS = _BREAKS[1]
-
-
-class Rank(IntEnum):
-    """How much a column is missed."""
-
-    KEY = 0  # says what the row is about
-    USUAL = 1
-    MINOR = 2  # left out first
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

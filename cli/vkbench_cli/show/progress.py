@@ -1,54 +1,161 @@
-"""Progress on stderr: a bar on a terminal, otherwise a line every half minute."""
+"""Progress on stderr: a live view on a terminal, otherwise a line every half minute."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from vkbench_cli.show.pace import (
+    Lane,
+    Pace,
+    by_lane,
+    rated,
+    remaining,
+    sentence,
+    sum_of,
+    trouble,
+)
+from vkbench_cli.show.telling import tell
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
 
 SILENCE_SECONDS = 30.0  # between lines where there is no terminal
+LOOK_SECONDS = 0.5  # between looks for a live view
+BAR_COLUMNS = 16
+OTHER_LINES = 4  # of a terminal, that bars leave free
+
+Look = Callable[[], Sequence[Lane]]
 
 
 class Progress:
-    """A count of finished jobs; a context manager that clears the bar at its end."""
+    """How far some work is, asked of `look` when there is reason to show it.
 
-    def __init__(self, total: int, label: str) -> None:
-        self._total = total
+    A context manager: the live view is gone at its end.
+    """
+
+    def __init__(self, label: str, look: Look) -> None:
         self._label = label
-        self._bar: Any = None
-        self._task: Any = None
-        self._told = time.monotonic()
+        self._look = look
+        self._lanes: Sequence[Lane] = ()
+        self._pace = Pace()
+        self._paces: dict[str, Pace] = {}
+        self._words = ""
+        self._live: Any = None
+        self._told = self._looked = time.monotonic()
 
-    def __enter__(self) -> Progress:
-        if sys.stderr.isatty():
-            self._bar = _bar()
-            self._task = self._bar.add_task(self._label, total=self._total)
-            self._bar.start()
+    def __enter__(self) -> Self:
+        self.see()
+        if live := _live(self.view):
+            self._live = live
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar:
-            self._bar.stop()
+        if self._live:
+            self._live.stop()
 
-    def update(self, done: int, words: str = "") -> None:
-        """Show that `done` are finished; `words` describe what runs."""
-        if self._bar:
-            self._bar.update(self._task, completed=done, description=words or self._label)
-        elif time.monotonic() - self._told > SILENCE_SECONDS:
-            self._told = time.monotonic()
-            print(f"{self._label}: {done} of {self._total}", file=sys.stderr)
+    def update(self, words: str = "") -> None:
+        """Look again, if the last look is old; `words` describe what runs."""
+        self._words = words
+        if time.monotonic() - self._looked >= (LOOK_SECONDS if self._live else SILENCE_SECONDS):
+            self.see()
+
+    def see(self) -> Sequence[Lane]:
+        """Look again, and say what was seen; a line now and then where nothing is live."""
+        now = self._looked = time.monotonic()
+        self._lanes = self._look()
+        self._pace.see(now, sum_of(self._lanes, self._label))
+        for lane in self._lanes:
+            self._paces.setdefault(lane.name, Pace()).see(now, lane)
+        if not self._live and now - self._told >= SILENCE_SECONDS:
+            self._told = now
+            tell(self._sentence() + by_lane(self._lanes))
+        return self._lanes
+
+    def _sentence(self) -> str:
+        return sentence(self._label, self._lanes, self._pace.rate, self._left())
+
+    def _left(self) -> float | None:
+        """Until all is done: devices work one after the other or at once, the later end counts."""
+        now = time.monotonic()
+        ways = [self._pace.left(now), *(pace.left(now) for pace in self._paces.values())]
+        return max((way for way in ways if way is not None), default=None)
+
+    def view(self) -> Group:
+        """What a terminal shows: a sentence, a bar for each device, and what runs."""
+        from rich.console import Group
+        from rich.text import Text
+
+        said = Text(self._sentence(), no_wrap=True, overflow="ellipsis")
+        runs = Text(f"  {self._words}", style="dim", no_wrap=True, overflow="ellipsis")
+        return Group(said, self._bars(), *([runs] if self._words else []))
+
+    def _bars(self) -> Table:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+        table.add_column(width=BAR_COLUMNS)
+        for _ in range(4):
+            table.add_column(justify="right", no_wrap=True)
+        now = time.monotonic()
+        shown = self._shown()
+        for lane in shown:
+            pace = self._paces[lane.name]
+            table.add_row(
+                f"  {lane.name}",
+                ProgressBar(total=max(lane.total, 1), completed=lane.done, width=BAR_COLUMNS),
+                f"{lane.done}/{lane.total}",
+                ", ".join(trouble(lane)),
+                rated(pace.rate) if not lane.is_done else "",
+                remaining(pace.left(now)) if not lane.is_done else "done",
+            )
+        if more := len(self._lanes) - len(shown):
+            table.add_row(f"  and {more} more")
+        return table
+
+    def _shown(self) -> Sequence[Lane]:
+        """The lanes that the terminal has lines for, those that have ended last."""
+        from shutil import get_terminal_size
+
+        most = max(get_terminal_size().lines - OTHER_LINES, 1)
+        return sorted(self._lanes, key=lambda lane: lane.is_done)[:most]
 
 
-def _bar() -> Any:
+class CountedProgress(Progress):
+    """How far some work is that says itself how much of it is done."""
+
+    def __init__(self, label: str, total: int) -> None:
+        self._total, self._done = total, 0
+        super().__init__(label, self._count)
+
+    def tell(self, done: int, words: str = "") -> None:
+        """Show that so much is done; `words` describe what comes next."""
+        self._done = done
+        self.update(words)
+
+    def count(self, done: int, total: int) -> None:
+        """Show that `done` of a `total` that was not known before are finished."""
+        self._total = total
+        self.tell(done)
+
+    def _count(self) -> Sequence[Lane]:
+        return [Lane(name="", total=self._total, done=self._done)]
+
+
+def _live(view: Callable[[], Group]) -> Any:
+    """A live view on stderr; None where that is no terminal, or one that cannot move its cursor."""
+    if not sys.stderr.isatty():
+        return None
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.live import Live
 
-    text = TextColumn("{task.description}", markup=False)
-    columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-        text,
-    )
-    return Bar(*columns, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True, highlight=False)
+    if console.is_dumb_terminal:
+        return None
+    return Live(get_renderable=view, console=console, transient=True, refresh_per_second=4)

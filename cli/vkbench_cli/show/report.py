@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
 from vkbench.job import FINISHED, JobState
 from vkbench.units import counted
-from vkbench_cli.show.printing import Cell, Output, show
-from vkbench_cli.show.result_table import rows_of, table
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_detection.steps import Detected
+from vkbench_tables.results import rows_of, table
+from vkbench_tables.table import Cell
 
 UNSCREENED = (
     "new timings were not screened for regressions, because scipy is not installed: "
@@ -28,7 +29,7 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
     brief = not (all_rows or output.json or output.csv)
     shown = telling(rows) if brief else rows
     show(table(shown, hidden=("finished_at",)), output)
-    print(summary(run, counts, len(rows) - len(shown)), file=sys.stderr)
+    tell(summary(run, counts, len(rows) - len(shown)))
     return exit_code(counts)
 
 

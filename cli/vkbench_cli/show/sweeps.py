@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vkbench.case import parse as parse_case
 from vkbench.configuration import parse, text_of
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Cell, Column, Output, Table, ValueKind, show
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
 from vkbench_db.upkeep.tuning import trials
 from vkbench_detection.tune.winners import Standing, Timed, standings
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_db.database import Transaction
@@ -70,7 +70,7 @@ def show_sweep(tx: Transaction, run: int, output: Output) -> None:
         beside = _beside(of_kernel, names)
         show(beside or Table(columns=COLUMNS, rows=list(_rows(of_kernel, names))), output)
     won = sum(each.best is not each.estimated for each in found.values())
-    print(f"faster than estimated: {won} of {len(found)} cases", file=sys.stderr)
+    tell(f"faster than estimated: {won} of {len(found)} cases")
 
 
 def show_known(rows: Sequence[TunedRow], output: Output, nothing: str) -> None:

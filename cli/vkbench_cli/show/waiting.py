@@ -1,32 +1,81 @@
-"""Waiting for a run of the fleet."""
+"""Waiting for work of the fleet or of this machine, with a view of how far each device is."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from vkbench.errors import WaitTimeout
-from vkbench_cli.show.progress import Progress
+from vkbench.job import JobState
+from vkbench.result import Result
+from vkbench_cli.show.pace import Lane, sum_of
+from vkbench_cli.show.progress import LOOK_SECONDS, Progress
+from vkbench_db.ask import tallies
+from vkbench_db.ask.tallies import Tally
 from vkbench_db.database import Database
-from vkbench_db.work import store
-
-LOOK_SECONDS = 0.5
 
 
 def wait_for(database: Database, run: int, timeout: float | None = None) -> None:
     """Return when a run has ended; WaitTimeout when that takes longer than `timeout` seconds."""
+    _wait(f"run {run}", lambda: run_lanes(database, run), timeout, f"vkbench watch {run}")
+
+
+def wait_for_fleet(database: Database, since: float, timeout: float | None = None) -> Lane:
+    """Return when no device has anything left to do; says what was done since a moment."""
+
+    def look() -> list[Lane]:
+        with database.reading() as tx:
+            return lanes(tallies.of_fleet(tx, since))
+
+    return _wait("fleet", look, timeout, "vkbench watch")
+
+
+@contextmanager
+def shown(database: Database, run: int) -> Iterator[Callable[[Result], None]]:
+    """A view of a run of this machine; the executor passes it each result."""
+    with Progress(f"run {run}", lambda: run_lanes(database, run)) as progress:
+        yield lambda result: progress.update(result.case)
+
+
+def run_lanes(database: Database, run: int) -> list[Lane]:
+    """How far each device is with a run."""
+    with database.reading() as tx:
+        return lanes(tallies.of_run(tx, run))
+
+
+def lanes(found: Sequence[Tally]) -> list[Lane]:
+    """Tallies as a view shows them: host and key tell devices of one name apart."""
+    named = [(each.name, each.host) for each in found]
+    names = [name for name, _ in named]
+    return [
+        Lane(
+            name=_name(each, names.count(each.name) > 1, named.count((each.name, each.host)) > 1),
+            total=each.total,
+            done=each.finished,
+            wrong=each.counts.get(JobState.WRONG, 0),
+            failed=each.counts.get(JobState.FAILED, 0),
+            left_seconds=each.left_seconds,
+        )
+        for each in found
+    ]
+
+
+def _name(tally: Tally, by_host: bool, by_key: bool) -> str:
+    if by_key:
+        return f"{tally.host}/{tally.device} {tally.name}"
+    return f"{tally.host}/{tally.name}" if by_host else tally.name
+
+
+def _wait(label: str, look: Callable[[], list[Lane]], timeout: float | None, again: str) -> Lane:
+    """Return when all lanes are done; WaitTimeout says what waits for them `again`."""
     end = None if timeout is None else time.monotonic() + timeout
-    with Progress(_look(database, run).total, f"run {run}") as progress:
-        while not (found := _look(database, run)).is_finished:
-            progress.update(found.finished)
+    with Progress(label, look) as progress:
+        while not (found := sum_of(progress.see(), label)).is_done:
             if end and time.monotonic() >= end:
-                left = found.total - found.finished
                 raise WaitTimeout(
-                    f"{left} of {found.total} jobs of run {run} are unfinished "
-                    f"after {timeout:g} s; they continue: `vkbench jobs {run}`"
+                    f"{label}: {found.total - found.done} of {found.total} jobs are unfinished "
+                    f"after {timeout:g} s; they continue: `{again}`"
                 )
             time.sleep(LOOK_SECONDS)
-
-
-def _look(database: Database, run: int) -> store.Progress:
-    with database.reading() as tx:
-        return store.run_progress(tx, run)
+    return found

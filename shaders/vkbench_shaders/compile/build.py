@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from vkbench.errors import VkbenchError
@@ -29,7 +30,7 @@ from vkbench_shaders.bundle import (
 )
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compile import compiler, launches, reflection, spirv, workers
-from vkbench_shaders.compile.compiler import Compiler, Unit
+from vkbench_shaders.compile.compiler import CompileError, Compiler, Unit
 from vkbench_shaders.compile.reflection import Needs
 from vkbench_shaders.compile.tree import (
     TREE,
@@ -46,14 +47,19 @@ Progress = Callable[[int, int, str], None]  # units done, units in all, the last
 
 
 def build(
-    tree: Path, out: Path, progress: Progress | None = None, slang: Compiler | None = None
+    tree: Path,
+    out: Path,
+    progress: Progress | None = None,
+    slang: Compiler | None = None,
+    kernels: Sequence[Kernel] | None = None,
 ) -> Bundle:
-    """Compile the catalogue's units from `tree` and write the bundle to the folder `out`.
+    """Compile the units of kernels, or of all, from `tree`; write the bundle to the folder `out`.
 
     Nothing is written unless all units compile, and take what the catalogue's launches give.
     """
-    bundle = compiled(tree, sorted({*units_of(KERNELS), *PROBES}), out.name, progress, slang)
-    launches.check(bundle, KERNELS)
+    wanted = KERNELS if kernels is None else kernels
+    bundle = compiled(tree, sorted({*units_of(wanted), *PROBES}), out.name, progress, slang)
+    launches.check(bundle, wanted)
     bundle.save(out)
     return bundle
 
@@ -148,6 +154,7 @@ def _kept(path: Path) -> bytes:
 def _entry(
     unit: Unit, code: bytes, needs: Needs, declared: Collection[str]
 ) -> tuple[Entry, Interface]:
+    _refuse_shared_numbers(unit, needs.interface)
     kept = {constant.name for constant in needs.interface.constants}
     interface = replace(needs.interface, dropped=tuple(sorted(set(declared) - kept)))
     entry = Entry(
@@ -162,6 +169,16 @@ def _entry(
         interface=interface_name(interface),
     )
     return entry, interface
+
+
+def _refuse_shared_numbers(unit: Unit, interface: Interface) -> None:
+    """A launch gives constants by name, and Vulkan sets all that have the number."""
+    for one, other in pairwise(interface.constants):
+        if one.id == other.id:
+            raise CompileError(
+                f"{unit.key}: the specialisation constants {one.name} and {other.name} "
+                f"have one number, {one.id}"
+            )
 
 
 def _silent(done: int, total: int, key: str) -> None:

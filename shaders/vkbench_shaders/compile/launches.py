@@ -66,8 +66,12 @@ def check(bundle: Bundle, kernels: Iterable[Kernel]) -> None:
         for case in (*kernel.cases, *kernel.timed):
             problem = Problem(kernel, case)
             for variant in kernel.variants_for(problem.types):
-                for device in (_SMALL, _LARGE, _INTEL, _CPU):
+                for device in _devices(variant):
                     _check(bundle, problem, variant, device)
+
+
+def _devices(variant: Variant) -> tuple[DeviceFacts, ...]:
+    return (_SMALL, _LARGE, _INTEL, _CPU) if "coopmat" in variant.requires else (_SMALL, _LARGE)
 
 
 def _check(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> None:

@@ -80,7 +80,7 @@ def nameless(code: bytes) -> bytes:
 
 
 def read(code: bytes) -> tuple[tuple[int, ...], list[Instruction], bytes]:
-    """Header, instructions before the first function, functions: nobody here looks into those."""
+    """Header, instructions before the first function, and all functions as they are."""
     if len(code) < 20 or len(code) % 4 or struct.unpack_from("<I", code)[0] != MAGIC:
         raise MalformedSpirv()
     words = memoryview(code).cast("I")

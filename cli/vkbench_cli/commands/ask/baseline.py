@@ -9,13 +9,14 @@ from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
 from vkbench.user import user_name
-from vkbench_cli.options import Store, spread
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Column, Output, Table, show
-from vkbench_cli.show.printing import ValueKind as Shown
+from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options import RUN_HELP, Store, spread
+from vkbench_cli.show.printing import Output, show
 from vkbench_cli.store import opened, reading
+from vkbench_tables.table import Column, Rank, Table
+from vkbench_tables.table import ValueKind as Shown
 
-app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 COLUMNS = (
     Column(key="name", heading="name", rank=Rank.KEY),
@@ -41,7 +42,7 @@ def set_(
     name: Name,
     run: Annotated[
         str,
-        Option(metavar="RUN", help="The results of this run: its number, label, UUID or 'last'."),
+        Option(metavar="RUN", help=f"The results of a run. {RUN_HELP}"),
     ] = "",
     bundle: Annotated[str, Option(metavar="SHA", help="The results of this bundle.")] = "",
     date: Annotated[

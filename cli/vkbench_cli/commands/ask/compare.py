@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +12,10 @@ from vkbench import names
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, UsageError, WrongResult
 from vkbench.job import JobState
 from vkbench_cli.options import Store
-from vkbench_cli.show import comparing
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
+from vkbench_tables import comparison, comparison_markdown
 
 if TYPE_CHECKING:
     from vkbench_detection.compare.comparison import Comparison, Pair
@@ -86,10 +86,11 @@ def compare(
 ) -> int:
     """Compare two runs, bundles, drivers, devices, days or baselines.
 
-    Changed verdicts come first, then slower timings, then faster ones. A ratio above 1 means
-    slower; `~` means no significant change. If the two sides have no device in common, timings of
-    different devices are shown side by side, with their shares of the peak rate where both devices
-    are calibrated.
+    Changed verdicts come first, then slower timings, then faster ones. A positive delta means
+    slower, and `~` no significant change; p is the probability that chance makes such a
+    difference, and n counts the results of each side. The last row has the geometric means of all
+    timings. If the two sides have no device in common, timings of different devices are shown side
+    by side, with their shares of the peak rate where both devices are calibrated.
 
     \b
     vkbench compare 3 last --fail-on regression
@@ -117,24 +118,24 @@ def compare(
         pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         canaries = drifts(tx, found.pairs)
-        shown = comparing.table(found, pairs, provenances(tx, jobs), canaries)
+        shown = comparison.table(found, pairs, provenances(tx, jobs), canaries)
     if markdown:
-        print(comparing.in_markdown(found, shown, canaries), end="")
+        print(comparison_markdown.in_markdown(found, shown, canaries), end="")
     elif shown.rows or output.json or output.csv:
         show(shown, output)
-    lines = [*comparing.device_lines(found), *comparing.drift_lines(canaries)]
-    print("\n".join([comparing.summary(found), *lines]), file=sys.stderr)
+    lines = [*comparison.device_lines(found), *comparison.drift_lines(canaries)]
+    tell("\n".join([comparison.summary(found), *lines]))
     return _exit_code(found, fail_on)
 
 
 def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
     if not (found.pairs or found.changes):
         raise NothingToDo(
-            f"{comparing.sides(found)}: no timed case in common{comparing.alone(found)}"
+            f"{comparison.sides(found)}: no timed case in common{comparison.alone(found)}"
         )
     if found.is_across and fail_on is FailOn.REGRESSION:
         raise UsageError(
-            f"{comparing.sides(found)}: a slower device is no regression; --fail-on regression "
+            f"{comparison.sides(found)}: a slower device is no regression; --fail-on regression "
             "needs a device in common, --fail-on wrong does not"
         )
     if found.policies and not mix:
@@ -145,14 +146,8 @@ def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
         )
 
 
-def _by_change(pair: Pair) -> tuple[int, float, str, str]:
-    rank = (pair.is_slower, pair.is_faster, not pair.is_changed).index(True)
-    size = pair.quotient if pair.is_faster else -pair.quotient
-    return rank, size, pair.work.case_name, pair.metric
-
-
 _ORDERS: Mapping[Sort, Callable[[Pair], tuple[object, ...]]] = {
-    Sort.CHANGE: _by_change,
+    Sort.CHANGE: comparison.by_change,
     Sort.CASE: lambda pair: (pair.work.case_name, pair.metric, pair.work.device),
     Sort.P: lambda pair: (pair.ratio.p, pair.work.case_name, pair.metric),
 }

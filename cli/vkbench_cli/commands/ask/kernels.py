@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -10,26 +9,13 @@ from typer import Option
 from vkbench import names
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_cli.options import Formats, Kernels
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Cell, Column, Output, Table, show
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
+from vkbench_tables.kernels import COLUMNS, kernel_row
+from vkbench_tables.table import Table
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
-    from vkbench_shaders.kernel import Kernel
-
-COLUMNS = (
-    Column(key="name", heading="kernel", rank=Rank.KEY),
-    Column(key="group", heading="group", rank=Rank.MINOR),
-    Column(key="formats", heading="formats", prose=True),
-    Column(key="variants", heading="variants"),
-    Column(key="dims", heading="sizes"),
-    Column(key="description", heading="description", prose=True),
-    Column(key="bindings", heading="bindings", hidden=True),
-    Column(key="storage", heading="storage of formats", hidden=True),
-    Column(key="params", heading="parameters", hidden=True),
-    Column(key="cases", heading="checked", hidden=True),
-    Column(key="timed", heading="timed", hidden=True),
-)
 
 
 def kernels(
@@ -78,7 +64,7 @@ def kernels(
     if grid or formats or rocm:
         show(_about_formats(grid, rocm, typed, wanted), output)
         return
-    rows = [_row(k) for k in KERNELS if k.name in wanted and typed & set(k.bindings[0].types)]
+    rows = [kernel_row(k) for k in KERNELS if k.name in wanted and typed & set(k.bindings[0].types)]
     show(Table(columns=COLUMNS, rows=rows), output)
 
 
@@ -97,21 +83,5 @@ def _devices() -> list[DeviceFacts]:
     try:
         return all_devices()
     except (VkbenchError, ModuleNotFoundError) as error:
-        print(f"no device here, so this is the catalogue's own grid: {error}", file=sys.stderr)
+        tell(f"no device here, so this is the catalogue's own grid: {error}")
         return []
-
-
-def _row(kernel: Kernel) -> dict[str, Cell]:
-    from vkbench_shaders.catalogue import describe
-
-    row: dict[str, Cell] = describe(kernel)
-    row["formats"] = kernel.bindings[0].types
-    row["storage"] = {name: _storage(name) for b in kernel.bindings for name in b.types}
-    return row
-
-
-def _storage(name: str) -> dict[str, Cell]:
-    from vkbench_shaders.formats import format_named
-
-    form = format_named(name)
-    return {"dtype": form.dtype.name, "elements": form.elements, "bytes": form.bytes}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench_cli.options import Devices, Store
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Column, Limit, Output, Table, ValueKind, show
+from vkbench_cli.show.printing import Limit, Output, show
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import is_unmade, opened, reading
+from vkbench_tables.table import Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_detection.series.profiles import NoiseRow
@@ -44,7 +44,7 @@ COLUMNS = (
         key="smallest_effect", heading="cannot see below", kind=ValueKind.PERCENT, rank=Rank.KEY
     ),
     Column(key="profiled_at", heading="until", kind=ValueKind.TIME, hidden=True),
-    Column(key="series", heading="series", hidden=True),
+    Column(key="series", heading="series", kind=ValueKind.VALUE, rank=Rank.KEY),
 )
 
 
@@ -96,7 +96,7 @@ def noise(
     rows = [vars(row) for row in shown]
     show(Table(columns=COLUMNS, rows=rows, nothing=_nothing(len(found))), output)
     if shown:
-        print(_summary(known, shown, len(found)), file=sys.stderr)
+        tell(_summary(known, shown, len(found)))
 
 
 def _nothing(series: int) -> str:

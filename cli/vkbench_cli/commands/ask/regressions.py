@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -15,109 +14,36 @@ from vkbench import names
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
 from vkbench.units import counted, tallied
 from vkbench.user import user_name
+from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Devices, Store, spread
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import (
-    Cell,
-    Column,
-    Limit,
-    Output,
-    Table,
-    ValueKind,
-    show,
-    show_newest,
-)
+from vkbench_cli.show.printing import Limit, Output, show, show_newest
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, reading
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage
+from vkbench_tables.regressions import (
+    ALERTS,
+    DIRECTIONS,
+    EVENTS,
+    MEMBERS,
+    ROWS,
+    STATES,
+    STORY,
+    SUSPECTED,
+    member_row,
+    short_member,
+    story_row,
+)
+from vkbench_tables.table import Cell, Table
 
 if TYPE_CHECKING:
-    from vkbench_detection.regress.inbox import MemberRow, RegressionRow, RegressionStory
+    from vkbench_detection.regress.inbox import RegressionRow
 
-app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
-STATES = tuple(RegressionStage)
-SHOWN = STATES[:3]  # what somebody has to look at
-DIRECTIONS = ("slower", "faster", "wrong")
+SHOWN = STATES[:3]  # what users have to look at
 BAD = ("slower", "wrong")
-SHA_SHOWN = 12
 KERNELS_SHOWN = 2
-
-ROWS = (
-    Column(key="id", heading="id", kind=ValueKind.COUNT, rank=Rank.KEY),
-    Column(key="state", heading="state", rank=Rank.KEY),
-    Column(key="direction", heading="direction"),
-    Column(key="cause", heading="cause"),
-    Column(key="title", heading="what", rank=Rank.KEY),
-    Column(key="kernels", heading="kernels"),
-    Column(key="changes", heading="series", kind=ValueKind.COUNT),
-    Column(key="cases", heading="cases", kind=ValueKind.COUNT, hidden=True),
-    Column(key="devices", heading="devices", kind=ValueKind.COUNT, rank=Rank.MINOR),
-    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
-    Column(key="smallest", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
-    Column(key="largest", heading="to", kind=ValueKind.NUMBER, joined=True),
-    Column(key="owner", heading="owner"),
-    Column(key="opened_at", heading="opened", kind=ValueKind.TIME, rank=Rank.MINOR),
-    Column(key="changed_at", heading="changed", kind=ValueKind.TIME, hidden=True),
-)
-MEMBERS = (
-    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
-    Column(key="host", heading="host", lifted=True),
-    Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case", rank=Rank.KEY),
-    Column(key="variant", heading="variant"),
-    Column(key="metric", heading="metric"),
-    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
-    Column(key="low", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
-    Column(key="high", heading="to", kind=ValueKind.NUMBER, joined=True),
-    Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
-    Column(key="method", heading="found by", rank=Rank.MINOR),
-    Column(key="before_job", heading="last good job", kind=ValueKind.COUNT, rank=Rank.MINOR),
-    Column(key="after_job", heading="first bad job", kind=ValueKind.COUNT, joined=True),
-    *(
-        Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
-        for part in ("kernel", "bundle", "driver")
-        for side, heading in (("before", "old"), ("after", "new"))
-    ),
-    Column(key="found_at", heading="found", kind=ValueKind.TIME, hidden=True),
-    Column(key="series", heading="series", hidden=True),
-    Column(key="evidence", heading="evidence", lifted=True, prose=True),
-)
-EVENTS = (
-    Column(key="at", heading="when", kind=ValueKind.TIME),
-    Column(key="state", heading="state", rank=Rank.KEY),
-    Column(key="user", heading="by"),
-    Column(key="note", heading="note", prose=True),
-)
-ALERTS = (
-    Column(key="state", heading="alert of", rank=Rank.KEY),
-    Column(key="channel", heading="through"),
-    Column(key="delivered_at", heading="delivered", kind=ValueKind.TIME),
-    Column(key="tries", heading="tries", kind=ValueKind.COUNT),
-    Column(key="error", heading="trouble", prose=True),
-)
-STORY = (
-    *ROWS,
-    *(Column(key=key, heading="") for key in ("members", "events", "alerts")),
-)
-SUSPECTED = (
-    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
-    Column(key="state", heading="state", rank=Rank.KEY),
-    Column(key="host", heading="host", lifted=True),
-    Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case", rank=Rank.KEY),
-    Column(key="variant", heading="variant"),
-    Column(key="metric", heading="metric"),
-    Column(key="direction", heading="direction"),
-    Column(key="cause", heading="cause"),
-    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
-    Column(key="p", heading="p", kind=ValueKind.NUMBER),
-    Column(key="method", heading="found by", rank=Rank.MINOR),
-    Column(key="found_at", heading="found", kind=ValueKind.TIME),
-    Column(key="evidence", heading="evidence", lifted=True, prose=True),
-)
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
 
 Number = Annotated[int, Argument(metavar="ID", help="A regression, by its number.")]
@@ -189,7 +115,7 @@ def list_(
     table = Table(columns=ROWS, rows=[_listed(row, output) for row in rows])
     show_newest(table, output, output.most(limit))
     if waiting:
-        print(f"{_waiting(waiting)}: `vkbench regressions suspected`", file=sys.stderr)
+        tell(f"{_waiting(waiting)}: `vkbench regressions suspected`")
     bad = any(row.state == "open" and row.direction in BAD for row in rows)
     return EXIT_REGRESSION if bad and fail_on is FailOn.OPEN else EXIT_OK
 
@@ -219,12 +145,12 @@ def show_(
         print(summaries.of_regression(summed), end="")
         return
     if output.json:
-        row = _story(story) | {"alerts": [asdict(each) for each in told]}
+        row = story_row(story) | {"alerts": [asdict(each) for each in told]}
         show(Table(columns=STORY, rows=[row]), output)
         return
-    members = Table(columns=MEMBERS, rows=[_shortened(each) for each in story.members])
+    members = Table(columns=MEMBERS, rows=[short_member(each) for each in story.members])
     if output.csv:
-        show(Table(columns=MEMBERS, rows=[_member(each) for each in story.members]), output)
+        show(Table(columns=MEMBERS, rows=[member_row(each) for each in story.members]), output)
         return
     print(_headline(story.row))
     print()
@@ -325,6 +251,7 @@ def confirm(
     The old and the new bundle run in turns, where both are kept: 4 to 24 pairs per change, some
     seconds per pair. Where a scheduler runs, it does this by itself.
     """
+    from vkbench_cli.show.waiting import shown
     from vkbench_detection.regress import inbox
     from vkbench_detection.steps import require
     from vkbench_local.confirm import confirm_here
@@ -335,12 +262,11 @@ def confirm(
     ours = store.settings()
     with sole_executor(ours.database_url()), opened(ours) as database:
         devices = chosen_devices(device, ours) if device else all_devices()
-        keys = {facts.key for facts in devices}
         with database.reading() as tx:
-            rows = [row for row in inbox.suspected(tx) if row.device in keys]
-        if not [row for row in rows if change in (None, row.change)]:
+            rows = [row for row in inbox.suspected(tx) if change in (None, row.change)]
+        if not {row.device for row in rows} & {facts.key for facts in devices}:
             raise NothingToDo("there is no suspected change on the devices of this machine")
-        done = confirm_here(database, ours, devices, change)
+        done = confirm_here(database, ours, devices, change, lambda run: shown(database, run))
     return EXIT_OK if done else EXIT_INTERRUPTED
 
 
@@ -371,30 +297,3 @@ def _listed(row: RegressionRow, output: Output) -> dict[str, Cell]:
     if output.json:
         return {**asdict(row)}
     return {**asdict(row), "kernels": tallied(row.kernels, None if output.csv else KERNELS_SHOWN)}
-
-
-def _story(story: RegressionStory) -> dict[str, Cell]:
-    return {
-        **asdict(story.row),
-        "members": [_member(each) for each in story.members],
-        "events": [asdict(each) for each in story.events],
-    }
-
-
-def _member(member: MemberRow) -> dict[str, Cell]:
-    return asdict(member) | {
-        f"{side}_driver": _driver(member, side) for side in ("before", "after")
-    }
-
-
-def _shortened(member: MemberRow) -> dict[str, Cell]:
-    """For people, who see what is the same at a glance."""
-    row = _member(member)
-    for name in ("before_kernel", "after_kernel", "before_bundle", "after_bundle"):
-        row[name] = str(row[name])[:SHA_SHOWN]
-    return row
-
-
-def _driver(member: MemberRow, side: str) -> str:
-    words = (getattr(member, f"{side}_driver"), getattr(member, f"{side}_driver_version"))
-    return " ".join(filter(None, words))

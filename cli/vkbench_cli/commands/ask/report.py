@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from collections import Counter
 from io import StringIO
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option, Typer
 
+from vkbench import names
 from vkbench.errors import UsageError
 from vkbench.job import Mode
 from vkbench.settings import settings
-from vkbench_cli.options import Devices, Store, spread
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Column, Output, Table, ValueKind, markdown_table, show
+from vkbench.units import counted, rate_column
+from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options import RUN_HELP, Devices, Store, spread
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
+from vkbench_tables.table import Column, Rank, Table, ValueKind
+from vkbench_tables.text import markdown_table
 
-app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+METRICS = ("hot", "cold")
+
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 
 TARGETS = (
@@ -33,7 +41,7 @@ TARGETS = (
 
 @app.callback()
 def group() -> None:
-    """Summarise a run, or the state of the success metrics."""
+    """Summarise a run or the success metrics; write the lab as a page."""
 
 
 @app.command()
@@ -42,9 +50,7 @@ def run(
     *,
     asked: Annotated[
         str,
-        Argument(
-            metavar="RUN", help="A run: its number, label, UUID or 'last'.", show_default=False
-        ),
+        Argument(metavar="RUN", help=RUN_HELP, show_default=False),
     ],
     markdown: Annotated[
         bool, Option("--markdown", help="Print Markdown, for GitHub, chat or mail.")
@@ -106,12 +112,12 @@ def targets(
         newest = [] if is_new else results(tx, devices=device, modes=ours, latest=True, limit=None)
         gpus = frozenset(row.key for row in devices(tx) if row.facts.type != "cpu")
     if is_new:
-        print("no results yet: `vkbench run --mode performance` makes some", file=sys.stderr)
+        tell("no results yet: `vkbench run --mode performance` makes some")
     host = settings().host
     here = [row for row in newest if row.host == host]
     if newest and not here:
         hosts = ", ".join(sorted({row.host for row in newest}))
-        print(f"no results of this host ({host}), only of {hosts}", file=sys.stderr)
+        tell(f"no results of this host ({host}), only of {hosts}")
     rows = [
         {"plan": target.plan, "target": target.name, "wanted": target.wanted, **vars(one)}
         for target, one in found(Evidence(results=here, gpus=gpus))
@@ -122,7 +128,49 @@ def targets(
     else:
         show(table, output)
     counts = Counter(str(row["standing"]) for row in rows)
-    print(", ".join(f"{count} {standing}" for standing, count in counts.items()), file=sys.stderr)
+    tell(", ".join(f"{count} {standing}" for standing, count in counts.items()))
+
+
+@app.command()
+@spread
+def html(
+    *,
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="File to write the page to.", show_default=False)
+    ],
+    device: Devices = [],  # noqa: B006
+    metric: Annotated[str, Option(metavar="METRIC", help="Timings to show: hot or cold.")] = "hot",
+    series: Annotated[
+        int,
+        Option(
+            metavar="N", min=0, help="Draw at most N series of each device, changed ones first."
+        ),
+    ] = 24,
+    store: Store,
+) -> None:
+    """Write one HTML file with heat maps, rooflines and series, to read without a server.
+
+    Nothing is loaded from anywhere: the file can be mailed, or kept with a release.
+
+    \b
+    vkbench report html lab.html
+    vkbench report html h200.html --device H200 --series 100
+    """
+    from vkbench_cli.files import check_writable, whole_file
+    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.ask.device_names import device_keys
+    from vkbench_web.handout import handout
+
+    check_writable(file)
+    chosen = names.pick(metric, METRICS, "metric")
+    with reading(store.settings()) as tx:
+        keys = [] if is_blank(tx) else device_keys(tx, device)
+        page = handout(tx, keys, time.time(), metric=chosen, most=series)
+    data = page.encode()
+    with whole_file(file) as opened:
+        opened.write(data)
+    unit, (size,) = rate_column([len(data)], "B")
+    tell(f"{file}: {counted(len(keys), 'device')}, {size} {unit}")
 
 
 def _plain(text: str) -> str:
@@ -133,4 +181,4 @@ def _plain(text: str) -> str:
 
     lines = StringIO()
     Console(file=lines).print(Markdown(text))
-    return lines.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in lines.getvalue().splitlines())

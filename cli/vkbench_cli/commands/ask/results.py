@@ -10,15 +10,20 @@ from typer import Option
 
 from vkbench import names
 from vkbench.case import parse_shape
+from vkbench.errors import UsageError
 from vkbench.job import FINISHED, Mode
-from vkbench_cli.options import Devices, Find, Formats, Kernels, Shapes, Store, Suite
-from vkbench_cli.show.printing import Limit, Output, show, show_newest
-from vkbench_cli.show.result_table import rows_of, table
+from vkbench.units import counted
+from vkbench_cli.options import RUN_HELP, Devices, Find, Formats, Kernels, Shapes, Store, Suite
+from vkbench_cli.show.printing import Limit, Output, show_newest
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
 from vkbench_scheduler.planning.selection import Selection
+from vkbench_tables.interchange import WRITERS, Interchange
+from vkbench_tables.results import rows_of, table
+from vkbench_tables.text import markdown_table
 
 if TYPE_CHECKING:
-    from vkbench_db.ask.queries import ResultRow
+    from vkbench_db.ask.queries import ResultCount, ResultRow
     from vkbench_db.database import Transaction
 
 NOTHING_YET = "no results yet: `vkbench run` makes some"
@@ -42,7 +47,7 @@ def results(
     ] = [],  # noqa: B006
     run: Annotated[
         str,
-        Option(metavar="RUN", help="Only results of this run: its number, label, UUID or 'last'."),
+        Option(metavar="RUN", help=f"Only results of one run. {RUN_HELP}"),
     ] = "",
     series: Annotated[
         int | None,
@@ -51,47 +56,104 @@ def results(
     history: Annotated[
         bool, Option("--history", help="Show all results of each case, not only the latest.")
     ] = False,
+    trials: Annotated[
+        bool, Option("--trials", help="Show also what sweeps of `vkbench tune` tried.")
+    ] = False,
+    as_: Annotated[
+        Interchange | None,
+        Option(
+            "--as",
+            help="Print what another tool reads: SQL of llama.cpp, JSON of Bencher, XML of "
+            "JUnit; or a table in Markdown.",
+            case_sensitive=False,
+        ),
+    ] = None,
     limit: Limit = None,
     store: Store,
     output: Output,
 ) -> None:
     """Show results, the latest of each case by default.
 
-    The newest results come first.
+    The newest results come first. What `vkbench tune` tried is left out, unless a run is named.
+    --as llama-bench-sql prints SQL that fills the table test_backend_ops, which llama.cpp's
+    compare-llama-bench.py reads.
 
     \b
     vkbench results --device '*' --kernel mul_mat_vec
     vkbench results --run last --state wrong
     vkbench results --series 12 --json
+    vkbench results --run last --as junit > results.xml
     """
     from vkbench_db.ask.blank import is_blank
     from vkbench_db.ask.queries import find_run
+    from vkbench_db.upkeep.tuning import sweeps
 
+    _check_form(as_, format, output)
     sizes = [parse_shape(text) for text in shape]
-    most = output.most(limit)
+    is_for_program = as_ not in (None, Interchange.MD)
+    most = output.most(0 if is_for_program and limit is None else limit)
     with reading(store.settings()) as tx:
         if not run and is_blank(tx):
-            show(replace(table([]), nothing=NOTHING_YET), output)
+            _print([], as_, output, most, NOTHING_YET)
             return
+        hidden = [] if trials or run or series else sweeps(tx)
+        filters = {
+            "devices": device,
+            "modes": _modes(mode, run),
+            "states": [names.pick(asked, list(FINISHED), "state") for asked in state],
+        }
         found = _asked(
             tx,
             kernel,
             format,
             run=find_run(tx, run).id if run else None,
-            devices=device,
-            modes=_modes(mode, run),
-            states=[names.pick(asked, list(FINISHED), "state") for asked in state],
             latest=not (history or run or series),
             series=series,
+            without=hidden,
             limit=most * METRICS + 1 if most and not (sizes or suite) else None,
+            **filters,
         )
+        tried = _counts(tx, hidden, kernel, format, **filters) if hidden else []
         works = _works_of(tx, suite, mode) if suite else None
-    rows = rows_of(
-        row
-        for row in found
-        if _has_shape(row, sizes) and (works is None or (row.case_name, row.mode) in works)
-    )
-    show_newest(table(rows), output, most)
+
+    def is_asked(row: ResultRow | ResultCount) -> bool:
+        in_suite = works is None or (row.case_name, row.mode) in works
+        return in_suite and _has_shape(row.shape, sizes)
+
+    _print(list(filter(is_asked, found)), as_, output, most)
+    if left_out := sum(each.results for each in tried if is_asked(each)):
+        said = counted(left_out, "trial")
+        tell(f"left out {said} of `vkbench tune`; --trials shows them")
+
+
+def _check_form(asked: Interchange | None, formats: list[str], output: Output) -> None:
+    if asked and (output.json or output.csv):
+        raise UsageError("only one of --as, --json and --csv can be printed")
+    for name in formats:
+        if name in list(Interchange):
+            raise UsageError(f"--format chooses formats of weights; --as {name} prints that")
+
+
+def _print(
+    found: list[ResultRow],
+    asked: Interchange | None,
+    output: Output,
+    most: int | None,
+    nothing: str = "",
+) -> None:
+    rows = rows_of(found)
+    shown = table(rows[:most] if asked else rows)
+    if nothing:
+        shown = replace(shown, nothing=nothing)
+    if asked is None:
+        show_newest(shown, output, most)
+    elif asked is Interchange.MD:
+        if not shown.rows:
+            tell(shown.nothing)
+        print(markdown_table(shown, most=len(shown.rows)), end="")
+    else:
+        jobs = {row["job"] for row in shown.rows}
+        print(WRITERS[asked]([row for row in found if row.job in jobs]), end="")
 
 
 def _modes(asked: Mode, run: str) -> list[Mode]:
@@ -116,6 +178,20 @@ def _asked(
     return found
 
 
+def _counts(
+    tx: Transaction, runs: list[int], kernels: list[str], formats: list[str], **filters: Any
+) -> list[ResultCount]:
+    """How many results of some runs there are, of all kernels and formats asked for."""
+    from vkbench_db.ask.queries import result_counts
+
+    found = {
+        (each.case_name, each.mode): each  # globs may overlap
+        for kernel, fmt in product(kernels or [""], formats or [""])
+        for each in result_counts(tx, runs, kernel=kernel, format=fmt, **filters)
+    }
+    return list(found.values())
+
+
 def _works_of(tx: Transaction, suite: str, mode: Mode) -> set[tuple[str, str]]:
     """The cases of a suite with what it asks about each."""
     from vkbench_db.ask import queries
@@ -125,8 +201,8 @@ def _works_of(tx: Transaction, suite: str, mode: Mode) -> set[tuple[str, str]]:
     return {(job.case, job.mode) for job in plan(Selection(suite=suite, mode=mode), any_device)}
 
 
-def _has_shape(row: ResultRow, wanted: list[dict[str, int]]) -> bool:
+def _has_shape(text: str, wanted: list[dict[str, int]]) -> bool:
     if not wanted:
         return True
-    sizes = parse_shape(row.shape.replace("_", ","))
+    sizes = parse_shape(text.replace("_", ","))
     return any(shape.items() <= sizes.items() for shape in wanted)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option, Typer
@@ -11,19 +11,12 @@ from typer import Argument, Context, Option, Typer
 from vkbench.errors import EXIT_INTERRUPTED, UsageError, VkbenchError
 from vkbench.user import user_name
 from vkbench_cli.bisect_options import BisectOptions, begin, begin_here, check
+from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Devices, Store, spread
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import (
-    Cell,
-    Column,
-    Limit,
-    Output,
-    Table,
-    ValueKind,
-    show,
-    show_newest,
-)
+from vkbench_cli.show.printing import Limit, Output, show, show_newest
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, reading
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_db.upkeep.bisections import Bisection
@@ -62,7 +55,7 @@ NOTHING_YET = "no bisection yet: `vkbench bisect --case NAME --revisions GOOD..B
 
 Number = Annotated[int, Argument(metavar="ID", help="Number of a bisection.")]
 
-app = Typer(rich_markup_mode=None, add_completion=False)
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)
@@ -93,7 +86,7 @@ def bisect(
 
     \b
     vkbench bisect --case silu/f32/n4194304 --revisions v1.0..main --repository .
-    vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --device 'NVIDIA*' --submit
+    vkbench bisect --case silu/f32/n4194304 --bundles 1a2b,3c4d,5e6f --submit
     vkbench bisect --regression 7 --submit
     """
     if context.invoked_subcommand:
@@ -152,7 +145,7 @@ def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
             keys = served_keys(tx, device or wanted.devices(tx))
         number = begin(database, wanted, keys)
         print(number)
-        print(f"bisection {number}: `vkbench bisect show {number}`", file=sys.stderr)
+        tell(f"bisection {number}: `vkbench bisect show {number}`")
         warn(database, f"bisection {number}", devices=keys)
     return 0
 
@@ -160,6 +153,7 @@ def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
 def _search_here(
     wanted: BisectOptions, device: list[str], resume: int, store: Store, output: Output
 ) -> int:
+    from vkbench_cli.show.waiting import shown
     from vkbench_db.database import Database
     from vkbench_db.upkeep import bisections
     from vkbench_detection.steps import require
@@ -173,9 +167,10 @@ def _search_here(
         Database.open(ours.database_url(), create=True) as database,
     ):
         number = resume or begin_here(database, wanted, device, ours)
-        if not search(database, ours, number, devices_of(database, number)):
+        devices = devices_of(database, number)
+        if not search(database, ours, number, devices, partial(shown, database)):
             where = f" --database {store.database}" if store.database else ""
-            print(f"stopped; `vkbench bisect --resume {number}{where}` continues", file=sys.stderr)
+            tell(f"stopped; `vkbench bisect --resume {number}{where}` continues")
             return EXIT_INTERRUPTED
         with database.reading() as tx:
             return _shown(bisections.find(tx, number), output)
@@ -185,7 +180,7 @@ def _shown(found: Bisection, output: Output) -> int:
     from vkbench_db.upkeep.bisections import FAILED
 
     show(Table(columns=STEPS, rows=_steps(found)), output)
-    print(f"bisection {found.id} {found.state}: {found.note or 'goes on'}", file=sys.stderr)
+    tell(f"bisection {found.id} {found.state}: {found.note or 'goes on'}")
     return VkbenchError.exit_code if found.state == FAILED else 0
 
 

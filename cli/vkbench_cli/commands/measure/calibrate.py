@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +15,10 @@ from vkbench.errors import EXIT_INTERRUPTED, UsageError
 from vkbench_cli.commands.measure.run import how_to_go_on, planned, work
 from vkbench_cli.commands.measure.submit import submit
 from vkbench_cli.options import Devices, Effort, Selecting, Store
-from vkbench_cli.show.printing import Cell, Column, Output, Table, ValueKind, show
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
+from vkbench_tables.table import Cell, Column, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_detection.series.calibrations import Reached
@@ -100,7 +101,7 @@ def _measure(selecting: Selecting, store: Store, output: Output) -> int:
     ):
         found, devices = planned(database, selecting, Effort(label=SUITE), ours)
         if not work(database, ours, found, devices):
-            print(how_to_go_on(found.id, store), file=sys.stderr)
+            tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED
         with database.transaction() as tx:  # before its results are held against it
             settle(tx, time.time())
@@ -109,7 +110,7 @@ def _measure(selecting: Selecting, store: Store, output: Output) -> int:
             reached = latest(tx, run=found.id)
             counts = queries.find_run(tx, str(found.id)).progress.counts
     _show(reached, output)
-    print(summary(found.id, counts, 0), file=sys.stderr)
+    tell(summary(found.id, counts, 0))
     return exit_code(counts)
 
 
@@ -134,7 +135,7 @@ def _show(reached: Sequence[Reached], output: Output) -> None:
     show(table(reached), output)
     unknown = {f"{each.device_name} ({each.device})" for each in reached if not each.llc_bytes}
     for device in sorted(unknown):
-        print(f"{device}: its last-level cache size is unknown; {_NO_CACHE}", file=sys.stderr)
+        tell(f"{device}: its last-level cache size is unknown; {_NO_CACHE}")
 
 
 def table(reached: Sequence[Reached]) -> Table:

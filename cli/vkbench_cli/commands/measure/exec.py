@@ -1,4 +1,4 @@
-"""`vkbench exec`: one kernel on somebody's own arrays."""
+"""`vkbench exec`: one kernel on the user's own arrays."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def execute(
 
     \b
     vkbench exec dequantize --format q4_0 --input in.npz --output out.npz
-    vkbench exec mul_mat_vec -f q8_0 --input in.npz --output out.npz --variant portable
+    vkbench exec mul_mat_vec --format q8_0 --input in.npz --output out.npz
     vkbench exec softmax --param mask=all --input in.npz --output out.npz
-    vkbench exec dequantize --gguf model.gguf --tensor blk.0.attn_q.weight --output out.npz
+    vkbench exec dequantize --gguf m.gguf --tensor output.weight --output out.npz
     """
     from vkbench_cli.arrays import Asked, fit, read_arrays, with_tensor
     from vkbench_local.compute import Errand, compute

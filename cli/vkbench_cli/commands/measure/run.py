@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,14 +14,13 @@ from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
 from vkbench.job import ACTIVE
 from vkbench_cli.files import check_writable
-from vkbench_cli.options import Effort, Selecting, Store
+from vkbench_cli.options import RUN_HELP, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
-from vkbench_cli.show.progress import Progress
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import refuse_imported
 
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
-    from vkbench.result import Result
     from vkbench.settings import Settings
     from vkbench_db.ask.queries import RunRow
     from vkbench_db.database import Database
@@ -37,7 +35,7 @@ def run(
         str,
         Option(
             metavar="RUN",
-            help="Continue a run that was stopped: its number, label, UUID or 'last'.",
+            help=f"Continue a run that was stopped. {RUN_HELP}",
         ),
     ] = "",
     export: Annotated[
@@ -88,14 +86,14 @@ def run(
         else:
             found, devices = planned(database, selecting, effort, ours)
         if not work(database, ours, found, devices):
-            print(how_to_go_on(found.id, store), file=sys.stderr)
+            tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED
         if export:
             export_run(database, found.id, export)
         detected = detect(database, time.time())
         code = conclude(database, found.id, output, all_rows=all_rows)
     for line in findings(detected):
-        print(line, file=sys.stderr)
+        tell(line)
     return code
 
 
@@ -146,15 +144,10 @@ def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]
 
 def work(database: Database, ours: Settings, found: RunRow, devices: list[DeviceFacts]) -> bool:
     """Do the run's jobs; whether it came to its end."""
+    from vkbench_cli.show.waiting import shown
     from vkbench_local.executor import Executor, stoppable
 
-    finished: set[int] = set()
-    with Progress(found.progress.total, f"run {found.id}") as progress:
-
-        def watch(result: Result) -> None:
-            finished.add(result.job)  # a job that is tried again counts once
-            progress.update(found.progress.finished + len(finished), result.case)
-
+    with shown(database, found.id) as watch:
         executor = Executor(database, ours, watch)
         with suppress(KeyboardInterrupt), stoppable(executor):
             executor.work(found.id, devices)

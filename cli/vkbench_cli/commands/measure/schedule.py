@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench.selector import choose
 from vkbench.user import user_name
+from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Effort, Selecting, Store, spread
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import (
-    Cell,
-    Column,
-    Limit,
-    Output,
-    Table,
-    ValueKind,
-    show,
-    show_newest,
-)
+from vkbench_cli.show.printing import Limit, Output, show, show_newest
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, reading
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.watch.cron import check, next_slot
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_db.database import Transaction
     from vkbench_db.upkeep.schedules import Schedule
-    from vkbench_scheduler.planning.selection import Selection
-    from vkbench_shaders.bundle import Bundle
 
 COLUMNS = (
     Column(key="name", heading="schedule", rank=Rank.KEY),
@@ -55,7 +42,7 @@ NOTHING_YET = "no schedule yet: `vkbench schedule add NAME --cron '0 2 * * *'` m
 
 Name = Annotated[str, Argument(metavar="NAME", help="Name of a schedule.")]
 
-app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 
 @app.callback()
@@ -86,26 +73,25 @@ def add(
     the newest missed time of the last day is made up for.
 
     \b
-    vkbench schedule add nightly --cron '0 2 * * *' --suite quant-perf --device 'NVIDIA*'
+    vkbench schedule add nightly --cron '0 2 * * *' --suite quick --device '*'
     """
     from vkbench_cli.bundles import bundle_named
-    from vkbench_db.upkeep import schedules
-    from vkbench_scheduler.planning.submit import selection_json
+    from vkbench_scheduler.watch import schedules
 
-    selection = selecting.selection(effort)
-    check(cron)
-    _check_selection(selection)
     now = time.time()
+    check(cron)  # before the database: a slip of the pen needs none
     with opened(store.settings()) as database, database.transaction() as tx:
-        _check_devices(tx, selection)
-        bundle = bundle_named(tx, selecting.bundle)
-        if bundle:
-            selection = _with_bundle(tx, selection, bundle, now)
         schedules.add(
-            tx, name=name, cron=cron, selection=selection_json(selection), user=user_name(), now=now
+            tx,
+            name=name,
+            cron=cron,
+            selection=selecting.selection(effort),
+            bundle=bundle_named(tx, selecting.bundle),
+            user=user_name(),
+            now=now,
         )
     due = datetime.fromtimestamp(next_slot(cron, now) or now, UTC)
-    print(f"{name} is due at {due:%Y-%m-%d %H:%M} UTC", file=sys.stderr)
+    tell(f"{name} is due at {due:%Y-%m-%d %H:%M} UTC")
 
 
 @app.command("ls")
@@ -178,36 +164,12 @@ def fire(*, name: Name, store: Store) -> None:
     with opened(store.settings()) as database:
         made = run_now(database, name, time.time())
         print(made.run.id)
-        print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+        tell(f"run {made.run.id}: {made.jobs} jobs submitted")
         warn(database, f"run {made.run.id}", run=made.run.id)
 
 
-def _check_selection(selection: Selection) -> None:
-    """Raise now what would fail at every due time."""
-    from vkbench_scheduler.planning.plan import EVERYTHING, tasks
-    from vkbench_scheduler.planning.suites import suite_named
-
-    tasks(suite_named(selection.suite) if selection.suite else EVERYTHING, selection)
-
-
-def _check_devices(tx: Transaction, selection: Selection) -> None:
-    """Raise now if --device matches none of the known devices, or is ambiguous."""
-    from vkbench_db.ask.device_names import named_devices
-
-    known = named_devices(tx)
-    if known:
-        choose(selection.devices, known)
-
-
-def _with_bundle(tx: Transaction, selection: Selection, bundle: Bundle, now: float) -> Selection:
-    from vkbench_scheduler.bundles import keep
-
-    keep(tx, bundle, now)
-    return replace(selection, bundle=bundle.sha)
-
-
 def _asked(schedule: Schedule) -> str:
-    """The parts of its selection that somebody chose."""
+    """The parts of its selection that are not the defaults."""
     from vkbench_scheduler.planning.submit import selection_json
 
     usual = selection_json(Selection())

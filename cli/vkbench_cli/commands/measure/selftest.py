@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option, Typer
 
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION
+from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import spread
-from vkbench_cli.show.printing import Cell, Column, Output, Table, ValueKind, show
-from vkbench_cli.show.progress import Progress
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.progress import CountedProgress
+from vkbench_cli.show.telling import tell
+from vkbench_tables.table import Cell, Column, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_detection.statistics.selftest import (
@@ -26,7 +28,7 @@ STREAMS = 400
 WITHIN = (1, 3, 10, 20)  # results
 PAIRS, HISTORY = "pairs", "history"  # what is tried: screen and pairs, or the pass over histories
 
-app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 COLUMNS = (
     Column(key="noise", heading="noise of a job"),
@@ -84,12 +86,12 @@ def detector(
     from vkbench_detection.statistics.synthetic import KINDS
 
     began = time.monotonic()
-    with Progress(len(KINDS), "detector") as progress:
-        report = run(streams=streams, seed=seed, told=progress.update)
+    with CountedProgress("detector", len(KINDS)) as progress:
+        report = run(streams=streams, seed=seed, told=progress.tell)
     show(Table(columns=COLUMNS, rows=_rows(report)), output)
     met, all_targets = sum(report.verdicts), len(report.verdicts)
     seconds = time.monotonic() - began
-    print(f"{met} of {all_targets} targets met, in {seconds:.0f} s", file=sys.stderr)
+    tell(f"{met} of {all_targets} targets met, in {seconds:.0f} s")
     return EXIT_OK if met == all_targets else EXIT_REGRESSION
 
 

@@ -10,14 +10,12 @@ from typer import Argument
 from vkbench.selector import HELP
 from vkbench.settings import Settings
 from vkbench_cli import completion
-from vkbench_cli.options import Store
+from vkbench_cli.options import RUN_HELP, Store
 from vkbench_cli.store import opened, refuse_imported
 
 Run = Annotated[
     str,
-    Argument(
-        metavar="RUN", help="A run: its number, label, UUID (or the beginning of it), or 'last'."
-    ),
+    Argument(metavar="RUN", help=RUN_HELP),
 ]
 Device = Annotated[
     str,

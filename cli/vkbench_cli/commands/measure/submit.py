@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from vkbench.errors import EXIT_INTERRUPTED
 from vkbench.user import user_name
 from vkbench_cli.options import Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ def submit(
 
     A worker registers each device that it serves; without --device the run goes to all of them.
     Prints the number of the run, and a warning if no scheduler or no worker is running. With
-    --wait, Ctrl-C stops the waiting; the run continues.
+    --wait, Ctrl-C stops the waiting; the run continues, and `vkbench watch RUN` comes back to it.
 
     \b
     vkbench submit --suite quick --device 'NVIDIA*' --wait
 
     Exit codes with --wait: 0 all passed, 3 a wrong result, 4 a failed job, 5 --timeout passed,
-    7 nothing ran.
+    7 nothing ran, 130 interrupted.
     """
     from vkbench_cli.show.absence import warn
     from vkbench_cli.show.report import conclude
@@ -70,9 +70,15 @@ def submit(
         try:
             wait_for(database, made.run.id, timeout)
         except KeyboardInterrupt:
-            print(f"run {made.run.id} continues: `vkbench jobs {made.run.id}`", file=sys.stderr)
+            tell(how_to_come_back(made.run.id, store))
             return EXIT_INTERRUPTED
         return conclude(database, made.run.id, output)
+
+
+def how_to_come_back(run: int, store: Store) -> str:
+    """What to type after the waiting for a run was stopped."""
+    where = f" --database {store.database}" if store.database else ""
+    return f"run {run} continues; `vkbench watch {run}{where}` comes back to it"
 
 
 def announce(database: Database, made: Submitted) -> None:
@@ -80,7 +86,7 @@ def announce(database: Database, made: Submitted) -> None:
     from vkbench_cli.show.absence import warn
 
     print(made.run.id)
-    print(f"run {made.run.id}: {made.jobs} jobs submitted", file=sys.stderr)
+    tell(f"run {made.run.id}: {made.jobs} jobs submitted")
     warn(database, f"run {made.run.id}", run=made.run.id)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,7 @@ from vkbench_cli.commands.measure.submit import announce, submitted
 from vkbench_cli.files import check_readable, check_writable
 from vkbench_cli.options import (
     NO_TRACK,
+    RUN_HELP,
     Devices,
     Effort,
     Formats,
@@ -26,6 +26,7 @@ from vkbench_cli.options import (
     Store,
 )
 from vkbench_cli.show.printing import Output
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, reading
 from vkbench_scheduler.planning.sweeps import ROUNDS, SECONDS, SETTINGS, SUITE, Sweep
 
@@ -63,7 +64,7 @@ def tune(
     ] = False,
     run: Annotated[
         str,
-        Option(metavar="RUN", help="Show a sweep that was measured: its number, UUID or 'last'."),
+        Option(metavar="RUN", help=f"Show a sweep that was measured. {RUN_HELP}"),
     ] = "",
     show_known: Annotated[
         bool, Option("--show", help="Show the configurations that are known; measure nothing.")
@@ -142,13 +143,13 @@ def _measure(
     ):
         found, devices = planned(database, selecting, effort, ours, sweep)
         if not work(database, ours, found, devices):
-            print(how_to_go_on(found.id, store), file=sys.stderr)
+            tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED
         detect(database, time.time())
         with database.reading() as tx:
             show_sweep(tx, found.id, output)
             counts = queries.find_run(tx, str(found.id)).progress.counts
-    print(summary(found.id, counts, 0), file=sys.stderr)
+    tell(summary(found.id, counts, 0))
     return exit_code(counts)
 
 
@@ -158,7 +159,7 @@ def _submit(
     with opened(store.settings()) as database:
         made = submitted(database, selecting, effort, sweep=sweep)
         announce(database, made)
-    print(f"when it has ended: `vkbench tune --run {made.run.id}`", file=sys.stderr)
+    tell(f"when it has ended: `vkbench tune --run {made.run.id}`")
     return 0
 
 
@@ -202,7 +203,7 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
     with whole_file(path) as file:
         file.write(written(table))
     count = len(table.tuned)
-    print(f"{path}: {count} cases of class {table.device_class}", file=sys.stderr)
+    tell(f"{path}: {count} cases of class {table.device_class}")
     return 0
 
 
@@ -221,5 +222,5 @@ def _install(path: Path) -> int:
     place.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(place) as file:
         file.write(written(table))
-    print(f"devices of class {table.device_class} use {place}", file=sys.stderr)
+    tell(f"devices of class {table.device_class} use {place}")
     return 0

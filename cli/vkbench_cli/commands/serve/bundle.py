@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -10,12 +12,14 @@ from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import settings
-from vkbench_cli.options import spread
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Cell, Column, Output, Table, ValueKind, show
+from vkbench_cli.groups import CommandGroup
+from vkbench_cli.options import Kernels, spread
+from vkbench_cli.show.printing import Output, show
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_shaders.bundle import Bundle, BundleStore
+    from vkbench_shaders.kernel import Kernel
 
 COLUMNS = (
     Column(key="sha", heading="bundle", rank=Rank.KEY),
@@ -26,7 +30,7 @@ COLUMNS = (
     Column(key="trouble", heading="trouble", prose=True),
 )
 
-app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 
 @app.callback()
@@ -41,12 +45,13 @@ def build(
         Path | None,
         Option("--output", "-o", metavar="DIR", help="Also write the bundle to this folder."),
     ] = None,
+    kernels: Kernels = [],  # noqa: B006 (typer copies it)
 ) -> None:
     """Compile a shader tree into a bundle; prints its hash.
 
     The bundle is kept on this machine. Run or submit it with `--bundle` and its hash, or the
     beginning of it. Workers fetch bundles that they lack, so that a local edit runs on the whole
-    fleet. Only changed kernels are compiled.
+    fleet. Only changed kernels are compiled. With `--kernel` the bundle has those kernels alone.
     """
     from vkbench_shaders.bundle import kept_bundles
     from vkbench_shaders.compile.build import build as compile_tree
@@ -56,9 +61,24 @@ def build(
         raise UsageError(f"{tree} is not a folder")
     _check_folder(out)
     with TemporaryDirectory(prefix="vkbench-") as scratch:
-        bundle = compile_tree(tree, out or Path(scratch, "bundle"), progress_bar())
+        bundle = compile_tree(
+            tree, out or Path(scratch, "bundle"), progress_bar(), kernels=_chosen(kernels)
+        )
         kept_bundles(settings()).put(bundle)
     print(bundle.sha)
+
+
+@app.command("tree")
+def copy_tree(
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder to make.")],
+) -> None:
+    """Copy the packaged shader tree to a new folder, to edit it there."""
+    from vkbench_shaders.compile.tree import TREE
+
+    if folder.exists():
+        raise UsageError(f"{folder} exists already: give another folder")
+    shutil.copytree(TREE, folder)
+    print(f"vkbench bundle build {folder}")
 
 
 @app.command("ls")
@@ -70,6 +90,13 @@ def list_(*, output: Output) -> None:
     kept = kept_bundles(settings())
     rows = {row["sha"]: row for row in (_row(kept, sha) for sha in ("", *kept.list()))}
     show(Table(columns=COLUMNS, rows=list(rows.values())), output)
+
+
+def _chosen(globs: Sequence[str]) -> Sequence[Kernel]:
+    from vkbench_shaders.catalogue import KERNELS, matching
+
+    names = {name for glob in globs for name in matching(glob)}
+    return [kernel for kernel in KERNELS if not globs or kernel.name in names]
 
 
 def _check_folder(out: Path | None) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typer import Typer
 
+from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Store, spread
 from vkbench_cli.patience import Wait, patiently
 
-app = Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 
 @app.callback()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vkbench.errors import EXIT_OK, VkbenchError
 from vkbench_cli.options import Store
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Column, Output, Table, show
+from vkbench_cli.show.printing import Output, show
+from vkbench_tables.table import Column, Rank, Table
 
 COLUMNS = (
     Column(key="state", heading="state", rank=Rank.KEY),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from vkbench_cli.options import Store
+from vkbench_cli.options import RUN_HELP, Store
+from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, reading
 
 
 def export(
     *,
-    run: Annotated[str, Argument(metavar="RUN", help="A run: its number, label, UUID or 'last'.")],
+    run: Annotated[str, Argument(metavar="RUN", help=RUN_HELP)],
     output: Annotated[
         Path, Option("--output", "-o", metavar="FILE", help="Write the results to this file.")
     ],
@@ -29,7 +29,7 @@ def export(
         found = find_run(tx, run)
     with opened(store.settings()) as database:
         export_run(database, found.id, output)
-    print(f"run {found.id} ({found.progress.total} jobs) -> {output}", file=sys.stderr)
+    tell(f"run {found.id} ({found.progress.total} jobs) -> {output}")
 
 
 def import_(
@@ -64,4 +64,4 @@ def import_(
     if detected.opened:
         print(f"new in `vkbench regressions ls`: {len(detected.opened)}")
     if detected.is_unscreened:
-        print(UNSCREENED, file=sys.stderr)
+        tell(UNSCREENED)

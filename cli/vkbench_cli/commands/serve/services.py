@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from vkbench import log
-from vkbench.errors import UsageError
-from vkbench.settings import Settings, settings
+from vkbench.settings import settings
 from vkbench_cli.options import Devices, Store
-from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently
+from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently, ping_redis
 from vkbench_cli.store import opened
 
 
@@ -21,7 +20,7 @@ def worker(*, device: Devices = [], wait: Wait = PATIENCE_SECONDS) -> int:  # no
     from vkbench_worker.service.main import serve
 
     log.set_up()
-    patiently(lambda: _ping(settings()), wait)
+    patiently(lambda: ping_redis(settings()), wait)
     keys = [facts.key for facts in chosen_devices(device, settings())] if device else []
     return serve(keys, settings())
 
@@ -35,18 +34,6 @@ def scheduler(*, store: Store, wait: Wait = PATIENCE_SECONDS) -> int:
 
     log.set_up()
     ours = store.settings()
-    patiently(lambda: _ping(ours), wait)
+    patiently(lambda: ping_redis(ours), wait)
     patiently(lambda: opened(ours).close(), wait)
     return serve(ours)
-
-
-def _ping(ours: Settings) -> None:
-    from vkbench.redis_client import connect
-    from vkbench_scheduler.queue.connection import reached
-
-    try:
-        redis = connect(ours.redis)
-    except ValueError as error:
-        raise UsageError(f"malformed Redis URL '{ours.redis}': {error}") from error
-    with redis, reached():
-        redis.ping()

@@ -8,8 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vkbench.result import NEW, OLD
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Cell, Column, Table, ValueKind
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_db.ask.queries import ResultRow
@@ -32,17 +31,19 @@ COLUMNS = (
     Column(key="settings", heading="settings", hidden=True),
     Column(key="verdict", heading="verdict", rank=Rank.KEY),
     Column(key="nmse", heading="nmse", kind=ValueKind.NUMBER, rank=Rank.MINOR),
-    Column(key="max_abs", heading="largest error", hidden=True),
+    Column(key="max_abs", heading="largest error", kind=ValueKind.NUMBER, hidden=True),
     Column(key="hot_seconds", heading="hot", kind=ValueKind.SECONDS, rank=Rank.KEY),
     Column(key="hot_spread", heading="±", kind=ValueKind.PERCENT),
-    Column(key="hot_low_seconds", heading="hot low", hidden=True),
-    Column(key="hot_high_seconds", heading="hot high", hidden=True),
-    Column(key="hot_samples", heading="hot samples", hidden=True),
+    Column(key="hot_low_seconds", heading="hot low", kind=ValueKind.SECONDS, hidden=True),
+    Column(key="hot_high_seconds", heading="hot high", kind=ValueKind.SECONDS, hidden=True),
+    Column(key="hot_samples", heading="hot samples", kind=ValueKind.COUNT, hidden=True),
+    Column(key="hot_series", heading="hot series", kind=ValueKind.ID, hidden=True),
     Column(key="cold_seconds", heading="cold", kind=ValueKind.SECONDS, rank=Rank.MINOR),
     Column(key="cold_spread", heading="±", kind=ValueKind.PERCENT, joined=True),
-    Column(key="cold_low_seconds", heading="cold low", hidden=True),
-    Column(key="cold_high_seconds", heading="cold high", hidden=True),
-    Column(key="cold_samples", heading="cold samples", hidden=True),
+    Column(key="cold_low_seconds", heading="cold low", kind=ValueKind.SECONDS, hidden=True),
+    Column(key="cold_high_seconds", heading="cold high", kind=ValueKind.SECONDS, hidden=True),
+    Column(key="cold_samples", heading="cold samples", kind=ValueKind.COUNT, hidden=True),
+    Column(key="cold_series", heading="cold series", kind=ValueKind.ID, hidden=True),
     Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
     Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
     Column(key="bytes_per_second", heading="", kind=ValueKind.BYTE_RATE),
@@ -58,10 +59,10 @@ COLUMNS = (
     Column(key="warnings", heading="warnings", hidden=True),
     Column(key="bundle", heading="bundle", hidden=True),
     Column(key="kernel_sha", heading="code", hidden=True),
-    Column(key="run", heading="run", hidden=True),
+    Column(key="run", heading="run", kind=ValueKind.ID, hidden=True),
     Column(key="run_uuid", heading="run UUID", hidden=True),
     Column(key="run_label", heading="label", hidden=True),
-    Column(key="job", heading="job", hidden=True),
+    Column(key="job", heading="job", kind=ValueKind.ID, hidden=True),
     Column(key="finished_at", heading="finished", kind=ValueKind.TIME, rank=Rank.MINOR),
 )
 
@@ -136,6 +137,7 @@ def _metric(name: str, timed: Mapping[str, ResultRow]) -> dict[str, Cell]:
         f"{name}_low_seconds": row and row.low,
         f"{name}_high_seconds": row and row.high,
         f"{name}_samples": row and row.count,
+        f"{name}_series": row and row.series,
     }
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import exp, isfinite, log
+from statistics import fmean
 from typing import TYPE_CHECKING
 
-from vkbench import markdown
 from vkbench.job import JobState
 from vkbench.units import counted
-from vkbench_cli.show.layout import Rank
-from vkbench_cli.show.printing import Cell, Column, Table, ValueKind, markdown_table
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_detection.compare.comparison import ComparedChange, Comparison, Named, Pair, Place
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from vkbench_detection.statistics.ratios import Mean
 
     Made = Mapping[int, Provenance]
-
-Rows = Sequence[Mapping[str, Cell]]
 
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
@@ -37,36 +34,38 @@ COLUMNS = (
     Column(key="new_device", heading="new device key", lifted=True, hidden=True),
     Column(key="case", heading="case", rank=Rank.KEY),
     Column(key="mode", heading="mode", hidden=True),
-    Column(key="variant", heading="variant"),
+    Column(key="variant", heading="variant", rank=Rank.MINOR),
     Column(key="metric", heading="metric", rank=Rank.KEY),
-    Column(key="old_verdict", heading="was", rank=Rank.KEY),
-    Column(key="new_verdict", heading="is", rank=Rank.KEY),
+    Column(key="old_verdict", heading="was", rank=Rank.KEY, hidden=True),
+    Column(key="new_verdict", heading="is", rank=Rank.KEY, hidden=True),
     Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
     Column(key="old_roof_fraction", heading="old, of roof", kind=ValueKind.PERCENT),
-    Column(key="old_spread", heading="±", kind=ValueKind.PERCENT, rank=Rank.MINOR),
-    Column(key="old_results", heading="old results", kind=ValueKind.COUNT, hidden=True),
+    Column(key="old_spread", heading="±", kind=ValueKind.PERCENT),
     Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
     Column(key="new_roof_fraction", heading="new, of roof", kind=ValueKind.PERCENT),
-    Column(key="new_spread", heading="±", kind=ValueKind.PERCENT, rank=Rank.MINOR),
-    Column(key="new_results", heading="new results", kind=ValueKind.COUNT, hidden=True),
-    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="new_spread", heading="±", kind=ValueKind.PERCENT),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.MINOR),
     Column(key="ratio_low", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
     Column(key="ratio_high", heading="to", kind=ValueKind.NUMBER, joined=True),
-    Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
-    Column(key="change", heading="", rank=Rank.KEY),
+    Column(key="delta", heading="delta", rank=Rank.KEY, for_people=True),
+    Column(key="change", heading="", hidden=True),
+    Column(key="p", heading="p", kind=ValueKind.PROBABILITY),
+    Column(key="n", heading="n", for_people=True),
+    Column(key="old_results", heading="old results", kind=ValueKind.COUNT, hidden=True),
+    Column(key="new_results", heading="new results", kind=ValueKind.COUNT, hidden=True),
     Column(key="moved", heading="what moved", prose=True),
     Column(key="reason", heading="why", prose=True),
-    Column(key="old_series", heading="old series", hidden=True),
-    Column(key="new_series", heading="series", hidden=True),
-    Column(key="old_job", heading="old job", hidden=True),
-    Column(key="new_job", heading="new job", hidden=True),
+    Column(key="old_series", heading="old series", kind=ValueKind.ID, hidden=True),
+    Column(key="new_series", heading="series", kind=ValueKind.ID, hidden=True),
+    Column(key="old_job", heading="old job", kind=ValueKind.ID, hidden=True),
+    Column(key="new_job", heading="new job", kind=ValueKind.ID, hidden=True),
     Column(key="old_bundle", heading="old bundle", hidden=True),
     Column(key="new_bundle", heading="new bundle", hidden=True),
     Column(key="old_driver_version", heading="old driver", hidden=True),
     Column(key="new_driver_version", heading="new driver", hidden=True),
 )
 _DEVICE = ("host", "device_name", "device")  # columns of the device that both sides share
-_DEVICES = tuple(f"{side}_{name}" for side in ("old", "new") for name in _DEVICE)
+DEVICES = tuple(f"{side}_{name}" for side in ("old", "new") for name in _DEVICE)
 _ACROSS = {"old_verdict": "old verdict", "new_verdict": "new verdict", "moved": "also differs"}
 _NEARER = "above 1 the new side is nearer"
 _MOST_NAMED = 3  # devices of a side in the summary
@@ -78,32 +77,65 @@ def table(found: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence
     works = [*(change.work for change in found.changes), *(pair.work for pair in pairs)]
     shown = _device_columns(found, works)
     headings = _ACROSS if found.is_across else {}
+    ranks = {"variant": Rank.KEY} if _has_twins(pairs) else {}
     columns = [
         replace(
             column,
             heading=headings.get(column.key, column.heading),
-            hidden=column.key not in shown
-            if column.key in (*_DEVICE, *_DEVICES)
-            else column.hidden,
+            rank=ranks.get(column.key, column.rank),
+            hidden=column.key not in shown if column.key in (*_DEVICE, *DEVICES) else column.hidden,
         )
         for column in COLUMNS
     ]
-    return Table(columns=columns, rows=rows, summary=_figures(found, drifts))
+    return Table(
+        columns=columns, rows=rows, summary=_figures(found, drifts), footer=_geomean(found)
+    )
+
+
+def _has_twins(pairs: Sequence[Pair]) -> bool:
+    """Whether only their variants tell some timings apart."""
+    named = [(pair.work.case_name, pair.metric, pair.work.device) for pair in pairs]
+    return len(set(named)) < len(named)
+
+
+def _geomean(found: Comparison) -> dict[str, Cell] | None:
+    """The last row: means of all timings in common, of those that are not shown too."""
+    if found.mean is None:
+        return None
+    sides = {
+        "old_seconds": [pair.old.value for pair in found.pairs],
+        "new_seconds": [pair.new.value for pair in found.pairs],
+    }
+    return {
+        "case": f"geomean of {len(found.pairs)}",
+        **{name: exp(fmean(map(log, values))) for name, values in sides.items()},
+        "ratio": found.mean.value,
+        "ratio_low": found.mean.low,
+        "ratio_high": found.mean.high,
+        "delta": _delta(found.mean.value),
+    }
 
 
 def _device_columns(found: Comparison, works: Sequence[Named]) -> tuple[str, ...]:
     """Which columns tell devices apart: keys only where names do not."""
     places = {place for work in works for place in (work.old, work.new)}
     is_told_apart = len(places) == len({(place.host, place.name) for place in places})
-    columns = _DEVICES if found.is_across else _DEVICE
+    columns = DEVICES if found.is_across else _DEVICE
     return tuple(name for name in columns if not (is_told_apart and name.endswith("device")))
+
+
+def by_change(pair: Pair) -> tuple[int, float, str, str]:
+    """The order of timings: slower, faster, the rest; the largest change first."""
+    rank = (pair.is_slower, pair.is_faster, not pair.is_changed).index(True)
+    size = pair.quotient if pair.is_faster else -pair.quotient
+    return rank, size, pair.work.case_name, pair.metric
 
 
 def summary(found: Comparison) -> str:
     """One line: what was compared, what changed, and the mean of all."""
     words = [f"{sides(found)}: {len(found.pairs)} timings in common"]
     if found.pairs:
-        slower, faster = _count(found)
+        slower, faster = timing_counts(found)
         same = len(found.pairs) - slower - faster
         words[0] += f" ({slower} slower, {faster} faster, {same} ~)"
     if found.mean:
@@ -131,7 +163,7 @@ def _side_words(reference: Reference, places: Sequence[Place]) -> str:
 
 
 def _verdict_words(found: Comparison) -> str:
-    wrong, right = _verdicts(found)
+    wrong, right = verdict_counts(found)
     count = len(found.changes)
     if found.is_across:
         return f"{count} verdicts differ (on the new side alone {wrong} wrong, {right} passed)"
@@ -165,53 +197,6 @@ def alone(found: Comparison) -> str:
     return f" ({old} only in the old one, {found.only_new} only in the new one)"
 
 
-def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
-    """A summary for a review: the gravest first, as long as GitHub takes it."""
-    words = markdown.escaped(summary(found)).replace("\\~", "within noise")
-    lines = [*device_lines(found), *drift_lines(drifts)]
-    parts = [words, "\n".join(f"- {markdown.escaped(line)}" for line in lines)]
-    for title, rows in _chapters(found, shown.rows):
-        if rows:
-            parts.append(
-                f"**{title}: {len(rows)}**\n\n{markdown_table(_short(found, shown, rows))}"
-            )
-    return markdown.summary(_headline(found), [part for part in parts if part])
-
-
-def _headline(found: Comparison) -> str:
-    wrong, right = _verdicts(found)
-    slower, faster = _count(found)
-    if not found.is_across:
-        counts = {"wrong": wrong, "fixed": right, "slower": slower, "faster": faster}
-        return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "No change"
-    counts = {"wrong only there": wrong, "passed only there": right}
-    counts |= {"slower": slower, "faster": faster}
-    said = ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "no difference"
-    return f"Across devices: {said}"
-
-
-def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
-    def of(change: str) -> Rows:
-        return [row for row in rows if row.get("change") == change]
-
-    return [
-        (
-            f"Verdicts {'that differ' if found.is_across else 'changed'}",
-            [row for row in rows if row.get("new_verdict")],
-        ),
-        *((change.capitalize(), of(change)) for change in ("slower", "faster")),
-        ("Within noise", of("~")),
-    ]
-
-
-def _short(found: Comparison, shown: Table, rows: Rows) -> Table:
-    """Of these rows what fits beside each other."""
-    is_said = found.is_across and len(found.old_places) == len(found.new_places) == 1
-    left_out = ("change", "old_spread", "new_spread", "mode", *(_DEVICES if is_said else ()))
-    columns = [column for column in shown.columns if column.key not in left_out]
-    return Table(columns=columns, rows=rows)
-
-
 def _changed(change: ComparedChange) -> dict[str, Cell]:
     return {
         **_place(change.work),
@@ -220,6 +205,7 @@ def _changed(change: ComparedChange) -> dict[str, Cell]:
         "variant": change.work.variant,
         "old_verdict": change.old,
         "new_verdict": change.new,
+        "delta": f"{change.old} → {change.new}",
         "reason": change.reason,
         "new_job": change.job,
     }
@@ -257,7 +243,9 @@ def _timed(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
         "ratio": ratio.ratio,
         "ratio_low": ratio.low if ratio.low > 0 else None,
         "ratio_high": ratio.high if isfinite(ratio.high) else None,
+        "delta": _delta(pair.quotient) if pair.is_changed else "~",
         "p": ratio.p,
+        "n": _counts(len(pair.old.values), len(pair.new.values)),
         "change": "slower" if pair.is_slower else "faster" if pair.is_faster else "~",
         "moved": _moved(old, new, is_across) if pair.is_changed else "",
         "reason": _doubts(pair),
@@ -274,6 +262,16 @@ def _side(name: str, side: Side, made: Provenance | None) -> dict[str, Cell]:
         f"{name}_bundle": made.bundle if made else "",
         f"{name}_driver_version": made.driver_version if made else "",
     }
+
+
+def _delta(quotient: float) -> str:
+    """A change as people read it: +10.8%."""
+    return f"{quotient - 1:+.1%}"
+
+
+def _counts(old: int, new: int) -> str:
+    """How many results each side has: 10, or 10+12."""
+    return str(new) if old == new else f"{old}+{new}"
 
 
 def _moved(old: Provenance | None, new: Provenance | None, is_across: bool) -> str:
@@ -297,13 +295,13 @@ def _doubts(pair: Pair) -> str:
     return "; ".join(f"{side}: {flag}" for side, flag in said.items() if flag)
 
 
-def _count(found: Comparison) -> tuple[int, int]:
+def timing_counts(found: Comparison) -> tuple[int, int]:
     """Slower and faster ones."""
     slower = sum(pair.is_slower for pair in found.pairs)
     return slower, sum(pair.is_faster for pair in found.pairs)
 
 
-def _verdicts(found: Comparison) -> tuple[int, int]:
+def verdict_counts(found: Comparison) -> tuple[int, int]:
     """What became wrong, and what is right now."""
     wrong = sum(change.new is JobState.WRONG for change in found.changes)
     return wrong, sum(change.new is JobState.PASSED for change in found.changes)
@@ -316,8 +314,8 @@ def _mean(mean: Mean) -> str:
 
 
 def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
-    slower, faster = _count(found)
-    wrong, fixed = _verdicts(found)
+    slower, faster = timing_counts(found)
+    wrong, fixed = verdict_counts(found)
     mean, share = found.mean, found.share_mean
     return {
         "old": found.old.name,

@@ -1,0 +1,111 @@
+"""`vkbench status`: whether the services run, and what waits for which device, and why."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from vkbench.errors import EXIT_OK, ServiceUnreachable
+from vkbench_cli.options import Store
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
+from vkbench_cli.store import is_unmade, opened
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
+
+if TYPE_CHECKING:
+    from vkbench.settings import Settings
+    from vkbench_cli.show.services import Fleet
+    from vkbench_db.ask.queues import Queue
+
+SERVICES = (
+    Column(key="service", heading="service", rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="detail", heading="found", prose=True),
+)
+DEVICES = (
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device", heading="key", rank=Rank.MINOR),
+    Column(key="device_name", heading="device", rank=Rank.KEY),
+    Column(key="state", heading="worker", rank=Rank.KEY),
+    Column(key="seen_seconds", heading="seen before", kind=ValueKind.AGE, rank=Rank.MINOR),
+    Column(key="queued", heading="queued", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="in_flight", heading="in flight", kind=ValueKind.COUNT),
+    Column(key="oldest_seconds", heading="oldest job", kind=ValueKind.AGE),
+    Column(key="why", heading="waits because", prose=True),
+)
+NOTHING_YET = (
+    "no device is known to this database yet: `vkbench worker` on a GPU host announces its own"
+)
+
+
+def status(*, store: Store, output: Output) -> int:
+    """Show whether the services run, and what waits for which device.
+
+    Redis, the database, the scheduler and the workers, and when they were last seen. For each
+    device: how many jobs are queued and in flight, the age of the oldest, and why they wait.
+    A scheduler and Redis count as missing only if work
+    waits for them, or if a scheduler has stopped without a word.
+
+    \b
+    vkbench status || echo "something has to be started"
+
+    Exit codes: 0 nothing is missing, 8 a service is missing or unreachable.
+    """
+    from vkbench_cli.show.services import why
+
+    ours, now = store.settings(), time.time()
+    fleet = _asked(ours, now)
+    rows = [_row(queue, now, why(queue, fleet)) for queue in fleet.queues]
+    if not (output.json or output.csv):
+        show(Table(columns=SERVICES, rows=[asdict(each) for each in fleet.services]), output)
+        print()
+    nothing = fleet.trouble or NOTHING_YET
+    show(Table(columns=DEVICES, rows=rows, summary=_summary(fleet), nothing=nothing), output)
+    tell(fleet.verdict)
+    return EXIT_OK if fleet.is_well else ServiceUnreachable.exit_code
+
+
+def _asked(ours: Settings, now: float) -> Fleet:
+    """The services and queues, also where the database cannot be reached."""
+    from vkbench_cli.show.services import Fleet
+    from vkbench_db.ask.blank import blank
+    from vkbench_db.ask.queues import queues
+    from vkbench_db.upkeep.attendance import attendance
+
+    is_new = is_unmade(ours)
+    try:
+        with blank() if is_new else opened(ours) as database, database.reading() as tx:
+            return Fleet(
+                settings=ours,
+                now=now,
+                queues=queues(tx),
+                scheduler_seen=attendance(tx).scheduler_seen,
+                is_unmade=is_new,
+            )
+    except ServiceUnreachable as error:
+        return Fleet(settings=ours, now=now, trouble=str(error))
+
+
+def _row(queue: Queue, now: float, why: str) -> dict[str, Cell]:
+    served = "online" if queue.is_served(now) else "offline"
+    return {
+        "host": queue.host,
+        "device": queue.key,
+        "device_name": queue.name,
+        "state": "paused" if queue.paused else served,
+        "seen_seconds": max(0.0, now - queue.last_seen),
+        "queued": queue.queued,
+        "in_flight": queue.in_flight,
+        "oldest_seconds": None if queue.oldest_at is None else max(0.0, now - queue.oldest_at),
+        "why": why,
+    }
+
+
+def _summary(fleet: Fleet) -> dict[str, Cell]:
+    return {
+        "is_well": fleet.is_well,
+        "queued": sum(queue.queued for queue in fleet.queues),
+        "in_flight": sum(queue.in_flight for queue in fleet.queues),
+        "services": [asdict(each) for each in fleet.services],
+    }

@@ -1,0 +1,42 @@
+"""`vkbench web`: the results as pages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Option
+
+from vkbench_cli.options import Store
+from vkbench_cli.pages import pages_at
+from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently
+from vkbench_cli.store import is_unmade, opened
+
+
+def web(
+    *,
+    host: Annotated[
+        str, Option(metavar="ADDRESS", help="Address to listen at; 0.0.0.0 is every one.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, Option(metavar="N", min=0, max=65535, help="Port to listen at; 0 takes a free one.")
+    ] = 8900,
+    name: Annotated[
+        list[str],
+        Option(
+            metavar="NAME",
+            help="Answer to this name too, such as a web server's in front; may be repeated.",
+        ),
+    ] = [],  # noqa: B006
+    wait: Wait = PATIENCE_SECONDS,
+    store: Store,
+) -> None:
+    """Show the results as pages in a browser until stopped.
+
+    Without a database the pages are empty, and fill as soon as `vkbench run` makes one. Everybody
+    who reaches the address can read; changes need a token. At 127.0.0.1 the pages answer only to
+    the names of this machine and to --name: no other site's page can read them in a browser.
+    """
+    ours = store.settings()
+    if not is_unmade(ours):
+        patiently(lambda: opened(ours).close(), wait)
+    pages_at(ours, host, port, names=name)

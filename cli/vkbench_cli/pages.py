@@ -1,0 +1,32 @@
+"""Serving the pages, for the commands that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from vkbench.errors import UsageError
+from vkbench.settings import Settings
+
+
+def pages_at(
+    ours: Settings,
+    host: str,
+    port: int,
+    *,
+    names: Collection[str] = (),
+    began: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve the pages until stopped; calls `began` with their URL once they can be opened.
+
+    `names` are names that the pages answer to besides this machine's own.
+    """
+    from vkbench_web.serving import serve
+
+    def tell(url: str) -> None:
+        print(f"vkbench shows its pages at {url} (Ctrl-C stops it)", flush=True)
+        began(url)
+
+    try:
+        serve(ours, host=host, port=port, names=names, began=tell)
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror}") from error

@@ -1,0 +1,139 @@
+"""The services of a fleet: which of them run, and which are missing while work waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import urlsplit
+
+from vkbench.errors import ServiceUnreachable, VkbenchError
+from vkbench.settings import Settings
+from vkbench.units import counted, span
+from vkbench_cli.patience import ping_redis
+from vkbench_db.ask.queues import Queue
+from vkbench_db.database import parse_url
+from vkbench_db.upkeep.attendance import LATELY_SECONDS
+
+RUNNING, MISSING, UNUSED = "running", "missing", "not used"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """One service, and what is known of it."""
+
+    service: str
+    state: str  # running | missing | not used
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """What the database says of services and queues, or why it says nothing."""
+
+    settings: Settings
+    now: float
+    queues: Sequence[Queue] = ()
+    scheduler_seen: float | None = None
+    trouble: str = ""  # of the database
+    is_unmade: bool = False  # nothing was ever stored here
+
+    @property
+    def waiting(self) -> Sequence[Queue]:
+        """Queues of devices that are to do their jobs."""
+        return [queue for queue in self.queues if queue.waiting and not queue.paused]
+
+    @property
+    def has_scheduler(self) -> bool:
+        """Whether a scheduler has run lately."""
+        seen = self.scheduler_seen
+        return seen is not None and self.now - seen <= LATELY_SECONDS
+
+    @property
+    def is_used(self) -> bool:
+        """Whether work waits for services, or a scheduler has said that it runs."""
+        return bool(self.waiting) or self.scheduler_seen is not None
+
+    @cached_property
+    def services(self) -> Sequence[Service]:
+        """Each service once."""
+        if self.trouble:
+            return [self._database(), self._redis()]
+        return [self._database(), self._redis(), self._scheduler(), self._workers()]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing that is needed is missing."""
+        return all(service.state != MISSING for service in self.services)
+
+    @property
+    def verdict(self) -> str:
+        """One line: what is missing, or how much is to be done."""
+        missing = [each.service for each in self.services if each.state == MISSING]
+        if missing:
+            return f"missing: {', '.join(missing)}"
+        jobs = sum(queue.waiting for queue in self.queues)
+        paused = sum(queue.waiting for queue in self.queues if queue.paused)
+        said = f"{counted(jobs, 'job')} to do" if jobs else "nothing waits"
+        return f"{said} ({paused} on paused devices)" if paused else said
+
+    def _database(self) -> Service:
+        if self.trouble:
+            return Service(service="database", state=MISSING, detail=self.trouble)
+        url = parse_url(self.settings.database_url())
+        where = str(url.database) if url.get_backend_name() == "sqlite" else str(url)
+        if self.is_unmade:
+            detail = f"{where}: the first run makes it"
+            return Service(service="database", state=UNUSED, detail=detail)
+        return Service(service="database", state=RUNNING, detail=where)
+
+    def _redis(self) -> Service:
+        try:
+            detail, state = _redis_answers(self.settings), RUNNING
+        except VkbenchError as error:
+            detail, state = str(error), MISSING if self.is_used else UNUSED
+        return Service(service="Redis", state=state, detail=detail)
+
+    def _scheduler(self) -> Service:
+        if self.scheduler_seen is None:
+            state = MISSING if self.waiting else UNUSED
+            detail = "none is running: `vkbench scheduler` starts one"
+            if self.waiting:
+                detail += "; `vkbench run --resume` does its own jobs without"
+        else:
+            state = RUNNING if self.has_scheduler else MISSING
+            detail = f"seen {span(max(0.0, self.now - self.scheduler_seen))} ago"
+        return Service(service="scheduler", state=state, detail=detail)
+
+    def _workers(self) -> Service:
+        served = [queue for queue in self.queues if queue.is_served(self.now)]
+        unserved = [queue for queue in self.waiting if queue not in served]
+        detail = f"of {len(served)} of {counted(len(self.queues), 'device')}"
+        if unserved and self.has_scheduler:  # only a scheduler records that workers are there
+            hosts = ", ".join(dict.fromkeys(queue.host for queue in unserved))
+            detail = f"{detail}: start `vkbench worker` on {hosts}"
+            return Service(service="workers", state=MISSING, detail=detail)
+        return Service(service="workers", state=RUNNING if served else UNUSED, detail=detail)
+
+
+def why(queue: Queue, fleet: Fleet) -> str:
+    """Why a device's jobs wait; "" if they are being done, or if there are none."""
+    if not queue.waiting:
+        return ""
+    if queue.paused:
+        return f"paused: `vkbench resume {queue.key}`"
+    if not fleet.has_scheduler:
+        return "no scheduler sends them"
+    if not queue.is_served(fleet.now):
+        return f"no worker was seen for {span(fleet.now - queue.last_seen)}"
+    return ""
+
+
+def _redis_answers(ours: Settings) -> str:
+    """Where Redis answers; VkbenchError if it does not."""
+    try:
+        ping_redis(ours)
+    except ImportError as error:
+        raise ServiceUnreachable("the Python package redis is not installed") from error
+    place = urlsplit(ours.redis)
+    return f"{place.hostname or '127.0.0.1'}:{place.port or 6379}"

@@ -1,0 +1,1 @@
+"""A demonstration: a database with a believable lab in it, for those who have no GPU at hand."""

@@ -1,0 +1,54 @@
+"""Why submitted jobs wait: no scheduler, no worker, or a paused device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vkbench.units import counted, span
+from vkbench_db.upkeep.attendance import Attendance, Station
+
+
+def absence(found: Attendance, now: float) -> str:
+    """What is missing, and how to start it; "" if nothing is missing or nothing is left to do."""
+    if not found.stations:
+        return ""
+    unserved = [each for each in found.stations if not each.is_served(now)]
+    paused = [each for each in found.stations if each.paused]
+    if not found.has_scheduler(now):
+        return _no_scheduler(found, unserved, now)
+    return "; ".join(filter(None, (_no_worker(found, unserved, now), _paused(paused))))
+
+
+def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) -> str:
+    said = (
+        f"no scheduler {_seen(found.scheduler_seen, now, 'is running')}; start `vkbench scheduler`"
+    )
+    # Only a scheduler records that workers are there: those of these hosts may be running.
+    return (
+        f"{said}, and `vkbench worker` on {_hosts(unserved)} unless it runs" if unserved else said
+    )
+
+
+def _no_worker(found: Attendance, unserved: Sequence[Station], now: float) -> str:
+    if not unserved:
+        return ""
+    who = f"no worker of {unserved[0].name} {_seen(unserved[0].last_seen, now, 'was ever seen')}"
+    if len(unserved) > 1:
+        all_devices = counted(len(found.stations), "device")
+        who = f"no worker of {len(unserved)} of {all_devices} was seen lately"
+    return f"{who}; start `vkbench worker` on {_hosts(unserved)}"
+
+
+def _paused(stations: Sequence[Station]) -> str:
+    said = (f"{each.name} is paused: `vkbench resume {each.key}`" for each in stations)
+    return "; ".join(said)
+
+
+def _hosts(stations: Sequence[Station]) -> str:
+    return ", ".join(dict.fromkeys(each.host for each in stations))
+
+
+def _seen(last: float | None, now: float, never: str) -> str:
+    if last is None:
+        return never
+    return f"was seen for {span(now - last)}"

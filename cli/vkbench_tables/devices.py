@@ -1,0 +1,84 @@
+"""Devices as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vkbench.job import JobState
+from vkbench_tables.table import Cell, Column, Rank, ValueKind
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench_db.ask.canary_status import Steadiness
+    from vkbench_db.ask.queries import DeviceRow
+
+COLUMNS = (
+    Column(key="key", heading="key", rank=Rank.KEY),
+    Column(key="host", heading="host"),
+    Column(key="index", heading="index", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="name", heading="device", rank=Rank.KEY),
+    Column(key="type", heading="type", rank=Rank.MINOR),
+    Column(key="driver", heading="driver"),
+    Column(key="driver_version", heading="version", rank=Rank.MINOR),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="canary", heading="canary"),
+    Column(key="canary_sigmas", heading="canary's sigmas", kind=ValueKind.NUMBER, hidden=True),
+    Column(key="canary_at", heading="canary at", kind=ValueKind.TIME, hidden=True),
+    Column(key="queued", heading="queued", kind=ValueKind.COUNT),
+    Column(key="in_flight", heading="in flight", kind=ValueKind.COUNT),
+    Column(key="elsewhere", heading="elsewhere", kind=ValueKind.COUNT),
+    Column(key="memory_bytes", heading="memory", kind=ValueKind.BYTES, rank=Rank.MINOR),
+    Column(key="subgroup_size", heading="subgroup", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="last_seen", heading="last seen", kind=ValueKind.TIME),
+    Column(key="worker", heading="worker", hidden=True),
+    Column(key="uuid", heading="UUID", hidden=True),
+    Column(key="features", heading="features", hidden=True),
+    Column(key="limits", heading="limits", hidden=True),
+    Column(key="bundle", heading="packaged bundle", hidden=True),
+)
+
+
+def facts_row(facts: DeviceFacts) -> dict[str, Cell]:
+    """What a device reports of itself."""
+    return {
+        "key": facts.key,
+        "host": facts.host,
+        "index": facts.index,
+        "name": facts.name,
+        "type": facts.type,
+        "memory_bytes": facts.memory_bytes,
+        "subgroup_size": facts.subgroup_size,
+        "uuid": facts.uuid,
+        "features": facts.features,
+        "limits": dict(facts.limits),
+    }
+
+
+def device_row(row: DeviceRow, canary: Steadiness | None, now: float) -> dict[str, Cell]:
+    """A device of the database, with its canary."""
+    return {
+        **facts_row(row.facts),
+        "driver": row.driver,
+        "driver_version": row.driver_version,
+        "state": state_of(row, now),
+        "canary": canary.word if canary else "",
+        "canary_sigmas": canary and canary.deviation,
+        "canary_at": canary and canary.at,
+        "queued": row.queued,
+        "in_flight": row.in_flight,
+        "elsewhere": row.elsewhere or None,
+        "last_seen": row.last_seen,
+        "worker": row.worker,
+        "bundle": row.bundle,
+    }
+
+
+def state_of(row: DeviceRow, now: float) -> str:
+    """paused, elsewhere, online or offline."""
+    from vkbench_db.upkeep.attendance import LATELY_SECONDS
+
+    if row.paused:
+        return "paused"
+    if row.last_seen is None:  # no worker announced it here: an import brought it
+        return JobState.ELSEWHERE
+    return "online" if now - row.last_seen < LATELY_SECONDS else "offline"

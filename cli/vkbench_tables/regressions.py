@@ -1,0 +1,121 @@
+"""Regressions, their changes and events, and suspected changes as tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from vkbench_detection.regress.stages import RegressionStage
+from vkbench_tables.table import Cell, Column, Rank, ValueKind
+
+if TYPE_CHECKING:
+    from vkbench_detection.regress.inbox import MemberRow, RegressionStory
+
+STATES = tuple(RegressionStage)
+DIRECTIONS = ("slower", "faster", "wrong")
+SHA_SHOWN = 12
+
+ROWS = (
+    Column(key="id", heading="id", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="direction", heading="direction"),
+    Column(key="cause", heading="cause"),
+    Column(key="title", heading="what", rank=Rank.KEY),
+    Column(key="kernels", heading="kernels"),
+    Column(key="changes", heading="series", kind=ValueKind.COUNT),
+    Column(key="cases", heading="cases", kind=ValueKind.COUNT, hidden=True),
+    Column(key="devices", heading="devices", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="smallest", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="largest", heading="to", kind=ValueKind.NUMBER, joined=True),
+    Column(key="owner", heading="owner"),
+    Column(key="opened_at", heading="opened", kind=ValueKind.TIME, rank=Rank.MINOR),
+    Column(key="changed_at", heading="changed", kind=ValueKind.TIME, hidden=True),
+)
+MEMBERS = (
+    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="low", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="high", heading="to", kind=ValueKind.NUMBER, joined=True),
+    Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="method", heading="found by", rank=Rank.MINOR),
+    Column(key="before_job", heading="last good job", kind=ValueKind.COUNT, rank=Rank.MINOR),
+    Column(key="after_job", heading="first bad job", kind=ValueKind.COUNT, joined=True),
+    *(
+        Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
+        for part in ("kernel", "bundle", "driver")
+        for side, heading in (("before", "old"), ("after", "new"))
+    ),
+    Column(key="found_at", heading="found", kind=ValueKind.TIME, hidden=True),
+    Column(key="series", heading="series", kind=ValueKind.ID, hidden=True),
+    Column(key="evidence", heading="evidence", lifted=True, prose=True),
+)
+EVENTS = (
+    Column(key="at", heading="when", kind=ValueKind.TIME),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="user", heading="by"),
+    Column(key="note", heading="note", prose=True),
+)
+ALERTS = (
+    Column(key="state", heading="alert of", rank=Rank.KEY),
+    Column(key="channel", heading="through"),
+    Column(key="delivered_at", heading="delivered", kind=ValueKind.TIME),
+    Column(key="tries", heading="tries", kind=ValueKind.COUNT),
+    Column(key="error", heading="trouble", prose=True),
+)
+STORY = (
+    *ROWS,
+    *(Column(key=key, heading="") for key in ("members", "events", "alerts")),
+)
+SUSPECTED = (
+    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="state", heading="state", rank=Rank.KEY),
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+    Column(key="direction", heading="direction"),
+    Column(key="cause", heading="cause"),
+    Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
+    Column(key="p", heading="p", kind=ValueKind.NUMBER),
+    Column(key="method", heading="found by", rank=Rank.MINOR),
+    Column(key="found_at", heading="found", kind=ValueKind.TIME),
+    Column(key="evidence", heading="evidence", lifted=True, prose=True),
+)
+
+
+def story_row(story: RegressionStory) -> dict[str, Cell]:
+    """A regression with its changes and events, for programs."""
+    return {
+        **asdict(story.row),
+        "members": [member_row(each) for each in story.members],
+        "events": [asdict(each) for each in story.events],
+    }
+
+
+def member_row(member: MemberRow) -> dict[str, Cell]:
+    """A change of a regression, each driver with its version."""
+    return asdict(member) | {
+        f"{side}_driver": _driver(member, side) for side in ("before", "after")
+    }
+
+
+def short_member(member: MemberRow) -> dict[str, Cell]:
+    """For people, who see what is the same at a glance."""
+    row = member_row(member)
+    for name in ("before_kernel", "after_kernel", "before_bundle", "after_bundle"):
+        row[name] = str(row[name])[:SHA_SHOWN]
+    return row
+
+
+def _driver(member: MemberRow, side: str) -> str:
+    words = (getattr(member, f"{side}_driver"), getattr(member, f"{side}_driver_version"))
+    return " ".join(filter(None, words))

@@ -1,0 +1,51 @@
+"""`vkbench token`: made once, shown without its secret, revoked."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from vkbench_cli import main as cli
+from vkbench_db.database import Database
+from vkbench_db.upkeep import tokens
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_a_token_is_made_listed_and_revoked(capsys: Captured, url: str) -> None:
+    made = ["token", "add", "ann", "--scope", "triage", "--scope", "submit", "--days", "30"]
+    assert cli.main([*made, "--database", url]) == 0
+    said = capsys.readouterr()
+    secret = said.out.strip()
+    assert secret.startswith(tokens.SIGN)
+    assert "only its hash is stored" in said.err
+    with Database.open(url) as database, database.reading() as tx:
+        found = tokens.recognise(tx, secret, time.time())
+        assert found
+        assert found.scopes == ("submit", "triage")
+    assert cli.main(["token", "ls", "--json", "--database", url]) == 0
+    listed = capsys.readouterr().out
+    [row] = json.loads(listed)["rows"]
+    assert (row["name"], row["state"], row["prefix"]) == ("ann", "valid", secret[: tokens.SHOWN])
+    assert secret not in listed
+    assert cli.main(["token", "revoke", "ann", "--database", url]) == 0
+    with Database.open(url) as database, database.reading() as tx:
+        assert tokens.recognise(tx, secret, time.time()) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["add", "ann", "--scope", "everything"], "everything"),
+        (["add", " ", "--scope", "read"], "no name for a token"),
+        (["add", "ann"], "--scope"),
+        (["revoke", "bob"], "unknown token 'bob'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    capsys: Captured, url: str, words: list[str], said: str
+) -> None:
+    assert cli.main(["token", *words, "--database", url]) == 2
+    assert said in capsys.readouterr().err
