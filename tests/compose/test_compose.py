@@ -24,6 +24,7 @@ def test_services() -> None:
         "postgres",
         "migrate",
         "scheduler",
+        "web",
         "workers",
         "workers-nvidia",
     }
@@ -40,6 +41,10 @@ def test_services() -> None:
                 "migrate": "service_completed_successfully",
             },
         ),
+        (
+            "web",
+            {"postgres": "service_healthy", "migrate": "service_completed_successfully"},
+        ),
         ("workers", {"redis": "service_healthy", "scheduler": "service_started"}),
         ("workers-nvidia", {"redis": "service_healthy", "scheduler": "service_started"}),
     ],
@@ -49,7 +54,7 @@ def test_dependencies(service: str, needs: dict[str, str]) -> None:
     assert {name: how["condition"] for name, how in found.items()} == needs
 
 
-@pytest.mark.parametrize("service", ["migrate", "scheduler", "workers", "workers-nvidia"])
+@pytest.mark.parametrize("service", ["migrate", "scheduler", "web", "workers", "workers-nvidia"])
 def test_services_wait_themselves_too(service: str) -> None:
     """Not every engine honours the conditions of depends_on."""
     assert "--wait" in SERVICES[service]["command"]
@@ -92,6 +97,11 @@ def test_workers_keep_their_name_and_come_back(service: str) -> None:
     assert SERVICES[service]["restart"] == "unless-stopped"
 
 
+def test_pages_are_for_this_machine_alone() -> None:
+    assert all(filled(port).startswith("127.0.0.1:") for port in SERVICES["web"]["ports"])
+    assert "VKBENCH_REDIS" not in SERVICES["web"]["environment"]  # they give no work to workers
+
+
 def test_nvidia_is_opt_in() -> None:
     assert SERVICES["workers-nvidia"]["profiles"] == ["nvidia"]
     assert "profiles" not in SERVICES["workers"]
@@ -99,7 +109,7 @@ def test_nvidia_is_opt_in() -> None:
     assert reserved[0]["capabilities"] == ["gpu"]
 
 
-@pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
+@pytest.mark.parametrize("service", ["scheduler", "web", "migrate", "workers", "workers-nvidia"])
 def test_the_image_is_built_here_and_drops_rights(service: str) -> None:
     dockerfile = (ROOT / SERVICES[service]["build"]["dockerfile"]).read_text()
     assert "\nUSER vkbench\n" in dockerfile.rpartition("\nFROM ")[2]

@@ -1,0 +1,59 @@
+"""The page of docs/results that says how long the pages take: from what pages.py wrote.
+
+python benchmarks/pages_table.py docs/results/pages-*.csv > docs/results/pages.md
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+_ABOUT = """# Pages on 5,000,000 results
+
+Milliseconds from a request to the last byte of its answer, by `benchmarks/pages.py`: `vkbench web`
+serves a database of 5,000,000 results in 25,000 series on the same machine: two cores, on which
+some ten other processes worked all the while, so that a page waited several times as long as it
+needed. CPU, the time of the server itself, says what it would take alone on SQLite; PostgreSQL has
+its own processes. Each page was asked for 6 times, with different devices, runs, series and
+kernels; the first time, which imports what a page needs, is left out.
+
+A page should take 300 ms at the median. 50 people should read at once with 95 of 100 pages within
+a second: each opens a page, reads it for 5 s in the mean, and opens another one.
+"""
+
+Row = Mapping[str, str]
+
+
+def page(files: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """The page, line by line."""
+    yield _ABOUT
+    names = list(files)
+    heads = [f"{name} {what}" for name in names for what in ("median", "p95", "CPU")]
+    yield f"| page | {' | '.join(heads)} | kB |"
+    yield f"|---{'|--:' * (len(heads) + 1)}|"
+    by_page = {name: {row["page"]: row for row in rows} for name, rows in files.items()}
+    for shown in dict.fromkeys(row["page"] for rows in files.values() for row in rows):
+        found = [by_page[name].get(shown) for name in names]
+        cells = [
+            row[key] if row and not (key == "cpu_ms" and row[key] == "0") else ""
+            for row in found
+            for key in ("median_ms", "p95_ms", "cpu_ms")
+        ]
+        sizes = [int(row["kB"]) for row in found if row]
+        name = shown if "readers" in shown else f"`{shown}`"
+        yield f"| {name} | {' | '.join(cells)} | {max(sizes) or ''} |"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the page of these files."""
+    files = {}
+    for path in map(Path, arguments):
+        with path.open(newline="") as file:
+            files[path.stem.partition("-")[2]] = list(csv.DictReader(file))
+    print("\n".join(page(files)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,177 @@
+"""The heat map says in each cell what the latest results behind it say, and links to them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from playwright.sync_api import Browser
+from sqlalchemy import text
+
+from browser import DESKTOP, PHONE, Scheme, served, visiting
+from databases import Lab, one_engine
+from vkbench.job import Mode, Outcome
+
+Q4, Q8 = "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec/q8_0/m8_n1_k256"
+ADD, GONE = "add/f32/b1_c1_h2_w3", "no_such_kernel/q4_0/n1"
+
+
+def cells(page: str) -> dict[str, str]:
+    """The text of each cell by its title's kernel and format."""
+    found = re.findall(r'title="(\S+ \S+): [^"]*">([^<]*)</a>', page)
+    return dict(found)
+
+
+def title(page: str, key: str) -> str:
+    [said] = re.findall(rf'title="{key}: ([^"]*)"', page)
+    return str(said)
+
+
+def test_the_gravest_verdict_counts(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    lab.submit(device, [Q4, Q8])
+    lab.settle(device)
+    lab.submit(device, [Q4, ADD], mode=Mode.CORRECTNESS)
+    lab.settle(device, Outcome.WRONG)
+    lab.submit(device, [Q8], variant="int_dot", mode=Mode.CORRECTNESS)
+    lab.settle(device, Outcome.SKIPPED)
+    page = pages.get("/heatmap").text
+    assert cells(page) == {"mul_mat_vec q4_0": "✗1", "mul_mat_vec q8_0": "✓1", "add f32": "✗1"}
+    assert title(page, "mul_mat_vec q4_0") == "wrong 1, passed 1"
+    assert title(page, "mul_mat_vec q8_0") == "passed 1, skipped 1"
+    timed = cells(pages.get("/heatmap?mode=performance").text)
+    assert timed == {"mul_mat_vec q4_0": "✓1", "mul_mat_vec q8_0": "✓1"}
+
+
+def test_a_cell_leads_to_the_results_behind_it(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    lab.submit(device, [Q4, Q8])
+    lab.settle(device, Outcome.WRONG)
+    page = pages.get("/heatmap").text
+    [link] = re.findall(r'href="(/results[^"]*format=q4_0[^"]*)"', page)
+    behind = pages.get(link.replace("&amp;", "&")).text
+    assert Q4 in behind
+    assert Q8 not in behind
+
+
+def test_only_the_latest_result_counts(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    lab.submit(device, [Q4])
+    lab.settle(device, Outcome.WRONG)
+    lab.now += 10
+    lab.submit(device, [Q4])
+    lab.settle(device)
+    assert cells(pages.get("/heatmap").text) == {"mul_mat_vec q4_0": "✓1"}
+
+
+def test_shares_of_the_roof_are_summed_up_as_asked(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    lab.submit(device, [f"mul_mat_vec/q4_0/m{m}_n1_k256" for m in (8, 16, 32)])
+    lab.settle(device)
+    with lab.database.transaction() as tx:
+        for job, share in ((1, 0.2), (2, 0.3), (3, 0.9)):
+            tx.execute(
+                text("UPDATE measurement SET roof_fraction = :share WHERE job_id = :job"),
+                {"share": share, "job": job},
+            )
+    page = pages.get("/heatmap?show=roof").text
+    assert cells(page) == {"mul_mat_vec q4_0": "30"}
+    assert "least 20.0%, mul_mat_vec/q4_0/m8_n1_k256" in title(page, "mul_mat_vec q4_0")
+    assert "over 3 cases" in title(page, "mul_mat_vec q4_0")
+    assert cells(pages.get("/heatmap?show=roof&over=best&metric=cold").text) == {
+        "mul_mat_vec q4_0": "90"
+    }
+
+
+@pytest.mark.parametrize(
+    "against",
+    ["1", "first", "2026-10-30", "date:2026-10-30", "bundle:abab", "driver:22.3.6"],
+)
+def test_change_against_a_run_a_baseline_or_a_day(
+    lab: Lab, pages: TestClient, against: str
+) -> None:
+    lab.now = 1_793_300_000.0  # 2026-10-29
+    device = lab.add_device()
+    lab.submit(device, [Q4, Q8])
+    lab.settle(device)
+    with lab.database.transaction() as tx:
+        tx.execute(text("UPDATE run SET label = 'first' WHERE id = 1"))
+        tx.execute(text(f"UPDATE attempt SET bundle = '{'ab' * 32}'"))
+    lab.now += 3 * 86400
+    lab.submit(device, [Q4])
+    lab.settle(device, seconds=1.2e-3)
+    with lab.database.transaction() as tx:
+        tx.execute(text("UPDATE attempt SET environment = 'newer' WHERE job_id = 3"))
+    page = pages.get(f"/heatmap?show=change&against={against}").text
+    assert cells(page) == {"mul_mat_vec q4_0": "+20", "mul_mat_vec q8_0": "0"}
+
+
+@one_engine
+def test_wrong_words_are_named(lab: Lab, pages: TestClient) -> None:
+    lab.add_device()
+    for query, said in (
+        ("show=corectness", "correctness"),
+        ("device=nothing", "device"),
+        ("sho=roof", "show"),
+        ("show=change&against=nothing", "baseline"),
+        ("show=change&against=device:llvmpipe", "compared with"),
+    ):
+        answer = pages.get(f"/heatmap?{query}")
+        assert answer.status_code in (400, 404), query
+        assert said in answer.text
+
+
+@one_engine
+def test_the_whole_catalogue_is_shown_when_asked_for(lab: Lab, pages: TestClient) -> None:
+    lab.add_device()
+    assert "no results of this device yet" in pages.get("/heatmap").text
+    page = pages.get("/heatmap?all=1").text
+    assert page.count('<th scope="row"') > 140
+    assert page.count("<span>iq2_xxs</span>") == 1
+
+
+@one_engine
+def test_names_that_come_from_others_are_text(lab: Lab, pages: TestClient, url: str) -> None:
+    device = lab.add_device("<script>alert(1)</script>\"'")
+    lab.submit(device, [Q4])
+    lab.settle(device)
+    with lab.database.transaction() as tx:
+        tx.execute(text("UPDATE kernel_case SET kernel = '\"><script>x', format = '<b>'"))
+    for path in ("/heatmap", "/results", "/roofline", "/kernels", "/heatmap?show=roof"):
+        assert "<script>alert" not in pages.get(path).text
+        assert "<script>x" not in pages.get(path).text
+        assert "<b>" not in pages.get(path).text.replace("<b ", "")
+
+
+@one_engine
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
+def test_by_keyboard_and_for_all(
+    lab: Lab,
+    url: str,
+    chromium: Browser,
+    size: tuple[int, int],
+    scheme: Scheme,
+) -> None:
+    device = lab.add_device()
+    lab.submit(device, [Q4, Q8, "get_rows/q8_0/m32_n2_k256", ADD])
+    lab.settle(device)
+    with (
+        served(Path(url.removeprefix("sqlite:///"))) as origin,
+        visiting(chromium, origin, size=size, scheme=scheme) as visit,
+    ):
+        page = visit.open("/heatmap")
+        page.locator(".heat-map td a").first.focus()
+        first = page.locator("#behind").text_content() or ""
+        page.keyboard.press("ArrowDown")
+        second = page.locator("#behind").text_content() or ""
+        assert "passed 1" in first
+        assert "passed 1" in second
+        assert first != second
+        for path in ("/heatmap", "/results", "/roofline", "/kernels", "/kernels/add"):
+            page = visit.open(path)
+            assert not visit.barriers(), path
+            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{path} scrolls sideways by {wide} px"
+        assert not visit.faults

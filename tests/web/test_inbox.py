@@ -1,0 +1,112 @@
+"""The pages of regressions show the evidence, and what people may do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from databases import Lab, put_in_one_series
+from vkbench_db import schema
+from vkbench_db.upkeep import bisections
+from vkbench_db.upkeep.bisections import Candidate
+from vkbench_db.upkeep.tokens import Scope
+
+Plant = Callable[..., int]
+
+
+@pytest.fixture
+def regressed(lab: Lab, planted_regression: Plant) -> Lab:
+    """Regression 1, of two jobs that took 1 and 2 ms."""
+    device = lab.add_device()
+    planted_regression(device, "copy/f32/n4096", "aa" * 32, "bb" * 32)
+    first, second = lab.pick(device)
+    lab.record(lab.answer(first, seconds=1e-3), lab.answer(second, seconds=2e-3))
+    put_in_one_series(lab)
+    return lab
+
+
+def test_the_inbox_shows_what_to_look_at(pages: TestClient, regressed: Lab) -> None:
+    [row] = pages.get("/regressions?format=json").json()["rows"]
+    assert (row["state"], row["direction"], row["cause"]) == ("open", "slower", "kernel")
+    assert 'href="/regressions/1"' in pages.get("/regressions?part=live").text
+    close(regressed)
+    assert pages.get("/regressions?format=json").json()["rows"] == []
+    for asked in ("all=1", "state=closed"):
+        assert len(pages.get(f"/regressions?{asked}&format=json").json()["rows"]) == 1
+
+
+def test_uncertain_changes_are_listed_apart(pages: TestClient, regressed: Lab) -> None:
+    assert "No change is waiting" in pages.get("/regressions").text
+    with regressed.database.transaction() as tx:
+        tx.execute(update(schema.change_point).values(state="suspected"))
+    assert "1 suspected" in pages.get("/regressions").text
+    [row] = pages.get("/regressions/suspected?format=json").json()["rows"]
+    assert (row["state"], row["case_name"]) == ("suspected", "copy/f32/n4096")
+    assert "copy/f32/n4096" in pages.get("/regressions/suspected").text
+
+
+def test_a_regression_shows_its_evidence(pages: TestClient, regressed: Lab) -> None:
+    [row] = pages.get("/regressions/1?format=json").json()["rows"]
+    assert (row["old_seconds"], row["new_seconds"]) == (1e-3, 2e-3)
+    assert (row["low"], row["high"], row["p"], row["method"]) == (1.05, 1.15, 0.0001, "screen")
+    page = pages.get("/regressions/1").text
+    for link in ("/series/1", "/jobs/1", "/jobs/2"):
+        assert f'href="{link}"' in page
+    assert "aaaaaaaaaaaa" in page  # the old bundle
+    assert "Nothing is recorded of it" in page
+
+
+def test_a_regression_shows_its_bisections(pages: TestClient, regressed: Lab) -> None:
+    with regressed.database.transaction() as tx:
+        number = bisections.create(
+            tx,
+            devices=["k"],
+            case="copy/f32/n4096",
+            variant="auto",
+            metric="hot",
+            measure_seconds=1.0,
+            candidates=[Candidate(sha=sha * 32, label=f"commit {sha}") for sha in ("a", "b", "c")],
+            user="ann",
+            now=1.0,
+            regression=1,
+        )
+        bisections.add_step(tx, number, 1, 1, 4, 2.0)
+        bisections.change_step(tx, number, 1, ratio=1.5, p=0.01, verdict="bad")
+    page = pages.get("/regressions/1").text
+    assert "commit b" in page
+    assert 'data-word="bad"' in page
+
+
+@pytest.mark.parametrize(
+    ("scope", "state", "offered"),
+    [
+        (Scope.TRIAGE, "open", ("acknowledge", "close", "note", "owner")),
+        (Scope.TRIAGE, "closed", ("reopen", "note", "owner")),
+        (Scope.SUBMIT, "open", ()),
+        (None, "open", ()),
+    ],
+)
+def test_only_what_leads_somewhere_is_offered(
+    pages: TestClient,
+    regressed: Lab,
+    secret_of: Callable[..., str],
+    scope: Scope | None,
+    state: str,
+    offered: tuple[str, ...],
+) -> None:
+    if state == "closed":
+        close(regressed)
+    if scope:
+        pages.cookies.set("vkbench_token", secret_of(scope))
+    page = pages.get("/regressions/1").text
+    actions = ("acknowledge", "close", "reopen", "note", "owner")
+    assert tuple(each for each in actions if f'value="{each}">' in page) == offered
+    assert ("Sign in</a> to acknowledge" in page) == (scope is None)
+
+
+def close(lab: Lab) -> None:
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.regression).values(state="closed"))

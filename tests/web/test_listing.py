@@ -1,0 +1,136 @@
+"""A table's URL filters, sorts and downloads it, and refuses what it does not know."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Mapping
+
+import pytest
+from starlette.requests import Request
+
+from vkbench.errors import UnknownName, UsageError
+from vkbench_tables.table import Column, Table, ValueKind
+from vkbench_web.listing import PAGE_ROWS, Listing, listed
+
+COLUMNS = (
+    Column(key="case", heading="case"),
+    Column(key="state", heading="state"),
+    Column(key="hot_seconds", heading="hot", kind=ValueKind.SECONDS),
+    Column(key="note", heading="note", hidden=True),
+)
+ROWS = (
+    {"case": "copy/f32/n8", "state": "passed", "hot_seconds": 3e-6, "note": "first"},
+    {"case": "add/f32/n8", "state": "wrong", "hot_seconds": None, "note": "second"},
+    {"case": "copy/f16/n8", "state": "passed", "hot_seconds": 1e-6, "note": "third"},
+)
+
+
+def asked(query: str, rows: tuple[Mapping[str, object], ...] = ROWS) -> Listing:
+    scope = {"type": "http", "path": "/t", "query_string": query.encode(), "headers": []}
+    return listed(Request(scope), Table(columns=COLUMNS, rows=rows), name="t", own=("own",))
+
+
+def cases(query: str) -> list[object]:
+    return [row["case"] for row in asked(query).rows]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["copy/f32/n8", "add/f32/n8", "copy/f16/n8"]),
+        ("case=copy*", ["copy/f32/n8", "copy/f16/n8"]),
+        ("case=copy", []),
+        ("case=COPY/F16/n8,add*", ["add/f32/n8", "copy/f16/n8"]),
+        ("state=wrong", ["add/f32/n8"]),
+        ("hot_seconds=%3E2e-6", ["copy/f32/n8"]),
+        ("hot_seconds=%3C2e-6", ["copy/f16/n8"]),
+        ("hot_seconds=1e-6..2e-6", ["copy/f16/n8"]),
+        ("q=f32+passed", ["copy/f32/n8"]),
+        ("note=third", ["copy/f16/n8"]),
+        ("own=anything", ["copy/f32/n8", "add/f32/n8", "copy/f16/n8"]),
+    ],
+)
+def test_filters(query: str, expected: list[str]) -> None:
+    assert cases(query) == expected
+
+
+def test_rows_without_a_value_come_last_either_way() -> None:
+    assert cases("sort=hot_seconds") == ["copy/f16/n8", "copy/f32/n8", "add/f32/n8"]
+    assert cases("sort=-hot_seconds") == ["copy/f32/n8", "copy/f16/n8", "add/f32/n8"]
+
+
+def test_a_heading_sorts_and_turns_round() -> None:
+    by = {column.key: column.sort_url for column in asked("state=passed").columns}
+    assert by["hot_seconds"] == "/t?state=passed&sort=-hot_seconds"  # the largest first
+    assert by["case"] == "/t?state=passed&sort=case"
+    again = {column.key: column for column in asked("sort=case").columns}
+    assert again["case"].sort_url == "/t?sort=-case"
+    assert again["case"].direction == "ascending"
+
+
+@pytest.mark.parametrize("query", ["kase=1", "sort=kase", "sort=-"])
+def test_an_unknown_column_is_named(query: str) -> None:
+    if query == "sort=-":
+        assert cases(query) == cases("")
+        return
+    with pytest.raises(UnknownName, match="kase"):
+        asked(query)
+
+
+@pytest.mark.parametrize("query", ["page=0", "page=x", "format=xml", "hot_seconds=fast"])
+def test_a_malformed_option_is_refused(query: str) -> None:
+    with pytest.raises(UsageError):
+        asked(query)
+
+
+def test_a_long_table_has_pages() -> None:
+    rows = tuple({"case": f"c{number}"} for number in range(PAGE_ROWS + 1))
+    assert len(asked("", rows).rows) == PAGE_ROWS
+    last = asked("page=2", rows)
+    assert [row["case"] for row in last.rows] == [f"c{PAGE_ROWS}"]
+    assert asked("page=99", rows).page == 2
+    assert last.url(page=1) == "/t?page=1"
+    assert last.url(sort="case") == "/t?sort=case"  # from the first page again
+
+
+def test_downloads_hold_every_row_that_the_filters_leave() -> None:
+    answer = asked("state=passed&format=csv&sort=case").download()
+    assert answer
+    rows = list(csv.DictReader(io.StringIO(bytes(answer.body).decode())))
+    assert [row["case"] for row in rows] == ["copy/f16/n8", "copy/f32/n8"]
+    assert rows[0]["hot_seconds"] == "1e-06"
+    answer = asked("format=json").download()
+    assert answer
+    assert [row["note"] for row in json.loads(bytes(answer.body))["rows"]] == [
+        "first",
+        "second",
+        "third",
+    ]
+    assert asked("").download() is None
+
+
+def test_few_different_texts_are_offered_as_choices() -> None:
+    choices = {column.key: column.choices for column in asked("").columns}
+    assert choices == {"case": [], "state": ["passed", "wrong"], "hot_seconds": []}
+
+
+def test_moments_are_of_one_clock_and_may_have_other_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        table = Table(
+            columns=(Column(key="at", heading="seen", kind=ValueKind.TIME),), rows=({"at": 0.0},)
+        )
+        request = Request({"type": "http", "path": "/t", "query_string": b"", "headers": []})
+        [column] = listed(request, table, name="t").columns
+        assert (column.heading, column.cells) == ("seen (UTC)", ["1970-01-01 00:00"])
+        [column] = listed(request, table, name="t", said={"at": lambda row: "long ago"}).columns
+        assert (column.heading, column.cells) == ("seen", ["long ago"])
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -1,0 +1,118 @@
+"""Series: a page of them that the database chooses, and the history of one."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from databases import Lab
+from vkbench.device import Environment
+from vkbench_db.ask import series
+from vkbench_detection.series import placing
+from vkbench_web.pages.one_series import differences
+
+CASES = ("add/f32/h2_w3", "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec/q8_0/m8_n1_k256")
+
+
+@pytest.fixture
+def placed(lab: Lab) -> Lab:
+    """Three nights of two devices: six series of each."""
+    devices = [lab.add_device(), lab.add_device("NVIDIA <b>H200</b>", "beta")]
+    for night in range(3):
+        for device in devices:
+            lab.submit(device, CASES)
+            lab.settle(device, seconds=1e-3 * (1 + night))
+        lab.now += 86400
+    with lab.database.transaction() as tx:
+        placing.place(tx, lab.now)
+    return lab
+
+
+def rows(lab: Lab, **asked: object) -> list[series.SeriesRow]:
+    with lab.database.reading() as tx:
+        return series.page(tx, series.SeriesFilter(**asked))  # type: ignore[arg-type]
+
+
+def test_the_database_filters_and_counts(placed: Lab) -> None:
+    assert len(rows(placed)) == 12
+    assert {row.results for row in rows(placed)} == {3}
+    assert {row.newest_at for row in rows(placed)} == {placed.now - 86400}
+    found = rows(placed, texts={"kernel": ["mul_*"], "metric": ["HOT"], "host": ["alpha", "no"]})
+    assert [row.format for row in found] == ["q4_0", "q8_0"]
+    assert len(rows(placed, words=["h200", "add"])) == 2
+    assert rows(placed, words=["h_00"]) == []  # no pattern of SQL
+    assert rows(placed, ranges={"sigma": (0.0, 1.0)}) == []
+    assert len(rows(placed, ranges={"results": (3, float("inf"))})) == 12
+
+
+def test_the_list_has_pages_and_downloads(placed: Lab, pages: TestClient) -> None:
+    page = pages.get("/series?metric=hot&sort=-series")
+    assert page.status_code == 200
+    numbers = [int(number) for number in re.findall(r"href=\"/series/(\d+)\">\d", page.text)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(numbers) == 6
+    assert "<b>H200" not in page.text
+    found = pages.get("/series?kernel=add&format=json").json()["rows"]
+    assert {row["case_name"] for row in found} == {"add/f32/h2_w3"}
+    quantised = pages.get("/series?number_format=q4*&format=json").json()["rows"]
+    assert {row["format"] for row in quantised} == {"q4_0"}
+    assert pages.get("/series?newest_at=3").status_code == 400
+
+
+def test_a_history_has_its_points_and_what_moved(placed: Lab, pages: TestClient) -> None:
+    number = rows(placed)[0].series
+    page = pages.get(f"/series/{number}")
+    assert page.status_code == 200
+    embedded = re.search(r'id="plotted">(.*?)</script>', page.text, re.DOTALL)
+    assert embedded
+    [plotted] = json.loads(embedded[1])["series"]
+    assert plotted["seconds"] == [2e-3, 4e-3, 6e-3]
+    assert plotted["level"] == 4e-3
+    table = pages.get(f"/series/{number}?format=json").json()["rows"]
+    assert [row["seconds"] for row in table] == [6e-3, 4e-3, 2e-3]
+    assert [row["job"] for row in table] == plotted["job"][::-1]
+
+
+def test_a_new_driver_is_said_where_it_came(
+    placed: Lab, pages: TestClient, environment: Environment
+) -> None:
+    number = rows(placed)[0].series
+    with placed.database.reading() as tx:
+        last = series.points(tx, number, 1)[0]
+    newer = replace(last, driver_version="23.0", environment="x", bundle="f00d" * 16)
+    assert differences(last, newer) == (
+        f"driver llvmpipe {environment.driver_version} → llvmpipe 23.0",
+        f"bundle {last.bundle[:10] or 'none'} → f00df00df0",
+    )
+    assert differences(last, last) == ()
+    assert pages.get(f"/series/{number}").status_code == 200
+
+
+def test_several_series_are_one_plot(placed: Lab, pages: TestClient) -> None:
+    one, two, *_ = (row.series for row in rows(placed))
+    page = pages.get(f"/series/{one}?with={two}&x=ordinal&y=zero")
+    assert page.status_code == 200
+    assert page.text.count('"smallest_effect"') == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/series/999", 404, "unknown series"),
+        ("/series/1?with=a", 400, "with names other series"),
+        ("/series/1?with=999", 404, "unknown series"),
+        ("/series/1?x=up", 400, "x is time or ordinal"),
+        ("/series/99999999999999999999", 404, "unknown series"),
+        ("/series?sort=no", 404, "unknown column"),
+        ("/series?sigma=big", 400, "no number"),
+        ("/series?page=0", 400, "page is a number"),
+    ],
+)
+def test_what_makes_no_sense_is_said(
+    placed: Lab, pages: TestClient, path: str, status: int, said: str
+) -> None:
+    answer = pages.get(path)
+    assert answer.status_code == status
+    assert said in answer.text

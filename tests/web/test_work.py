@@ -1,0 +1,187 @@
+"""The pages of devices, runs and jobs say what the database holds, and load in parts."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from databases import Lab
+from vkbench.job import Mode, Outcome
+from vkbench_db.ask import job_story
+from vkbench_db.work import store
+from vkbench_web.pages import runs
+from vkbench_web.pages.jobs import histogram, replay
+from vkbench_web.pages.runs import bar, chosen, seconds_left
+
+EVIL = "<script>alert(1)</script>\"'"
+
+
+@pytest.fixture
+def busy(lab: Lab) -> Lab:
+    """A device with a run of six jobs: one wrong, one skipped, two passed, two queued."""
+    lab.now = time.time() - 330
+    device = lab.add_device(EVIL)
+    lab.submit(device, 6)
+    ends = (Outcome.WRONG, Outcome.SKIPPED, Outcome.PASSED, Outcome.PASSED)
+    jobs = lab.pick(device, len(ends))
+    lab.record(*(lab.answer(job, end) for job, end in zip(jobs, ends, strict=True)))
+    return lab
+
+
+@pytest.mark.parametrize("path", ["/fleet", "/runs", "/runs/1", "/jobs/1", "/jobs/5"])
+def test_nothing_of_the_database_is_html(pages: TestClient, busy: Lab, path: str) -> None:
+    answer = pages.get(path)
+    assert answer.status_code == 200
+    assert EVIL not in answer.text
+    assert "<script>alert" not in answer.text
+    assert "style=" not in answer.text  # the policy forbids it
+
+
+def test_the_fleet_says_what_waits_and_why(pages: TestClient, busy: Lab) -> None:
+    page = pages.get("/fleet?part=live").text
+    assert "<html" not in page
+    assert "2 jobs queued, 0 in flight; no scheduler has run here" in page
+    assert "start `vkbench scheduler`" in page
+    assert "5 min ago" in page  # since when the oldest waits, and the device was seen
+    [row] = pages.get("/fleet?format=json").json()["rows"]
+    assert (row["health"], row["queued"], row["name"]) == ("well", 2, EVIL)
+    assert row["waiting_since"]
+
+
+def test_a_device_that_fails_is_not_well(pages: TestClient, lab: Lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 2)
+    while jobs := lab.pick(device):  # until they have failed for good
+        lab.record(*(lab.answer(job, Outcome.CRASHED) for job in jobs))
+    assert "failing: 2 of its last 2 jobs" in pages.get("/fleet").text
+
+
+def test_a_run_says_how_far_it_is_and_what_went_wrong(pages: TestClient, busy: Lab) -> None:
+    page = pages.get("/runs/1?part=live").text
+    assert "4 of 6 jobs done (66%)" in page
+    assert "because wrong" in page
+    assert 'href="/jobs/1"' in page
+    assert "no scheduler is running" in page
+    assert 'class="of-wrong"' in page
+    rows = pages.get("/runs/1?state=queued&format=json").json()["rows"]
+    assert {row["state"] for row in rows} == {"queued"}
+    assert len(rows) == 2
+    assert pages.get("/runs/1?part=jobs").text.count("/jobs/") == 12
+    assert 'class="progress"' in pages.get("/runs?part=live").text
+
+
+def test_a_finished_run_asks_less_often_and_names_the_one_before(
+    pages: TestClient, busy: Lab
+) -> None:
+    busy.settle(busy.facts(EVIL).key)
+    busy.submit(busy.facts(EVIL).key, 1)
+    busy.settle(busy.facts(EVIL).key)
+    page = pages.get("/runs/2").text
+    assert "every 30s" in page
+    assert "/compare?old=1&amp;new=2" in page
+
+
+def test_a_wrong_job_shows_the_element_and_the_command(pages: TestClient, busy: Lab) -> None:
+    page = pages.get("/jobs/1").text
+    assert "y[3]: found 1, expected 2" in page
+    assert "No earlier result of this case" in page
+    command = "vkbench run --case mul_mat_vec/q4_0/m1_n1_k256 --variant auto --mode performance"
+    assert command in page
+
+
+def test_a_timed_job_shows_its_samples(pages: TestClient, busy: Lab) -> None:
+    page = pages.get("/jobs/3").text
+    assert 'class="histogram"' in page
+    rows = pages.get("/jobs/3?format=json").json()["rows"]
+    assert [row["metric"] for row in rows] == ["hot"] * 3 + ["cold"] * 3
+    assert rows[0]["seconds"] == pytest.approx(1e-3)
+
+
+def test_what_changed_since_the_last_good_result_is_named(pages: TestClient, busy: Lab) -> None:
+    device = busy.facts(EVIL).key
+    busy.now += 5
+    busy.submit(device, [3])
+    while jobs := busy.pick(device):
+        changed = (replace(busy.answer(job), kernel_sha="ab" * 32) for job in jobs)
+        busy.record(*changed)
+    page = pages.get("/jobs/7").text
+    assert "Job 3" in page
+    assert '<th scope="row">code</th>' in page
+    assert '<th scope="row">driver' not in page
+
+
+@pytest.mark.parametrize("path", ["/runs/9", "/jobs/9", "/regressions/9"])
+def test_what_is_not_there_is_a_page(pages: TestClient, path: str) -> None:
+    assert pages.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/runs/0", "/jobs/-1", "/jobs/x", f"/regressions/{2**31}"])
+def test_what_is_no_number_is_refused(pages: TestClient, path: str) -> None:
+    assert pages.get(path).status_code == 400
+
+
+def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
+    device = lab.add_device()
+    with lab.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.BOTH, selection={}, now=lab.now, track="").id
+        planned = lab.planned(device, mode=Mode.CORRECTNESS, variant="a b", bundle="5a" * 32)
+        store.add_jobs(tx, run, [planned, replace(planned, mode=Mode.PAIRED)])
+    with lab.database.reading() as tx:
+        facts, paired = (job_story.story(tx, number).facts for number in (1, 2))
+    words = shlex.split(replay(facts))
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    assert words[:2] == ["vkbench", "run"]
+    assert options == {
+        "--case": facts.case_name,
+        "--variant": "a b",
+        "--mode": "correctness",
+        "--device": device,
+        "--bundle": "5a" * 32,
+        "--track": "none",
+    }
+    assert replay(paired) == ""
+
+
+@pytest.mark.parametrize(
+    ("samples", "heights"),
+    [([], []), ([1.0], [100]), ([2.0, 2.0], [100]), ([1.0, 1.0, 2.0, 4.0], [100, 50, 50])],
+)
+def test_a_histogram_has_a_bar_for_what_was_measured(
+    samples: Sequence[float], heights: Sequence[float]
+) -> None:
+    bars = histogram(samples)
+    assert [each.height for each in bars] == heights
+    assert all(0 <= each.x < each.x + each.width <= 100.001 for each in bars)
+
+
+def test_a_bar_is_as_wide_as_the_whole(lab: Lab) -> None:
+    run = lab.submit(lab.add_device(), 3)
+    with lab.database.reading() as tx:
+        counts = store.run_progress(tx, run).counts
+    assert bar(counts) == [("queued", 0.0, 100.0)]
+    assert bar({}) == []
+    assert seconds_left([]) is None
+
+
+def test_a_selection_is_told_without_what_it_leaves_open() -> None:
+    selection = {"suite": "", "kernels": ["a", "b"], "shapes": [{"m": 1, "n": 2}], "bundle": None}
+    assert chosen(selection) == [("kernels", "a, b"), ("shapes", "m=1,n=2")]
+
+
+def test_older_runs_are_a_page_of_their_own(
+    pages: TestClient, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = lab.add_device()
+    for _ in range(3):
+        lab.submit(device, 1)
+    monkeypatch.setattr(runs, "MOST", 2)
+    assert 'href="/runs?before=2"' in pages.get("/runs").text
+    rows = pages.get("/runs?before=2&format=json").json()["rows"]
+    assert [row["id"] for row in rows] == [1]
+    assert "Older ones" not in pages.get("/runs?before=2").text
+    assert pages.get("/runs?before=x").status_code == 400

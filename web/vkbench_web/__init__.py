@@ -1,0 +1,1 @@
+"""Pages and a read API over the results database; they load nothing from other machines."""

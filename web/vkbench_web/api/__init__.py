@@ -1,0 +1,1 @@
+"""The read API: what the commands print as JSON, with the same names."""

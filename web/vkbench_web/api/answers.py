@@ -1,0 +1,106 @@
+"""Answers of the API: a table as JSON or CSV, and its description for OpenAPI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from math import isfinite
+from typing import Any
+
+from pydantic import BaseModel, Field, create_model
+from starlette.responses import Response
+
+from vkbench.errors import UsageError
+from vkbench_tables.data import SCHEMA_VERSION, plain, write_csv, write_json
+from vkbench_tables.table import Cell, Column, Table, ValueKind
+
+KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+_TYPES: Mapping[ValueKind, Any] = {
+    ValueKind.TEXT: str | int | bool | list[Any] | dict[str, Any] | None,
+    ValueKind.COUNT: int | None,
+    ValueKind.ID: int | None,
+    ValueKind.TIME: str | None,
+}
+_UNITS = {
+    ValueKind.COUNT: "a count",
+    ValueKind.ID: "a number that names it",
+    ValueKind.SECONDS: "seconds",
+    ValueKind.BYTES: "bytes",
+    ValueKind.BYTE_RATE: "bytes per second",
+    ValueKind.FLOP_RATE: "operations per second",
+    ValueKind.PERCENT: "a fraction: 0.5 is 50 %",
+    ValueKind.TIME: "a moment, ISO 8601 in UTC",
+}
+
+
+def answer(table: Table, kind: str = "json") -> Response:
+    """A table as the commands print it with --json or --csv."""
+    if kind not in KINDS:
+        raise UsageError(f"format is {' or '.join(KINDS)}")
+    stream = StringIO()
+    (write_csv if kind == "csv" else write_json)(table, stream)
+    return Response(stream.getvalue(), media_type=KINDS[kind])
+
+
+def answer_with(table: Table, **more: object) -> Response:
+    """The same as JSON, with more beside the rows."""
+    rows = [record(table.columns, row) for row in table.rows]
+    said = {"schema_version": SCHEMA_VERSION, "rows": rows, **more}
+    return Response(json.dumps(_finite(said)), media_type="application/json")
+
+
+def record(columns: Sequence[Column], row: Mapping[str, Cell]) -> dict[str, Cell]:
+    """One row by the names of its columns."""
+    return {column.key: plain(column, row) for column in columns}
+
+
+def responses(name: str, columns: Sequence[Column]) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of an answer with these columns."""
+    return described(f"{name}Table", rows=row_model(name, columns))
+
+
+def row_model(name: str, columns: Sequence[Column]) -> type[BaseModel]:
+    """A row with these columns."""
+    fields: dict[str, Any] = {
+        column.key: (_TYPES.get(column.kind, float | None), Field(description=_meaning(column)))
+        for column in columns
+    }
+    return create_model(name, **fields)
+
+
+def described(
+    name: str, *, rows: type[BaseModel], **more: tuple[Any, str]
+) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of an answer: its rows, and `more` fields with their meanings."""
+    version = (int, Field(description=f"{SCHEMA_VERSION}, until a name changes its meaning"))
+    others: dict[str, Any] = {
+        key: (kind, Field(description=meaning)) for key, (kind, meaning) in more.items()
+    }
+    row: Any = rows
+    model: type[BaseModel] = create_model(
+        name, schema_version=version, rows=(list[row], Field(description="in order")), **others
+    )
+    return {
+        200: {"model": model, "content": {"text/csv": {"schema": {"type": "string"}}}},
+        400: {"description": "an option has a value that it cannot have"},
+        404: {"description": "an option names what does not exist"},
+    }
+
+
+def _meaning(column: Column) -> str:
+    unit = _UNITS.get(column.kind)
+    said = column.heading or column.key.replace("_", " ")
+    return f"{said}; {unit}" if unit else said
+
+
+def _finite(value: Any) -> Any:
+    """The same, with null where JSON has no word for a number."""
+    match value:
+        case float():
+            return value if isfinite(value) else None
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value

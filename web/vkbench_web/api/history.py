@@ -1,0 +1,181 @@
+"""GET /api/runs, /api/jobs and /api/series: what ran, and how it went over time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench import names
+from vkbench.errors import UnknownName
+from vkbench.job import JobState
+from vkbench_db.ask import queries
+from vkbench_db.ask import samples as of_samples
+from vkbench_db.ask import series as of_series
+from vkbench_tables.results import COLUMNS, rows_of
+from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
+from vkbench_tables.samples import SAMPLES
+from vkbench_tables.series import CHANGES, POINTS, SERIES
+from vkbench_tables.table import Table
+from vkbench_web.api.answers import answer_with, described, record, responses, row_model
+from vkbench_web.pages.one_series import histories, point_rows
+from vkbench_web.shell import lab_of
+
+router = APIRouter(prefix="/api", tags=["read"])
+MOST = 10_000
+MOST_ID = 2**31 - 1
+
+Number = Annotated[int, Path(ge=1, le=MOST_ID)]
+Limit = Annotated[int, Query(ge=1, le=MOST, description="rows at most")]
+Offset = Annotated[int, Query(ge=0, le=MOST_ID, description="rows to pass over")]
+Globs = Annotated[list[str], Query(description="globs, one of which has to fit")]
+Range = Annotated[str, Query(description="`0.02`, `>0.02`, `<0.02` or `0.01..0.02`")]
+
+Run = row_model("Run", RUNS)
+Result = row_model("JobResult", COLUMNS)
+Series = row_model("Series", SERIES)
+Change = row_model("Change", CHANGES)
+
+
+@router.get("/runs", responses=responses("RunOf", RUNS), response_class=Response)
+def runs(request: Request, limit: Limit = 100) -> Response:
+    """Runs, the newest first, with how many of their jobs are in which state."""
+    with lab_of(request).reading() as tx:
+        rows = [run_row(row) for row in queries.runs(tx, limit=limit)]
+    return answer_with(Table(columns=RUNS, rows=rows))
+
+
+@router.get(
+    "/runs/{run}",
+    responses=described("RunJobs", rows=row_model("Job", JOBS), run=(Run, "the run")),
+    response_class=Response,
+)
+def one_run(
+    request: Request,
+    run: Annotated[str, Path(description="its number, label, UUID or its beginning, or `last`")],
+    state: Annotated[list[str], Query(description="only jobs in these states")] = [],  # noqa: B006
+    limit: Limit = 1000,
+) -> Response:
+    """A run and its jobs, in their order."""
+    states = [names.pick(asked, list(JobState), "state") for asked in state]
+    with lab_of(request).reading() as tx:
+        found = queries.find_run(tx, run)
+        rows = [job_row(row) for row in queries.jobs(tx, run=found.id, states=states, limit=limit)]
+    return answer_with(Table(columns=JOBS, rows=rows), run=record(RUNS, run_row(found)))
+
+
+@router.get(
+    "/jobs/{number}",
+    responses=described(
+        "JobAnswer",
+        rows=row_model("OneJob", JOBS),
+        result=(Result | None, "what it found; null until it has finished"),
+    ),
+    response_class=Response,
+)
+def one_job(request: Request, number: Number) -> Response:
+    """A job: where it stands, and its result once it has finished."""
+    with lab_of(request).reading() as tx:
+        found = queries.jobs(tx, number=number)
+        results = rows_of(queries.results_of(tx, [number]))
+    if not found:
+        raise UnknownName("job", str(number))
+    table = Table(columns=JOBS, rows=[job_row(row) for row in found])
+    return answer_with(table, result=record(COLUMNS, results[0]) if results else None)
+
+
+@router.get(
+    "/jobs/{number}/samples", responses=responses("Samples", SAMPLES), response_class=Response
+)
+def samples(request: Request, number: Number) -> Response:
+    """Every sample behind the timings of a job, in the order in which they were taken."""
+    with lab_of(request).reading() as tx:
+        if not queries.jobs(tx, number=number):
+            raise UnknownName("job", str(number))
+        rows = [asdict(each) for each in of_samples.samples(tx, number)]
+    return answer_with(Table(columns=SAMPLES, rows=rows))
+
+
+@router.get(
+    "/series",
+    responses=described(
+        "SeriesList", rows=Series, total=(int, "how many series fit, on all pages")
+    ),
+    response_class=Response,
+)
+def series(
+    request: Request,
+    q: Annotated[str, Query(description="words, each of which is in some text of the series")] = "",
+    host: Globs = [],  # noqa: B006
+    device: Globs = [],  # noqa: B006
+    device_name: Globs = [],  # noqa: B006
+    case_name: Globs = [],  # noqa: B006
+    kernel: Globs = [],  # noqa: B006
+    format: Globs = [],  # noqa: B006
+    variant: Globs = [],  # noqa: B006
+    metric: Globs = [],  # noqa: B006
+    track: Globs = [],  # noqa: B006
+    sigma: Range = "",
+    smallest_effect: Range = "",
+    sort: Annotated[
+        str, Query(description="a column; a minus in front for the largest first")
+    ] = "",
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Response:
+    """Series of timings: one metric of one case by one code path of one device."""
+    from vkbench_web.listing import bounds
+
+    texts = {
+        "host": host,
+        "device": device,
+        "device_name": device_name,
+        "case_name": case_name,
+        "kernel": kernel,
+        "format": format,
+        "variant": variant,
+        "metric": metric,
+        "track": track,
+    }
+    ranges = {"sigma": sigma, "smallest_effect": smallest_effect}
+    asked = of_series.SeriesFilter(
+        texts={name: globs for name, globs in texts.items() if globs},
+        ranges={name: bounds(said) for name, said in ranges.items() if said},
+        words=q.split()[:10],
+    )
+    known = [column.key for column in SERIES]
+    key = names.pick(sort.removeprefix("-"), known, "column") if sort else ""
+    with lab_of(request).reading() as tx:
+        rows = of_series.page(
+            tx, asked, sort=key, descending=sort.startswith("-"), limit=limit, offset=offset
+        )
+        total = of_series.count(tx, asked)
+    return answer_with(Table(columns=SERIES, rows=[asdict(row) for row in rows]), total=total)
+
+
+@router.get(
+    "/series/{number}",
+    responses=described(
+        "History",
+        rows=row_model("Point", POINTS),
+        series=(Series, "the series"),
+        changes=(list[Change], "its change points, the newest first"),  # type: ignore[valid-type]
+    ),
+    response_class=Response,
+)
+def one_series(
+    request: Request,
+    number: Number,
+    last: Annotated[int, Query(ge=1, le=MOST, description="results at most, the newest")] = 2000,
+) -> Response:
+    """The results of a series, the oldest first, with what moved at each."""
+    with lab_of(request).reading() as tx:
+        [found] = histories(tx, [number], last)
+    more: dict[str, Any] = {
+        "series": record(SERIES, asdict(found.row)),
+        "changes": [record(CHANGES, asdict(each)) for each in found.changes],
+    }
+    return answer_with(Table(columns=POINTS, rows=point_rows(found)), **more)

@@ -1,0 +1,107 @@
+"""A comparison for the page and for the API: what `vkbench compare` finds, as its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, isfinite, log
+from typing import TYPE_CHECKING
+
+from vkbench import names
+from vkbench.errors import NothingToDo
+from vkbench_db.database import Transaction
+from vkbench_tables import comparison
+from vkbench_tables.table import Cell, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vkbench_detection.compare.comparison import Comparison
+    from vkbench_detection.compare.drift import Drift
+
+METRICS = ("hot", "cold")
+WIDTH = 120  # of a bar's picture
+_LEAST, _MOST = log(1.02), log(2.0)  # how far bars reach from 1, at least and at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """What was found, and the rows that are shown."""
+
+    found: Comparison
+    table: Table
+    drifts: Sequence[Drift]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A ratio with its interval as a picture: places on an axis of logarithms."""
+
+    middle: float
+    low: float
+    high: float
+    word: str  # slower | faster | ~
+
+
+def compared(
+    tx: Transaction, old: str, new: str, *, metrics: Sequence[str] = (), unchanged: bool = False
+) -> Compared:
+    """Compare what two words mean; without `unchanged` only what changed is shown."""
+    from vkbench_detection.compare.comparison import compare, with_noise
+    from vkbench_detection.compare.drift import drifts
+    from vkbench_detection.compare.provenance import provenances
+    from vkbench_detection.compare.references import find
+
+    wanted = [names.pick(metric, METRICS, "metric") for metric in metrics if metric]
+    found = compare(tx, find(tx, old), find(tx, new), metrics=wanted)
+    if not (found.pairs or found.changes):
+        raise NothingToDo(
+            f"{comparison.sides(found)}: no timed case in common{comparison.alone(found)}"
+        )
+    chosen = [pair for pair in found.pairs if unchanged or pair.is_changed]
+    pairs = sorted(with_noise(tx, chosen), key=comparison.by_change)
+    jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
+    canaries = drifts(tx, found.pairs)
+    made = provenances(tx, jobs)
+    return Compared(
+        found=found, table=comparison.table(found, pairs, made, canaries), drifts=canaries
+    )
+
+
+def bars(rows: Sequence[Mapping[str, Cell]], reach: float | None = None) -> list[Bar | None]:
+    """The ratio of each row as a bar, all on one axis; None of rows without a ratio."""
+    scale = reach or reach_of(rows)
+    return [_bar(row, scale) for row in rows]
+
+
+def reach_of(rows: Sequence[Mapping[str, Cell]]) -> float:
+    """How far from 1 the axis of these rows reaches, as a logarithm."""
+    found = [abs(log(value)) for row in rows if (value := _number(row.get("ratio"))) > 0]
+    return min(_MOST, max([_LEAST, *found]) * 1.25)
+
+
+def ticks(reach: float) -> tuple[str, str]:
+    """The ratios at both ends of an axis."""
+    return f"{exp(-reach):.2f}", f"{exp(reach):.2f}"
+
+
+def _bar(row: Mapping[str, Cell], reach: float) -> Bar | None:
+    ratio = _number(row.get("ratio"))
+    if ratio <= 0:
+        return None
+    low, high = (_number(row.get(name)) or None for name in ("ratio_low", "ratio_high"))
+    return Bar(
+        middle=_place(ratio, reach),
+        low=_place(low, reach) if low else 0.0,
+        high=_place(high, reach) if high else float(WIDTH),
+        word=str(row.get("change") or "~"),
+    )
+
+
+def _place(ratio: float, reach: float) -> float:
+    share = (log(ratio) / reach + 1) / 2
+    return round(WIDTH * min(1.0, max(0.0, share)), 1)
+
+
+def _number(value: Cell) -> float:
+    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0

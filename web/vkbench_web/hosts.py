@@ -1,0 +1,47 @@
+"""Which names the pages may be asked by.
+
+Pages at this machine's own address are for this machine. A page of another site can have its own
+name point here, and a browser would then let it read them: so the name must be one of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from vkbench_web.faults import answer
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OTHER = "these pages do not know this name: `vkbench web --name` tells them another one"
+
+
+class Hosts:
+    """Refuses requests for other names."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app = app
+        self._names = names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and _name(Request(scope)) not in self._names:
+            await answer(Request(scope), 421, OTHER)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def install(app: FastAPI, names: Collection[str]) -> None:
+    """Answer only requests for these names; for any name if there are none."""
+    if names:
+        app.add_middleware(Hosts, names=names)
+
+
+def _name(request: Request) -> str | None:
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname
+    except ValueError:
+        return None

@@ -1,0 +1,270 @@
+"""A table as its URL asks for it: filtered, sorted, a page of it, or whole as CSV or JSON.
+
+`?sort=-hot_seconds&kernel=mul_mat*&state=passed&page=2`: `sort` names a column, with a minus for
+the largest first; every column's key filters by it; `q` looks for words in all texts; `format=csv`
+and `format=json` give what the filters leave, in base units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fnmatch import translate
+from io import StringIO
+from math import ceil, inf
+from re import IGNORECASE, compile
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench import names
+from vkbench.errors import UnknownName, UsageError
+from vkbench_tables import text
+from vkbench_tables.data import write_csv, write_json
+from vkbench_tables.table import Cell, Column, Table, ValueKind
+
+PAGE_ROWS = 100
+LONG = 40  # characters of a text that may wrap
+FEW = 12  # different texts of a column that a filter offers as a choice
+FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+_OPTIONS = ("sort", "page", "q", "format")
+
+Row = Mapping[str, Cell]
+Link = Callable[[Row], str | None]
+Said = Callable[[Row], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownColumn:
+    """A column of the page: its heading with the unit, its cells, how it is sorted now."""
+
+    key: str
+    heading: str
+    cells: Sequence[str]
+    is_number: bool
+    is_long: bool  # its texts may wrap
+    is_minor: bool  # left out on a phone
+    direction: str  # ascending | descending | none
+    sort_url: str
+    choices: Sequence[str]  # texts to filter by, where they are few
+    filter: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """A table with what its URL asks for."""
+
+    name: str
+    table: Table  # all rows that the filters leave, sorted
+    total: int  # rows without the filters
+    page: int
+    path: str
+    query: Mapping[str, str]  # of the URL
+    links: Mapping[str, Link] = field(default_factory=dict)  # by column key
+    said: Mapping[str, Said] = field(default_factory=dict)  # other words for a column's cells
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows of this page."""
+        return self.table.rows[(self.page - 1) * PAGE_ROWS : self.page * PAGE_ROWS]
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return max(1, ceil(len(self.table.rows) / PAGE_ROWS))
+
+    @property
+    def columns(self) -> list[ShownColumn]:
+        """What the page shows: columns that are not hidden and not empty."""
+        rows = self.table.rows
+        shown = [c for c in self.table.columns if text.is_shown(c, rows) or c.key in self.query]
+        return [self._column(column) for column in shown]
+
+    def url(self, **changes: object) -> str:
+        """This table's URL with other options; an empty one is left out."""
+        query = {**self.query, **{name: str(value) for name, value in changes.items()}}
+        if "page" not in changes:
+            query.pop("page", None)
+        kept = {name: value for name, value in query.items() if value != ""}
+        return f"{self.path}?{urlencode(kept)}" if kept else self.path
+
+    def link(self, key: str, index: int) -> str | None:
+        """Where a cell of this page leads to."""
+        made = self.links.get(key)
+        return made(self.rows[index]) if made else None
+
+    def download(self) -> Response | None:
+        """The table as a file, where the URL asks for one."""
+        kind = self.query.get("format", "")
+        if not kind:
+            return None
+        stream = StringIO()
+        (write_csv if kind == "csv" else write_json)(self.table, stream)
+        named = {"content-disposition": f'attachment; filename="vkbench-{self.name}.{kind}"'}
+        return Response(stream.getvalue(), media_type=FORMATS[kind], headers=named)
+
+    def _column(self, column: Column) -> ShownColumn:
+        heading, cells = text.column_text(column, self.rows)
+        if column.key in self.said:
+            cells = [self.said[column.key](row) for row in self.rows]
+        elif column.kind is ValueKind.TIME:  # a page has readers in many places: no local time
+            heading = f"{heading} (UTC)"
+            cells = [_moment(row.get(column.key)) for row in self.rows]
+        sort = self.query.get("sort", "")
+        is_up, is_down = sort == column.key, sort == f"-{column.key}"
+        largest_first = text.is_number(column) or column.kind is ValueKind.TIME
+        turned = {True: "", False: "-"}[is_down if is_up or is_down else not largest_first]
+        return ShownColumn(
+            key=column.key,
+            heading=heading or column.key,
+            cells=[cell.strip() for cell in cells],
+            is_number=text.is_number(column),
+            is_long=column.prose or any(len(cell) > LONG for cell in cells),
+            is_minor=column.rank.name == "MINOR",
+            direction="ascending" if is_up else "descending" if is_down else "none",
+            sort_url=self.url(sort=turned + column.key),
+            choices=_choices(column, self.table.rows),
+            filter=self.query.get(column.key, ""),
+        )
+
+
+def listed(
+    request: Request,
+    table: Table,
+    *,
+    name: str,
+    links: Mapping[str, Link] | None = None,
+    said: Mapping[str, Said] | None = None,
+    own: Sequence[str] = (),
+) -> Listing:
+    """The table as the URL of a request asks for it; `own` are options that the page reads.
+
+    `said` gives a column other words on the page; sorting, filters and downloads keep its values.
+    """
+    columns = {column.key: column for column in table.columns}
+    query = asked_of(request, columns, own)
+    rows = [row for row in table.rows if _fits(row, columns, query, own)]
+    listing = Listing(
+        name=name,
+        table=replace(table, rows=_sorted(rows, columns, query.get("sort", ""))),
+        total=len(table.rows),
+        page=1,
+        path=request.url.path,
+        query=query,
+        links=links or {},
+        said=said or {},
+    )
+    return replace(listing, page=min(page_number(query.get("page", "1")), listing.pages))
+
+
+def asked_of(
+    request: Request, columns: Mapping[str, Column], own: Sequence[str] = ()
+) -> dict[str, str]:
+    """What the URL asks of a table; UnknownName for what is no column and no option."""
+    asked = request.query_params.items()
+    query = {key: value for key, value in asked if value != "" and key != "part"}
+    known = [*columns, *_OPTIONS, *own]
+    for key in query:
+        if key not in known:
+            raise UnknownName("column or option", key, names.nearest(key, known))
+    if query.get("format", "csv") not in FORMATS:
+        raise UsageError(f"format is {' or '.join(FORMATS)}")
+    return query
+
+
+def page_number(asked: str) -> int:
+    """The number of a page, from 1."""
+    if not (asked.isascii() and asked.isdecimal() and int(asked[:9]) > 0):
+        raise UsageError("page is a number from 1")
+    return int(asked[:9])
+
+
+def _fits(
+    row: Row, columns: Mapping[str, Column], query: Mapping[str, str], own: Sequence[str]
+) -> bool:
+    for key, wanted in query.items():
+        if (
+            key in columns
+            and key not in (*own, *_OPTIONS)
+            and not _matches(columns[key], row, wanted)
+        ):
+            return False
+    words = query.get("q", "").casefold().split()
+    if not words:
+        return True
+    texts = " ".join(_said(column, row) for column in columns.values()).casefold()
+    return all(word in texts for word in words)
+
+
+def _matches(column: Column, row: Row, wanted: str) -> bool:
+    if text.is_number(column):
+        return _in_range(row.get(column.key), wanted)
+    said = _said(column, row)
+    return any(_is_like(said, each.strip()) for each in wanted.split(","))
+
+
+def _is_like(said: str, pattern: str) -> bool:
+    """A glob, or the whole text."""
+    return bool(compile(translate(pattern), IGNORECASE).match(said))
+
+
+def _in_range(value: Cell, wanted: str) -> bool:
+    low, high = bounds(wanted)
+    return isinstance(value, int | float) and low <= value <= high
+
+
+def bounds(wanted: str) -> tuple[float, float]:
+    """`3`, `>3`, `<3` or `1..3`, in base units: the lowest and the highest value."""
+    low, dots, high = wanted.partition("..")
+    try:
+        if dots:
+            found = float(low or "-inf"), float(high or "inf")
+        elif wanted[0] == ">":
+            found = float(wanted[1:]), inf
+        elif wanted[0] == "<":
+            found = -inf, float(wanted[1:])
+        else:
+            found = float(wanted), float(wanted)
+    except ValueError as error:
+        raise UsageError(f"'{wanted}' is no number, >number, <number or low..high") from error
+    return found
+
+
+def _said(column: Column, row: Row) -> str:
+    return str(row.get(column.key)) if text.is_number(column) else text.text(column, row)
+
+
+def _sorted(rows: list[Row], columns: Mapping[str, Column], sort: str) -> list[Row]:
+    key = sort.removeprefix("-")
+    if not key:
+        return rows
+    if key not in columns:
+        raise UnknownName("column", key, names.nearest(key, list(columns)))
+    known = [row for row in rows if row.get(key) not in (None, "")]
+    unknown = [row for row in rows if row.get(key) in (None, "")]  # last, either way
+    return sorted(known, key=lambda row: _order(row[key]), reverse=sort[0] == "-") + unknown
+
+
+def _order(value: Cell) -> tuple[int, float, str]:
+    if isinstance(value, int | float):
+        return 0, float(value), ""
+    return 1, 0.0, str(value).casefold()
+
+
+def _moment(value: Cell) -> str:
+    if not isinstance(value, int | float):
+        return ""
+    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _choices(column: Column, rows: Sequence[Row]) -> list[str]:
+    if text.is_number(column) or column.kind is ValueKind.TIME or column.prose:
+        return []
+    found: set[str] = set()
+    for row in rows:
+        found.add(text.text(column, row))
+        if len(found) > FEW:
+            return []
+    return sorted(found - {""}) if 1 < len(found) < len(rows) else []

@@ -1,0 +1,26 @@
+"""The pages, a module each."""
+
+from vkbench_web.api import findings, history
+from vkbench_web.api import results as api_results
+from vkbench_web.pages import (
+    compare,
+    fleet,
+    heatmap,
+    jobs,
+    kernel,
+    kernels,
+    one_series,
+    query,
+    regressions,
+    results,
+    roofline,
+    runs,
+    series,
+    sign_in,
+)
+
+PAGES = (
+    *(fleet, runs, jobs, heatmap, results, series, one_series, compare, kernels, kernel, roofline),
+    *(regressions, query, sign_in),
+    *(api_results, history, findings),
+)

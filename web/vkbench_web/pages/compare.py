@@ -1,0 +1,147 @@
+"""/compare: two runs, bundles, drivers, devices, days or baselines side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_db.database import Transaction
+from vkbench_tables import comparison, text
+from vkbench_tables.table import Cell, Column, Table
+from vkbench_web.comparing import Compared, bars, compared, reach_of, ticks
+from vkbench_web.faults import status_of
+from vkbench_web.listing import Link, Row, listed
+from vkbench_web.shell import lab_of, page
+
+router = APIRouter()
+OPTIONS = ("old", "new", "all", "metric")
+NOTHING_CHANGED = "no timing changed significantly, and no verdict did"
+
+
+@router.get("/compare", include_in_schema=False)
+def compare(request: Request) -> Response:
+    """The comparison that the URL asks for, or the form alone."""
+    from vkbench_detection.compare.candidates import candidates
+
+    asked = {name: request.query_params.get(name, "").strip() for name in OPTIONS}
+    lab = lab_of(request)
+    with lab.reading() as tx:
+        offered = candidates(tx)
+        if not (asked["old"] and asked["new"]):
+            return page(request, "compare.html", asked=asked, offered=offered, error="")
+        try:
+            answer = _asked(tx, asked)
+        except VkbenchError as error:
+            said = {"asked": asked, "offered": offered, "error": str(error)}
+            return page(request, "compare.html", status_of(error), **said)
+    return _answer(request, asked, answer, offered)
+
+
+def _asked(tx: Transaction, asked: Mapping[str, str]) -> Compared:
+    if asked["all"] not in ("", "0", "1"):
+        raise UsageError("all is 1 (every timing) or 0 (changed ones)")
+    return compared(
+        tx,
+        asked["old"],
+        asked["new"],
+        metrics=[asked["metric"]],
+        unchanged=asked["all"] == "1",
+    )
+
+
+def _answer(
+    request: Request, asked: Mapping[str, str], answer: Compared, offered: object
+) -> Response:
+    shared = _shared(answer.table)
+    columns = [column for column in answer.table.columns if column.key not in shared]
+    links = {
+        "case": _series,
+        "old_seconds": _job("old"),
+        "new_seconds": _job("new"),
+        "new_verdict": _job("new"),
+    }
+    table = Table(
+        columns=columns if not request.query_params.get("format") else answer.table.columns,
+        rows=answer.table.rows,
+        summary=answer.table.summary,
+        nothing=NOTHING_CHANGED,
+    )
+    found = listed(request, table, name="comparison", links=links, own=OPTIONS)
+    if download := found.download():
+        return download
+    reach = reach_of(found.rows)
+    means = _means(answer)
+    return page(
+        request,
+        "compare.html",
+        asked=asked,
+        offered=offered,
+        error="",
+        found=answer.found,
+        rows=found,
+        shared=[(c.heading, text.text(c, answer.table.rows[0])) for c in _lifted(answer, shared)],
+        bars=bars(found.rows, reach),
+        ticks=ticks(reach),
+        means=means,
+        mean_bars=bars(means),
+        mean_ticks=ticks(reach_of(means)),
+        summary=comparison.summary(answer.found),
+        share_lines=[line for line in comparison.device_lines(answer.found) if "shares" in line],
+        drifts=answer.drifts,
+    )
+
+
+def _shared(table: Table) -> set[str]:
+    """Columns that are the same in all rows: said once above them."""
+    return {
+        column.key
+        for column in table.columns
+        if column.lifted and not column.hidden and text.is_shared(column, table.rows)
+    }
+
+
+def _lifted(answer: Compared, shared: set[str]) -> list[Column]:
+    return [column for column in answer.table.columns if column.key in shared]
+
+
+def _means(answer: Compared) -> list[dict[str, Cell]]:
+    """The geometric mean of all, and of each device where there are several."""
+    found = answer.found
+    named = [("all timings", found.mean)]
+    named += [(f"{name} ({key})", mean) for (key, name), mean in found.device_means.items()]
+    named += [("all devices alike", found.fleet_mean)] if found.fleet_mean else []
+    return [
+        {
+            "name": name,
+            "ratio": mean.value,
+            "ratio_low": mean.low,
+            "ratio_high": mean.high,
+            "count": mean.count,
+            "change": _word(mean.low, mean.high),
+        }
+        for name, mean in named
+        if mean
+    ]
+
+
+def _word(low: float | None, high: float | None) -> str:
+    if low is not None and low > 1:
+        return "slower"
+    return "faster" if high is not None and high < 1 else "~"
+
+
+def _series(row: Row) -> str | None:
+    number = row.get("new_series") or row.get("old_series")
+    return f"/series/{number}" if number else None
+
+
+def _job(side: str) -> Link:
+    def link(row: Row) -> str | None:
+        number = row.get(f"{side}_job")
+        return f"/jobs/{number}" if number else None
+
+    return link

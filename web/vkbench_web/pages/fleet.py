@@ -1,0 +1,130 @@
+"""/fleet: every device with its health, its queue and when its worker was last heard of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench_db.ask import queries
+from vkbench_db.ask.canary_status import Steadiness, steadiness
+from vkbench_db.ask.lately import Lately, lately
+from vkbench_db.ask.queues import queues
+from vkbench_db.upkeep.attendance import Attendance, attendance
+from vkbench_tables.absence import absence
+from vkbench_tables.devices import COLUMNS, device_row
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
+from vkbench_web.listing import Row, listed
+from vkbench_web.shell import age, lab_of, page
+
+router = APIRouter()
+NOTHING_YET = "no device is known yet: `vkbench run` makes results of this machine's devices"
+FAILING = 0.1  # of a device's last jobs: more, and the device is not well
+
+_ADDED = (
+    Column(key="health", heading="health", rank=Rank.KEY),
+    Column(key="waiting_since", heading="waiting for", kind=ValueKind.TIME),
+    Column(key="failed", heading="failed lately", kind=ValueKind.COUNT, hidden=True),
+)
+_FIRST = (
+    *("name", "state", "health", "canary", "queued", "in_flight", "waiting_since", "elsewhere"),
+    *("last_seen", "host", "driver", "driver_version", "type"),
+)
+_ON_A_PHONE = _FIRST[: _FIRST.index("waiting_since") + 1]
+
+
+def _columns() -> list[Column]:
+    """What is the matter with a device first; facts of the hardware only in downloads."""
+    known = {column.key: column for column in (*COLUMNS, *_ADDED)}
+    shown = [
+        replace(known[key], rank=Rank.USUAL if key in _ON_A_PHONE else Rank.MINOR) for key in _FIRST
+    ]
+    rest = [replace(column, hidden=True) for key, column in known.items() if key not in _FIRST]
+    return [*shown, *rest]
+
+
+SHOWN = _columns()
+
+
+@router.get("/fleet", include_in_schema=False)
+def fleet(request: Request) -> Response:
+    """The devices."""
+    lab = lab_of(request)
+    now = lab.now()
+    with lab.reading() as tx:
+        steady, did, found = steadiness(tx), lately(tx), queries.devices(tx)
+        oldest = {queue.key: queue.oldest_at for queue in queues(tx)}
+        busy = [row.key for row in found if row.queued or row.in_flight]
+        present = attendance(tx, devices=busy)
+    rows = [
+        device_row(row, steady.get(row.key), now)
+        | {
+            "health": health(steady.get(row.key), did.get(row.key, Lately())),
+            "waiting_since": oldest.get(row.key),
+            "failed": did.get(row.key, Lately()).failed,
+        }
+        for row in found
+    ]
+    table = Table(columns=SHOWN, rows=rows, nothing=NOTHING_YET)
+    devices = listed(
+        request,
+        table,
+        name="devices",
+        links={"key": _heat_map, "name": _heat_map},
+        said={
+            "last_seen": lambda row: _ago(row["last_seen"], now),
+            "waiting_since": lambda row: _for(row["waiting_since"], now),
+            "canary": _canary,
+        },
+    )
+    return devices.download() or page(
+        request,
+        "fleet.html",
+        devices=devices,
+        queued=sum(row.queued for row in found),
+        in_flight=sum(row.in_flight for row in found),
+        scheduler=_scheduler(present, now),
+        waits=absence(present, now),
+    )
+
+
+def health(canary: Steadiness | None, did: Lately) -> str:
+    """Well, or what is the matter; "" for a device of which nothing is known."""
+    if canary and canary.is_off:
+        return "off: the canary is not as fast as it was"
+    if did.failed > FAILING * did.ended:
+        return f"failing: {did.failed} of its last {did.ended} jobs"
+    return "well" if canary or did.ended else ""
+
+
+def _scheduler(present: Attendance, now: float) -> str:
+    if present.scheduler_seen is None:
+        return "no scheduler has run here"
+    if present.has_scheduler(now):
+        return "a scheduler is running"
+    return f"no scheduler was seen for {age(now - present.scheduler_seen)}"
+
+
+def _canary(row: Row) -> str:
+    """Its word and its deviation: steady, +0.4 sigma."""
+    sigmas = row["canary_sigmas"]
+    if not isinstance(sigmas, int | float):
+        return str(row["canary"] or "")
+    return f"{row['canary']}, {sigmas:+.1f} sigma"
+
+
+def _ago(moment: Cell, now: float) -> str:
+    if not isinstance(moment, int | float):
+        return ""
+    passed = age(now - moment)
+    return passed if passed == "now" else f"{passed} ago"
+
+
+def _for(moment: Cell, now: float) -> str:
+    return age(now - moment) if isinstance(moment, int | float) else ""
+
+
+def _heat_map(row: Row) -> str:
+    return f"/heatmap?device={row['key']}"

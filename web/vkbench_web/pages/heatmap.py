@@ -1,0 +1,226 @@
+"""/heatmap: what the latest results of a device say of every kernel and format."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean, median
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench import names
+from vkbench.errors import UnknownName
+from vkbench.job import JobState, Mode
+from vkbench.units import tallied
+from vkbench_db.ask import heat_maps, queries
+from vkbench_db.ask.device_names import device_keys
+from vkbench_db.database import Transaction
+from vkbench_web.matrix import Matrix, matrix
+from vkbench_web.shell import lab_of, page
+
+router = APIRouter()
+SHOWS = {
+    "correctness": "Correctness",
+    "roof": "Share of the roof",
+    "change": "Change against a baseline",
+}
+METRICS = ("hot", "cold")
+MODES = ("", str(Mode.CORRECTNESS), str(Mode.PERFORMANCE))
+OVER = ("median", "best")
+_OPTIONS = ("device", "show", "metric", "mode", "over", "against", "all", "part")
+# what decides a cell: a kernel that is skipped somewhere is right where it runs
+_GRAVITY = (JobState.WRONG, JobState.FAILED, JobState.PASSED, JobState.SKIPPED)
+_SIGNS = {
+    JobState.WRONG: "✗",
+    JobState.FAILED: "!",
+    JobState.PASSED: "✓",
+    JobState.SKIPPED: "–",
+}
+_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # where the colour changes
+_CHANGES = (0.01, 0.03, 0.1)
+
+Key = tuple[str, str]  # kernel, format
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heat:
+    """A cell: its text, its colour, and what stands behind it."""
+
+    text: str
+    tone: str  # a class of style.css
+    said: str  # one line
+    link: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the URL asks for."""
+
+    device: str
+    show: str
+    metric: str
+    mode: str
+    over: str
+    against: str
+    everything: bool  # kernels and formats without results too
+
+
+@router.get("/heatmap", include_in_schema=False)
+def heatmap(request: Request) -> Response:
+    """The map of a device."""
+    with lab_of(request).reading() as tx:
+        asked = _asked(tx, request)
+        devices = queries.devices(tx)
+        pinned = _pinned(tx) if asked.show == "change" else []
+        cells = cells_of(tx, asked) if asked.device else {}
+    return page(
+        request,
+        "heatmap.html",
+        asked=asked,
+        devices=devices,
+        device=next((each for each in devices if each.key == asked.device), None),
+        pinned=pinned,
+        shows=SHOWS,
+        metrics=METRICS,
+        modes=MODES,
+        over=OVER,
+        map=_map(asked, cells),
+        cells=cells,
+    )
+
+
+def _asked(tx: Transaction, request: Request) -> Asked:
+    given = request.query_params
+    for name in given:
+        if name not in _OPTIONS:
+            raise UnknownName("option", name, names.nearest(name, _OPTIONS))
+    keys = device_keys(tx, [given["device"]]) if given.get("device") else []
+    return Asked(
+        device=keys[0] if keys else heat_maps.last_seen_device(tx),
+        show=names.pick(given.get("show") or "correctness", SHOWS, "map"),
+        metric=names.pick(given.get("metric") or "hot", METRICS, "metric"),
+        mode=names.pick(given.get("mode", ""), MODES, "mode"),
+        over=names.pick(given.get("over") or "median", OVER, "way to sum up"),
+        against=given.get("against", "").strip(),
+        everything=given.get("all", "") not in ("", "0"),
+    )
+
+
+def cells_of(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+    """The cells of a device's map, by kernel and format."""
+    return _CELLS[asked.show](tx, asked)
+
+
+def _pinned(tx: Transaction) -> list[str]:
+    from vkbench_detection.compare.baselines import baselines
+
+    return [baseline.name for baseline in baselines(tx)]
+
+
+def _map(asked: Asked, cells: Mapping[Key, Heat]) -> Matrix:
+    return matrix(cells.keys(), everything=asked.everything)
+
+
+def _correctness(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+    counts: dict[Key, dict[str, int]] = defaultdict(dict)
+    for row in heat_maps.states(tx, asked.device, modes=[asked.mode] if asked.mode else ()):
+        counts[row.kernel, row.format][row.state] = row.results
+    return {key: _verdicts(asked, key, found) for key, found in counts.items()}
+
+
+def _verdicts(asked: Asked, key: Key, found: Mapping[str, int]) -> Heat:
+    worst = next((state for state in _GRAVITY if state in found), JobState.SKIPPED)
+    ordered = {str(state): found[state] for state in _GRAVITY if state in found}
+    only = {"state": str(worst)} if worst in (JobState.WRONG, JobState.FAILED) else {}
+    return Heat(
+        text=f"{_SIGNS[worst]}{found.get(worst, 0)}",
+        tone=f"is-{worst}",
+        said=_said(key, tallied(ordered)),
+        link=_link(asked, key, mode=asked.mode, **only),
+    )
+
+
+def _roof(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+    shares: dict[Key, list[heat_maps.RoofShare]] = defaultdict(list)
+    for row in heat_maps.roof_shares(tx, asked.device, asked.metric):
+        shares[row.kernel, row.format].append(row)
+    return {key: _share(asked, key, found) for key, found in shares.items()}
+
+
+def _share(asked: Asked, key: Key, found: Sequence[heat_maps.RoofShare]) -> Heat:
+    fractions = [row.fraction for row in found]
+    shown = max(fractions) if asked.over == "best" else median(fractions)
+    worst = min(found, key=lambda row: row.fraction)
+    return Heat(
+        text=f"{100 * shown:.0f}",
+        tone=f"share-{sum(shown >= edge for edge in _SHARES)}",
+        said=_said(
+            key,
+            f"{asked.over} {shown:.1%} of the roof over {_cases(found)}; "
+            f"least {worst.fraction:.1%}, {worst.case_name}",
+        ),
+        link=_link(asked, key, mode=str(Mode.PERFORMANCE), sort="roof_fraction"),
+    )
+
+
+def _change(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+    if not asked.against:
+        return {}
+    from vkbench_detection.compare.latest_changes import LatestChange, changes
+    from vkbench_detection.compare.references import find
+
+    ratios: dict[Key, list[LatestChange]] = defaultdict(list)
+    for row in changes(tx, asked.device, find(tx, _reference(asked.against)), asked.metric):
+        ratios[row.kernel, row.format].append(row)
+    return {
+        key: _ratio(asked, key, {row.case_name: row.ratio for row in found})
+        for key, found in ratios.items()
+    }
+
+
+def _reference(text: str) -> str:
+    """A day may be given without the word for it."""
+    is_day = len(text) >= 10 and text[:4].isdecimal() and text[4] == "-"
+    return f"date:{text}" if is_day else text
+
+
+def _ratio(asked: Asked, key: Key, found: Mapping[str, float]) -> Heat:
+    mean = exp(fmean(map(log, found.values())))
+    worst = max(found, key=lambda name: found[name])
+    size = sum(abs(log(mean)) >= log(1 + edge) for edge in _CHANGES)
+    word = "slower" if mean > 1 else "faster"
+    return Heat(
+        text=f"{100 * (mean - 1):+.0f}".replace("-", "−") if size else "0",
+        tone=f"{word}-{size}" if size else "same",
+        said=_said(
+            key,
+            f"{100 * (mean - 1):+.1f} % time over {_cases(found)} (geometric mean); "
+            f"slowest {100 * (found[worst] - 1):+.1f} %, {worst}",
+        ),
+        link=_link(asked, key, mode=str(Mode.PERFORMANCE)),
+    )
+
+
+_CELLS: Mapping[str, Callable[[Transaction, Asked], dict[Key, Heat]]] = {
+    "correctness": _correctness,
+    "roof": _roof,
+    "change": _change,
+}
+
+
+def _said(key: Key, what: str) -> str:
+    return f"{key[0]} {key[1]}: {what}"
+
+
+def _cases(found: Sequence[object] | Mapping[str, object]) -> str:
+    return "1 case" if len(found) == 1 else f"{len(found)} cases"
+
+
+def _link(asked: Asked, key: Key, **more: str) -> str:
+    options = {"device": asked.device, "kernel": key[0], "format": key[1], **more}
+    return f"/results?{urlencode({name: value for name, value in options.items() if value})}"

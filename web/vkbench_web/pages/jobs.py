@@ -1,0 +1,160 @@
+"""/jobs/N: what ran, what it found, on what software, and how to run it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench.calibration import CANARY_AT
+from vkbench.job import MAIN, Mode
+from vkbench_db.ask import job_story
+from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
+from vkbench_tables.table import Column, Table, ValueKind
+from vkbench_web.access.texts import Number
+from vkbench_web.listing import listed
+from vkbench_web.shell import lab_of, page
+
+router = APIRouter()
+SPENT = "spent_"  # how telemetry names the phases of an attempt
+BINS = 24
+SAMPLES = (
+    Column(key="metric", heading="metric"),
+    Column(key="sample", heading="sample", kind=ValueKind.COUNT),
+    Column(key="seconds", heading="time", kind=ValueKind.SECONDS),
+)
+NO_SAMPLES = "nothing was timed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A fact that differs from the last good result."""
+
+    name: str
+    then: str
+    now: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A bar of a histogram, in percent of its box."""
+
+    x: float
+    width: float
+    height: float
+
+
+@router.get("/jobs/{job}", include_in_schema=False)
+def job_page(request: Request, job: Number) -> Response:
+    """One job."""
+    with lab_of(request).reading() as tx:
+        story = job_story.story(tx, job)
+    rows = [
+        {"metric": timing.metric, "sample": place, "seconds": seconds}
+        for timing in story.timings
+        for place, seconds in enumerate(timing.samples, 1)
+    ]
+    table = Table(columns=SAMPLES, rows=rows, nothing=NO_SAMPLES)
+    samples = listed(request, table, name=f"job-{job}-samples")
+    settling = story.settling
+    return samples.download() or page(
+        request,
+        "job.html",
+        story=story,
+        job=story.facts,
+        ran=settling,
+        environment=story.environments.get(settling.environment, {}) if settling else {},
+        differences=differences(story),
+        attempts=[(each, phases(each), readings(each)) for each in story.attempts],
+        timings=[(each, histogram(each.samples), _rates(each)) for each in story.timings],
+        replay=replay(story.facts),
+        samples=samples,
+    )
+
+
+def replay(facts: JobFacts) -> str:
+    """The command that runs a job again on its device's host; "" for a pair of bundles."""
+    if facts.mode == Mode.PAIRED:
+        return ""
+    words = ["vkbench", "run", "--case", facts.case_name, "--variant", facts.variant]
+    words += ["--mode", facts.mode, "--device", facts.device]
+    words += ["--bundle", facts.bundle] if facts.bundle else []
+    if facts.source:
+        words += ["--gguf", str(facts.source["path"]), "--tensor", str(facts.source["tensor"])]
+    words += ["--track", facts.track or "none"] if facts.track != MAIN else []
+    return shlex.join(words)
+
+
+def differences(story: JobStory) -> list[Difference]:
+    """What is not as it was when the case last passed there."""
+    ran, good = story.settling, story.last_good
+    if ran is None or good is None:
+        return []
+    then, now = (_facts(story, each) for each in (good.attempt, ran))
+    keys = dict.fromkeys([*then, *now])
+    return [
+        Difference(name=key, then=then.get(key, ""), now=now.get(key, ""))
+        for key in keys
+        if then.get(key, "") != now.get(key, "")
+    ]
+
+
+def phases(attempt: AttemptRow) -> list[tuple[str, float]]:
+    """Seconds of the phases of an attempt, the longest first."""
+    told = {
+        name.removeprefix(SPENT): float(spent)
+        for name, spent in attempt.telemetry.items()
+        if name.startswith(SPENT)
+    }
+    return sorted(told.items(), key=lambda each: -each[1])
+
+
+def readings(attempt: AttemptRow) -> list[tuple[str, object]]:
+    """What else was read: clocks, power, temperature."""
+    return [
+        (name.replace("_", " "), value)
+        for name, value in attempt.telemetry.items()
+        if not name.startswith(SPENT) and name != CANARY_AT  # a moment, before the job's own
+    ]
+
+
+def histogram(samples: Sequence[float]) -> list[Bar]:
+    """How often each time was measured; a single bar where all are equal."""
+    if not samples:
+        return []
+    bins = min(BINS, len(samples)) if min(samples) < max(samples) else 1
+    counts, _ = np.histogram(np.asarray(samples, dtype=np.float64), bins=bins)
+    most = int(counts.max())
+    return [
+        Bar(x=100 * place / bins, width=100 / bins, height=100 * int(count) / most)
+        for place, count in enumerate(counts)
+        if count
+    ]
+
+
+def _rates(timing: TimingRow) -> tuple[float, float]:
+    """Bytes and operations per second."""
+    if not timing.seconds:
+        return 0.0, 0.0
+    return timing.bytes_moved / timing.seconds, timing.flops / timing.seconds
+
+
+def _facts(story: JobStory, attempt: AttemptRow) -> Mapping[str, str]:
+    """All that may make an attempt's result differ."""
+    software = story.environments.get(attempt.environment, {})
+    flat = {key: value for key, value in software.items() if not isinstance(value, Mapping)}
+    for key, value in software.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key} {name}": each for name, each in value.items()}
+    return {
+        "code": attempt.kernel_sha,
+        "bundle": attempt.bundle,
+        "variant": attempt.variant,
+        "settings": attempt.settings,
+        **{key.replace("_", " "): str(value) for key, value in flat.items()},
+    }

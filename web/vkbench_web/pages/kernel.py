@@ -1,0 +1,123 @@
+"""/kernels/NAME: a kernel's source, bindings, parameters, variants, cases, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench.errors import UnknownName, UsageError
+from vkbench.job import FINISHED
+from vkbench_db.ask import queries
+from vkbench_db.ask.kernel_states import kernel_states
+from vkbench_db.ask.queries import DeviceRow
+from vkbench_db.ask.rooflines import RooflinePoint, roofline_points
+from vkbench_db.database import Transaction
+from vkbench_web.pages.kernels import tallies
+from vkbench_web.pages.roofline import calibrated, picture, point_row
+from vkbench_web.scatter import Scatter
+from vkbench_web.shell import lab_of, page
+
+if TYPE_CHECKING:
+    from vkbench_shaders.kernel import Kernel, Variant
+
+router = APIRouter()
+MOST_CASES = 60  # listed; the page of results has them all
+MOST_DRAWN = 8  # devices with a picture of their own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file of Slang that variants begin in."""
+
+    module: str
+    path: str  # in the shader tree
+    lines: Sequence[str]
+    imports: Sequence[str]  # paths of further files
+
+
+@router.get("/kernels/{name}", include_in_schema=False)
+def kernel(request: Request, name: str) -> Response:
+    """The page of a kernel."""
+    from vkbench_shaders.catalogue import kernel_named
+
+    if request.query_params:
+        raise UsageError("a kernel's page has no options")
+    found = kernel_named(name)
+    with lab_of(request).reading() as tx:
+        states = tallies(kernel_states(tx, found.name)).get(found.name, {})
+        devices = [device for device in queries.devices(tx) if device.key in states]
+        pictures = _pictures(tx, found.name, devices)
+    return page(
+        request,
+        "kernel.html",
+        kernel=found,
+        formats=found.bindings[0].types,
+        cases=found.cases[:MOST_CASES],
+        timed={case.name for case in found.timed},
+        more=max(0, len(found.cases) - MOST_CASES),
+        devices=devices,
+        states=states,
+        ends=[state for state in FINISHED if any(state in each for each in states.values())],
+        pictures=pictures,
+        sources=_sources(found.name),
+        stages=_stages,
+    )
+
+
+def _pictures(
+    tx: Transaction, name: str, devices: Sequence[DeviceRow]
+) -> list[tuple[DeviceRow, Scatter]]:
+    """A roofline of each device; of kernels without operations their bandwidth."""
+    points: dict[str, list[RooflinePoint]] = {}
+    for point in roofline_points(tx, kernel=name):
+        points.setdefault(point.device, []).append(point)
+    reached = calibrated(tx, list(points)) if points else {}
+    found = []
+    for device in devices[:MOST_DRAWN]:
+        ours = points.get(device.key, [])
+        height = "flops" if any(point.flops for point in ours) else "bytes"
+        drawn = picture([point_row(point) for point in ours], reached.get(device.key), height)
+        if drawn:
+            found.append((device, drawn))
+    return found
+
+
+def _stages(variant: Variant) -> str:
+    """The entry points of a variant, and their modules."""
+    return ", ".join(f"{stage.entry} in {stage.module}" for stage in variant.stages)
+
+
+@cache
+def _sources(name: str) -> Sequence[Source]:
+    """The files that a kernel's variants begin in, without those that they import."""
+    from vkbench_shaders.catalogue import kernel_named
+    from vkbench_shaders.compile.tree import TREE, source_of, sources_of
+
+    found = []
+    for module in _modules(kernel_named(name)):
+        try:
+            path = source_of(module, TREE)
+        except UsageError as error:
+            raise UnknownName("module", module) from error
+        imported = [
+            each.relative_to(TREE).as_posix() for each in sources_of(path, TREE) if each != path
+        ]
+        found.append(
+            Source(
+                module=module,
+                path=path.relative_to(TREE).as_posix(),
+                lines=path.read_text().splitlines(),
+                imports=imported,
+            )
+        )
+    return tuple(found)
+
+
+def _modules(found: Kernel) -> Mapping[str, None]:
+    return dict.fromkeys(stage.module for variant in found.variants for stage in variant.stages)

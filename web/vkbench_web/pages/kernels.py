@@ -1,0 +1,101 @@
+"""/kernels: the catalogue, and how each kernel stands on each device."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench.job import SEVERITY
+from vkbench.units import tallied
+from vkbench_db.ask import queries
+from vkbench_db.ask.kernel_states import KernelState, kernel_states
+from vkbench_db.ask.queries import DeviceRow
+from vkbench_tables.kernels import COLUMNS, kernel_row
+from vkbench_tables.table import Cell, Column, Table, ValueKind
+from vkbench_web.listing import Row, listed
+from vkbench_web.shell import lab_of, page
+
+router = APIRouter()
+MOST_DEVICES = 8  # that have a column of their own
+_SHOWN = ("name", "group", "variants", "dims", "description")
+
+
+@router.get("/kernels", include_in_schema=False)
+def kernels(request: Request) -> Response:
+    """The catalogue."""
+    from vkbench_shaders.catalogue import KERNELS
+
+    with lab_of(request).reading() as tx:
+        devices = queries.devices(tx)
+        states = tallies(kernel_states(tx))
+    shown = [device for device in devices if any(device.key in each for each in states.values())]
+    rows = [
+        _row(kernel_row(kernel), states.get(kernel.name, {}), shown[:MOST_DEVICES])
+        for kernel in KERNELS
+    ]
+    table = Table(columns=_columns(shown[:MOST_DEVICES]), rows=rows)
+    links = {"name": _kernel, "group": _group}
+    found = listed(request, table, name="kernels", links=links)
+    return found.download() or page(request, "kernels.html", kernels=found)
+
+
+def tallies(states: Iterable[KernelState]) -> dict[str, dict[str, dict[str, int]]]:
+    """Counts by kernel, device and state."""
+    found: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+    for row in states:
+        found[row.kernel][row.device][row.state] = row.results
+    return found
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """The gravest first: "wrong 1, passed 24"."""
+    return tallied({state: counts[state] for state in SEVERITY if counts.get(state)})
+
+
+def _columns(devices: Sequence[DeviceRow]) -> list[Column]:
+    names = [device.name for device in devices]
+    own = {column.key: column for column in COLUMNS}
+    hidden = [replace(column, hidden=True) for column in COLUMNS if column.key not in _SHOWN]
+    return [
+        *(own[key] for key in ("name", "group", "description")),
+        Column(key="format_count", heading="formats", kind=ValueKind.COUNT),
+        Column(key="case_count", heading="cases", kind=ValueKind.COUNT),
+        *(
+            Column(key=f"on_{device.key}", heading=_heading(device, names.count(device.name)))
+            for device in devices
+        ),
+        *(own[key] for key in ("variants", "dims")),
+        *hidden,
+    ]
+
+
+def _heading(device: DeviceRow, namesakes: int) -> str:
+    return device.name if namesakes == 1 else f"{device.name} {device.key[:4]}"
+
+
+def _row(
+    row: dict[str, Cell], states: Mapping[str, Mapping[str, int]], devices: Sequence[DeviceRow]
+) -> dict[str, Cell]:
+    formats = row["formats"]
+    counts = {
+        "format_count": len(formats) if isinstance(formats, tuple) else None,
+        "case_count": row["cases"],
+    }
+    return {
+        **row,
+        **counts,
+        **{f"on_{device.key}": told(states.get(device.key, {})) for device in devices},
+    }
+
+
+def _kernel(row: Row) -> str:
+    return f"/kernels/{row['name']}"
+
+
+def _group(row: Row) -> str:
+    return f"/kernels?group={row['group']}"

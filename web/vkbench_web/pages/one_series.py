@@ -1,0 +1,193 @@
+"""/series/N: the results of a series over time, what changed them, and how much can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench.errors import UsageError
+from vkbench_db.ask import series as ask
+from vkbench_db.ask.series import SeriesChange, SeriesPoint, SeriesRow
+from vkbench_db.database import Transaction
+from vkbench_tables.series import CHANGES, POINTS
+from vkbench_tables.table import Cell, Table
+from vkbench_web.listing import Link, Listing, Row, listed
+from vkbench_web.shell import lab_of, page
+
+router = APIRouter()
+LAST = 2000  # results that a plot shows, the newest
+LEVEL_OF = 200  # results that the present level is the median of
+MOST_SERIES = 8  # in one plot
+SHA_SHOWN = 10
+OPTIONS = ("with", "x", "y")
+_CHOICES = {"x": ("time", "ordinal"), "y": ("fitted", "zero")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """A series with its results and its changes."""
+
+    row: SeriesRow
+    points: Sequence[SeriesPoint]  # the oldest first
+    changes: Sequence[SeriesChange]  # the newest first
+
+    @property
+    def level(self) -> float | None:
+        """What its results are now: the median since the last confirmed change."""
+        starts = {each.after_job for each in self.changes if each.state == "confirmed"}
+        places = [place for place, each in enumerate(self.points) if each.job in starts]
+        since = self.points[max(places, default=0) :]
+        counting = [each.seconds for each in since if not each.flag]
+        return median(counting[-LEVEL_OF:]) if counting else None
+
+    def moved(self) -> list[tuple[str, ...]]:
+        """What each result has that the one before had not: a driver, a bundle, ..."""
+        pairs = zip(self.points, self.points[1:], strict=False)
+        return [(), *(differences(old, new) for old, new in pairs)] if self.points else []
+
+
+@router.get("/series/{number}", include_in_schema=False)
+def one_series(request: Request, number: int) -> Response:
+    """A series, beside others where `with` names them."""
+    x, y = (_chosen(request, name) for name in ("x", "y"))
+    with lab_of(request).reading() as tx:
+        shown = histories(tx, [number, *_others(request)])
+    table = Table(
+        columns=POINTS,
+        rows=point_rows(shown[0])[::-1],
+        nothing="no result of this series has a timing",
+    )
+    points = listed(
+        request, table, name=f"series-{number}", links=dict.fromkeys(("job", "measured_at"), _job),
+        own=OPTIONS,
+    )  # fmt: skip
+    changes = Table(columns=CHANGES, rows=[asdict(each) for each in shown[0].changes])
+    return points.download() or page(
+        request,
+        "one_series.html",
+        row=shown[0].row,
+        shown=shown,
+        points=points,
+        changes=_short(request, changes),
+        plot={"x": x, "y": y, "series": [plotted(each) for each in shown]},
+        x=x,
+        y=y,
+    )
+
+
+def histories(tx: Transaction, numbers: Sequence[int], last: int = LAST) -> list[History]:
+    """The histories of these series; UnknownName where one does not exist."""
+    return [
+        History(
+            row=ask.one(tx, number),
+            points=ask.points(tx, number, last),
+            changes=ask.changes(tx, number),
+        )
+        for number in dict.fromkeys(numbers)
+    ]
+
+
+def point_rows(history: History) -> list[dict[str, Cell]]:
+    """The results as rows of a table, the oldest first."""
+    at = {each.after_job: each for each in reversed(history.changes)}
+    rows: list[dict[str, Cell]] = []
+    for point, moved in zip(history.points, history.moved(), strict=True):
+        change = at.get(point.job)
+        rows.append(
+            {
+                **asdict(point),
+                "low_seconds": point.low,
+                "high_seconds": point.high,
+                "samples": point.count,
+                "change": f"{change.direction}, {change.state}" if change else "",
+                "moved": "; ".join(moved),
+            }
+        )
+    return rows
+
+
+def differences(old: SeriesPoint, new: SeriesPoint) -> tuple[str, ...]:
+    """What produced a result and did not produce the one before, in words."""
+    drivers = [" ".join(filter(None, (e.driver, e.driver_version))) for e in (old, new)]
+    said: list[str] = []
+    if drivers[0] != drivers[1]:
+        said.append(f"driver {drivers[0] or 'none'} → {drivers[1] or 'none'}")
+    elif old.environment != new.environment:
+        said.append(f"environment {_short_sha(old.environment)} → {_short_sha(new.environment)}")
+    if old.kernel_sha != new.kernel_sha:
+        said.append(f"code {_short_sha(old.kernel_sha)} → {_short_sha(new.kernel_sha)}")
+    if old.bundle != new.bundle:
+        said.append(f"bundle {_short_sha(old.bundle)} → {_short_sha(new.bundle)}")
+    return tuple(said)
+
+
+def plotted(history: History) -> Mapping[str, object]:
+    """What the plot draws, column by column."""
+    points = history.points
+    return {
+        "number": history.row.series,
+        "name": f"{history.row.device_name}, {history.row.case_name}, "
+        f"{history.row.variant}, {history.row.metric}",
+        "level": history.level,
+        "smallest_effect": history.row.smallest_effect,
+        "at": [each.measured_at or 0.0 for each in points],
+        "job": [each.job for each in points],
+        "seconds": [each.seconds for each in points],
+        "low": [each.low for each in points],
+        "high": [each.high for each in points],
+        "flag": [each.flag for each in points],
+        "bundle": [_short_sha(each.bundle) for each in points],
+        "driver": [" ".join(filter(None, (e.driver, e.driver_version))) for e in points],
+        "moved": history.moved(),
+        "changes": [
+            {
+                "job": each.after_job,
+                "state": each.state,
+                "direction": each.direction,
+                "ratio": each.ratio,
+            }
+            for each in history.changes
+        ],
+    }
+
+
+def _short(request: Request, table: Table) -> Listing:
+    links: dict[str, Link] = {
+        "before_job": lambda row: f"/jobs/{row['before_job']}",
+        "after_job": lambda row: f"/jobs/{row['after_job']}",
+        "regression": lambda row: f"/regressions/{row['regression']}",
+    }
+    return Listing(
+        name="changes", table=table, total=len(table.rows), page=1, path=request.url.path,
+        query={}, links=links,
+    )  # fmt: skip
+
+
+def _others(request: Request) -> list[int]:
+    asked = [word.strip() for word in request.query_params.get("with", "").split(",")]
+    named = [word for word in asked if word]
+    if not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in named):
+        raise UsageError("with names other series by their numbers: with=12,13")
+    if len(named) >= MOST_SERIES:
+        raise UsageError(f"a plot shows at most {MOST_SERIES} series")
+    return [int(word) for word in named]
+
+
+def _chosen(request: Request, name: str) -> str:
+    asked = request.query_params.get(name) or _CHOICES[name][0]
+    if asked not in _CHOICES[name]:
+        raise UsageError(f"{name} is {' or '.join(_CHOICES[name])}")
+    return asked
+
+
+def _short_sha(sha: str) -> str:
+    return sha[:SHA_SHOWN] or "none"
+
+
+def _job(row: Row) -> str:
+    return f"/jobs/{row['job']}"

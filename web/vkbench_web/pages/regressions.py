@@ -1,0 +1,187 @@
+"""/regressions: the inbox; /regressions/N: a regression, its evidence, and what people did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from vkbench.errors import UsageError
+from vkbench.units import tallied
+from vkbench_db.ask.timings import seconds_of
+from vkbench_db.database import Transaction
+from vkbench_db.upkeep import bisections
+from vkbench_db.upkeep.tokens import Scope
+from vkbench_detection.changes.states import UNCERTAIN
+from vkbench_detection.regress import inbox
+from vkbench_detection.regress.inbox import MemberRow, RegressionRow, RegressionStory
+from vkbench_detection.regress.stages import REACHED_FROM, RegressionStage
+from vkbench_tables.regressions import MEMBERS, ROWS, SUSPECTED, member_row
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
+from vkbench_web.access.forms import Form
+from vkbench_web.access.texts import Number
+from vkbench_web.access.triage import STAGES, Action, take
+from vkbench_web.access.visitor import writing_form
+from vkbench_web.listing import Row, listed
+from vkbench_web.shell import age, lab_of, page
+
+router = APIRouter()
+TO_DO = (RegressionStage.OPEN, RegressionStage.ACKNOWLEDGED, RegressionStage.FIXED)
+NOTHING_YET = "no regression: nothing that was measured again has become slower, wrong or faster"
+NOTHING_DOUBTED = "no change is suspected, being measured again, or ambiguous"
+KERNELS_SHOWN = 3
+_ALIKE = 3  # different values of a fact that a page lists
+_FACTS = tuple(
+    (f"{side}_{part}", f"{heading} {part}")
+    for part in ("kernel", "bundle", "driver")
+    for side, heading in (("before", "old"), ("after", "new"))
+)
+
+INBOX = (
+    *(
+        replace(column, heading="age") if column.key == "opened_at" else column
+        for column in ROWS
+        if column.key != "kernels"
+    ),
+    Column(key="kernels", heading="kernels", rank=Rank.MINOR),
+)
+EVIDENCE = (
+    *(column for column in MEMBERS[: [c.key for c in MEMBERS].index("ratio")]),
+    Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
+    Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
+    *(
+        replace(column, hidden=column.hidden or column.key in dict(_FACTS))
+        for column in MEMBERS[[c.key for c in MEMBERS].index("ratio") :]
+    ),
+)
+
+
+@router.get("/regressions", include_in_schema=False)
+def inbox_page(request: Request) -> Response:
+    """What people have to look at; every regression with `?all=1`, or with a state asked for."""
+    lab = lab_of(request)
+    asked = request.query_params
+    with lab.reading() as tx:
+        every = bool(asked.get("all") or asked.get("state"))
+        rows = inbox.regressions(tx, states=() if every else TO_DO)
+        doubts = inbox.uncertain(tx)
+    table = Table(columns=INBOX, rows=[_listed(row) for row in rows], nothing=NOTHING_YET)
+    now = lab.now()
+    found = listed(
+        request,
+        table,
+        name="regressions",
+        links={"id": _story, "title": _story},
+        said={"opened_at": lambda row: _age(row["opened_at"], now)},
+        own=("all",),
+    )
+    return found.download() or page(request, "regressions.html", found=found, doubts=doubts)
+
+
+@router.get("/regressions/suspected", include_in_schema=False)
+def suspected(request: Request) -> Response:
+    """Changes that are not certain."""
+    lab = lab_of(request)
+    with lab.reading() as tx:
+        rows = [asdict(row) for row in inbox.suspected(tx, states=UNCERTAIN)]
+    table = Table(columns=SUSPECTED, rows=rows, nothing=NOTHING_DOUBTED)
+    found = listed(request, table, name="suspected")
+    return found.download() or page(request, "suspected.html", found=found)
+
+
+@router.get("/regressions/{regression}", include_in_schema=False)
+def regression_page(request: Request, regression: Number) -> Response:
+    """One regression."""
+    with lab_of(request).reading() as tx:
+        story = inbox.story(tx, regression)
+        rows = evidence(tx, story)
+        searches = bisections.of_regression(tx, regression)
+    table = Table(columns=EVIDENCE, rows=rows)
+    changes = listed(
+        request,
+        table,
+        name=f"regression-{regression}",
+        links={
+            "case_name": lambda row: f"/series/{row['series']}",
+            "before_job": lambda row: f"/jobs/{row['before_job']}",
+            "after_job": lambda row: f"/jobs/{row['after_job']}",
+        },
+    )
+    return changes.download() or page(
+        request,
+        "regression.html",
+        row=story.row,
+        kernels=tallied(story.row.kernels),
+        shared=_shared(story.members),
+        evidence=sorted({each.evidence for each in story.members if each.evidence}),
+        events=story.events,
+        searches=searches,
+        changes=changes,
+        actions=_actions(story.row.state),
+    )
+
+
+@router.post("/regressions/{regression}", include_in_schema=False)
+def step(request: Request, regression: Number, form: Form) -> Response:
+    """Acknowledge, close, reopen, annotate or assign it."""
+    wanted = form.get("action", "")
+    if wanted not in tuple(Action):
+        raise UsageError(f"a step is {', '.join(Action)}")
+    action = Action(wanted)
+    with writing_form(request, form, Scope.TRIAGE, f"{action} {regression}") as (tx, visitor):
+        take(
+            tx,
+            regression,
+            action,
+            visitor.name,
+            lab_of(request).now(),
+            note=form.get("note", "")[:10_000],
+            owner=form.get("owner", "")[:500],
+        )
+    return RedirectResponse(f"/regressions/{regression}", 303)
+
+
+def evidence(tx: Transaction, story: RegressionStory) -> list[dict[str, Cell]]:
+    """The changes of a regression, each with its old and new time."""
+    jobs = {job for each in story.members for job in (each.before_job, each.after_job)}
+    seconds = seconds_of(tx, jobs)
+    return [
+        member_row(each)
+        | {
+            "old_seconds": seconds.get((each.before_job, each.metric)),
+            "new_seconds": seconds.get((each.after_job, each.metric)),
+        }
+        for each in story.members
+    ]
+
+
+def _actions(state: str) -> list[Action]:
+    """Steps that lead somewhere from a state."""
+    return [action for action, stage in STAGES.items() if state in REACHED_FROM[stage]]
+
+
+def _shared(members: Sequence[MemberRow]) -> list[tuple[str, list[str]]]:
+    """What ran before and after, where few values say it for all changes."""
+    rows: list[Mapping[str, Cell]] = [member_row(each) for each in members]
+    found = []
+    for key, heading in _FACTS:
+        values = sorted({str(row[key]) for row in rows} - {"", "None"})
+        if values:
+            more = [f"and {len(values) - _ALIKE} more"] if len(values) > _ALIKE else []
+            found.append((heading, values[:_ALIKE] + more))
+    return found
+
+
+def _listed(row: RegressionRow) -> dict[str, Cell]:
+    return {**asdict(row), "kernels": tallied(row.kernels, KERNELS_SHOWN)}
+
+
+def _story(row: Row) -> str:
+    return f"/regressions/{row['id']}"
+
+
+def _age(moment: Cell, now: float) -> str:
+    return age(now - moment) if isinstance(moment, int | float) else ""

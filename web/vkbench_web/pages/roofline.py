@@ -1,0 +1,204 @@
+"""/roofline: the latest timings of a device under what its calibration reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vkbench import names
+from vkbench_db.ask import queries
+from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.heat_maps import last_seen_device
+from vkbench_db.ask.rooflines import RooflinePoint, roofline_points
+from vkbench_db.database import Transaction
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
+from vkbench_web.listing import Row, listed
+from vkbench_web.scatter import Roof, Scatter, Spot, scatter
+from vkbench_web.shell import lab_of, page
+
+if TYPE_CHECKING:
+    from vkbench_detection.series.calibrations import Reached
+
+router = APIRouter()
+METRICS = ("hot", "cold")
+HEIGHTS = {"flops": "operations a second", "bytes": "bytes a second"}
+COLUMNS = (
+    Column(key="kernel", heading="kernel"),
+    Column(key="case", heading="case", rank=Rank.KEY),
+    Column(key="variant", heading="variant"),
+    Column(key="seconds", heading="time", kind=ValueKind.SECONDS),
+    Column(key="intensity", heading="FLOP/B", kind=ValueKind.NUMBER, rank=Rank.MINOR),
+    Column(key="flops_per_second", heading="", kind=ValueKind.FLOP_RATE),
+    Column(key="bytes_per_second", heading="", kind=ValueKind.BYTE_RATE),
+    Column(key="roof_fraction", heading="of roof", kind=ValueKind.PERCENT, rank=Rank.KEY),
+    Column(key="path_fraction", heading="of path", kind=ValueKind.PERCENT, rank=Rank.MINOR),
+    Column(key="bytes_moved", heading="bytes", kind=ValueKind.COUNT, hidden=True),
+    Column(key="flops", heading="operations", kind=ValueKind.COUNT, hidden=True),
+    Column(key="series", heading="series", hidden=True),
+    Column(key="job", heading="job", hidden=True),
+)
+_OWN = ("device", "metric", "y", "format")
+
+
+@router.get("/roofline", include_in_schema=False)
+def roofline(request: Request) -> Response:
+    """The roofline of a device."""
+    given = request.query_params
+    metric = names.pick(given.get("metric") or "hot", METRICS, "metric")
+    height = names.pick(given.get("y") or "flops", HEIGHTS, "axis")
+    with lab_of(request).reading() as tx:
+        keys = device_keys(tx, [given["device"]]) if given.get("device") else []
+        key = keys[0] if keys else last_seen_device(tx)
+        devices = queries.devices(tx)
+        points = roofline_points(tx, device=key, metric=metric) if key else []
+        reached = calibrated(tx, [key]) if key else {}
+    table = Table(columns=COLUMNS, rows=[_row(point) for point in points], nothing=_nothing(key))
+    found = listed(
+        request,
+        table,
+        name="roofline",
+        links={"case": _series, "kernel": _kernel, "roof_fraction": _job},
+        own=_OWN,
+    )
+    return found.download() or page(
+        request,
+        "roofline.html",
+        points=found,
+        picture=picture(found.table.rows, reached.get(key), height),
+        device=next((each for each in devices if each.key == key), None),
+        devices=devices,
+        metric=metric,
+        metrics=METRICS,
+        height=height,
+        heights=HEIGHTS,
+        reached=reached.get(key),
+    )
+
+
+def calibrated(tx: Transaction, devices: Sequence[str]) -> Mapping[str, Reached]:
+    """The newest calibration of each of these devices."""
+    from vkbench_detection.series.calibrations import latest
+
+    return {
+        each.device: each
+        for each in sorted(latest(tx, devices=devices), key=lambda each: each.measured_at)
+    }
+
+
+def picture(rows: Iterable[Row], reached: Reached | None, height: str) -> Scatter | None:
+    """Timings and roofs: rates over intensity, or bandwidth over size."""
+    if height == "bytes":
+        spots = [_spot(row, row["bytes_moved"], row["bytes_per_second"]) for row in rows]
+        return scatter(
+            spots, _bandwidths(reached), x="bytes of a launch (B)", y="bytes a second (B/s)"
+        )
+    spots = [_spot(row, row["intensity"], row["flops_per_second"]) for row in rows]
+    return scatter(
+        spots,
+        _rates(reached),
+        x="operations for each byte (FLOP/B)",
+        y="operations a second (FLOP/s)",
+    )
+
+
+def point_row(point: RooflinePoint) -> dict[str, Cell]:
+    """A point as a row of the table."""
+    return _row(point)
+
+
+def _row(point: RooflinePoint) -> dict[str, Cell]:
+    return {
+        "kernel": point.kernel,
+        "case": point.case_name,
+        "variant": point.variant,
+        "seconds": point.seconds,
+        "intensity": point.flops / point.bytes_moved if point.bytes_moved else None,
+        "flops_per_second": point.flops / point.seconds if point.flops else None,
+        "bytes_per_second": point.bytes_moved / point.seconds if point.bytes_moved else None,
+        "roof_fraction": point.roof_fraction,
+        "path_fraction": point.path_fraction,
+        "bytes_moved": point.bytes_moved,
+        "flops": point.flops,
+        "series": point.series,
+        "job": point.job,
+    }
+
+
+def _spot(row: Row, x: Cell, y: Cell) -> Spot:
+    return Spot(
+        x=x if isinstance(x, int | float) else 0.0,
+        y=y if isinstance(y, int | float) else 0.0,
+        said=_said(row),
+        link=_series(row) or _job(row),
+    )
+
+
+def _said(row: Row) -> str:
+    words = [
+        _short(row["seconds"], "s"),
+        _short(row["flops_per_second"], "FLOP/s"),
+        _short(row["bytes_per_second"], "B/s"),
+    ]
+    share = row["roof_fraction"]
+    words.append(f"{share:.0%} of the roof" if isinstance(share, float) else "")
+    return f"{row['case']} {row['variant']}: {', '.join(filter(None, words))}"
+
+
+def _short(value: Cell, unit: str) -> str:
+    """A number with three figures, in its own scale: cheap, for thousands of points."""
+    if not isinstance(value, int | float):
+        return ""
+    scale, prefix = next((each for each in _SCALES if value >= each[0]), _SCALES[-1])
+    return f"{value / scale:.3g} {prefix}{unit}"
+
+
+_SCALES = (
+    *((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")),
+    *((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")),
+)
+
+
+def _bandwidths(reached: Reached | None) -> list[Roof]:
+    if reached is None:
+        return []
+    return [
+        Roof(name="reading", level=reached.read_bytes),
+        Roof(name="copying", level=reached.copy_bytes),
+    ]
+
+
+def _rates(reached: Reached | None) -> list[Roof]:
+    if reached is None:
+        return []
+    most = max(filter(None, (reached.read_bytes, reached.copy_bytes)), default=None)
+    by_matrices = [
+        Roof(name=f"matrix {kind.replace('_', '→')}", level=rate)
+        for kind, rate in reached.matrices.items()
+    ]
+    return [
+        Roof(name="memory", slope=most),
+        Roof(name="fma f32", level=reached.fma_f32),
+        Roof(name="fma f16", level=reached.fma_f16),
+        Roof(name="dot i8", level=reached.dot_i8),
+        *by_matrices,
+    ]
+
+
+def _nothing(key: str) -> str:
+    return "nothing of this device was timed yet" if key else "no device is known yet"
+
+
+def _series(row: Row) -> str | None:
+    return f"/series/{row['series']}" if row["series"] else None
+
+
+def _job(row: Row) -> str:
+    return f"/jobs/{row['job']}"
+
+
+def _kernel(row: Row) -> str:
+    return f"/kernels/{row['kernel']}"

@@ -1,0 +1,149 @@
+"""Pages as HTML: every page has the same head, navigation and foot."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+import vkbench
+from vkbench import units
+from vkbench.errors import VkbenchError
+from vkbench_web.access.visitor import Visitor, by_cookie
+from vkbench_web.lab import Lab
+
+NAVIGATION = (
+    ("/fleet", "Fleet"),
+    ("/runs", "Runs"),
+    ("/heatmap", "Heat map"),
+    ("/series", "Series"),
+    ("/compare", "Compare"),
+    ("/kernels", "Kernels"),
+    ("/roofline", "Roofline"),
+    ("/regressions", "Regressions"),
+    ("/query", "Query"),
+)
+_AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def lab_of(request: Request) -> Lab:
+    """The lab whose pages these are."""
+    lab: Lab = request.app.state.lab
+    return lab
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page, or with `?part=NAME` that block of it, which replaces itself in the browser."""
+    part = request.query_params.get("part", "")
+    context: dict[str, Any] = {
+        "request": request,
+        "navigation": NAVIGATION,
+        "version": vkbench.__version__,
+    }
+    context |= {"now": lab_of(request).now(), "demonstration": _is_demonstration(lab_of(request))}
+    context["visitor"] = _visitor(request)
+    made = _templates().get_template(template)
+    if part and part in made.blocks:
+        own = made.new_context(context | values)
+        next(made.root_render_func(own), "")  # up to the first word: the imports of the template
+        return HTMLResponse("".join(made.blocks[part](own)), status)
+    return HTMLResponse(made.render(context | values), status)
+
+
+def _visitor(request: Request) -> Visitor | None:
+    """Who signed in; None if nobody did, or if the database cannot be reached."""
+    try:
+        return by_cookie(request)
+    except VkbenchError:
+        return None
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template that stands for itself, without the head and the foot of a page."""
+    return _templates().get_template(template).render(values)
+
+
+def _is_demonstration(lab: Lab) -> bool:
+    """Whether to say so; the page of an unreachable database says only that."""
+    try:
+        return lab.is_demonstration()
+    except VkbenchError:
+        return False
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("vkbench_web"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "age": age,
+        "moment": moment,
+        "percent": percent,
+        "rate": rate,
+        "quoted": lambda text: quote(str(text), safe=""),
+        "seconds": seconds,
+        "significant": significant,
+    }
+    environment.globals["asset"] = asset
+    return environment
+
+
+@cache
+def asset(name: str) -> str:
+    """The URL of a file in static/, which changes with the file, so that browsers may keep it."""
+    from hashlib import sha256
+
+    data = files("vkbench_web").joinpath("static", name).read_bytes()
+    return f"/static/{name}?{sha256(data).hexdigest()[:12]}"
+
+
+def age(seconds: float | None) -> str:
+    """3 min, 2 h: whole units, the largest that fits."""
+    if seconds is None:
+        return "never"
+    for size, unit in _AGES:
+        if seconds >= size:
+            return f"{int(seconds / size)} {unit}"
+    return "now"
+
+
+def moment(at: float | None) -> str:
+    """A moment in UTC, to the minute."""
+    return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def percent(fraction: float | None) -> str:
+    """12.3%"""
+    return "" if fraction is None else f"{fraction * 100:.1f}%"
+
+
+def rate(value: float | None, unit: str) -> str:
+    """12.3 GB/s"""
+    if value is None:
+        return ""
+    scale, (cell,) = units.rate_column([value], unit)
+    return f"{cell} {scale}"
+
+
+def seconds(value: float | None) -> str:
+    """12.3 us"""
+    if value is None:
+        return ""
+    unit, (cell,) = units.seconds_column([value])
+    return f"{cell} {unit}"
+
+
+def significant(value: float | None) -> str:
+    """A bare number with three significant figures."""
+    return "" if value is None else units.significant(value, 3)
