@@ -7,10 +7,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 
 # What tests may not do without; elsewhere than in CI there may be no newer lavapipe.
-REQUIRED := gpu,swiftshader,redis,postgres,validation,index$(CI:%=,new-lavapipe)
+REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index$(CI:%=,new-lavapipe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test quick check offline clean
+.PHONY: help setup bench test quick snapshots screenshots check offline docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -34,6 +34,9 @@ quick: setup ## formatter, linter, types, and tests without servers and GPUs, in
 	@$(BIN)/pytest -q --numprocesses=auto --dist=worksteal -m "not slow" \
 	  $(addprefix tests/,vkbench shaders worker scheduler local cli contract) $(ARGS)
 
+snapshots: setup ## write anew what tests expect people to see at 80 columns
+	@$(BIN)/pytest -q tests/cli/test_snapshots.py --renew
+
 check: setup ## formatter, linter, two type checkers, import contract
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -45,8 +48,14 @@ offline: PYTHON ?= 3.12
 offline: setup ## make offline/, which installs a worker without a network (PYTHON=3.12)
 	@scripts/offline $(PYTHON) $(VENV)
 
+docs: setup ## write the documentation as a site to site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+screenshots: setup ## take the pictures of docs/img again, in Chromium
+	@$(BIN)/python scripts/screenshots.py
+
 clean: ## remove all that these targets made
-	rm -rf $(VENV) offline dist shaders/vkbench_shaders/spirv
+	rm -rf $(VENV) offline dist site shaders/vkbench_shaders/spirv
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(VENV)/all.stamp: pyproject.toml hatch_build.py

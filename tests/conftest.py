@@ -1,8 +1,8 @@
 """What every test has: a data folder, the session's cache, no developer's settings, strict numpy.
 
 A test that needs something of the machine asks `need` for it: a laptop without it skips with the
-reason, a machine whose VKBENCH_REQUIRE names it (comma list: gpu, swiftshader, new-lavapipe, redis,
-postgres, validation, index, compose) fails.
+reason, a machine whose VKBENCH_REQUIRE names it (comma list: browser, gpu, swiftshader,
+new-lavapipe, redis, postgres, validation, index, compose) fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vkbench.settings import settings
 
 pytest_plugins = ["databases"]
 
-# Tests start a thousand processes: each would compile all its modules again if nobody kept them.
+# Tests start a thousand processes, and without bytecode files each compiles all its modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -29,6 +29,17 @@ REQUIRED = set(filter(None, os.environ.get("VKBENCH_REQUIRE", "").split(",")))
 
 Need = Callable[[str, str], NoReturn]
 GgufFile = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--renew` writes stored output anew instead of comparing with it."""
+    parser.addoption("--renew", action="store_true", help="write the snapshots of tests/cli anew")
+
+
+@pytest.fixture
+def renew(request: pytest.FixtureRequest) -> bool:
+    """Whether snapshots are to be written anew."""
+    return bool(request.config.getoption("--renew"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

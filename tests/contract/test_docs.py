@@ -43,7 +43,8 @@ def options_of(row: Command) -> set[str]:
     """Every option of a command and of the commands below it."""
     command = load(row)
     below = getattr(command, "commands", {}).values()
-    return {name for one in (command, *below) for param in one.params for name in param.opts}
+    params = [param for one in (command, *below) for param in one.params]
+    return {name for param in params for name in (*param.opts, *param.secondary_opts)}
 
 
 def test_prompts_are_found() -> None:

@@ -17,7 +17,7 @@ from vkbench_db.database import SCHEMA
 DRIVER = ROOT / "tests/planted/planted_column.py"
 TABLE = "db/vkbench_db/schema/work.py"
 RECORD = "vkbench/result.py"
-DISPLAY = "cli/vkbench_cli/show/result_table.py"
+DISPLAY = "cli/vkbench_tables/results.py"
 PAGE = "docs/views.md"
 MIGRATIONS = "db/vkbench_db/migrations/versions"
 COLUMN, VALUE = "slowest", 0.125

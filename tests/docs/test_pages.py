@@ -1,0 +1,127 @@
+"""Every command and every SQL statement of the documentation runs, and ends as its page says."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cluster import RedisServer
+from documented import Shown, blocks, shown
+from postgres_server import PostgresServer
+from typist import is_elsewhere, type_all
+from vkbench_db.ask.readonly import query
+from vkbench_db.database import Database
+from vkbench_db.transfer.exchange import import_lines
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md"])
+WITH_COMMANDS = [page for page in PAGES if any(shown(page))]
+OF_A_LAB = ("regressions.md", "web.md")  # they ask about results of others
+OF_SERVERS = ("compose.md", "gpu-host.md", "postgresql.md")
+FOLLOWED_ALONE = ("tutorial.md",)
+WITH_SQL = [page for page in PAGES if blocks(page, "sql")]
+SECONDS = 100
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def page_named(name: str) -> Path:
+    [page] = [page for page in WITH_COMMANDS if page.name == name]
+    return page
+
+
+def follow(commands: list[Shown], folder: Path, **environ: str) -> None:
+    """Type commands in a folder of their own, and look at what came of it."""
+    where = {"VKBENCH_DATA": str(folder / "data"), "VKBENCH_DEVICE": "llvmpipe*"}
+    typed = type_all(commands, folder, SECONDS, **where | environ)
+    assert [each.trouble for each in typed if each.trouble] == []
+
+
+def test_each_page_is_followed_once() -> None:
+    names = [page.name for page in WITH_COMMANDS]
+    assert len(names) == len(set(names)) > 10
+    assert {*OF_A_LAB, *OF_SERVERS, *FOLLOWED_ALONE} <= set(names)
+
+
+ON_A_MACHINE = [
+    page for page in WITH_COMMANDS if page.name not in (*OF_A_LAB, *OF_SERVERS, *FOLLOWED_ALONE)
+]
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("page", ON_A_MACHINE, ids=lambda page: page.name)
+def test_a_page_on_one_machine(page: Path, tmp_path: Path, demonstrated: Path) -> None:
+    (tmp_path / "data").mkdir()
+    shutil.copy(demonstrated, tmp_path / "data" / "demonstration.db")
+    for device in ("H100", "H200"):
+        (tmp_path / f"{device.lower()}.jsonl").write_text(export_of(device))
+    if page.name == "README.md":
+        have_two_runs(tmp_path)
+        shutil.copy(demonstrated, tmp_path / "lab.db")
+    follow(list(shown(page)), tmp_path)
+
+
+def have_two_runs(folder: Path) -> None:
+    """What `vkbench run` leaves that was typed twice."""
+    with Database.open(f"sqlite:///{folder}/data/vkbench.db", create=True) as database:
+        for run in ("1", "2"):
+            with database.transaction() as tx:
+                import_lines(tx, export_of("H200", run).splitlines(keepends=True), 1_795_300_000.0)
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("name", OF_A_LAB)
+def test_a_page_about_a_lab(name: str, tmp_path: Path, demonstrated: Path) -> None:
+    shutil.copy(demonstrated, tmp_path / "lab.db")
+    follow(list(shown(page_named(name))), tmp_path, VKBENCH_DATABASE=f"sqlite:///{tmp_path}/lab.db")
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("name", OF_SERVERS)
+def test_a_page_about_a_fleet(
+    name: str, tmp_path: Path, redis: RedisServer, postgres: PostgresServer
+) -> None:
+    places = {
+        r"redis://[\w-]+:6379/0": redis.url,
+        r"postgresql://[\w:]+@db-host/\w+": postgres.url("vkbench"),
+    }
+    commands = []
+    for each in shown(page_named(name)):
+        typed = each.typed
+        for pattern, place in places.items():
+            typed = re.sub(pattern, place, typed)
+        commands.append(replace(each, typed=typed))
+    follow(commands, tmp_path)
+
+
+@pytest.mark.parametrize("page", WITH_SQL, ids=lambda page: page.name)
+def test_sql_of_a_page_finds_rows(page: Path, demonstrated: Path) -> None:
+    for statement in blocks(page, "sql"):
+        _, rows = query(f"sqlite:///{demonstrated}", statement)
+        assert rows
+
+
+def test_most_commands_are_typed_here() -> None:
+    typed = [each.typed for page in WITH_COMMANDS for each in shown(page)]
+    elsewhere = [each for each in typed if is_elsewhere(each)]
+    assert len(elsewhere) < len(typed) / 3
+
+
+def export_of(device: str, run: str = "") -> str:
+    """An export of a few results of an H200: also under another device's name, as another run."""
+    lines = (DOCS / "results" / "h200-5-mul-mat-vec.jsonl").read_text().splitlines(keepends=True)
+    text = "".join(lines[:-1])
+    if device != "H200":
+        key = hashlib.sha256(device.encode()).hexdigest()[:12]
+        [known] = re.findall(r'\{"device":\{"key":"(\w+)"', text)
+        text = text.replace("NVIDIA H200", f"NVIDIA {device}").replace(known, key)
+        text = text.replace('"host":"h200"', f'"host":"{device.lower()}"')
+    text = re.sub(r'"uuid":"\w', f'"uuid":"{run or device[-3]}', text, count=1)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return text + re.sub(r'"sha256":"\w+"', f'"sha256":"{digest}"', lines[-1])
