@@ -46,8 +46,10 @@ OPTIONS = (
     *("/roofline?device={device}&y=bytes", "/compare?old={run}&new={other}"),
     *("/series?kernel={kernel}", "/series?sort=-smallest_effect&page=9"),
     *("/api/results?run={run}&limit=1000", "/api/series?limit=1000"),
+    "/api/compare?old={run}&new={other}",
+    "/api/query?sql=SELECT+*+FROM+v_latest+ORDER+BY+seconds+DESC+LIMIT+100",
 )
-UNREAD = ("/api/openapi.json", "/", "/static")
+UNREAD = ("/api/openapi.json", "/", "/api/compare", "/api/query")  # the last two need options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ def pages(url: str) -> list[str]:
         for route in router
         if "GET" in (getattr(route, "methods", None) or ())
     ]
-    known = [path for path in dict.fromkeys(routes) if not path.startswith(UNREAD[2])]
+    known = [path for path in dict.fromkeys(routes) if not path.startswith("/static")]
     return [path for path in known if path not in UNREAD] + list(OPTIONS)
 
 

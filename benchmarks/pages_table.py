@@ -13,11 +13,10 @@ from pathlib import Path
 _ABOUT = """# Pages on 5,000,000 results
 
 Milliseconds from a request to the last byte of its answer, by `benchmarks/pages.py`: `vkbench web`
-serves a database of 5,000,000 results in 25,000 series on the same machine: two cores, on which
-some ten other processes worked all the while, so that a page waited several times as long as it
-needed. CPU, the time of the server itself, says what it would take alone on SQLite; PostgreSQL has
-its own processes. Each page was asked for 6 times, with different devices, runs, series and
-kernels; the first time, which imports what a page needs, is left out.
+serves a database of 5,000,000 results in 25,000 series on the same machine, which has two cores and
+nothing else to do. CPU is the time of the server itself; PostgreSQL has its own processes. Each page
+was asked for 12 times, with different devices, runs, series and kernels; the first time, which
+imports what a page needs, is left out.
 
 A page should take 300 ms at the median. 50 people should read at once with 95 of 100 pages within
 a second: each opens a page, reads it for 5 s in the mean, and opens another one.
