@@ -45,6 +45,23 @@ def test_the_gravest_verdict_counts(lab: Lab, pages: TestClient) -> None:
     assert timed == {"mul_mat_vec q4_0": "✓1", "mul_mat_vec q8_0": "✓1"}
 
 
+def test_the_cells_download_with_their_numbers(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    lab.submit(device, [Q4, Q8])
+    lab.settle(device)
+    lab.submit(device, [Q4], variant="int_dot", mode=Mode.CORRECTNESS)
+    lab.settle(device, Outcome.WRONG)
+    page = pages.get("/heatmap").text
+    [link] = re.findall(r'href="(/heatmap[^"]*format=json[^"]*)"', page)
+    found = pages.get(link.replace("&amp;", "&")).json()["rows"]
+    assert [cell["format"] for cell in found] == ["q4_0", "q8_0"]
+    counts = {"passed": 1, "wrong": 1, "failed": 0, "skipped": 0}
+    assert found[0] == {"device": device, "kernel": "mul_mat_vec", "format": "q4_0"} | counts
+    roof = pages.get("/heatmap?show=roof&format=csv").text.splitlines()
+    assert roof[0].startswith("device,kernel,format,cases,median_roof_fraction")
+    assert pages.get("/heatmap?format=xml").status_code == 400
+
+
 def test_a_cell_leads_to_the_results_behind_it(lab: Lab, pages: TestClient) -> None:
     device = lab.add_device()
     lab.submit(device, [Q4, Q8])

@@ -57,6 +57,14 @@ def test_filters(query: str, expected: list[str]) -> None:
     assert cases(query) == expected
 
 
+def test_clearing_the_filters_keeps_what_is_the_pages_own() -> None:
+    narrowed = asked("own=7&state=wrong&q=add&page=1&sort=case")
+    assert narrowed.is_narrowed
+    assert narrowed.whole_url == "/t?own=7"
+    assert not asked("own=7").is_narrowed
+    assert asked("state=wrong").whole_url == "/t"
+
+
 def test_rows_without_a_value_come_last_either_way() -> None:
     assert cases("sort=hot_seconds") == ["copy/f16/n8", "copy/f32/n8", "add/f32/n8"]
     assert cases("sort=-hot_seconds") == ["copy/f32/n8", "copy/f16/n8", "add/f32/n8"]

@@ -62,6 +62,7 @@ class Listing:
     page: int
     path: str
     query: Mapping[str, str]  # of the URL
+    own: Sequence[str] = ()  # options of the page, which clearing the filters keeps
     links: Mapping[str, Link] = field(default_factory=dict)  # by column key
     said: Mapping[str, Said] = field(default_factory=dict)  # other words for a column's cells
 
@@ -90,6 +91,16 @@ class Listing:
         kept = {name: value for name, value in query.items() if value != ""}
         return f"{self.path}?{urlencode(kept)}" if kept else self.path
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether the URL asks for more than the page itself."""
+        return any(name not in self.own for name in self.query)
+
+    @property
+    def whole_url(self) -> str:
+        """This page without filters, in the table's own order."""
+        return self.url(**{name: "" for name in self.query if name not in self.own})
+
     def link(self, key: str, index: int) -> str | None:
         """Where a cell of this page leads to."""
         made = self.links.get(key)
@@ -98,12 +109,7 @@ class Listing:
     def download(self) -> Response | None:
         """The table as a file, where the URL asks for one."""
         kind = self.query.get("format", "")
-        if not kind:
-            return None
-        stream = StringIO()
-        (write_csv if kind == "csv" else write_json)(self.table, stream)
-        named = {"content-disposition": f'attachment; filename="vkbench-{self.name}.{kind}"'}
-        return Response(stream.getvalue(), media_type=FORMATS[kind], headers=named)
+        return file_of(self.table, self.name, kind) if kind else None
 
     def _column(self, column: Column) -> ShownColumn:
         heading, cells = text.column_text(column, self.rows)
@@ -130,6 +136,16 @@ class Listing:
         )
 
 
+def file_of(table: Table, name: str, kind: str) -> Response:
+    """A table as a file, `kind` being one of FORMATS."""
+    if kind not in FORMATS:
+        raise UsageError(f"format is {' or '.join(FORMATS)}")
+    stream = StringIO()
+    (write_csv if kind == "csv" else write_json)(table, stream)
+    named = {"content-disposition": f'attachment; filename="vkbench-{name}.{kind}"'}
+    return Response(stream.getvalue(), media_type=FORMATS[kind], headers=named)
+
+
 def listed(
     request: Request,
     table: Table,
@@ -153,6 +169,7 @@ def listed(
         page=1,
         path=request.url.path,
         query=query,
+        own=own,
         links=links or {},
         said=said or {},
     )

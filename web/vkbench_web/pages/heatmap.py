@@ -20,6 +20,8 @@ from vkbench.units import tallied
 from vkbench_db.ask import heat_maps, queries
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.database import Transaction
+from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
+from vkbench_web.listing import FORMATS, file_of
 from vkbench_web.matrix import Matrix, matrix
 from vkbench_web.shell import lab_of, page
 
@@ -32,7 +34,31 @@ SHOWS = {
 METRICS = ("hot", "cold")
 MODES = ("", str(Mode.CORRECTNESS), str(Mode.PERFORMANCE))
 OVER = ("median", "best")
-_OPTIONS = ("device", "show", "metric", "mode", "over", "against", "all", "part")
+_OPTIONS = ("device", "show", "metric", "mode", "over", "against", "all", "part", "format")
+_KEY = (
+    Column(key="device", heading="device"),
+    Column(key="kernel", heading="kernel", rank=Rank.KEY),
+    Column(key="format", heading="format"),
+)
+_FIGURES = {
+    "correctness": tuple(
+        Column(key=str(state), heading=str(state), kind=ValueKind.COUNT)
+        for state in (JobState.PASSED, JobState.WRONG, JobState.FAILED, JobState.SKIPPED)
+    ),
+    "roof": (
+        Column(key="cases", heading="cases", kind=ValueKind.COUNT),
+        Column(key="median_roof_fraction", heading="median of roof", kind=ValueKind.PERCENT),
+        Column(key="best_roof_fraction", heading="best of roof", kind=ValueKind.PERCENT),
+        Column(key="least_roof_fraction", heading="least of roof", kind=ValueKind.PERCENT),
+        Column(key="least_case", heading="case"),
+    ),
+    "change": (
+        Column(key="cases", heading="cases", kind=ValueKind.COUNT),
+        Column(key="ratio", heading="ratio", kind=ValueKind.NUMBER),
+        Column(key="slowest_ratio", heading="slowest", kind=ValueKind.NUMBER),
+        Column(key="slowest_case", heading="case"),
+    ),
+}
 # what decides a cell: a kernel that is skipped somewhere is right where it runs
 _GRAVITY = (JobState.WRONG, JobState.FAILED, JobState.PASSED, JobState.SKIPPED)
 _SIGNS = {
@@ -54,6 +80,7 @@ class Heat:
     text: str
     tone: str  # a class of style.css
     said: str  # one line
+    figures: Mapping[str, Cell]  # the same for a download, by column
     link: str
 
 
@@ -78,6 +105,8 @@ def heatmap(request: Request) -> Response:
         devices = queries.devices(tx)
         pinned = _pinned(tx) if asked.show == "change" else []
         cells = cells_of(tx, asked) if asked.device else {}
+    if kind := request.query_params.get("format"):
+        return file_of(_table(asked, cells), "heatmap", kind)
     return page(
         request,
         "heatmap.html",
@@ -91,7 +120,21 @@ def heatmap(request: Request) -> Response:
         over=OVER,
         map=_map(asked, cells),
         cells=cells,
+        downloads={kind: _download(request, kind) for kind in FORMATS},
     )
+
+
+def _download(request: Request, kind: str) -> str:
+    return f"/heatmap?{urlencode({**request.query_params, 'format': kind})}"
+
+
+def _table(asked: Asked, cells: Mapping[Key, Heat]) -> Table:
+    """A row for each cell, by kernel and format."""
+    rows = [
+        {"device": asked.device, "kernel": kernel, "format": fmt, **cells[kernel, fmt].figures}
+        for kernel, fmt in sorted(cells)
+    ]
+    return Table(columns=(*_KEY, *_FIGURES[asked.show]), rows=rows, nothing="no cells")
 
 
 def _asked(tx: Transaction, request: Request) -> Asked:
@@ -142,6 +185,7 @@ def _verdicts(asked: Asked, key: Key, found: Mapping[str, int]) -> Heat:
         tone=f"is-{worst}",
         said=_said(key, tallied(ordered)),
         link=_link(asked, key, mode=asked.mode, **only),
+        figures={str(state): found.get(state, 0) for state in _GRAVITY},
     )
 
 
@@ -165,6 +209,13 @@ def _share(asked: Asked, key: Key, found: Sequence[heat_maps.RoofShare]) -> Heat
             f"least {worst.fraction:.1%}, {worst.case_name}",
         ),
         link=_link(asked, key, mode=str(Mode.PERFORMANCE), sort="roof_fraction"),
+        figures={
+            "cases": len(found),
+            "median_roof_fraction": median(fractions),
+            "best_roof_fraction": max(fractions),
+            "least_roof_fraction": worst.fraction,
+            "least_case": worst.case_name,
+        },
     )
 
 
@@ -203,6 +254,12 @@ def _ratio(asked: Asked, key: Key, found: Mapping[str, float]) -> Heat:
             f"slowest {100 * (found[worst] - 1):+.1f} %, {worst}",
         ),
         link=_link(asked, key, mode=str(Mode.PERFORMANCE)),
+        figures={
+            "cases": len(found),
+            "ratio": mean,
+            "slowest_ratio": found[worst],
+            "slowest_case": worst,
+        },
     )
 
 

@@ -41,7 +41,7 @@ COLUMNS = (
     Column(key="series", heading="series", hidden=True),
     Column(key="job", heading="job", hidden=True),
 )
-_OWN = ("device", "metric", "y", "format")
+_OWN = ("device", "metric", "y")
 
 
 @router.get("/roofline", include_in_schema=False)
