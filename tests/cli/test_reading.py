@@ -13,6 +13,7 @@ import pytest
 
 from planted_runs import Past
 from vkbench_cli import main as cli
+from vkbench_cli.show import progress
 from vkbench_db.database import Database
 from vkbench_db.upkeep.attendance import beat
 
@@ -44,6 +45,14 @@ def refused(capsys: Captured, *words: str) -> tuple[int, str]:
     assert err.startswith("vkbench: ")
     assert err.count("\n") == 1
     return code, err
+
+
+def test_an_export_says_how_far_it_is(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(progress, "SILENCE_SECONDS", 0.0)
+    assert cli.main(["export", "1", "-o", str(tmp_path / "run.jsonl")]) == 0
+    assert "export of run 1: 1 of " in capsys.readouterr().err
 
 
 def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:

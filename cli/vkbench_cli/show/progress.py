@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from vkbench_cli.show.pace import (
     Lane,
@@ -28,6 +28,7 @@ LOOK_SECONDS = 0.5  # between looks for a live view
 BAR_COLUMNS = 16
 OTHER_LINES = 4  # of a terminal, that bars leave free
 
+T = TypeVar("T")
 Look = Callable[[], Sequence[Lane]]
 
 
@@ -143,6 +144,13 @@ class CountedProgress(Progress):
         """Show that `done` of a `total` that was not known before are finished."""
         self._total = total
         self.tell(done)
+
+    def over(self, items: Iterable[T]) -> Iterator[T]:
+        """These items one after the other, counted as they are taken."""
+        for done, item in enumerate(items):
+            self.tell(done)
+            yield item
+        self.tell(self._total)
 
     def _count(self) -> Sequence[Lane]:
         return [Lane(name="", total=self._total, done=self._done)]

@@ -12,6 +12,7 @@ from typer import Option
 
 from vkbench_cli.options import Devices, Store
 from vkbench_cli.show.printing import Limit, Output, show
+from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import is_unmade, opened, reading
 from vkbench_tables.table import Column, Rank, Table, ValueKind
@@ -88,7 +89,9 @@ def noise(
     ask = partial(profiles.noise, devices=device, kernel=kernel, case=case)
     if refresh and not is_unmade(ours):
         with opened(ours) as database, database.transaction() as tx:
-            profiles.refresh(tx, [row.series for row in ask(tx)])
+            series = [row.series for row in ask(tx)]
+            with CountedProgress("series", len(series)) as progress:
+                profiles.refresh(tx, progress.over(series))
     with reading(ours) as tx:
         found = [] if is_blank(tx) else ask(tx)
     known = sorted((row for row in found if row.sigma is not None), key=_ORDERS[sort])
