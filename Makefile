@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index$(CI:%=,new-lavapipe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test quick snapshots screenshots check offline docs clean
+.PHONY: help setup bench test chaos quick snapshots screenshots check offline docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -25,6 +25,10 @@ test: setup ## set up what the tests need, and run them all (ARGS="-k name" for 
 	@scripts/services
 	@scripts/new-lavapipe $(VENV) || true
 	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
+
+chaos: setup ## 300 faults of all kinds while 10,000 jobs run, in twenty minutes (ARGS="--seed 2")
+	@scripts/services
+	@$(BIN)/python tests/planted/chaos.py $(ARGS)
 
 quick: setup ## formatter, linter, types, and tests without servers and GPUs, in two minutes (ARGS="-k name")
 	@$(BIN)/ruff format --check --quiet .

@@ -12,6 +12,23 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that still run."""
+    found = [
+        int(number)
+        for tasks in Path(f"/proc/{pid}/task").glob("*/children")
+        for number in _words(tasks)
+    ]
+    return sorted(found)
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:  # the process has ended
+        return []
+
+
 def wait_until(true: Callable[[], object], seconds: float = 30.0) -> None:
     until = time.monotonic() + seconds
     while not true():
