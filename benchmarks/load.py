@@ -1,7 +1,7 @@
 """What many people at once feel: how long a submission takes, and how two runs share devices.
 
     python benchmarks/load.py                 starts Redis and PostgreSQL of its own
-    python benchmarks/load.py --submitters 20 --workers 8 --seconds 30
+    python benchmarks/load.py --submitters 20 --workers 8 --seconds 60
 
 Twenty processes submit small runs, each at a moment of its own, while eight devices work on them.
 Then a run of many jobs and a run of a quarter as many ask for the same devices: until the smaller
@@ -35,7 +35,7 @@ from vkbench_scheduler.planning.plan import count  # noqa: E402
 from vkbench_scheduler.planning.selection import Selection  # noqa: E402
 from vkbench_scheduler.planning.submit import submit  # noqa: E402
 
-PAUSE_SECONDS = 5.0  # of a submitter between two runs, in the mean
+PAUSE_SECONDS = 20.0  # of a submitter between two runs, in the mean
 LIMIT_SECONDS = 1.0  # of the 99th percentile
 LARGE, SMALL = 2000, 500
 APART = 0.1  # the shares may differ from a half by so much of it
@@ -143,7 +143,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--submitters", type=int, default=20)
     parser.add_argument("--workers", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--submit", nargs=2, default=(), help=argparse.SUPPRESS)
     return parser.parse_args()
 
