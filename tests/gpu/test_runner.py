@@ -27,6 +27,7 @@ from vkbench_worker.protocol import (
     lock_path,
     read_line,
 )
+from vkbench_worker.runner import main as runner
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.inbox import Inbox
 from vkbench_worker.runner.main import serve
@@ -212,3 +213,30 @@ def test_pipelines_made_ahead_change_no_result(
     assert served(ours("ahead"), bundle) == plain
     assert served(ours("ahead"), bundle) == plain  # with what the first one left on disk
     assert [said[1] for said in plain].count(Outcome.PASSED) == 2 * (len(CASES) - 1)
+
+
+def test_a_cache_that_cannot_be_written_is_said_once_and_stops_nothing(
+    lavapipe: Device,
+    bundle: Bundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "pipelines").touch()  # where a folder has to be: not even root can write there
+    saves = iter(range(100))
+    monkeypatch.setattr(runner, "SAVE_SECONDS", 0.0)  # after every job
+    monkeypatch.setattr(Device, "save_cache", counted(Device.save_cache, saves))
+    ours = read({"VKBENCH_CACHE": str(tmp_path), "VKBENCH_DATA": str(tmp_path)})
+    assert [said[1] for said in served(ours, bundle)].count(Outcome.PASSED) == 2 * (len(CASES) - 1)
+    assert next(saves) > len(CASES)
+    assert capfd.readouterr().err.count("pipeline cache is not saved") == 1
+
+
+def counted(save: Callable[[Device], None], saves: Iterator[int]) -> Callable[[Device], None]:
+    """A way to save that counts how often it was taken."""
+
+    def save_and_count(device: Device) -> None:
+        save(device)
+        next(saves)
+
+    return save_and_count

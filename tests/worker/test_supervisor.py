@@ -16,7 +16,7 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench_worker.errors import RunnerFailed
-from vkbench_worker.owner.child import Child
+from vkbench_worker.owner.child import MOST_NOTICES, Child, Gone
 from vkbench_worker.owner.supervisor import AHEAD_JOBS, Supervisor
 
 PLANTED = Path(__file__).parents[1] / "planted"
@@ -91,6 +91,21 @@ def test_more_jobs_than_a_pipe_holds_do_not_block(supervisor: Supervisor) -> Non
 def test_full_stderr_does_not_block(supervisor: Supervisor) -> None:
     results = run(supervisor, jobs("flood/f32/n1", "sleep/f32/n1"))
     assert outcomes(results) == [(1, Outcome.PASSED), (2, Outcome.PASSED)]
+
+
+def test_a_runner_s_notices_are_logged_and_are_no_cause_of_death(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = "print('it broke'); print('notice: no cache\\n' * 99)"
+    child = Child(
+        [sys.executable, "-c", f"import sys; sys.stdout = sys.stderr; {said}"], os.environ
+    )
+    with pytest.raises(Gone):
+        child.line(time.monotonic() + 10)
+    assert child.wait() == 0
+    assert child.last_words() == "it broke"
+    child.close()
+    assert [record.getMessage() for record in caplog.records] == ["runner_notice"] * MOST_NOTICES
 
 
 @pytest.mark.parametrize(

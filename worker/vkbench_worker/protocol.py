@@ -3,7 +3,7 @@
 Out, first: `Ready`. In: one `Job` a line, as many as one likes ahead. Out: one `Result` a line, in
 the same order. End of file on stdin ends the runner with exit status 0; a lost device with
 DEVICE_LOST_STATUS, after its Result. Standard error is free text; its last line says why a runner
-died.
+died, and a line that begins with NOTICE goes to the supervisor's log.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ T = TypeVar("T")
 DEVICE_LOST_STATUS = 42  # exit status of a runner whose device is lost
 MALFORMED_STATUS = 65  # a line on stdin was no Job; the line is named on stderr
 FAILED_STATUS = 70  # the device could not be opened; the last line of stderr says why
+NOTICE = "notice: "
 
 
 @dataclass(frozen=True, kw_only=True)

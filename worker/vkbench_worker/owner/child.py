@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import signal
@@ -11,9 +12,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from vkbench import log
+from vkbench_worker.protocol import NOTICE
+
 LONGEST_LINE = 16 << 20  # bytes; all samples of a long timing fit many times over
 KEPT_STDERR = 4096  # bytes
 LAST_WORDS_SECONDS = 2.0  # time to exit once its stdout is closed
+MOST_NOTICES = 8  # a user's shader may have a driver write anything
+
+_log = logging.getLogger(__name__)
 
 
 class Silence(Exception):
@@ -46,6 +53,7 @@ class Child:
         self._inbox = bytearray()
         self._scanned = 0  # bytes of the inbox that hold no line end
         self._said: deque[bytes] = deque(maxlen=64)
+        self._notices = 0
         self._ready = selectors.PollSelector()
         self._ready.register(self._stdout, selectors.EVENT_READ)
         self._ready.register(self._stderr, selectors.EVENT_READ)
@@ -105,7 +113,8 @@ class Child:
     def last_words(self) -> str:
         """The last line of its stderr; "" if it wrote none."""
         lines = b"".join(self._said).decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")[:500]
+        words = (line.strip() for line in reversed(lines) if not line.startswith(NOTICE))
+        return next(filter(None, words), "")[:500]
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
         process = self._process
@@ -146,8 +155,15 @@ class Child:
         data = os.read(self._stderr, KEPT_STDERR)
         if data:
             self._said.append(data)
+            self._pass_on(data)
         else:
             self._ready.unregister(self._stderr)
+
+    def _pass_on(self, data: bytes) -> None:
+        for line in data.decode(errors="replace").splitlines():
+            if line.startswith(NOTICE) and self._notices < MOST_NOTICES:
+                self._notices += 1
+                log.warn(_log, "runner_notice", pid=self.pid, words=line.removeprefix(NOTICE))
 
     def _drain(self) -> None:
         # Bounded: a grandchild that inherited stderr could keep it open and busy.

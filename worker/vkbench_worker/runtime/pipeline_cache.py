@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from vkbench_worker.protocol import NOTICE
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.logical import Logical
 
@@ -28,12 +30,27 @@ class PipelineCache:
         self._known = _look(self.path)  # the file when it held nothing that we have not
         self.handle = self._made_from(load(self.path))
         self.unsaved = False  # whether pipelines were made since the last save
+        self._fails = False
 
     def save(self) -> None:
-        """Write what is new, together with what other processes wrote meanwhile."""
+        """Write what is new, together with what other processes wrote meanwhile.
+
+        A disk that takes no files costs a later process time and no job its result, so that is
+        said once.
+        """
         if not self.unsaved:
             return
         self.unsaved = False  # first: threads may be making more
+        try:
+            self._save()
+            self._fails = False
+        except OSError as error:
+            self.unsaved = True
+            if not self._fails:
+                print(f"{NOTICE}the pipeline cache is not saved: {error}", file=sys.stderr)
+            self._fails = True
+
+    def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self.path.with_suffix(".lock")):
             if _look(self.path) == self._known:  # no other process has written: the usual case
@@ -97,7 +114,7 @@ def _look(path: Path) -> tuple[int, ...]:
     """What changes whenever a file is replaced; () for none."""
     try:
         seen = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return ()
     return seen.st_ino, seen.st_mtime_ns, seen.st_size
 
