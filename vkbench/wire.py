@@ -83,6 +83,11 @@ def bundle_of(sha: str) -> str:
     return f"vk:bundle:{sha}"
 
 
+def refusal_of(sha: str) -> str:
+    """The key that says why no scheduler brings a bundle."""
+    return f"vk:bundle:{sha}:refused"
+
+
 def encode(record: object) -> bytes:
     """A record as JSON."""
     return msgspec.json.encode(_lean(record))

@@ -110,6 +110,7 @@ class Executor:
         self._settings = settings
         self.watch = watch  # called with each result
         self._bundles = kept_bundles(settings)
+        self._brought: set[str] = set()  # bundles that were looked for
         self._supervisor: Supervisor | None = None
         self._interrupts = 0
 
@@ -175,12 +176,20 @@ class Executor:
     def _bring_bundles(self, jobs: Sequence[Job]) -> None:
         """Write the bundles that jobs need to this machine's folder; a job without one fails."""
         wanted = {sha for job in jobs for sha in (job.bundle, job.against) if sha}
-        for sha in sorted(wanted):
-            if not self._bundles.has(sha):
-                with self._database.reading() as tx:
-                    found = stored(tx, sha)
-                if found:
-                    self._bundles.put(found)
+        for sha in sorted(wanted - self._brought):
+            self._brought.add(sha)
+            try:
+                self._bring(sha)
+            except (VkbenchError, OSError) as error:
+                print(f"bundle {sha[:12]} cannot be had: {error}", file=sys.stderr)
+
+    def _bring(self, sha: str) -> None:
+        if self._bundles.is_whole(sha):
+            return
+        with self._database.reading() as tx:
+            found = stored(tx, sha)
+        if found:
+            self._bundles.put(found)
 
     def _do(self, supervisor: Supervisor, jobs: Sequence[Job]) -> None:
         unanswered = {(job.id, job.token) for job in jobs}

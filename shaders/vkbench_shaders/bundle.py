@@ -15,8 +15,8 @@ import os
 import shutil
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -34,6 +34,8 @@ from vkbench_shaders.launch import Interface
 MANIFEST = "manifest.json"
 CODE = "code.xz"
 PREFIX_DIGITS = 4  # of a hash that are enough to name a bundle
+MOST_BYTES = 512 << 20  # of all code of a bundle; the packaged one has 52 MB
+MOST_CODE_BYTES = 8 << 20  # of one module; the packaged ones have 0.3 MB at most
 PACKAGED = Path(__file__).parent / "spirv"
 PACKING = Unit(module="packing", entry="packing")
 FRAGMENTS = {  # by the side of a cooperative matrix
@@ -42,6 +44,7 @@ FRAGMENTS = {  # by the side of a cooperative matrix
 GAUGE = Unit(module="gauge", entry="gauge")
 PROBES = (PACKING, GAUGE, *FRAGMENTS.values())  # what a runtime tries out
 _PACKING = (zipfile.ZIP_DEFLATED, 1)  # a tenth larger than by level 6, in a quarter of the time
+_SYNCING_THREADS = 16
 _DATE = (1980, 1, 1, 0, 0, 0)  # archives of one bundle are the same bytes
 
 
@@ -108,7 +111,7 @@ class Bundle:
         """The manifest, read; CorruptBundle when it is none."""
         try:
             return msgspec.json.decode(self.text, type=Manifest)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise CorruptBundle(
                 f"bundle {self.name or self.sha[:12]}: the manifest is malformed: {error}"
             ) from error
@@ -220,7 +223,7 @@ def load(path: Path) -> Bundle:
         code = (path / CODE).read_bytes() if (path / CODE).exists() else b""
         bundle = Bundle(text=text, blobs=blobs, name=path.name)
         if code:
-            bundle = replace(bundle, blobs=_unpacked(bundle.manifest, lzma.decompress(code)))
+            bundle = replace(bundle, blobs=_unpacked(bundle.manifest, _decompressed(code)))
     except (OSError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise CorruptBundle(f"{path} holds no bundle: {error}") from error
     return bundle.check()
@@ -229,6 +232,11 @@ def load(path: Path) -> Bundle:
 def packed_code(bundle: Bundle) -> bytes:
     """All blobs in the order of the manifest, compressed together, for blobs are much alike."""
     return lzma.compress(b"".join(bundle.blobs[sha] for sha in _sizes(bundle.manifest)), preset=1)
+
+
+def _decompressed(code: bytes) -> bytes:
+    """What code.xz holds, up to the most that a bundle may have: the rest is then missing."""
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(code, MOST_BYTES)
 
 
 def _unpacked(manifest: Manifest, code: bytes) -> dict[str, bytes]:
@@ -242,26 +250,6 @@ def _unpacked(manifest: Manifest, code: bytes) -> dict[str, bytes]:
 def _sizes(manifest: Manifest) -> dict[str, int]:
     """Bytes of each blob, in the order of the manifest."""
     return {entry.sha256: entry.bytes for entry in manifest.entries}
-
-
-def from_archive(data: bytes) -> Bundle:
-    """The bundle of `Bundle.archive`, checked."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            files = {name: archive.read(name) for name in archive.namelist()}
-        text = files.pop(MANIFEST).decode()
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        UnicodeDecodeError,
-        EOFError,
-        zlib.error,
-        NotImplementedError,
-    ) as error:
-        raise CorruptBundle(f"this is no bundle archive: {error}") from error
-    return Bundle(
-        text=text, blobs={name.removesuffix(".spv"): blob for name, blob in files.items()}
-    ).check()
 
 
 @cache
@@ -303,6 +291,22 @@ class BundleStore:
             raise CorruptBundle(f"bundle {found[0][:12]}: its manifest was changed")
         return bundle
 
+    def is_whole(self, sha: str) -> bool:
+        """Whether a bundle is here, by its whole hash; one that is damaged is thrown away.
+
+        The packaged one is not looked at: no other is to be had.
+        """
+        if sha in ("", packaged_sha()):
+            return True
+        try:
+            self.get(sha)
+        except UnknownBundle:
+            return False
+        except CorruptBundle:
+            self._discard(sha)
+            return False
+        return True
+
     def beginning(self, start: str) -> list[str]:
         """Hashes of bundles that are here, the packaged one too, and that begin so."""
         if len(start) < PREFIX_DIGITS:
@@ -311,10 +315,6 @@ class BundleStore:
             )
         known = dict.fromkeys([*self.list(), packaged_sha()])
         return [sha for sha in known if sha and sha.startswith(start.lower())]
-
-    def has(self, sha: str) -> bool:
-        """Whether a bundle is here, by its whole hash, without a look at its blobs."""
-        return sha in ("", packaged_sha()) or (self.folder / sha / MANIFEST).exists()
 
     def put(self, bundle: Bundle) -> None:
         """Keeps a bundle; one that is there already stays."""
@@ -325,12 +325,18 @@ class BundleStore:
         scratch = Path(tempfile.mkdtemp(dir=self.folder, prefix=".new-"))
         try:
             bundle.check().save(scratch)
+            _sync(scratch)
             scratch.rename(target)
+            _sync(self.folder)
         except OSError:
             if not (target / MANIFEST).exists():  # else another process was first
                 raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _discard(self, sha: str) -> None:
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".old-") as scratch:
+            (self.folder / sha).rename(Path(scratch, sha))  # at once: others see it whole or not
 
     def list(self) -> list[str]:
         """Hashes of the kept bundles."""
@@ -346,6 +352,21 @@ class BundleStore:
 def kept_bundles(settings: Settings) -> BundleStore:
     """The bundles that this machine keeps."""
     return BundleStore(settings.cache / "bundles")
+
+
+def _sync(folder: Path) -> None:
+    """Have the disk hold a folder and its files: a power cut then leaves no torn ones."""
+    with ThreadPoolExecutor(_SYNCING_THREADS) as pool:  # file systems put those of many in one
+        list(pool.map(_sync_one, (path for path in folder.iterdir() if path.is_file())))
+    _sync_one(folder)
+
+
+def _sync_one(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def replace_file(path: Path, data: bytes) -> None:

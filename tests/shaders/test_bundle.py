@@ -12,6 +12,7 @@ import pytest
 
 from vkbench.errors import UnknownName, UsageError
 from vkbench_shaders import bundle as bundles
+from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import (
     CODE,
     AmbiguousBundle,
@@ -20,7 +21,6 @@ from vkbench_shaders.bundle import (
     CorruptBundle,
     MissingBundle,
     UnknownBundle,
-    from_archive,
     load,
     manifest_text,
     packed_code,

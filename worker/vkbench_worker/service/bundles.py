@@ -10,12 +10,14 @@ from redis import Redis
 
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
-from vkbench_shaders.bundle import BundleStore, UnknownBundle, from_archive
+from vkbench_shaders.archive import from_archive
+from vkbench_shaders.bundle import BundleStore
 from vkbench_worker.errors import BundleUnavailable
 from vkbench_worker.service.connection import persist
 
 PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 0.25
+_MOST_WORDS = 500
 
 _log = logging.getLogger(__name__)
 
@@ -34,10 +36,15 @@ class Depot:
         if sha in self._here:
             return
         try:
-            self._store.get(sha)
-        except UnknownBundle:
-            self._fetch(sha)
+            if not self._store.is_whole(sha):
+                self._fetch(sha)
+        except OSError as error:
+            raise BundleUnavailable(f"bundle {sha[:12]} cannot be stored here: {error}") from error
         self._here.add(sha)
+
+    def doubt(self) -> None:
+        """Look at all bundles again before the next job: a runner could not use one."""
+        self._here = {""}
 
     def _fetch(self, sha: str) -> None:
         bundle = from_archive(self._await(sha))  # checks every blob
@@ -47,11 +54,13 @@ class Depot:
         log.event(_log, "bundle_fetched", bundle=sha)
 
     def _await(self, sha: str) -> bytes:
-        end = time.monotonic() + PATIENCE_SECONDS
+        end, refused = time.monotonic() + PATIENCE_SECONDS, wire.refusal_of(sha)
         while time.monotonic() < end and not self._stopping():
             data = persist(lambda: self._redis.get(wire.bundle_of(sha)), "bundle", self._stopping)
             if isinstance(data, bytes):
                 return data
+            if reason := persist(lambda: self._redis.get(refused), "bundle", self._stopping):
+                raise BundleUnavailable(f"bundle {sha[:12]}: {_words(reason)}")
             persist(lambda: self._redis.sadd(wire.WANTED, sha), "bundle", self._stopping)
             time.sleep(LOOK_SECONDS)
         raise BundleUnavailable(
@@ -60,11 +69,16 @@ class Depot:
         )
 
 
+def _words(reason: object) -> str:
+    text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    return text[:_MOST_WORDS]
+
+
 def problem(depot: Depot, sha: str) -> str:
     """Why a bundle cannot be had, "" if it is there."""
     try:
         depot.provide(sha)
-    except VkbenchError as error:
+    except (VkbenchError, MemoryError) as error:
         log.warn(_log, "bundle_unavailable", bundle=sha, error=error)
-        return str(error)
+        return str(error) or "the host has not enough memory for this bundle"
     return ""
