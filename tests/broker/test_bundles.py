@@ -1,23 +1,37 @@
 """Bundles of a user reach workers through Redis; a missing or damaged bundle ends its jobs."""
 
+import hashlib
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import update
 
 from cluster import Lab
+from vkbench import wire
 from vkbench.job import JobState, Mode, Outcome, PlannedJob
+from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_shaders.bundle import Bundle, BundleStore, manifest_text, packaged
+from vkbench_worker.service.bundles import Depot
 
 
-def edited() -> Bundle:
-    """The packaged kernels, as if of another source tree."""
+def edited(tree: str = "0") -> Bundle:
+    """Some of the packaged kernels, as if of another source tree."""
     manifest = packaged().manifest
+    entries = manifest.entries[:3]
     return Bundle(
-        text=manifest_text(manifest.slang, "0" * 64, manifest.entries, manifest.interfaces),
-        blobs=packaged().blobs,
+        text=manifest_text(manifest.slang, tree * 64, entries, manifest.interfaces),
+        blobs={entry.sha256: packaged().blobs[entry.sha256] for entry in entries},
         name="edited",
     )
+
+
+def keep(lab: Lab, bundle: Bundle) -> None:
+    kept = store.StoredBundle(
+        sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs
+    )
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, kept, 1)
 
 
 def submit(lab: Lab, bundle: str) -> int:
@@ -32,11 +46,7 @@ def submit(lab: Lab, bundle: str) -> int:
 
 def test_a_worker_fetches_an_unknown_bundle_once(lab: Lab) -> None:
     bundle = edited()
-    kept = store.StoredBundle(
-        sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs
-    )
-    with lab.database.transaction() as tx:
-        store.store_bundle(tx, kept, 1)
+    keep(lab, bundle)
     lab.start_scheduler()
     lab.start_worker()
     run = submit(lab, bundle.sha)
@@ -64,3 +74,89 @@ def test_a_missing_bundle_ends_its_jobs(make_lab: Callable[..., Lab], damage: by
     assert {row.cause for row in lab.jobs(run)} == {Outcome.ERROR}
     assert "bundle" in lab.jobs(run)[0].reason
     assert lab.counts(other) == {JobState.PASSED: 1}
+
+
+def test_a_bundle_that_cannot_be_stored_fails_the_jobs_that_need_it_alone(lab: Lab) -> None:
+    bundle = edited()
+    keep(lab, bundle)
+    (lab.settings.cache / "bundles").parent.mkdir(parents=True, exist_ok=True)
+    (lab.settings.cache / "bundles").touch()  # as a full disk is, for root too
+    lab.start_scheduler()
+    lab.start_worker()
+    run, other = submit(lab, bundle.sha), lab.submit(["sleep/f32/n10"])
+    lab.await_end(run, other)
+    lab.check(run, other)
+    assert lab.counts(run) == {JobState.FAILED: 3}
+    assert "cannot be stored" in lab.jobs(run)[0].reason
+    assert lab.counts(other) == {JobState.PASSED: 1}
+
+
+def test_a_chunk_that_raises_answers_each_of_its_jobs(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    lab.await_end(lab.submit(["sleep/f32/n1"]))
+    locks = lab.settings.data / "locks"
+    moved = locks.rename(locks.with_name("moved"))
+    locks.touch()
+    run = lab.submit(["sleep/f32/n1"] * 2)
+    lab.await_end(run)
+    lab.check(run)
+    assert lab.counts(run) == {JobState.FAILED: 2}
+    assert {row.cause for row in lab.jobs(run)} == {Outcome.ERROR}
+    assert "File exists" in lab.jobs(run)[0].reason
+    locks.unlink()
+    moved.rename(locks)
+    again = lab.submit(["sleep/f32/n1"])
+    lab.await_end(again)
+    assert lab.counts(again) == {JobState.PASSED: 1}
+
+
+def test_a_damaged_bundle_of_the_database_stops_nothing_else(lab: Lab) -> None:
+    good, bad = edited("1"), edited("2")
+    keep(lab, good)
+    keep(lab, Bundle(text=bad.text, blobs={**bad.blobs, **odd_blob()}, name="odd"))
+    lone = schema.blob.c.sha == next(iter(odd_blob()))
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.blob).where(lone).values(data=b"no zlib"))
+    for junk in (b"\xff\xfe", b"../../etc", b"0" * 1000):
+        lab.redis.client.sadd(wire.WANTED, junk)
+    lab.start_scheduler()
+    lab.start_worker()
+    runs = submit(lab, bad.sha), submit(lab, "ab" * 32), submit(lab, good.sha)
+    plain = lab.submit(["sleep/f32/n10"])
+    lab.await_end(*runs, plain, seconds=15)  # a worker that waits in vain does so for 20
+    lab.check(*runs, plain)
+    found = [lab.counts(run) for run in (*runs, plain)]
+    assert found[:2] == [{JobState.FAILED: 3}] * 2
+    assert found[2:] == [{JobState.PASSED: 3}, {JobState.PASSED: 1}]
+    assert "damaged" in lab.jobs(runs[0])[0].reason
+    assert "has no such bundle" in lab.jobs(runs[1])[0].reason
+    assert not lab.redis.client.scard(wire.WANTED)
+
+
+def odd_blob() -> dict[str, bytes]:
+    return {hashlib.sha256(b"odd").hexdigest(): b"odd"}
+
+
+def test_a_damaged_bundle_of_a_worker_is_fetched_again_once(lab: Lab) -> None:
+    bundle = edited()
+    kept = BundleStore(lab.settings.cache / "bundles")
+    kept.put(bundle)
+    lab.redis.client.set(wire.bundle_of(bundle.sha), bundle.archive())
+    depot = Depot(lab.redis.client, kept, lambda: False)
+
+    def damage() -> None:
+        path = next((kept.folder / bundle.sha).glob("*.spv"))
+        path.write_bytes(path.read_bytes()[:-4])
+
+    damage()
+    depot.provide(bundle.sha)
+    assert kept.get(bundle.sha).sha == bundle.sha
+    damage()
+    lab.redis.client.delete(wire.bundle_of(bundle.sha))
+    depot.provide(bundle.sha)  # its files are not read for every job
+    depot.doubt()  # a runner met the damage
+    lab.redis.client.set(wire.bundle_of(bundle.sha), bundle.archive())
+    depot.provide(bundle.sha)
+    assert kept.get(bundle.sha).sha == bundle.sha
+    assert [path.name for path in kept.folder.iterdir()] == [bundle.sha]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -14,6 +15,10 @@ from vkbench_scheduler.queue.connection import reached
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
 BUNDLE_SECONDS = 3600
+REFUSAL_SECONDS = 10  # workers are told of a bundle that cannot be brought, and may ask again
+MOST_WANTED = 16  # bundles looked for at once
+
+_HASH = re.compile(rb"[0-9a-f]{64}")
 
 T = TypeVar("T")
 
@@ -56,16 +61,26 @@ class Presence:
             pipe.execute()
 
     def wanted(self) -> list[str]:
-        """Hashes of bundles that workers lack."""
+        """Hashes of bundles that workers lack; what is no hash is thrown away."""
         with reached():
-            return _members(self._redis, wire.WANTED)
+            members = cast(set[bytes], self._redis.smembers(wire.WANTED))
+            if junk := [member for member in members if not _HASH.fullmatch(member)]:
+                log.warn(_log, "wanted_refused", members=len(junk))
+                self._redis.srem(wire.WANTED, *junk)
+        return sorted(member.decode() for member in members.difference(junk))[:MOST_WANTED]
 
-    def bring(self, sha: str, archive: bytes | None) -> None:
-        """Put a bundle into Redis for the workers; None tells them that it does not exist."""
+    def bring(self, sha: str, archive: bytes) -> None:
+        """Put a bundle into Redis for the workers."""
         with reached(), self._redis.pipeline(transaction=True) as pipe:
-            if archive is not None:
-                pipe.set(wire.bundle_of(sha), archive, ex=BUNDLE_SECONDS)
+            pipe.set(wire.bundle_of(sha), archive, ex=BUNDLE_SECONDS)
             pipe.srem(wire.WANTED, sha)
+            pipe.execute()
+
+    def refuse(self, sha: str, reason: str) -> None:
+        """Tell the workers why a bundle does not come: their jobs fail with this reason."""
+        with reached(), self._redis.pipeline(transaction=True) as pipe:
+            pipe.srem(wire.WANTED, sha)
+            pipe.set(wire.refusal_of(sha), reason, ex=REFUSAL_SECONDS)
             pipe.execute()
 
 
@@ -80,4 +95,6 @@ def _understood(words: Iterable[Any], kind: type[T]) -> list[T]:
 
 
 def _members(redis: Redis, key: str) -> list[str]:
-    return sorted(member.decode() for member in cast(set[bytes], redis.smembers(key)))
+    return sorted(
+        member.decode(errors="replace") for member in cast(set[bytes], redis.smembers(key))
+    )

@@ -7,11 +7,15 @@ import time
 from collections.abc import Iterable
 
 from vkbench import log
+from vkbench.errors import VkbenchError
 from vkbench.wire import Announcement, Lease
 from vkbench_db.database import Database
+from vkbench_db.errors import DatabaseUnreachable
 from vkbench_db.work.store import cancelled_since, mark_running, register_device
 from vkbench_scheduler.bundles import stored
+from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.queue.presence import Presence
+from vkbench_shaders.bundle import MOST_BYTES
 
 SEEN_SECONDS = 10.0  # how often the database is told that a device is still there
 CANCEL_MEMORY_SECONDS = 600.0  # how long workers are reminded of a cancelled run
@@ -72,11 +76,26 @@ class Registry:
             self._presence.cancel(runs)
 
     def _bring(self, sha: str) -> None:
-        with self._database.reading() as tx:
-            bundle = stored(tx, sha)
-        if bundle is None:
-            log.warn(_log, "bundle_unknown", bundle=sha)
-            self._presence.bring(sha, None)
-            return
-        self._presence.bring(sha, bundle.archive())
-        log.event(_log, "bundle_brought", bundle=sha)
+        """Bring a bundle, or say why not; no bundle keeps the others, or any job, waiting."""
+        try:
+            with self._database.reading() as tx:
+                bundle = stored(tx, sha)
+            if bundle is None:
+                self._refuse(sha, "the scheduler's database has no such bundle")
+                return
+            if (size := sum(map(len, bundle.blobs.values()))) > MOST_BYTES:
+                self._refuse(sha, f"it has {size} bytes, and {MOST_BYTES} are allowed")
+                return
+            self._presence.bring(sha, bundle.archive())
+            log.event(_log, "bundle_brought", bundle=sha)
+        except DatabaseUnreachable:
+            raise
+        except (VkbenchError, MemoryError) as error:
+            self._refuse(sha, str(error) or "the scheduler has not enough memory for it")
+
+    def _refuse(self, sha: str, reason: str) -> None:
+        log.warn(_log, "bundle_refused", bundle=sha, reason=reason)
+        try:
+            self._presence.refuse(sha, reason)
+        except BrokerUnreachable as error:  # workers wait in vain, and say so themselves
+            log.warn(_log, "refusal_not_sent", bundle=sha, error=error)

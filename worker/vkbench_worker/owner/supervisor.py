@@ -130,7 +130,11 @@ class Supervisor:
         """
         waiting = deque(jobs)
         with self._held(waiting):
-            self._run(waiting, emit, cancelled)
+            try:
+                self._run(waiting, emit, cancelled)
+            except BaseException:
+                self._drop()  # it has jobs of this call, and would answer them in the next one
+                raise
 
     def _held(self, jobs: Iterable[Job]) -> AbstractContextManager[bool]:
         if not self._ready:  # no runner ever started: `_run` says why, if none does

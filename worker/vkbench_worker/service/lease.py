@@ -54,6 +54,11 @@ class Pulse:
             self._ended = {}
         self._wake.set()
 
+    def unanswered(self) -> list[Job]:
+        """The held jobs that have not ended."""
+        with self._lock:
+            return list(self._running.values())
+
     def drop(self) -> None:
         """Remove all jobs; the next heartbeat writes it to Redis."""
         with self._lock:

@@ -90,8 +90,12 @@ class Worker:
         """Run the jobs of one message; ends when all their results are in Redis."""
         jobs = claim(self._redis, self._accepted(message), self.name)
         self._pulse.hold(jobs)
-        runnable = self._with_bundles(jobs)
-        self._supervisor.run(runnable, self._finish, self._pulse.cancelled)
+        try:
+            runnable = self._with_bundles(jobs)
+            self._supervisor.run(runnable, self._finish, self._pulse.cancelled)
+        except Exception as error:  # whatever it is, each job gets an end, and the next chunk comes
+            _log.exception("chunk_failed")
+            self._answer_rest(f"the worker could not run it: {type(error).__name__}: {error}")
         self._sender.join()
         # No lease names the jobs that a stop left unrun, so they go back to the queue without
         # costing a try.
@@ -123,6 +127,11 @@ class Worker:
         wanted = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
         return next(filter(None, (problem(self._depot, sha) for sha in wanted)), "")
 
+    def _answer_rest(self, reason: str) -> None:
+        if not self._stopping.is_set():  # else they go back to the queue
+            for job in self._pulse.unanswered():
+                self._finish(self._refusal(job, reason))
+
     def _refusal(self, job: Job, reason: str) -> Result:
         return Result(
             job=job.id,
@@ -135,6 +144,8 @@ class Worker:
         )
 
     def _finish(self, result: Result) -> None:
+        if result.outcome is Outcome.ERROR:  # of a damaged bundle, perhaps
+            self._depot.doubt()
         self._pulse.finish(result.job, result.token)
         self._sender.put(result)
 

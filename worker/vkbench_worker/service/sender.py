@@ -7,11 +7,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from redis import Redis
 from redis.exceptions import RedisError
 
 from vkbench import log, wire
+from vkbench.job import Outcome
 from vkbench.result import Result
 from vkbench_worker.service.connection import persist
 
@@ -21,13 +23,22 @@ PARTING_SECONDS = 10.0  # for what is unsent when the worker is told to stop
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """An encoded result."""
+
+    job: int
+    token: int
+    content: bytes
+
+
 class Sender:
     """A queue of results and the thread that sends them, at least once each."""
 
     def __init__(self, redis: Redis, sent: Callable[[int, int], None]) -> None:
         self._redis = redis
         self._sent = sent  # called with job and token of each result that is in Redis
-        self._queue: queue.SimpleQueue[Result] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._unsent = 0
         self._changed = threading.Condition()
         self._leave_at: float | None = None
@@ -37,7 +48,7 @@ class Sender:
         """Queue a result for sending."""
         with self._changed:
             self._unsent += 1
-        self._queue.put(result)
+        self._queue.put(_message(result))
 
     def join(self) -> None:
         """Wait until every result is sent, or given up after `leave`."""
@@ -61,16 +72,31 @@ class Sender:
                 self._unsent -= len(batch)
                 self._changed.notify_all()
 
-    def _send_surely(self, batch: list[Result]) -> None:
+    def _send_surely(self, batch: list[Message]) -> None:
         persist(lambda: self._send(batch), "send", self._gave_up)
-        for result in batch:
-            self._sent(result.job, result.token)
+        for message in batch:
+            self._sent(message.job, message.token)
 
     def _gave_up(self) -> bool:
         return self._leave_at is not None and time.monotonic() > self._leave_at
 
-    def _send(self, batch: list[Result]) -> None:
+    def _send(self, batch: list[Message]) -> None:
         with self._redis.pipeline(transaction=False) as pipe:
-            for result in batch:
-                pipe.xadd(wire.RESULTS, {wire.RESULT_FIELD: wire.encode(result)})
+            for message in batch:
+                pipe.xadd(wire.RESULTS, {wire.RESULT_FIELD: message.content})
             pipe.execute()
+
+
+def _message(result: Result) -> Message:
+    """A result as it travels; of one that JSON cannot hold, that this is so."""
+    try:
+        content = wire.encode(result)
+    except (TypeError, ValueError) as error:  # a file's name that is no text, in a reason
+        told = Result(
+            job=result.job,
+            token=result.token,
+            outcome=Outcome.ERROR,
+            reason=f"the result cannot be sent: {type(error).__name__}",
+        )
+        content = wire.encode(told)
+    return Message(job=result.job, token=result.token, content=content)
