@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from vkbench.errors import UnknownName, UsageError
 
 PREFIX = "VKBENCH_"
 TESTS_ONLY = "VKBENCH_REQUIRE"  # read by tests/conftest.py
+
+
+class Sandbox(StrEnum):
+    """Whether processes that load a driver are contained."""
+
+    AUTO = "auto"  # as far as the kernel can
+    REQUIRE = "require"  # or none starts
+    OFF = "off"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +37,7 @@ class Settings:
     device: str = ""  # device selector when a command names none
     slangc: str = ""  # a Slang compiler to use instead of the packaged one
     runner: str = "vkbench_worker.runner.main"  # module that owns the device, run with python -m
+    sandbox: Sandbox = Sandbox.AUTO  # whether processes that load a driver are contained
     validation: bool = False  # Khronos validation layer on, its messages are errors
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
@@ -90,4 +100,7 @@ def _parse(name: str, text: str, default: object) -> object:
             return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
         return type(default)(text)  # type: ignore[call-arg]
     except (KeyError, ValueError) as error:
-        raise UsageError(f"{_variable(name)}={text!r} is not a {type(default).__name__}") from error
+        wanted = f"not a {type(default).__name__}"
+        if isinstance(default, StrEnum):
+            wanted = f"none of {', '.join(type(default))}"
+        raise UsageError(f"{_variable(name)}={text!r} is {wanted}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,8 @@ import numpy as np
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
 from vkbench_shaders.kernel import Arrays
+from vkbench_worker.containment import environment
+from vkbench_worker.containment.command import contained
 from vkbench_worker.owner.child import ending
 
 
@@ -46,24 +48,33 @@ def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Sett
     with TemporaryDirectory(prefix="vkbench-") as folder:
         given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(given, **dict(arrays))  # type: ignore[arg-type]
-        said = json.loads(ask(_command(errand, given, found), limit_seconds))
+        said = json.loads(
+            ask(_command(errand, given, found), limit_seconds, environment.of(settings))
+        )
         return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
 
 
 def _command(errand: Errand, given: Path, found: Path) -> list[str]:
-    return [
-        *(sys.executable, "-m", "vkbench_worker.runner.compute"),
+    arguments = [
         *("--case", errand.case, "--variant", errand.variant),
         *("--device", errand.device, "--bundle", errand.bundle),
         *("--input", str(given), "--output", str(found)),
     ]
+    return contained(
+        "vkbench_worker.runner.compute", *arguments, reads=[given], writes=[found.parent]
+    )
 
 
-def ask(command: list[str], limit_seconds: float) -> str:
+def ask(command: list[str], limit_seconds: float, environ: Mapping[str, str]) -> str:
     """The stdout of a command; ComputationFailed with the last line of its stderr."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit_seconds, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=limit_seconds,
+            check=False,
+            env=environ,
         )
     except subprocess.TimeoutExpired as error:
         raise ComputationFailed(f"no answer from the device within {limit_seconds:g} s") from error

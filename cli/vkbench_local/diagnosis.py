@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from vkbench.errors import VkbenchError
-from vkbench.settings import Settings
+from vkbench.settings import Sandbox, Settings
 
 OLDEST_PYTHON = (3, 11)
 INSTALL_DRIVER = "install the GPU's driver, or a CPU driver: apt install mesa-vulkan-drivers"
@@ -101,6 +101,20 @@ def devices(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(
             what=f"Vulkan device {facts.index}", ok=True, detail=f"{facts.name} ({facts.type})"
         )
+
+
+def containment(settings: Settings) -> Iterator[CheckResult]:
+    """What keeps a kernel of somebody else, and the driver that runs it, from this machine."""
+    from vkbench_worker.containment.support import in_force, support
+
+    is_off, found = settings.sandbox is Sandbox.OFF, support()
+    yield CheckResult(
+        what="containment",
+        ok=found.is_enough and not is_off,
+        detail="; ".join([in_force(settings.sandbox), *(() if is_off else found.lacks)]),
+        fix="unset VKBENCH_SANDBOX" if is_off else "a kernel with Landlock and seccomp filters",
+        needed_for=RUN if settings.sandbox is Sandbox.REQUIRE else "VKBENCH_SANDBOX=require",
+    )
 
 
 def validation_layer(settings: Settings) -> Iterator[CheckResult]:
@@ -203,6 +217,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     packages,
     loader,
     devices,
+    containment,
     bundle,
     database,
     redis,

@@ -25,6 +25,6 @@ from vkbench_local.compute import ComputationFailed, ask
 )
 def test_every_end_is_one_line(code: str, message: str, status: int) -> None:
     with pytest.raises(ComputationFailed, match=message) as caught:
-        ask([sys.executable, "-c", code], 0.5 if "sleep" in code else 20)
+        ask([sys.executable, "-c", code], 0.5 if "sleep" in code else 20, {})
     assert caught.value.exit_code == status
     assert "\n" not in str(caught.value)

@@ -239,7 +239,7 @@ class Lab:
 
     def events(self, kind: str = "") -> list[Event]:
         """What the planted runners did, in order of time."""
-        path = self.settings.data / "events"
+        path = planted_runner.events_path(self.settings)
         lines = path.read_text().splitlines() if path.exists() else []
         events = [_event(line.split()) for line in lines if line.startswith(kind)]
         return sorted(events, key=lambda event: event.at)

@@ -3,8 +3,7 @@
 `unmakeable` ends it as soon as the job has come, as one does whose pipeline crashes the driver.
 
 It speaks the protocol of the real one and keeps its promises (lock, death with its parent, exit
-status), and writes what it does to `events` in the data folder, so that a test sees every run of
-every job.
+status), and writes what it does to a file of `events`, so that a test sees every run of every job.
 """
 
 from __future__ import annotations
@@ -17,16 +16,26 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
-from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, lock_path, read_line
+from vkbench_worker.protocol import (
+    DEVICE_LOST_STATUS,
+    Ready,
+    line_of,
+    lock_folder,
+    lock_path,
+    read_line,
+)
 from vkbench_worker.runner.inbox import Inbox
 
+hardware = ""  # what the devices of this host are
 _out = os.dup(1)
 
 
@@ -41,7 +50,6 @@ def main() -> None:
         sys.exit("the parent is gone")
     if given.device == "none":
         sys.exit("no Vulkan device: install a driver")
-    hardware = os.environ.get("PLANTED_HARDWARE", "")
     ready = Ready(facts=facts(given.device), environment=environment(), hardware=hardware)
     path = lock_path(settings(), ready.facts.key)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,6 +126,22 @@ def kill_worker(case: Case) -> None:
     time.sleep(10)
 
 
+def swarm(case: Case) -> None:
+    """Start processes that would outlive this one, and wait to be killed."""
+    for _ in range(case.shape["n"]):
+        if os.fork() == 0:
+            with suppress(PermissionError):
+                os.setsid()
+            note(f"child {os.getpid()}")
+            time.sleep(60)
+    time.sleep(60)
+
+
+def open_file(case: Case) -> None:
+    """Read a file of the data folder."""
+    (settings().data / str(case.params["file"])).read_bytes()
+
+
 def babble(case: Case) -> None:
     """Write a line that is no result, and wait to be killed for it."""
     say(b'{"job": "none"}\n')
@@ -144,6 +168,8 @@ ACTS: dict[str, Callable[[Case], None]] = {
     "hang": hang,
     "lose_device": lose_device,
     "kill_worker": kill_worker,
+    "swarm": swarm,
+    "read": open_file,
     "babble": babble,
     "lie": lie,
     "flood": flood,
@@ -185,6 +211,11 @@ def environment() -> Environment:
     )
 
 
+def events_path(settings: Settings) -> Path:
+    """The file of what planted runners did, in a folder that every runner may write."""
+    return lock_folder(settings) / "events"
+
+
 def note(line: str) -> None:
     """Append one line to the events, whole even if this process dies next."""
     os.write(_events(), line.encode() + b"\n")
@@ -192,7 +223,7 @@ def note(line: str) -> None:
 
 @cache
 def _events() -> int:
-    return os.open(settings().data / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    return os.open(events_path(settings()), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def say(line: bytes) -> None:

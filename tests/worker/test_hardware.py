@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from planted_runner import events_path
 from vkbench.job import Job, Mode
 from vkbench.settings import Settings, settings
 from vkbench_worker.owner.hardware import Hardware
@@ -25,8 +26,7 @@ ACT = "sleep/f32/n20"
 def planted(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings whose runners say that all devices are the same hardware."""
     monkeypatch.setenv("PYTHONPATH", str(PLANTED), prepend=os.pathsep)
-    monkeypatch.setenv("PLANTED_HARDWARE", "0000:01:00.0")
-    return replace(settings(), runner="planted_runner", host="here")
+    return replace(settings(), runner="shared_runner", host="here")
 
 
 def work(ours: Settings, mode: Mode) -> list[tuple[float, float, str]]:
@@ -47,7 +47,7 @@ def work(ours: Settings, mode: Mode) -> list[tuple[float, float, str]]:
         thread.start()
     for thread in threads:
         thread.join()
-    return sorted(_spans((ours.data / "events").read_text()))
+    return sorted(_spans(events_path(ours).read_text()))
 
 
 def _spans(events: str) -> Iterator[tuple[float, float, str]]:

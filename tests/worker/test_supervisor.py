@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from vkbench.job import Job, Mode, Outcome
+from planted_runner import events_path
+from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.result import Result
-from vkbench.settings import Settings, settings
+from vkbench.settings import Sandbox, Settings, settings
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import MOST_NOTICES, Child, Gone
 from vkbench_worker.owner.supervisor import AHEAD_JOBS, Supervisor
@@ -55,7 +56,7 @@ def outcomes(results: list[Result]) -> list[tuple[int, Outcome]]:
 
 
 def events(kept: Settings, kind: str) -> list[int]:
-    path = kept.data / "events"
+    path = events_path(kept)
     lines = path.read_text().split("\n") if path.exists() else []
     return [int(line.split()[2]) for line in lines if line.startswith(kind)]
 
@@ -146,6 +147,29 @@ def test_a_crash_ahead_of_its_job_is_blamed_on_another_once(
     assert [events(planted, "end").count(n) for n in (1, 2, 3, 4, 5, 6)] == [1, 1, 0, 1, 0, 1]
 
 
+def test_what_a_runner_started_ends_with_it(supervisor: Supervisor, planted: Settings) -> None:
+    (result,) = run(supervisor, [job(1, "swarm/f32/n8", limit=1)])
+    assert result.outcome is Outcome.TIMED_OUT
+    lines = events_path(planted).read_text().split("\n")
+    children = [int(line.split()[1]) for line in lines if line.startswith("child")]
+    assert len(children) == 8
+    until(lambda: all(map(gone, children)))
+    assert outcomes(run(supervisor, jobs("sleep/f32/n1"))) == [(1, Outcome.PASSED)]
+
+
+def test_a_runner_may_read_the_weights_of_its_jobs_alone(
+    supervisor: Supervisor, planted: Settings
+) -> None:
+    planted.data.mkdir(parents=True, exist_ok=True)
+    for name in ("named", "other"):
+        (planted.data / name).write_text("weights")
+    source = Source(path=str(planted.data / "named"), tensor="x")
+    first, second = jobs("read/f32/n1/file=named", "read/f32/n1/file=other")
+    results = run(supervisor, [replace(first, source=source), second])
+    assert [result.outcome for result in results] == [Outcome.PASSED, Outcome.CRASHED]
+    assert "Permission denied" in results[1].reason
+
+
 def test_each_pair_has_a_runner_that_did_nothing_before(
     supervisor: Supervisor, planted: Settings
 ) -> None:
@@ -156,7 +180,7 @@ def test_each_pair_has_a_runner_that_did_nothing_before(
     supervisor.start()
     results = run(supervisor, work)
     assert outcomes(results) == [(n, Outcome.PASSED) for n in range(1, 7)]
-    pids = [int(line.split()[-1]) for line in (planted.data / "events").read_text().split("\n")
+    pids = [int(line.split()[-1]) for line in events_path(planted).read_text().split("\n")
             if line.startswith("start")]  # fmt: skip
     assert pids[0] == pids[1] == pids[2]
     assert pids[4] == pids[5]
@@ -308,7 +332,11 @@ with Supervisor("0", settings()) as supervisor:
 
 
 def predecessor(kept: Settings, act: str) -> "subprocess.Popen[str]":
-    environ = os.environ | {"VKBENCH_RUNNER": kept.runner, "VKBENCH_HOST": kept.host}
+    environ = os.environ | {
+        "VKBENCH_RUNNER": kept.runner,
+        "VKBENCH_HOST": kept.host,
+        "VKBENCH_SANDBOX": kept.sandbox,
+    }
     command = [sys.executable, "-c", PREDECESSOR, act]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, text=True)
@@ -334,7 +362,8 @@ def test_a_dead_predecessors_job_is_reported_once(planted: Settings) -> None:
 
 
 def test_a_marker_of_another_database_is_not_ours(planted: Settings) -> None:
-    with predecessor(planted, "kill_worker/f32/n1") as dead:
+    free = replace(planted, sandbox=Sandbox.OFF)  # a contained runner can kill nobody
+    with predecessor(free, "kill_worker/f32/n1") as dead:
         dead.wait()
     with Supervisor("0", replace(planted, database="sqlite:///other.db")) as supervisor:
         supervisor.start()

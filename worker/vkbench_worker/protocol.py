@@ -63,6 +63,11 @@ def owner_path(settings: Settings, device: str) -> Path:
     return lock_folder(settings) / f"{device}.owner"
 
 
+def canary_folder(settings: Settings) -> Path:
+    """Where the readings of canaries are."""
+    return settings.data / "canaries"
+
+
 def lock_folder(settings: Settings) -> Path:
     """Where all locks of devices and of hardware are."""
     return settings.data / "locks"

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO
 
 from vkbench import log
@@ -66,7 +67,10 @@ class Child:
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
-        return self._process.poll() is None
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT  # its number stays its own until `close`
+        with suppress(ChildProcessError):
+            return os.waitid(os.P_PID, self.pid, flags) is None
+        return False
 
     def send(self, data: bytes) -> None:
         """Have `data` written while `line` waits."""
@@ -89,15 +93,17 @@ class Child:
             self._turn(deadline)
 
     def kill(self) -> None:
-        """End it at once, if it still runs; safe from any thread."""
-        self._process.kill()
+        """End it and all that it started at once; safe from any thread."""
+        # A contained child cannot leave its group; the kernel stops no fork between two kills.
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def wait(self, seconds: float = LAST_WORDS_SECONDS) -> int:
         """Its exit status (negative: signal); it is killed after `seconds`."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self.kill()
             status = self._process.wait()
         self._drain()
         return status

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from typing import Final
 
 from vkbench import wire
 from vkbench.device import DeviceFacts
+from vkbench.settings import settings
+from vkbench_worker.containment import environment
+from vkbench_worker.containment.command import contained
 from vkbench_worker.protocol import Listing
 from vkbench_worker.runtime.errors import NoDevice, RuntimeFault
 
@@ -17,9 +19,14 @@ TIMEOUT_SECONDS: Final = 60.0
 
 def local_devices() -> list[DeviceFacts]:
     """Every Vulkan device of this host; the one clear error says why there is none."""
-    command = [sys.executable, "-m", "vkbench_worker.runner.listing"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(
+            contained("vkbench_worker.runner.listing"),
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+            env=environment.of(settings()),
+        )
     except subprocess.TimeoutExpired as error:
         raise RuntimeFault(
             f"listing the Vulkan devices took over {TIMEOUT_SECONDS:g} s: a driver hangs"

@@ -11,13 +11,12 @@ import fcntl
 import hashlib
 import logging
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import islice, takewhile
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +25,11 @@ from typing import IO
 from vkbench import log, wire
 from vkbench.job import SETTLED, Job, Mode, Outcome
 from vkbench.result import Result
-from vkbench.settings import PREFIX, Settings
+from vkbench.settings import Sandbox, Settings
 from vkbench_shaders.bundle import packaged_sha
+from vkbench_worker.containment import environment, kernel
+from vkbench_worker.containment.command import contained
+from vkbench_worker.containment.support import in_force
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.owner.hardware import Hardware
@@ -40,8 +42,6 @@ AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines
 START_SECONDS = 60.0  # to open a device that this supervisor owns
 START_PAUSES = (0.0, 1.0, 2.0)  # before each attempt: a device may need a moment after a crash
 PROMPT_SECONDS = 30.0  # how often a wait for a busy device is logged
-# Settings that a runner does not get: it runs untrusted shaders.
-SECRETS = ("database", "redis", "alert_webhook", "alert_secret", "alert_urls")
 TELLABLE = (*SETTLED, Outcome.ERROR, Outcome.DEVICE_LOST)  # outcomes that a runner can report
 
 _log = logging.getLogger(__name__)
@@ -56,11 +56,14 @@ class Supervisor:
         self._selector = selector
         self._settings = settings
         self._origin = origin or settings.database_url()  # where job ids come from
+        if settings.sandbox is not Sandbox.OFF:
+            kernel.hide()  # where the kernel has no Landlock, runners could read our variables
         self._worker = f"{settings.host}:{os.getpid()}"
         # The kernel ends a runner together with the thread that started it: this one lives as long
         # as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
         self._child: Child | None = None
+        self._weights: frozenset[str] = frozenset()  # files that its runner may read
         self._used = False  # whether the runner had any job
         self._start_seconds = 0.0  # what it took to have it for the jobs at hand
         self._ready: Ready | None = None
@@ -151,6 +154,7 @@ class Supervisor:
                 continue
             if waiting[0].mode is Mode.PAIRED and self._used:
                 self._drop()
+            self._admit({job.source.path for job in waiting if job.source})
             began = time.monotonic()
             try:
                 self._start_again()
@@ -165,6 +169,12 @@ class Supervisor:
                 ahead = 0
         if self._marker:
             self._marker.clear()
+
+    def _admit(self, weights: set[str]) -> None:
+        """A running runner cannot be given more files to read."""
+        if not weights <= self._weights:
+            self._weights |= weights
+            self._drop()
 
     def drain(self) -> None:
         """Have `run` return after the job that is on the device; safe from any thread."""
@@ -308,7 +318,7 @@ class Supervisor:
         raise failure
 
     def _spawn(self, deadline: float | None) -> Ready:
-        started = self._parent.submit(Child, self._command(), self._environ())
+        started = self._parent.submit(Child, self._command(), environment.of(self._settings))
         child = self._child = started.result()
         self._used = False
         try:
@@ -323,7 +333,9 @@ class Supervisor:
             raise RunnerFailed(f"the runner did not become ready: {error or 'no answer'}") from None
         if self._aborted:
             child.kill()
-        log.event(_log, "runner_ready", device=self._ready.facts.key, pid=child.pid)
+        device = self._ready.facts.key
+        sandbox = in_force(self._settings.sandbox)
+        log.event(_log, "runner_ready", device=device, pid=child.pid, sandbox=sandbox)
         return self._ready
 
     def _first_line(self, child: Child, deadline: float | None) -> bytes:
@@ -374,16 +386,8 @@ class Supervisor:
         return self._settings.data / "markers" / f"{key}.{origin}"
 
     def _command(self) -> list[str]:
-        module = ["-m", self._settings.runner]
-        return [sys.executable, *module, "--device", self._selector, "--parent", str(os.getpid())]
-
-    def _environ(self) -> dict[str, str]:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        for field in fields(Settings):
-            value = getattr(self._settings, field.name)
-            if field.name not in SECRETS and value != "":
-                environ[PREFIX + field.name.upper()] = str(value)
-        return environ
+        arguments = ("--device", self._selector, "--parent", str(os.getpid()))
+        return contained(self._settings.runner, *arguments, reads=map(Path, sorted(self._weights)))
 
     def _drop(self) -> None:
         child, self._child = self._child, None

@@ -35,6 +35,7 @@ from vkbench_worker.protocol import (
     FAILED_STATUS,
     MALFORMED_STATUS,
     Ready,
+    canary_folder,
     line_of,
     lock_path,
     read_line,
@@ -82,7 +83,7 @@ def main(execute: Execute = execute_job, arguments: Sequence[str] | None = None)
         _answer(answers, ready)
         stack.enter_context(SHELF.helped(preparers(device.facts)))
         bundle_of = _bundles(ours)
-        canary = CanaryTimer(device, bundle_of, ours.data / "canaries")
+        canary = CanaryTimer(device, bundle_of, canary_folder(ours))
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
 
 

@@ -1,0 +1,80 @@
+"""Contains this process, then runs a module in it.
+
+    python -P -m vkbench_worker.containment.enter [--read PATH] [--write PATH] MODULE ARGUMENT...
+
+It comes before the module is imported, because Landlock binds the thread that asks for it and those
+that it starts: numpy and drivers start threads as soon as they are loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import os
+import platform
+import runpy
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import vkbench_worker
+from vkbench.errors import VkbenchError
+from vkbench.settings import Sandbox, Settings, settings
+from vkbench_worker.containment import kernel, landlock, limits, places, seccomp
+from vkbench_worker.containment.support import Support, checked
+from vkbench_worker.protocol import FAILED_STATUS
+
+
+def main() -> None:
+    """Contain this process as the settings say, and become the module."""
+    asked = _arguments()
+    try:
+        ours = settings()
+        if ours.sandbox is not Sandbox.OFF:
+            contain(ours, checked(ours.sandbox), asked.read, asked.write)
+    except (VkbenchError, OSError) as error:
+        print(f"this process could not be contained: {error}", file=sys.stderr)
+        sys.exit(FAILED_STATUS)
+    sys.argv[1:] = asked.arguments
+    runpy.run_module(asked.module, run_name="__main__", alter_sys=True)
+
+
+def contain(ours: Settings, parts: Support, reads: list[Path], writes: list[Path]) -> None:
+    """Leave this process, and what it starts, what a driver needs; there is no way back."""
+    _make_folders(ours)
+    _compile()
+    allowed = list(places.rules(ours, reads, writes, os.environ))
+    kernel.forgo_privileges()
+    limits.limit()
+    if parts.landlock:
+        landlock.restrict(allowed, parts.landlock)
+    limits.drop_capabilities(platform.machine())
+    if parts.seccomp:
+        seccomp.restrict()
+
+
+def _make_folders(ours: Settings) -> None:
+    temporary = places.driver_folder(ours) / "tmp"
+    for folder in (*places.written(ours), temporary):
+        with suppress(OSError):  # what needs it says so, or does without it
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+def _compile() -> None:
+    """Write the bytecode that a contained process cannot: a source tree has none at first."""
+    folder = Path(vkbench_worker.__file__).parent
+    if not sys.dont_write_bytecode and not any(folder.glob("runner/__pycache__/main.*.pyc")):
+        compileall.compile_dir(folder, quiet=2)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="vkbench_worker.containment.enter", description=__doc__)
+    parser.add_argument("--read", type=Path, action="append", default=[], help="read that too")
+    parser.add_argument("--write", type=Path, action="append", default=[], help="write that too")
+    parser.add_argument("module", help="what to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is given")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The variables that a process which loads a driver is given: no secret is among them."""
+
+from __future__ import annotations
+
+import os
+import site
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from vkbench.settings import PREFIX, Settings
+from vkbench_worker.containment.places import driver_folder
+
+# Settings that a runner reads.
+_SETTINGS: Final = ("host", "data", "cache", "validation", "sandbox")
+_NAMES: Final = ("PATH", "LANG", "LANGUAGE", "TZ", "TERM", "LD_LIBRARY_PATH", "DRI_PRIME")
+# Of Python, numpy's libraries, the Vulkan loader and drivers.
+_PREFIXES: Final = (
+    *("LC_", "PYTHON", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "BLIS_", "NPY_"),
+    *("VK_", "MESA_", "GALLIUM_", "LP_", "LIBGL_", "DRI_", "NIR_", "ACO_", "RADV_", "AMD_"),
+    *("ANV_", "INTEL_", "HASVK_", "NVK_", "NOUVEAU_", "TU_", "IR3_", "PANVK_", "PAN_", "V3D_"),
+    *("V3DV_", "PVR_", "ZINK_", "GPU_", "HSA_", "ROCR_", "__GL_", "__NV_", "__VK_", "NVIDIA_"),
+    *("CUDA_VISIBLE_", "SWIFTSHADER_"),
+)
+
+
+def given(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
+    """What is handed down of `variables`, the settings that a runner reads, and its home folder."""
+    home, passed = driver_folder(settings), _passed(variables)
+    data_home = variables.get("XDG_DATA_HOME") or str(Path("~/.local/share").expanduser())
+    own = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in _SETTINGS}
+    return {
+        **passed,
+        **own,
+        "HOME": str(home),
+        "TMPDIR": str(home / "tmp"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "XDG_DATA_HOME": data_home,  # the loader looks for drivers and layers of the user there
+        # Python would look for the user's packages in the other home folder.
+        "PYTHONUSERBASE": site.getuserbase(),
+    }
+
+
+def _passed(variables: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in variables.items()
+        if name in _NAMES or name.startswith(_PREFIXES)
+    }
+
+
+def of(settings: Settings) -> dict[str, str]:
+    """What a process that this one starts is given."""
+    return given(settings, os.environ)

@@ -1,0 +1,48 @@
+"""Calls of the Linux kernel that Python has no function for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Final
+
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_NO_NEW_PRIVS: Final = 38
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def asked(number: int, *arguments: Any) -> int:
+    """The answer of a system call; negative where the kernel refuses or does not know it."""
+    words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
+    return int(_libc.syscall(ctypes.c_long(number), *words))
+
+
+def called(number: int, *arguments: Any) -> int:
+    """The answer of a system call; OSError where the kernel refuses it."""
+    return _checked(asked(number, *arguments))
+
+
+def prctl(option: int, *arguments: Any) -> int:
+    """`prctl` with zeros for what is not given; OSError where the kernel refuses it."""
+    given = [*arguments, 0, 0, 0, 0][:4]
+    words = [ctypes.c_ulong(word) if isinstance(word, int) else word for word in given]
+    return _checked(int(_libc.prctl(option, *words)))
+
+
+def hide() -> None:
+    """Keep other processes of this user from reading this one's memory and environment."""
+    prctl(_PR_SET_DUMPABLE, 0)
+
+
+def forgo_privileges() -> None:
+    """Get no privilege by running a program that would give some, from now on."""
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _checked(answer: int) -> int:
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return answer

@@ -1,0 +1,67 @@
+"""What this kernel has to contain a process with."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+
+from vkbench.errors import VkbenchError
+from vkbench.settings import Sandbox
+from vkbench_worker.containment import landlock, seccomp
+
+
+class NotContained(VkbenchError):
+    """VKBENCH_SANDBOX=require, and this kernel cannot contain what loads a driver."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """The parts that a kernel has; a part that it has is in force in every contained process."""
+
+    landlock: int  # version of its interface, 0: none
+    seccomp: bool
+
+    @property
+    def parts(self) -> str:
+        """What is in force, for people."""
+        parts = [f"Landlock {self.landlock}"] if self.landlock else []
+        parts += ["seccomp"] if self.seccomp else []
+        return ", ".join([*parts, "limits", "no new privileges"])
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What a contained process could still do, and why; the gravest first."""
+        found = []
+        if not self.landlock:
+            found.append("it reads and writes all files of its user: no Landlock (Linux 5.13)")
+        if not self.seccomp:
+            found.append(
+                "it may connect to the network and call all of the kernel: no seccomp filters"
+                f" for {platform.machine()}"
+            )
+        if self.landlock < landlock.SCOPE_ABI:
+            found.append("it may send signals to its user's processes: no Landlock 6 (Linux 6.12)")
+        return tuple(found)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether files, network and calls are guarded."""
+        return self.landlock > 0 and self.seccomp
+
+
+def support() -> Support:
+    """What the running kernel has."""
+    return Support(landlock=landlock.version(), seccomp=seccomp.is_supported())
+
+
+def in_force(sandbox: Sandbox) -> str:
+    """What contains a process here, for people."""
+    return "off" if sandbox is Sandbox.OFF else support().parts
+
+
+def checked(sandbox: Sandbox) -> Support:
+    """What the running kernel has; NotContained where VKBENCH_SANDBOX asks for more."""
+    found = support()
+    if sandbox is Sandbox.REQUIRE and not found.is_enough:
+        raise NotContained(f"VKBENCH_SANDBOX=require, and what is not contained: {found.lacks[0]}")
+    return found
