@@ -9,6 +9,9 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from vkbench.errors import UsageError
+from vkbench.urls import REDIS_FORMS, redis_place, shown
+
 # How long a call may take, for our own clients and for Celery's: a network that drops packets
 # would hold a call for minutes otherwise.
 SOCKET_OPTIONS: Final[Mapping[str, float | bool]] = {
@@ -21,4 +24,8 @@ SOCKET_OPTIONS: Final[Mapping[str, float | bool]] = {
 
 def connect(url: str) -> Redis:
     """A client; it connects at its first call."""
-    return Redis.from_url(url, retry=Retry(NoBackoff(), 1), **SOCKET_OPTIONS)
+    redis_place(url)  # refuses malformed URLs
+    try:
+        return Redis.from_url(url, retry=Retry(NoBackoff(), 1), **SOCKET_OPTIONS)
+    except ValueError:  # its text may hold a part of the password
+        raise UsageError(f"malformed Redis URL '{shown(url)}': {REDIS_FORMS}") from None

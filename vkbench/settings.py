@@ -29,8 +29,10 @@ class Sandbox(StrEnum):
 class Settings:
     """One field a variable: `database` is VKBENCH_DATABASE."""
 
-    database: str = ""  # SQLAlchemy URL; default: SQLite in the data folder
-    redis: str = "redis://127.0.0.1:6379/0"  # of the fleet: carries jobs and results
+    # SQLAlchemy URL; default: SQLite in the data folder
+    database: str = field(default="", repr=False)
+    # of the fleet: carries jobs and results
+    redis: str = field(default="redis://127.0.0.1:6379/0", repr=False)
     host: str = ""  # this host's name in results; default: the system's
     data: Path = Path("~/.local/share/vkbench")  # the local database and locks
     cache: Path = Path("~/.cache/vkbench")  # bundles, pipeline caches, references

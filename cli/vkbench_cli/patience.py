@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Option
 
 from vkbench import log
-from vkbench.errors import ServiceUnreachable, UsageError
+from vkbench.errors import ServiceUnreachable
 from vkbench.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -48,9 +48,5 @@ def ping_redis(ours: Settings) -> None:
     from vkbench.redis_client import connect
     from vkbench_scheduler.queue.connection import reached
 
-    try:
-        redis = connect(ours.redis)
-    except ValueError as error:
-        raise UsageError(f"malformed Redis URL '{ours.redis}': {error}") from error
-    with redis, reached():
+    with connect(ours.redis) as redis, reached():
         redis.ping()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.settings import Settings
+from vkbench.urls import shown
 
 if TYPE_CHECKING:
     from vkbench_db.ask.queries import DeviceRow, RunRow
@@ -28,8 +29,8 @@ def opened(settings: Settings) -> Database:
 
     if is_unmade(settings):
         raise SchemaMissing(
-            f"there is no database yet ({settings.database_url()}): `vkbench run` creates it for "
-            "this machine, `vkbench db upgrade` for a fleet"
+            f"there is no database yet ({shown(settings.database_url())}): `vkbench run` creates "
+            "it for this machine, `vkbench db upgrade` for a fleet"
         )
     database = Database.open(settings.database_url())
     _note_demonstration(database)
@@ -92,7 +93,7 @@ def _explained(settings: Settings) -> Iterator[None]:
         yield
     except UnknownName as error:
         raise UsageError(
-            f"{error}; {NOTHING_YET} (there is no {settings.database_url()})"
+            f"{error}; {NOTHING_YET} (there is no {shown(settings.database_url())})"
         ) from error
 
 

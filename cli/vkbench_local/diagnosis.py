@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from vkbench.errors import VkbenchError
 from vkbench.settings import Sandbox, Settings
+from vkbench.urls import redis_place, shown
 
 OLDEST_PYTHON = (3, 11)
 INSTALL_DRIVER = "install the GPU's driver, or a CPU driver: apt install mesa-vulkan-drivers"
@@ -173,7 +173,7 @@ def database(settings: Settings) -> Iterator[CheckResult]:
 
     def look() -> str:
         with Database.open(url):
-            return url
+            return shown(url)
 
     file = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not file.exists():
@@ -186,15 +186,12 @@ def database(settings: Settings) -> Iterator[CheckResult]:
 def redis(settings: Settings) -> Iterator[CheckResult]:
     """Redis, which carries a fleet's jobs."""
 
-    where = urlsplit(settings.redis)
-    host, port = where.hostname or "127.0.0.1", where.port or 6379
-
     def look() -> str:
-        socket.create_connection((host, port), REDIS_SECONDS).close()
+        socket.create_connection(redis_place(settings.redis), REDIS_SECONDS).close()
         return "answers"
 
     yield attempt(
-        f"Redis at {host}:{port}",
+        f"Redis at {shown(settings.redis)}",
         look,
         fix="apt install redis-server, or set VKBENCH_REDIS",
         needed_for="submit, scheduler, worker",

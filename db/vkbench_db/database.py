@@ -18,6 +18,7 @@ from typing import Self
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
 
+from vkbench.urls import shown
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
 
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
@@ -122,13 +123,13 @@ def parse_url(url: str) -> URL:
     """A URL of SQLite (a file) or PostgreSQL; MalformedUrl for anything else."""
     try:
         parsed = make_url(url)
-    except (exc.ArgumentError, ValueError) as error:
-        raise MalformedUrl(f"malformed database URL '{url}': {_FORMS}") from error
+    except (exc.ArgumentError, ValueError):  # its text may hold a part of the password
+        raise MalformedUrl(f"malformed database URL '{shown(url)}': {_FORMS}") from None
     backend = parsed.drivername.partition("+")[0]
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     if backend != "sqlite" or parsed.database in (None, "", ":memory:"):
-        raise MalformedUrl(f"unusable database URL '{parsed}': {_FORMS}")
+        raise MalformedUrl(f"unusable database URL '{shown(url)}': {_FORMS}")
     return parsed
 
 
@@ -261,4 +262,4 @@ def _is_environmental(error: exc.DBAPIError) -> bool:
 def _place(engine: Engine) -> str:
     if engine.url.get_backend_name() == "sqlite":
         return f"the database {engine.url.database}"
-    return f"the database {engine.url.set(query={}).render_as_string(hide_password=True)}"
+    return f"the database {shown(str(engine.url.set(query={})))}"

@@ -18,6 +18,7 @@ from vkbench import log
 from vkbench.errors import ServiceUnreachable
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
+from vkbench.urls import shown
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable
 from vkbench_scheduler.bundles import keep_packaged
@@ -50,7 +51,7 @@ def serve(ours: Settings) -> int:
     if database is None:
         return 0
     with database:
-        log.event(_log, "scheduler_ready", database=database.engine.url, pid=os.getpid())
+        log.event(_log, "scheduler_ready", database=shown(ours.database_url()), pid=os.getpid())
         _work(database, ours, stop)
     log.event(_log, "scheduler_stopped")
     return 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import urlsplit
 
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.settings import Settings
 from vkbench.units import counted, span
+from vkbench.urls import shown
 from vkbench_cli.patience import ping_redis
 from vkbench_db.ask.queues import Queue
 from vkbench_db.database import parse_url
@@ -81,7 +81,8 @@ class Fleet:
         if self.trouble:
             return Service(service="database", state=MISSING, detail=self.trouble)
         url = parse_url(self.settings.database_url())
-        where = str(url.database) if url.get_backend_name() == "sqlite" else str(url)
+        is_file = url.get_backend_name() == "sqlite"
+        where = str(url.database) if is_file else shown(self.settings.database_url())
         if self.is_unmade:
             detail = f"{where}: the first run makes it"
             return Service(service="database", state=UNUSED, detail=detail)
@@ -135,5 +136,4 @@ def _redis_answers(ours: Settings) -> str:
         ping_redis(ours)
     except ImportError as error:
         raise ServiceUnreachable("the Python package redis is not installed") from error
-    place = urlsplit(ours.redis)
-    return f"{place.hostname or '127.0.0.1'}:{place.port or 6379}"
+    return shown(ours.redis)
