@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
@@ -33,6 +34,7 @@ class Settings:
     database: str = field(default="", repr=False)
     # of the fleet: carries jobs and results
     redis: str = field(default="redis://127.0.0.1:6379/0", repr=False)
+    redis_ca: str = ""  # file with the certificates that a rediss:// server is verified with
     host: str = ""  # this host's name in results; default: the system's
     data: Path = Path("~/.local/share/vkbench")  # the local database and locks
     cache: Path = Path("~/.cache/vkbench")  # bundles, pipeline caches, references
@@ -76,13 +78,27 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 
 def _checked(ours: Settings) -> Settings:
+    _check_webhook(ours)
+    return replace(ours, redis=_with_ca(ours)) if ours.redis_ca else ours
+
+
+def _with_ca(ours: Settings) -> str:
+    """The URL of Redis that names the file of certificates too, as redis-py reads it."""
+    if not ours.redis.startswith("rediss://"):
+        return ours.redis
+    if not Path(ours.redis_ca).is_file():
+        raise UsageError(f"VKBENCH_REDIS_CA: there is no file {ours.redis_ca}")
+    joint = "&" if "?" in ours.redis else "?"
+    return f"{ours.redis}{joint}ssl_ca_certs={quote(ours.redis_ca)}"
+
+
+def _check_webhook(ours: Settings) -> None:
     if not ours.alert_webhook:
-        return ours
+        return
     if not ours.alert_webhook.startswith(("https://", "http://")):
         raise UsageError("VKBENCH_ALERT_WEBHOOK is no URL of http or https")
     if not ours.alert_secret:
         raise UsageError("VKBENCH_ALERT_WEBHOOK needs VKBENCH_ALERT_SECRET, which signs it")
-    return ours
 
 
 def _variable(name: str) -> str:

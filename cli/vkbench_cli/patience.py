@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Option
 
 from vkbench import log
-from vkbench.errors import ServiceUnreachable
+from vkbench.errors import ServiceUnreachable, UsageError
 from vkbench.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -45,8 +45,10 @@ def patiently(look: Callable[[], None], seconds: float) -> None:
 
 def ping_redis(ours: Settings) -> None:
     """ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed."""
-    from vkbench.redis_client import connect
+    from vkbench.redis_client import connect, tls_options
     from vkbench_scheduler.queue.connection import reached
 
+    if ours.redis_ca and not tls_options(ours.redis):
+        raise UsageError("VKBENCH_REDIS_CA is set, but VKBENCH_REDIS does not begin with rediss://")
     with connect(ours.redis) as redis, reached():
         redis.ping()

@@ -1,10 +1,11 @@
 """A lab a test: its own Redis, a database on the session's PostgreSQL server, real processes."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 import pytest
@@ -41,9 +42,22 @@ def make_lab(need: Need, postgres: PostgresServer, tmp_path: Path) -> Iterator[M
         need("redis", "redis-server is not installed")
     labs = ExitStack()
 
-    def make(*, appendonly: bool = True, maxmemory: str = "0", **changes: object) -> Lab:
+    def make(
+        *,
+        appendonly: bool = True,
+        maxmemory: str = "0",
+        login: tuple[str, str] | None = None,
+        options: Mapping[str, str] = MappingProxyType({}),
+        **changes: object,
+    ) -> Lab:
         url = postgres.make_database(f"lab_{next(_numbers)}")
-        redis = RedisServer(tmp_path / "redis", appendonly=appendonly, maxmemory=maxmemory)
+        redis = RedisServer(
+            tmp_path / "redis",
+            appendonly=appendonly,
+            maxmemory=maxmemory,
+            login=login,
+            options=options,
+        )
         labs.callback(redis.close)
         redis.start()
         made = Lab(folder=tmp_path, database_url=url, redis=redis, changes=changes)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from redis import Redis
@@ -44,12 +45,21 @@ class Event:
 class RedisServer:
     """A redis-server of our own, which may be killed and started again."""
 
-    def __init__(self, folder: Path, *, appendonly: bool = True, maxmemory: str = "0") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        appendonly: bool = True,
+        maxmemory: str = "0",
+        login: tuple[str, str] | None = None,
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self.client = Redis(port=self.port, socket_timeout=5)
+        user, password = login or (None, None)
+        self.client = Redis(port=self.port, socket_timeout=5, username=user, password=password)
         folder.mkdir(parents=True, exist_ok=True)
-        options = {
+        all_options = {
             "port": str(self.port),
             "bind": "127.0.0.1",
             "dir": str(folder),
@@ -58,8 +68,9 @@ class RedisServer:
             "maxmemory": maxmemory,
             "maxmemory-policy": "noeviction",
             "logfile": "redis.log",
+            **options,
         }
-        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        words = [word for name, value in all_options.items() for word in (f"--{name}", value)]
         self._command = ["redis-server", *words]
         self._process: subprocess.Popen[bytes] | None = None
 

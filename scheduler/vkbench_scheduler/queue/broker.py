@@ -13,7 +13,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from vkbench import wire
-from vkbench.redis_client import SOCKET_OPTIONS
+from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
 from vkbench.wire import Chunk
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.queue.connection import reached
@@ -26,8 +26,10 @@ class Broker:
 
     def __init__(self, url: str, redis: Redis) -> None:
         self._redis = redis
-        self._app = Celery("vkbench", broker=url, backend=None, set_as_current=False)
+        place = without_tls_options(url)
+        self._app = Celery("vkbench", broker=place, backend=None, set_as_current=False)
         self._app.conf.update(
+            broker_use_ssl=tls_options(url) or None,
             task_serializer="json",
             task_ignore_result=True,
             broker_connection_max_retries=0,

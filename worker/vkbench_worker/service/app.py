@@ -20,7 +20,7 @@ from celery.worker import state
 from kombu.entity import Exchange, Queue
 
 from vkbench import log
-from vkbench.redis_client import SOCKET_OPTIONS
+from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
 from vkbench.settings import Settings
 from vkbench.wire import CHUNK_TASK, queue_of
 
@@ -33,9 +33,12 @@ _log = logging.getLogger(__name__)
 
 def build(settings: Settings, device: str, run_chunk: Callable[[object], None]) -> Celery:
     """The application that calls `run_chunk` with what each message of the device's queue holds."""
-    app = Celery("vkbench", broker=settings.redis, backend=None, set_as_current=False)
+    app = Celery(
+        "vkbench", broker=without_tls_options(settings.redis), backend=None, set_as_current=False
+    )
     name = queue_of(device)
     app.conf.update(
+        broker_use_ssl=tls_options(settings.redis) or None,
         # The anonymous exchange needs no binding in Redis, which a FLUSHALL would take away.
         task_queues=[Queue(name, Exchange(""), routing_key=name)],  # type: ignore[no-untyped-call]
         task_ignore_result=True,
