@@ -240,3 +240,29 @@ def test_names_are_one_s_own_and_removing_keeps_the_runs(lab: Lab, added: Added)
     assert runs(lab.database) == 1
     with pytest.raises(UnknownName):
         found(lab.database)
+
+
+def test_a_jump_of_the_clock_ahead_and_back_silences_no_schedule(lab: Lab, added: Added) -> None:
+    lab.add_device()
+    added()
+    step(lab.database, TWO)
+    lab.settle(lab.facts().key)
+    step(lab.database, TWO + 400 * DAY)  # the clock was set wrongly, and set right again
+    lab.settle(lab.facts().key)
+    silent_until = TWO + 4 * DAY
+    for day in range(1, 4):
+        step(lab.database, TWO + day * DAY)
+        lab.settle(lab.facts().key)
+    ran = [slot.at for slot in slots(lab.database) if slot.run and slot.at < silent_until]
+    assert ran == [TWO + day * DAY for day in (3, 2, 1, 0)]
+    assert runs(lab.database) == 5
+
+
+def test_a_schedule_that_was_added_while_the_clock_was_ahead_begins(lab: Lab, added: Added) -> None:
+    lab.add_device()
+    added()  # at midnight, by a clock that was 100 days ahead
+    before = TWO - 100 * DAY
+    step(lab.database, before - 60)
+    assert runs(lab.database) == 0
+    step(lab.database, before)
+    assert [slot.at for slot in slots(lab.database)] == [before]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, true, update
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
@@ -63,11 +63,15 @@ def add(
     insert_missing(tx, schema.schedule, [row])
 
 
-def listed(tx: Connection) -> list[Schedule]:
-    """All schedules, by name."""
+def listed(tx: Connection, now: float | None = None) -> list[Schedule]:
+    """All schedules, by name.
+
+    With `now`, later slots do not count as their last: the clock that took them was ahead.
+    """
     schedule, slot = schema.schedule.c, schema.schedule_slot.c
     newest = (
         select(slot.schedule_id, func.max(slot.slot).label("slot"))
+        .where(true() if now is None else slot.slot <= now)
         .group_by(slot.schedule_id)
         .subquery()
     )
@@ -97,9 +101,9 @@ def listed(tx: Connection) -> list[Schedule]:
     ]
 
 
-def find(tx: Connection, name: str) -> Schedule:
+def find(tx: Connection, name: str, now: float | None = None) -> Schedule:
     """The schedule of this name; UnknownName with the nearest names if there is none."""
-    known = {each.name: each for each in listed(tx)}
+    known = {each.name: each for each in listed(tx, now)}
     if name not in known:
         raise UnknownName("schedule", name, names.nearest(name, list(known)))
     return known[name]
@@ -116,6 +120,12 @@ def enable(tx: Connection, schedule: int, enabled: bool) -> None:
     """Pause or resume a schedule."""
     where = schema.schedule.c.id == schedule
     tx.execute(update(schema.schedule).where(where).values(is_enabled=enabled))
+
+
+def begin(tx: Connection, schedule: int, now: float) -> None:
+    """Count slots from now on: the clock was ahead when the schedule was added."""
+    where = schema.schedule.c.id == schedule
+    tx.execute(update(schema.schedule).where(where).values(created_at=now))
 
 
 def take_slot(tx: Connection, schedule: int, at: float, note: str = "") -> bool:

@@ -3,6 +3,9 @@
 A slot is a time that the cron expression names, in UTC. Its row and its run are of one transaction,
 so nothing in Redis and no memory of a process is needed: a scheduler that comes back sees which
 slots it missed, runs the newest of them if that is not too old, and notes the others.
+
+A clock that was ahead for a while took slots that lie in the future. They are not counted, so the
+schedule goes on once the clock is right; when their time comes they are not run again.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from vkbench_scheduler.watch.cron import check, slots_between
 from vkbench_shaders.bundle import Bundle
 
 GRACE_SECONDS = 86_400.0  # a slot that was missed is run until it is so old
+SKEW_SECONDS = 60.0  # how far the clocks of hosts may be apart
 NOTED = 100  # missed slots that are noted at a time; older ones are dropped
 
 _log = logging.getLogger(__name__)
@@ -67,7 +71,7 @@ def add(
 def step(database: Database, now: float) -> None:
     """Run what is due; a schedule that cannot be run says why and stops no other."""
     with database.reading() as tx:
-        known = schedules.listed(tx)
+        known = schedules.listed(tx, now)
     for schedule in known:
         if schedule.is_enabled:
             try:
@@ -99,6 +103,10 @@ def resume(tx: Connection, schedule: Schedule, now: float) -> None:
 
 
 def _run_due(database: Database, schedule: Schedule, now: float) -> None:
+    if schedule.since > now + SKEW_SECONDS:
+        with database.transaction() as tx:
+            schedules.begin(tx, schedule.id, now)
+        return
     due = slots_between(schedule.cron, schedule.since, now, NOTED + 1)
     if not due:
         return

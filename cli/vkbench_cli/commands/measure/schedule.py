@@ -150,8 +150,9 @@ def resume(*, name: Name, store: Store) -> None:
     from vkbench_db.upkeep import schedules
     from vkbench_scheduler.watch.schedules import resume as go_on
 
+    now = time.time()
     with opened(store.settings()) as database, database.transaction() as tx:
-        go_on(tx, schedules.find(tx, name), time.time())
+        go_on(tx, schedules.find(tx, name, now), now)
 
 
 @app.command()
