@@ -25,6 +25,8 @@ _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newest migration
 BUSY_SECONDS = 10  # how long a writer of SQLite waits for another
 CONNECT_SECONDS = 5
+_LIMITS_OF_ROWS = "54"  # class of SQLSTATE: a row or key too large, which psycopg calls operational
+_READ_ONLY = "25006"  # a standby, or a server that takes no writes for now
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
 WATCH_LOCK = 0x766B63  # of the one process that runs the steps of detection
 
@@ -250,10 +252,19 @@ def _translated(engine: Engine) -> Iterator[None]:
         raise DatabaseUnreachable(f"{_place(engine)} cannot be used: {reason}") from error
 
 
+def is_of_schema(error: Exception) -> bool:
+    """Whether a statement failed for its table or column: the database is of another version."""
+    return isinstance(error, exc.ProgrammingError)
+
+
 def _is_environmental(error: exc.DBAPIError) -> bool:
-    """Whether the database is to blame (gone, locked, full, none) and not our SQL."""
+    """Whether the database is to blame (gone, locked, full, none) and not our SQL or its values."""
+    state = getattr(error.orig, "sqlstate", None) or ""  # of PostgreSQL
+    if state.startswith(_LIMITS_OF_ROWS):
+        return False
     return (
         isinstance(error, exc.OperationalError | exc.InterfaceError)
+        or state == _READ_ONLY
         or error.connection_invalidated
         or type(error) is exc.DatabaseError  # SQLite: "file is not a database"
     )

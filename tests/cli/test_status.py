@@ -19,6 +19,7 @@ from vkbench_cli import main as cli
 from vkbench_db import schema
 from vkbench_db.upkeep.attendance import beat
 from vkbench_db.work import store
+from vkbench_db.work.refused import Refusal, set_aside
 
 Captured = pytest.CaptureFixture[str]
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -99,6 +100,16 @@ def test_all_is_well_while_all_run(past: Past, capsys: Captured) -> None:
     states, [device], line = asked(capsys, 0)
     assert set(states.values()) == {"running"}
     assert (device["state"], device["why"], line) == ("online", "", "2 jobs to do")
+
+
+@pytest.mark.usefixtures("no_redis")
+def test_results_that_could_not_be_stored_are_counted(past: Past, capsys: Captured) -> None:
+    with past.database.transaction() as tx:
+        set_aside(tx, [Refusal(job_id=None, reason="malformed", body=b"?")] * 2, time.time())
+    states, _, _ = asked(capsys, 0)
+    assert states["results"] == "refused"
+    assert cli.main(["status", "--wide"]) == 0
+    assert "2 messages could not be stored" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("redis")

@@ -15,7 +15,7 @@ from vkbench_db.ask.queues import Queue
 from vkbench_db.database import parse_url
 from vkbench_db.upkeep.attendance import LATELY_SECONDS
 
-RUNNING, MISSING, UNUSED = "running", "missing", "not used"
+RUNNING, MISSING, UNUSED, REFUSED = "running", "missing", "not used", "refused"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Service:
     """One service, and what is known of it."""
 
     service: str
-    state: str  # running | missing | not used
+    state: str  # running | missing | not used | refused
     detail: str
 
 
@@ -35,6 +35,7 @@ class Fleet:
     now: float
     queues: Sequence[Queue] = ()
     scheduler_seen: float | None = None
+    refused: int = 0  # results that could not be stored
     trouble: str = ""  # of the database
     is_unmade: bool = False  # nothing was ever stored here
 
@@ -59,7 +60,8 @@ class Fleet:
         """Each service once."""
         if self.trouble:
             return [self._database(), self._redis()]
-        return [self._database(), self._redis(), self._scheduler(), self._workers()]
+        found = [self._database(), self._redis(), self._scheduler(), self._workers()]
+        return [*found, self._refused()] if self.refused else found
 
     @property
     def is_well(self) -> bool:
@@ -105,6 +107,11 @@ class Fleet:
             state = RUNNING if self.has_scheduler else MISSING
             detail = f"seen {span(max(0.0, self.now - self.scheduler_seen))} ago"
         return Service(service="scheduler", state=state, detail=detail)
+
+    def _refused(self) -> Service:
+        told = "`vkbench query 'SELECT received_at, job_id, reason FROM refused'` says why"
+        detail = f"{counted(self.refused, 'message')} could not be stored: {told}"
+        return Service(service="results", state=REFUSED, detail=detail)
 
     def _workers(self) -> Service:
         served = [queue for queue in self.queues if queue.is_served(self.now)]

@@ -12,7 +12,7 @@
 
     upkeep  device ── calibration, canary, tuned     regression ── bisection ── bisection_step
             schedule ── schedule_slot ── run                    └── alert_delivery
-            scheduler                                    token
+            scheduler                                    token     refused
 
 A series is what stays the same (device, case, code path, metric, environment class, track) while
 driver and kernels change. Change points and regressions are never deleted: each change of their
@@ -49,6 +49,7 @@ from vkbench_db.schema.upkeep import (
     bisection_step,
     calibration,
     canary,
+    refused,
     schedule,
     schedule_slot,
     scheduler,
@@ -100,6 +101,7 @@ __all__ = [
     "kernel_case",
     "latest",
     "measurement",
+    "refused",
     "regression",
     "regression_event",
     "regression_member",

@@ -1,13 +1,15 @@
-"""Schedulers, calibrations, canaries, baselines, bisections, schedules and alerts."""
+"""Schedulers, calibrations, baselines, bisections, schedules, alerts, and refused results."""
 
 from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Column,
     Float,
     ForeignKey,
     Index,
+    LargeBinary,
     Named,
     Table,
     Text,
@@ -190,6 +192,20 @@ class ScheduleSlotColumns(Columns):
 
 
 schedule_slot = Table("schedule_slot", TABLES, ScheduleSlotColumns)
+
+
+class RefusedColumns(Columns):
+    """A message of a worker that could not be stored as a result."""
+
+    id: Named[int] = Column(primary_key=True)
+    received_at: Named[float] = Column(Moment)
+    # no foreign key: a worker says it
+    job_id: Named[int | None] = Column(BigInteger)
+    reason: Named[str] = Column(Text)
+    body: Named[bytes] = Column(LargeBinary)  # its first 64 KB
+
+
+refused = Table("refused", TABLES, RefusedColumns)
 
 
 class AlertDeliveryColumns(Columns):

@@ -1,4 +1,8 @@
-"""The collector: writes results from the stream to SQL; a batch may be delivered twice."""
+"""The collector: writes results from the stream to SQL; a batch may be delivered twice.
+
+While the database cannot be used, results stay in the stream. What it refuses for its content is
+set aside in the table `refused`, and the job is told why.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ from collections.abc import Sequence
 
 from vkbench import log
 from vkbench.errors import ServiceUnreachable
+from vkbench.job import Outcome
 from vkbench.result import Result
-from vkbench_db.database import Database
+from vkbench_db.database import Database, is_of_schema
+from vkbench_db.work.refused import Refusal, set_aside
 from vkbench_db.work.store import record
 from vkbench_scheduler.queue.stream import Entry, ResultStream
 
@@ -32,27 +38,32 @@ class Collector:
         self._entries = self._entries or self._stream.read()
         if not self._entries:
             return 0
-        results = [result for _, result in self._entries if result]
-        if results:
-            self._record(results)
-        self._stream.done([name for name, _ in self._entries])
+        self._record(self._entries)
+        self._stream.done([entry.name for entry in self._entries])
         done, self._entries = len(self._entries), []
         return done
 
-    def _record(self, results: Sequence[Result]) -> None:
+    def _record(self, entries: Sequence[Entry]) -> None:
+        results = [entry.result for entry in entries if entry.result]
+        malformed = [_refusal(entry, entry.trouble) for entry in entries if not entry.result]
         try:
             with self._database.transaction() as tx:
-                recorded = record(tx, results, time.time())
+                now = time.time()
+                set_aside(tx, malformed, now)
+                recorded = record(tx, results, now)
         except ServiceUnreachable:
             raise
         except Exception as error:
-            # A result that cannot be stored must not block the others.
-            if len(results) == 1:
-                _log.exception("result_unrecordable", exc_info=error)
-                return
-            for result in results:
-                self._record([result])
+            if is_of_schema(error):
+                raise  # the results are not at fault, and wait
+            if len(entries) > 1:
+                for entry in entries:
+                    self._record([entry])
+            else:
+                self._refuse(entries[0], error)
             return
+        for refusal in malformed:
+            log.warn(_log, "result_refused", error=refusal.reason)
         log.event(
             _log,
             "results_recorded",
@@ -60,3 +71,29 @@ class Collector:
             results=len(results),
             ignored=recorded.ignored,
         )
+
+    def _refuse(self, entry: Entry, error: Exception) -> None:
+        """Set a result aside that cannot be stored, and give its job the reason in its place."""
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        log.warn(_log, "result_refused", job=entry.result and entry.result.job, error=reason)
+        now = time.time()
+        with self._database.transaction() as tx:
+            set_aside(tx, [_refusal(entry, reason)], now)
+            if entry.result:
+                record(tx, [_instead(entry.result, reason)], now)
+
+
+def _refusal(entry: Entry, reason: str) -> Refusal:
+    job = entry.result.job if entry.result else None
+    return Refusal(job_id=job, reason=reason, body=entry.body)
+
+
+def _instead(result: Result, reason: str) -> Result:
+    """What the job hears in place of a result that the database does not take."""
+    return Result(
+        job=result.job,
+        token=result.token,
+        outcome=Outcome.ERROR,
+        case=result.case,
+        reason=f"the database refuses this result: {reason}",
+    )

@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import starmap
-from typing import cast
+from typing import NamedTuple, cast
 
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from vkbench import log, wire
+from vkbench import wire
 from vkbench.result import Result
 from vkbench_scheduler.queue.connection import reached
 
@@ -24,7 +24,15 @@ _LOOK_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 Raw = tuple[bytes, dict[bytes, bytes] | None]
-Entry = tuple[bytes, Result | None]  # None: it is no result
+
+
+class Entry(NamedTuple):
+    """A message of the stream."""
+
+    name: bytes
+    body: bytes
+    result: Result | None  # None: it is no result
+    trouble: str = ""  # why not
 
 
 class ResultStream:
@@ -97,13 +105,13 @@ def on_their_way(redis: Redis) -> set[tuple[int, int]]:
     """(job, token) of results that are in the stream: unread, or read and not yet in SQL."""
     with reached():
         entries = cast(list[Raw], redis.xrange(wire.RESULTS))
-    results = [result for _, result in starmap(_entry, entries) if result]
+    results = [entry.result for entry in starmap(_entry, entries) if entry.result]
     return {(result.job, result.token) for result in results}
 
 
 def _entry(name: bytes, fields: dict[bytes, bytes] | None) -> Entry:
+    body = (fields or {}).get(wire.RESULT_FIELD.encode(), b"")
     try:
-        return name, wire.decode((fields or {})[wire.RESULT_FIELD.encode()], Result)
-    except (KeyError, wire.MalformedMessage) as error:
-        log.warn(_log, "result_refused", entry=name.decode(), error=error)
-        return name, None
+        return Entry(name, body, wire.decode(body, Result))
+    except wire.MalformedMessage as error:
+        return Entry(name, body, None, str(error))

@@ -72,6 +72,7 @@ def _asked(ours: Settings, now: float) -> Fleet:
     from vkbench_db.ask.blank import blank
     from vkbench_db.ask.queues import queues
     from vkbench_db.upkeep.attendance import attendance
+    from vkbench_db.work.refused import count_refused
 
     is_new = is_unmade(ours)
     try:
@@ -81,6 +82,7 @@ def _asked(ours: Settings, now: float) -> Fleet:
                 now=now,
                 queues=queues(tx),
                 scheduler_seen=attendance(tx).scheduler_seen,
+                refused=count_refused(tx),
                 is_unmade=is_new,
             )
     except ServiceUnreachable as error:
