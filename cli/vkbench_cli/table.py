@@ -118,7 +118,11 @@ COMMANDS = (
     ),
     Command(name="jobs", help="List runs, or the jobs of one run.", module="ask.jobs"),
     Command(name="cancel", help="Cancel the unfinished jobs of a run.", module="measure.steer"),
-    Command(name="pause", help="Stop sending jobs to a device.", module="measure.steer"),
+    Command(
+        name="pause",
+        help="Stop sending jobs to a device, or to all devices of a host.",
+        module="measure.steer",
+    ),
     Command(name="resume", help="Send jobs to a paused device again.", module="measure.steer"),
     Command(
         name="import",

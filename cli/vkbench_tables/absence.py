@@ -13,10 +13,18 @@ def absence(found: Attendance, now: float) -> str:
     if not found.stations:
         return ""
     unserved = [each for each in found.stations if not each.is_served(now)]
-    paused = [each for each in found.stations if each.paused]
+    idle = [each for each in found.stations if each.paused]
     if not found.has_scheduler(now):
         return _no_scheduler(found, unserved, now)
-    return "; ".join(filter(None, (_no_worker(found, unserved, now), _paused(paused))))
+    return "; ".join(filter(None, (_no_worker(found, unserved, now), _paused(idle, now))))
+
+
+def paused(reason: str, by: str, at: float | None, now: float) -> str:
+    """That a device is paused: by whom, since when and why, as far as that is known."""
+    said = f"paused by {by}" if by else "paused"
+    if at is not None:
+        said += f" for {span(max(0.0, now - at))}"
+    return f"{said} ({reason})" if reason else said
 
 
 def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) -> str:
@@ -39,9 +47,12 @@ def _no_worker(found: Attendance, unserved: Sequence[Station], now: float) -> st
     return f"{who}; start `vkbench worker` on {_hosts(unserved)}"
 
 
-def _paused(stations: Sequence[Station]) -> str:
-    said = (f"{each.name} is paused: `vkbench resume {each.key}`" for each in stations)
-    return "; ".join(said)
+def _paused(stations: Sequence[Station], now: float) -> str:
+    return "; ".join(
+        f"{each.name} is {paused(each.paused_reason, each.paused_by, each.paused_at, now)}: "
+        f"`vkbench resume {each.key}`"
+        for each in stations
+    )
 
 
 def _hosts(stations: Sequence[Station]) -> str:

@@ -81,7 +81,7 @@ def test_a_paused_device_gets_nothing_new(lab: Lab) -> None:
     run = lab.submit([LONG] * 90)
     lab.await_start(2)
     with lab.database.transaction() as tx:
-        store.pause(tx, lab.key("a"), True)
+        store.pause(tx, lab.key("a"), store.Pause())
     until(lambda: JobState.DISPATCHED not in lab.counts(run), "the window stays full", 20)
     until(lambda: JobState.RUNNING not in lab.counts(run), "a job stays", 5)
     ran = lab.ended(run)
@@ -89,7 +89,7 @@ def test_a_paused_device_gets_nothing_new(lab: Lab) -> None:
     time.sleep(1)
     assert lab.ended(run) == ran
     with lab.database.transaction() as tx:
-        store.pause(tx, lab.key("a"), False)
+        store.resume(tx, lab.key("a"), time.time())
     lab.await_end(run)
     lab.check(run)
 

@@ -89,7 +89,7 @@ def test_a_paused_device_is_told(
 ) -> None:
     silence(scheduler=3.0)
     with past.database.transaction() as tx:
-        store.pause(tx, past.device.key, True)
+        store.pause(tx, past.device.key, store.Pause())
     _, line = submitted(capsys)
     assert line == f"run 3 waits: Planted 9000 is paused: `vkbench resume {past.device.key}`"
 

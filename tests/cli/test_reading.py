@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from planted_runs import Past
+from vkbench.user import user_name
 from vkbench_cli import main as cli
 from vkbench_cli.show import progress
 from vkbench_db.database import Database
@@ -150,6 +151,19 @@ def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:
     assert rows(capsys, "devices")[0]["state"] == "paused"
     said(capsys, "resume", "0123456789ab")
     assert rows(capsys, "devices")[0]["state"] == "online"
+
+
+def test_a_pause_says_why_who_and_since_when(capsys: Captured) -> None:
+    assert "Planted 9000 (0123456789ab) is paused" in said(
+        capsys, "pause", "host:here", "--reason", "new fan"
+    )
+    [device] = rows(capsys, "devices")
+    assert (device["paused_reason"], device["paused_by"]) == ("new fan", user_name())
+    assert isinstance(device["paused_at"], str)
+    assert "new fan" in said(capsys, "devices")
+    said(capsys, "resume", "planted")
+    [device] = rows(capsys, "devices")
+    assert [device[key] for key in ("paused_reason", "paused_by", "paused_at")] == ["", "", None]
 
 
 def test_query_reads_the_views(capsys: Captured) -> None:

@@ -137,7 +137,7 @@ def test_a_pause_is_told_and_is_no_error(past: Past, capsys: Captured) -> None:
     seen(past, scheduler=3.0)
     submit(capsys)
     with past.database.transaction() as tx:
-        store.pause(tx, past.device.key, True)
+        store.pause(tx, past.device.key, store.Pause())
     _, [device], line = asked(capsys, 0)
     assert device["why"] == f"paused: `vkbench resume {past.device.key}`"
     assert line == "2 jobs to do (2 on paused devices)"

@@ -56,7 +56,7 @@ def test_the_stations_are_those_with_unfinished_jobs(lab: Lab) -> None:
     assert station.is_served(lab.now + LATELY_SECONDS)
     assert not station.is_served(lab.now + LATELY_SECONDS + 1)
     with lab.database.transaction() as tx:
-        store.pause(tx, first, True)
+        store.pause(tx, first, store.Pause())
     assert found(lab, run).stations[0].paused
     with lab.database.transaction() as tx:
         store.cancel(tx, run, lab.now)

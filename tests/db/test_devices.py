@@ -12,6 +12,7 @@ from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.work import store
+from vkbench_db.work.devices import SCHEDULER
 
 
 def announce(
@@ -61,6 +62,19 @@ def test_devices_of_one_host_share_it(lab: Lab) -> None:
             ("beta", "llvmpipe"),
         ]
         assert tx.execute(select(func.count()).select_from(schema.host)).scalar() == 2
+
+
+def test_a_device_that_a_scheduler_paused_is_on_trial_when_it_is_resumed(lab: Lab) -> None:
+    key = lab.add_device()
+    with lab.database.transaction() as tx:
+        store.pause(tx, key, store.Pause(reason="fan", by="ann", at=lab.now, recall=True))
+        assert store.recalled(tx) == [key]
+        assert queries.devices(tx)[0].paused_at == lab.now
+        assert not store.resume(tx, key, lab.now)
+        assert (store.recalled(tx), queries.devices(tx)[0].paused_by) == ([], "")
+        store.pause(tx, key, store.Pause(reason="broken", by=SCHEDULER, at=lab.now))
+        assert store.resume(tx, key, lab.now)
+        assert store.resume(tx, key, lab.now)  # a second time changes nothing
 
 
 def test_what_waits_is_counted_by_device(lab: Lab) -> None:

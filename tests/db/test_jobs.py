@@ -113,13 +113,13 @@ def test_devices_are_served_apart_and_pause(lab: Lab) -> None:
     lab.submit(first, 2)
     run = lab.submit(second, 2)
     with lab.database.transaction() as tx:
-        assert store.pause(tx, second, True)
-        assert not store.pause(tx, "0" * 12, True)
+        assert store.pause(tx, second, store.Pause())
+        assert not store.pause(tx, "0" * 12, store.Pause())
     lab.add_device("SwiftShader")  # its next announcement does not resume it
     assert len(lab.pick(first)) == 2
     assert lab.pick(second) == []
     with lab.database.transaction() as tx:
-        store.pause(tx, second, False)
+        store.resume(tx, second, time.time())
     assert runs_of(lab, lab.pick(second)) == [run, run]
     assert lab.pick("0" * 12) == []
 

@@ -171,7 +171,8 @@ def test_partial_indexes_are_partial(database: Database) -> None:
         assert index.table is not None
         options = made[index.table.name, index.name]
         [found] = [text for option, text in options.items() if option.endswith("_where")] or [""]
-        assert str(found).replace('"', "").strip("()") == index.info.get("where", "")
+        plain = str(found).replace('"', "").replace("::text", "")
+        assert plain.strip("()") == index.info.get("where", "")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_queue_knows_its_worker_and_its_pause(lab: Lab) -> None:
     key = lab.add_device()
     assert not found(lab)[0].paused
     with lab.database.transaction() as tx:
-        store.pause(tx, key, True)
+        store.pause(tx, key, store.Pause())
     [queue] = found(lab)
     assert queue.paused
     assert queue.is_served(queue.last_seen + LATELY_SECONDS)

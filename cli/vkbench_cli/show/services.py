@@ -14,6 +14,7 @@ from vkbench_cli.patience import ping_redis
 from vkbench_db.ask.queues import Queue
 from vkbench_db.database import parse_url
 from vkbench_db.upkeep.attendance import LATELY_SECONDS
+from vkbench_tables.absence import paused
 
 RUNNING, MISSING, UNUSED, REFUSED = "running", "missing", "not used", "refused"
 
@@ -129,7 +130,8 @@ def why(queue: Queue, fleet: Fleet) -> str:
     if not queue.waiting:
         return ""
     if queue.paused:
-        return f"paused: `vkbench resume {queue.key}`"
+        said = paused(queue.paused_reason, queue.paused_by, queue.paused_at, fleet.now)
+        return f"{said}: `vkbench resume {queue.key}`"
     if not fleet.has_scheduler:
         return "no scheduler sends them"
     if not queue.is_served(fleet.now):

@@ -81,6 +81,9 @@ class DeviceRow:
     name: str
     facts: DeviceFacts
     paused: bool
+    paused_reason: str
+    paused_by: str
+    paused_at: float | None
     worker: str
     bundle: str
     driver: str | None  # None for a device known by imports alone
@@ -252,7 +255,8 @@ def devices(tx: Connection) -> list[DeviceRow]:
     rows = tx.execute(
         select(
             *(device.id, device.key, schema.host.c.name.label("host"), device.name, device.facts),
-            *(device.paused, device.worker, device.bundle, device.last_seen),
+            *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
+            *(device.worker, device.bundle, device.last_seen),
             *(environment.driver, environment.driver_version),
         )
         .join(schema.host, schema.host.c.id == device.host_id)
@@ -266,6 +270,9 @@ def devices(tx: Connection) -> list[DeviceRow]:
             name=row.name,
             facts=from_builtins(row.facts, DeviceFacts),
             paused=row.paused,
+            paused_reason=row.paused_reason,
+            paused_by=row.paused_by,
+            paused_at=row.paused_at,
             worker=row.worker,
             bundle=row.bundle,
             driver=row.driver,

@@ -20,6 +20,9 @@ class Queue:
     name: str
     host: str
     paused: bool
+    paused_reason: str
+    paused_by: str
+    paused_at: float | None
     last_seen: float  # its worker
     queued: int
     in_flight: int
@@ -53,7 +56,8 @@ def queues(tx: Connection) -> list[Queue]:
     )
     asked = (
         select(
-            *(device.key, device.name, host.name.label("host"), device.paused, device.last_seen),
+            *(device.key, device.name, host.name.label("host"), device.last_seen),
+            *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
             func.coalesce(of_device.c.queued, 0).label("queued"),
             func.coalesce(of_device.c.in_flight, 0).label("in_flight"),
             of_device.c.oldest_at,

@@ -29,6 +29,7 @@ from vkbench_db.schema.moment import Moment
 # The condition of a partial index, which a migration creates. `postgresql_where` would load the
 # PostgreSQL dialect (30 ms) into every command.
 FINISHED_ONLY = {"where": "finished_at IS NOT NULL"}
+UNPASSED_ONLY = {"where": "outcome <> 'passed'"}
 
 
 class HostColumns(Columns):
@@ -50,6 +51,15 @@ class DeviceColumns(Columns):
     name: Named[str] = Column(Text)
     facts: Named[Json] = Column(JSON())  # vkbench.device.DeviceFacts
     paused: Named[bool] = Column(default=False)  # the dispatcher sends no jobs to it
+    paused_reason: Named[str] = Column(Text, default="", server_default="")
+    paused_by: Named[str] = Column(Text, default="", server_default="")  # user, or scheduler
+    paused_at: Named[float | None] = Column(Moment)
+    # its worker hands back what it holds of a paused device
+    recalled: Named[bool] = Column(default=False, server_default=false())
+    resumed_at: Named[float | None] = Column(Moment)  # what was before tells nothing of its health
+    # a scheduler had paused it, and nothing has passed since it was resumed
+    on_trial: Named[bool] = Column(default=False, server_default=false())
+    pause_told_at: Named[float | None] = Column(Moment)  # when the alert channels heard of it
     worker: Named[str] = Column(Text, default="")  # name of the worker that serves it
     bundle: Named[str] = Column(Text, default="")  # SHA-256 of the packaged bundle there
     environment: Named[str] = Column(Text, default="")  # hash of its current environment
@@ -246,6 +256,7 @@ attempt = Table(
     # comparisons of two bundles, and of two drivers
     Index(None, "bundle"),
     Index(None, "environment"),
+    Index("ix_attempt_unpassed", "recorded_at", info=UNPASSED_ONLY),  # is a device to blame?
 )
 
 

@@ -30,6 +30,9 @@ class Station:
     host: str
     paused: bool
     last_seen: float | None  # its worker; None if never
+    paused_reason: str = ""
+    paused_by: str = ""
+    paused_at: float | None = None
 
     def is_served(self, now: float) -> bool:
         """Whether a scheduler has seen its worker lately."""
@@ -69,7 +72,10 @@ def attendance(
     waiting = select(job.device_id).where(job.run_id == run, job.state.in_(ACTIVE))
     wanted = device.key.in_(devices) if run is None else device.id.in_(waiting)
     asked = (
-        select(device.key, device.name, host.name.label("host"), device.paused, device.last_seen)
+        select(
+            *(device.key, device.name, host.name.label("host"), device.last_seen),
+            *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
+        )
         .join(schema.host, host.id == device.host_id)
         .where(wanted)
         .order_by(host.name, device.name, device.key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select, update
@@ -11,6 +11,18 @@ from vkbench.device import DeviceFacts, Environment
 from vkbench.wire import Announcement, to_builtins
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
+
+SCHEDULER = "scheduler"  # who pauses a device that seems broken
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """Why a device gets no more jobs."""
+
+    reason: str = ""
+    by: str = ""  # a user, or SCHEDULER
+    at: float | None = None
+    recall: bool = False  # its worker hands back what it holds, the running job too
 
 
 def register_device(tx: Connection, announcement: Announcement, now: float) -> int:
@@ -63,12 +75,54 @@ def store_environment(tx: Connection, environment: Environment) -> str:
     return environment.hash
 
 
-def pause(tx: Connection, device: str, paused: bool) -> bool:
-    """Stop or resume sending jobs to a device; return whether there is such a device."""
+def pause(tx: Connection, device: str, said: Pause) -> bool:
+    """Stop sending jobs to a device; return whether there is such a device."""
     changed = tx.execute(
-        update(schema.device).where(schema.device.c.key == device).values(paused=paused)
+        update(schema.device)
+        .where(schema.device.c.key == device)
+        .values(
+            paused=True,
+            paused_reason=said.reason,
+            paused_by=said.by,
+            paused_at=said.at,
+            recalled=said.recall,
+            on_trial=False,
+            pause_told_at=None,
+        )
     )
     return changed.rowcount > 0
+
+
+def resume(tx: Connection, device: str, now: float) -> bool:
+    """Send jobs to a device again; return whether a scheduler had paused it.
+
+    Such a device is on trial until a job passes on it.
+    """
+    table = schema.device.c
+    row = tx.execute(
+        select(table.paused, table.paused_by, table.on_trial).where(table.key == device)
+    ).one()
+    on_trial: bool = row.on_trial or (row.paused and row.paused_by == SCHEDULER)
+    tx.execute(
+        update(schema.device)
+        .where(table.key == device)
+        .values(
+            paused=False,
+            paused_reason="",
+            paused_by="",
+            paused_at=None,
+            recalled=False,
+            resumed_at=now,
+            on_trial=on_trial,
+        )
+    )
+    return on_trial
+
+
+def recalled(tx: Connection) -> list[str]:
+    """Keys of the devices whose workers are to hand back what they hold."""
+    device = schema.device.c
+    return list(tx.execute(select(device.key).where(device.recalled).order_by(device.id)).scalars())
 
 
 def _host(tx: Connection, name: str) -> int:

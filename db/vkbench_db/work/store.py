@@ -10,7 +10,7 @@ from vkbench_db.work.bundles import (
     load_bundle,
     store_bundle,
 )
-from vkbench_db.work.devices import pause, register_device
+from vkbench_db.work.devices import Pause, pause, recalled, register_device, resume
 from vkbench_db.work.estimates import Recent, recent_seconds
 from vkbench_db.work.jobs import (
     DeviceLoad,
@@ -38,6 +38,7 @@ __all__ = [
     "DeviceLoad",
     "InFlight",
     "NewRun",
+    "Pause",
     "Picked",
     "Progress",
     "Recent",
@@ -56,9 +57,11 @@ __all__ = [
     "mark_running",
     "pause",
     "pick",
+    "recalled",
     "recent_seconds",
     "record",
     "register_device",
+    "resume",
     "return_lost",
     "run_progress",
     "store_bundle",

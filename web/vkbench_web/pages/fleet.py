@@ -30,6 +30,7 @@ _ADDED = (
 )
 _FIRST = (
     *("name", "state", "health", "canary", "queued", "in_flight", "waiting_since", "elsewhere"),
+    *("paused_reason", "paused_by", "paused_at"),
     *("last_seen", "host", "driver", "driver_version", "type"),
 )
 _ON_A_PHONE = _FIRST[: _FIRST.index("waiting_since") + 1]
@@ -76,6 +77,7 @@ def fleet(request: Request) -> Response:
         said={
             "last_seen": lambda row: _ago(row["last_seen"], now),
             "waiting_since": lambda row: _for(row["waiting_since"], now),
+            "paused_at": lambda row: _ago(row["paused_at"], now),
             "canary": _canary,
         },
     )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from vkbench.selector import HELP
-from vkbench.settings import Settings
 from vkbench_cli import completion
 from vkbench_cli.options import RUN_HELP, Store
 from vkbench_cli.store import opened, refuse_imported
+
+if TYPE_CHECKING:
+    from vkbench_db.ask.queries import DeviceRow
+    from vkbench_db.database import Transaction
 
 Run = Annotated[
     str,
@@ -38,28 +41,64 @@ def cancel(*, run: Run, store: Store) -> None:
     print(f"run {found.id}: {count} jobs cancelled")
 
 
-def pause(*, device: Device, store: Store) -> None:
-    """Stop sending jobs to a device.
+def pause(
+    *,
+    device: Device,
+    reason: Annotated[
+        str, Option(metavar="TEXT", help="Why: `devices`, `status` and the pages show it.")
+    ] = "",
+    now: Annotated[
+        bool,
+        Option(
+            "--now", help="Have its worker hand back what was sent before, the running job too."
+        ),
+    ] = False,
+    store: Store,
+) -> None:
+    """Stop sending jobs to a device, or to all devices of a host.
 
-    Jobs that were sent before still run; `vkbench resume` ends the pause.
+    Its jobs stay queued. Those that were sent before still run, a few seconds of work; with --now
+    they go back to the queue, and no try is counted. `vkbench resume` ends the pause.
+
+    \b
+    vkbench pause host:lab1 --reason 'new power supply' --now
     """
-    _set_paused(device, True, store.settings())
+    from vkbench.user import user_name
+    from vkbench_db.work.store import Pause
+    from vkbench_db.work.store import pause as hold
+
+    said = Pause(reason=reason, by=user_name(), at=time.time(), recall=now)
+    with opened(store.settings()) as database, database.transaction() as tx:
+        meant = _meant(tx, device)
+        for row in meant:
+            hold(tx, row.key, said)
+    for row in meant:
+        print(f"{row.name} ({row.key}) is paused")
 
 
 def resume(*, device: Device, store: Store) -> None:
-    """Send jobs to a paused device again."""
-    _set_paused(device, False, store.settings())
+    """Send jobs to a paused device again.
+
+    If the scheduler had paused it, the device's canary goes first, and the device is on trial: one
+    failure pauses it again.
+    """
+    from vkbench_db.work.store import resume as release
+    from vkbench_scheduler.planning.trial import submit_trial
+
+    now = time.time()
+    with opened(store.settings()) as database, database.transaction() as tx:
+        meant = _meant(tx, device)
+        trials = {
+            row.key: submit_trial(tx, row.facts, now) for row in meant if release(tx, row.key, now)
+        }
+    for row in meant:
+        trial = f"; its canary goes first, as run {trials[row.key]}" if row.key in trials else ""
+        print(f"{row.name} ({row.key}) is served again{trial}")
 
 
-def _set_paused(device: str, paused: bool, settings: Settings) -> None:
+def _meant(tx: Transaction, selector: str) -> list[DeviceRow]:
     from vkbench_db.ask import queries
     from vkbench_db.ask.device_names import device_keys
-    from vkbench_db.work import store as states
 
-    with opened(settings) as database, database.transaction() as tx:
-        meant = device_keys(tx, [device])
-        for key in meant:
-            states.pause(tx, key, paused)
-        known = {row.key: row.name for row in queries.devices(tx)}
-    for key in meant:
-        print(f"{known[key]} ({key}) is {'paused' if paused else 'served again'}")
+    keys = device_keys(tx, [selector])
+    return [row for row in queries.devices(tx) if row.key in keys]
