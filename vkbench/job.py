@@ -48,6 +48,7 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"  # the runner was ended at the job's limit
     DEVICE_LOST = "device_lost"
     WORKER_DIED = "worker_died"  # the runner and its supervisor died
+    HANDED_BACK = "handed_back"  # the worker was stopped before it ended: no attempt, no try
     LOST = "lost"  # sent MAX_DISPATCHES times, and no result came back
 
 

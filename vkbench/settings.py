@@ -46,6 +46,7 @@ class Settings:
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
     lost_seconds: float = 6.0  # a dispatched job that no worker holds is looked for after this
+    stop_seconds: float = 60.0  # a stopping worker hands its running job back after this
     alert_webhook: str = field(default="", repr=False)  # URL that regressions are told to
     alert_secret: str = field(default="", repr=False)  # what the webhook's messages are signed with
     alert_urls: str = field(default="", repr=False)  # chat or mail: URLs of apprise, by blanks

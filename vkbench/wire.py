@@ -46,6 +46,7 @@ class Lease:
     worker: str
     jobs: tuple[tuple[int, int], ...]  # (job, token), the one on the device first
     running: bool = False  # whether the first one is on the device
+    leaving: bool = False  # takes no more jobs: the worker was told to stop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,10 @@ def claim_of(job: int, token: int) -> str:
 
 def cancel_of(run: int) -> str:
     return f"vk:cancel:{run}"
+
+
+def recall_of(device: str) -> str:
+    return f"vk:recall:{device}"
 
 
 def announcement_of(device: str) -> str:

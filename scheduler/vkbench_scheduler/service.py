@@ -113,7 +113,7 @@ def _dispatching(
             look_at = time.monotonic() + LOOK_SECONDS
             devices = registry.look()
             reconciler.look()
-        dispatcher.turn(devices)
+        dispatcher.turn(presence.taking(devices))
         stop.wait(TURN_SECONDS)
 
     return dispatch

@@ -94,6 +94,23 @@ def test_a_paused_device_gets_nothing_new(lab: Lab) -> None:
     lab.check(run)
 
 
+def test_a_recalled_device_hands_back_all_that_it_holds(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    run = lab.submit([LONG, "sleep/f32/n20000", *[LONG] * 100])
+    lab.await_start(2)
+    with lab.database.transaction() as tx:
+        store.pause(tx, lab.key("a"), store.Pause(recall=True))
+    until(lambda: lab.counts(run).get(JobState.QUEUED) == 101, "the window stays full", 6)
+    with lab.database.transaction() as tx:
+        store.cancel(tx, run, time.time())
+        store.resume(tx, lab.key("a"), time.time())
+    other = lab.submit([LONG] * 3)
+    lab.await_end(other)
+    lab.check(run, other)
+    assert {row.tries for row in lab.jobs(run)} == {0}
+
+
 def test_runs_take_turns_and_the_urgent_goes_first(lab: Lab) -> None:
     scheduler = lab.start_scheduler()
     lab.start_worker()

@@ -112,6 +112,42 @@ def test_sigterm_hands_back_what_has_not_begun(lab: Lab) -> None:
     assert {row.tries for row in lab.jobs(run)} == {0}
 
 
+def test_sigterm_hands_back_the_rest_at_once_and_ends_the_running_job(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker()
+    run = lab.submit(["sleep/f32/n6000", *[SHORT] * 10])
+    lab.await_start()
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: lab.counts(run).get(JobState.QUEUED) == 10, "the rest stays", 3)
+    assert not lab.events("end")
+    assert worker.poll() is None
+    assert worker.wait(10) == 0
+    lab.start_worker()
+    lab.await_end(run)
+    lab.check(run)
+    assert [(row.tries, row.token) for row in lab.jobs(run)] == [(0, 1)] + [(0, 2)] * 10
+    assert {row.dispatches for row in lab.jobs(run)} == {1}  # a stop is no fault of a job
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60.0])
+def test_a_running_job_goes_back_at_the_bound_or_at_the_second_sigterm(
+    make_lab: Callable[..., Lab], seconds: float
+) -> None:
+    lab = make_lab(stop_seconds=seconds)
+    lab.start_scheduler()
+    fleet = lab.start_fleet("a")
+    run = lab.submit(["sleep/f32/n20000", SHORT])
+    lab.await_start()
+    fleet.send_signal(signal.SIGTERM)
+    if seconds > 1:
+        until(lambda: lab.counts(run).get(JobState.QUEUED) == 1, "the rest stays", 3)
+        fleet.send_signal(signal.SIGTERM)
+    until(lambda: lab.counts(run) == {JobState.QUEUED: 2}, "the running job stays", 5)
+    assert fleet.wait(10) == 0
+    assert [(row.tries, row.dispatches) for row in lab.jobs(run)] == [(0, 0)] * 2
+    assert lab.attempts(run) == []
+
+
 def test_a_second_worker_waits_for_the_device_and_takes_over(lab: Lab) -> None:
     lab.start_scheduler()
     first = lab.start_worker()

@@ -104,6 +104,16 @@ def test_a_job_has_three_tries(lab: Lab, job: Job, outcome: Outcome) -> None:
     assert count(lab, schema.attempt) == MAX_TRIES
 
 
+def test_a_job_that_is_handed_back_waits_as_if_it_was_never_sent(lab: Lab, job: Job) -> None:
+    back = lab.answer(job, Outcome.HANDED_BACK)
+    assert lab.record(back).returned == 1
+    assert lab.record(back).late == 1
+    with lab.database.reading() as tx:
+        row = tx.execute(select(schema.job)).one()
+        assert tx.execute(select(func.count()).select_from(schema.attempt)).scalar() == 0
+    assert (row.state, row.tries, row.dispatches, row.token) == (JobState.QUEUED, 0, 0, 1)
+
+
 def test_a_job_that_recovers_shows_no_cause(lab: Lab, job: Job) -> None:
     lab.record(lab.answer(job, Outcome.CRASHED))
     [job] = lab.pick(lab.add_device())

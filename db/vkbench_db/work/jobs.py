@@ -2,8 +2,9 @@
 
     queued ──pick──► dispatched ──mark_running──► running ──record──► passed | wrong | skipped
       ▲                   │                          │
-      └───────────────────┴──────────────────────────┴── return_lost, or record of a result that
-                                                     does not settle; too often: ──► failed
+      └───────────────────┴──────────────────────────┴── return_lost, record of a job that a worker
+                                                     handed back, or of a result that does not
+                                                     settle; too often: ──► failed
     cancel: any of these three ──► cancelled
 
 An import stores what has not ended as `elsewhere`. No way leads from there but another import: such

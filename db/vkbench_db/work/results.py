@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from vkbench.job import FINISHED, MAX_TRIES, SETTLED, JobState, Outcome
+from vkbench.job import FINISHED, IN_FLIGHT, MAX_TRIES, SETTLED, JobState, Outcome
 from vkbench.result import Result, Timing, Verdict
 from vkbench_db import schema
 from vkbench_db.batches import batches
@@ -33,6 +33,7 @@ class StoredBatch:
     counts: Mapping[JobState, int] = field(default_factory=dict)  # results by the state they led to
     duplicates: int = 0  # attempts that were stored before
     late: int = 0  # attempts stored that left their job where it was: ended, or sent again
+    returned: int = 0  # jobs that a worker handed back
     unknown: int = 0  # of no job that was ever sent from here
 
     @property
@@ -50,6 +51,7 @@ class _Job:
     token: int
     tries: int
     case: str
+    dispatches: int
     seen: set[int]  # tokens whose attempt is stored
     settled_token: int | None = None
     cause: str = ""
@@ -67,6 +69,7 @@ def record(tx: Connection, results: Sequence[Result], now: float) -> StoredBatch
         counts={state: counts[state] for state in JobState if counts[state]},
         duplicates=counts["duplicates"],
         late=counts["late"],
+        returned=counts["returned"],
         unknown=counts["unknown"],
     )
 
@@ -78,7 +81,9 @@ def _record(tx: Connection, results: Sequence[Result], now: float) -> Counter[st
     settling: list[Result] = []
     for result in map(_storable, results):
         job = jobs.get(result.job)
-        if job is None or not 0 < result.token <= job.token or result.case not in ("", job.case):
+        if result.outcome is Outcome.HANDED_BACK:
+            counts["returned" if job and _take_back(job, result) else "late"] += 1
+        elif job is None or not 0 < result.token <= job.token or result.case not in ("", job.case):
             counts["unknown"] += 1
         elif result.token in job.seen:
             counts["duplicates"] += 1
@@ -94,6 +99,15 @@ def _record(tx: Connection, results: Sequence[Result], now: float) -> Counter[st
     _store(tx, attempts, settling, now)
     _move(tx, [job for job in jobs.values() if job.touched], now)
     return counts
+
+
+def _take_back(job: _Job, result: Result) -> bool:
+    """Queue a job again that its worker never ended; return whether its state changed."""
+    if job.state not in IN_FLIGHT or result.token != job.token or job.token in job.seen:
+        return False
+    job.touched, job.state = True, JobState.QUEUED
+    job.dispatches -= 1  # it is no fault of the job, however often workers are stopped
+    return True
 
 
 def _apply(job: _Job, result: Result) -> bool:
@@ -133,6 +147,7 @@ def _lock(tx: Connection, asked: Sequence[int]) -> dict[int, _Job]:
             state=JobState(row.state),
             token=row.token,
             tries=row.tries,
+            dispatches=row.dispatches,
             case=case_names[row.case_id],
             seen=seen[row.id],
         )
@@ -161,7 +176,7 @@ def _move(tx: Connection, moved: Sequence[_Job], now: float) -> None:
     if not moved:
         return
     job = schema.job
-    columns = ("state", "tries", "settled_token", "cause", "reason", "finished_at")
+    columns = ("state", "tries", "dispatches", "settled_token", "cause", "reason", "finished_at")
     tx.execute(
         update(job)
         .where(job.c.id == bindparam("job"))
@@ -171,6 +186,7 @@ def _move(tx: Connection, moved: Sequence[_Job], now: float) -> None:
                 "job": job.id,
                 "new_state": job.state,
                 "new_tries": job.tries,
+                "new_dispatches": job.dispatches,
                 "new_settled_token": job.settled_token,
                 "new_cause": job.cause,
                 "new_reason": job.reason,

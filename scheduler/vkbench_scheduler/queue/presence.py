@@ -19,6 +19,7 @@ REFUSAL_SECONDS = 10  # workers are told of a bundle that cannot be brought, and
 MOST_WANTED = 16  # bundles looked for at once
 
 _HASH = re.compile(rb"[0-9a-f]{64}")
+RECALL_SECONDS = 10  # said again each second
 
 T = TypeVar("T")
 
@@ -53,12 +54,29 @@ class Presence:
         }
         return {device: lease[0] for device, lease in read.items() if lease}
 
+    def taking(self, devices: Sequence[str]) -> list[str]:
+        """Those of these devices whose workers take jobs at this moment."""
+        leases = self.leases(devices)
+        return [key for key in devices if key in leases and not leases[key].leaving]
+
     def cancel(self, runs: Iterable[int]) -> None:
         """Have workers skip and end the jobs of these runs."""
         with reached(), self._redis.pipeline(transaction=False) as pipe:
             for run in runs:
                 pipe.set(wire.cancel_of(run), 1, ex=CANCEL_SECONDS)
             pipe.execute()
+
+    def recall(self, devices: Iterable[str]) -> None:
+        """Have the workers of these devices hand back what they hold, for a few seconds."""
+        with reached(), self._redis.pipeline(transaction=False) as pipe:
+            for device in devices:
+                pipe.set(wire.recall_of(device), 1, ex=RECALL_SECONDS)
+            pipe.execute()
+
+    def end_recall(self, devices: Iterable[str]) -> None:
+        """Let the workers of these devices keep what they get."""
+        with reached():
+            self._redis.delete(*map(wire.recall_of, devices))
 
     def wanted(self) -> list[str]:
         """Hashes of bundles that workers lack; what is no hash is thrown away."""

@@ -11,7 +11,7 @@ from vkbench.errors import VkbenchError
 from vkbench.wire import Announcement, Lease
 from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable
-from vkbench_db.work.store import cancelled_since, mark_running, register_device
+from vkbench_db.work.store import cancelled_since, mark_running, recalled, register_device
 from vkbench_scheduler.bundles import stored
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.queue.presence import Presence
@@ -29,6 +29,7 @@ class Registry:
     def __init__(self, database: Database, presence: Presence) -> None:
         self._database = database
         self._presence = presence
+        self._recalled: set[str] = set()
         self._noted: dict[str, tuple[Announcement, float]] = {}  # device -> what SQL knows, since
 
     def look(self) -> list[str]:
@@ -72,8 +73,14 @@ class Registry:
     def _remind(self) -> None:
         with self._database.reading() as tx:
             runs = cancelled_since(tx, time.time() - CANCEL_MEMORY_SECONDS)
+            devices = set(recalled(tx))
         if runs:
             self._presence.cancel(runs)
+        if devices:
+            self._presence.recall(devices)
+        if self._recalled - devices:
+            self._presence.end_recall(self._recalled - devices)
+        self._recalled = devices
 
     def _bring(self, sha: str) -> None:
         """Bring a bundle, or say why not; no bundle keeps the others, or any job, waiting."""

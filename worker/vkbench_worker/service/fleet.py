@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from vkbench import log
 
 LOOK_SECONDS = 0.5
+PARTING_LOOK_SECONDS = 0.1  # two signals that a process gets at once count as one
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 10.0  # a process that lasted this long was in order
@@ -45,7 +46,7 @@ def serve(commands: Sequence[Sequence[str]]) -> int:
             _tend(member)
         time.sleep(LOOK_SECONDS)
     ended = [member.status for member in members if member.status is not None]
-    return max(0, _stop([each.process for each in members if each.process]), *ended)
+    return max(0, _stop([each.process for each in members if each.process], stopping), *ended)
 
 
 def die_with_parent() -> None:
@@ -77,8 +78,14 @@ def _look_after(member: Member, process: subprocess.Popen[bytes]) -> None:
     member.pause = min(2 * member.pause, LONGEST_PAUSE_SECONDS)
 
 
-def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> int:
-    for process in processes:
-        process.terminate()
+def _stop(processes: Sequence[subprocess.Popen[bytes]], signals: Sequence[int]) -> int:
+    """Pass on each signal, those that come meanwhile too; the highest exit status."""
+    told = 0
+    while any(process.poll() is None for process in processes):
+        if told < max(1, len(signals)):
+            told += 1
+            for process in processes:
+                process.terminate()
+        time.sleep(PARTING_LOOK_SECONDS)
     # One that is told to stop before it listens ends by that signal.
     return max((process.wait() for process in processes), default=0)

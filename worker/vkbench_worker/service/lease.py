@@ -28,6 +28,9 @@ class Pulse:
         self._running: dict[tuple[int, int], Job] = {}  # on the device, or about to be
         self._ended: dict[tuple[int, int], Job] = {}
         self._cancelled: frozenset[int] = frozenset()
+        self._leaving = False
+        self.said_leaving = False  # whether the lease in Redis says so
+        self.recalled = False  # whether this device's jobs are to go back, as of the last beat
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
@@ -54,15 +57,20 @@ class Pulse:
             self._ended = {}
         self._wake.set()
 
-    def unanswered(self) -> list[Job]:
-        """The held jobs that have not ended."""
-        with self._lock:
-            return list(self._running.values())
-
     def drop(self) -> None:
         """Remove all jobs; the next heartbeat writes it to Redis."""
         with self._lock:
             self._running, self._ended = {}, {}
+
+    def leave(self) -> None:
+        """Say that this worker takes no more jobs; the thread writes it to Redis at once."""
+        self._leaving = True
+        self._wake.set()
+
+    def held(self) -> list[Job]:
+        """The jobs that have not ended, the one on the device first."""
+        with self._lock:
+            return list(self._running.values())
 
     def finish(self, job: int, token: int) -> None:
         """Note that a job has ended and that its result is not sent yet."""
@@ -90,21 +98,30 @@ class Pulse:
     def _beat(self) -> None:
         with self._lock:
             held, running = self._running | self._ended, bool(self._running)
-        lease = Lease(worker=self._announcement.worker, jobs=tuple(held), running=running)
+        lease = Lease(
+            worker=self._announcement.worker,
+            jobs=tuple(held),
+            running=running,
+            leaving=self._leaving,
+        )
         runs = sorted({job.run for job in held.values()})
         try:
             answers = self._send(lease, runs)
         except RedisError as error:
             log.warn(_log, "lease_not_renewed", error=error)
             return
-        self._cancelled = frozenset(run for run, off in zip(runs, answers, strict=True) if off)
+        self.said_leaving = lease.leaving
+        *cancelled, recalled = answers
+        self._cancelled = frozenset(run for run, off in zip(runs, cancelled, strict=True) if off)
+        self.recalled = bool(recalled)
 
     def _send(self, lease: Lease, runs: list[int]) -> list[object]:
         device, announcement = self._device, wire.encode(self._announcement)
         with self._redis.pipeline(transaction=False) as pipe:
             for run in runs:
                 pipe.exists(wire.cancel_of(run))
+            pipe.exists(wire.recall_of(device))
             pipe.set(wire.lease_of(device), wire.encode(lease), ex=wire.LEASE_SECONDS)
             pipe.set(wire.announcement_of(device), announcement, ex=wire.ANNOUNCE_SECONDS)
             pipe.sadd(wire.DEVICES, device)
-            return list(pipe.execute())[: len(runs)]
+            return list(pipe.execute())[: len(runs) + 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterable, Sequence
 
 from redis import Redis
@@ -24,6 +23,7 @@ from vkbench_worker.service import app, fleet
 from vkbench_worker.service.bundles import Depot, problem
 from vkbench_worker.service.claims import claim
 from vkbench_worker.service.lease import Pulse
+from vkbench_worker.service.parting import Parting
 from vkbench_worker.service.sender import Sender
 
 _log = logging.getLogger("vkbench_worker.service.main")  # also when run as __main__
@@ -65,11 +65,11 @@ class Worker:
         self._device = ready.facts.key
         self._supervisor = supervisor
         self._redis: Redis = connect(ours.redis)
-        self._stopping = threading.Event()
         self._pulse = Pulse(self._redis, _announcement(self.name, ready))
         self._sender = Sender(self._redis, self._pulse.release)
+        self._parting = Parting(self._pulse, self._hand_back, ours.stop_seconds)
         store = kept_bundles(ours)
-        self._depot = Depot(self._redis, store, self._stopping.is_set)
+        self._depot = Depot(self._redis, store, lambda: self._parting.began)
 
     def work(self) -> int:
         """Consume the device's queue until SIGTERM."""
@@ -92,13 +92,13 @@ class Worker:
         self._pulse.hold(jobs)
         try:
             runnable = self._with_bundles(jobs)
-            self._supervisor.run(runnable, self._finish, self._pulse.cancelled)
+            self._supervisor.run(runnable, self._finish, self._parting.ends)
         except Exception as error:  # whatever it is, each job gets an end, and the next chunk comes
             _log.exception("chunk_failed")
             self._answer_rest(f"the worker could not run it: {type(error).__name__}: {error}")
+        self._parting.finish()
         self._sender.join()
-        # No lease names the jobs that a stop left unrun, so they go back to the queue without
-        # costing a try.
+        # No lease names the jobs that could not be handed back: the scheduler will miss them.
         self._pulse.drop()
 
     def _accepted(self, message: object) -> Sequence[Job]:
@@ -118,8 +118,8 @@ class Worker:
             reason = self._lacks(job)
             if not reason:
                 runnable.append(job)
-            elif not self._stopping.is_set():
-                self._finish(self._refusal(job, reason))
+            elif not self._parting.began:
+                self._finish(self._unrun(job, Outcome.ERROR, reason))
         return runnable
 
     def _lacks(self, job: Job) -> str:
@@ -128,15 +128,19 @@ class Worker:
         return next(filter(None, (problem(self._depot, sha) for sha in wanted)), "")
 
     def _answer_rest(self, reason: str) -> None:
-        if not self._stopping.is_set():  # else they go back to the queue
-            for job in self._pulse.unanswered():
-                self._finish(self._refusal(job, reason))
+        if not self._parting.began:  # else they are handed back
+            for job in self._pulse.held():
+                self._finish(self._unrun(job, Outcome.ERROR, reason))
 
-    def _refusal(self, job: Job, reason: str) -> Result:
+    def _hand_back(self, job: Job) -> None:
+        log.event(_log, "job_handed_back", device=self._device, run=job.run, job=job.id)
+        self._finish(self._unrun(job, Outcome.HANDED_BACK, "the worker was told to stop"))
+
+    def _unrun(self, job: Job, outcome: Outcome, reason: str) -> Result:
         return Result(
             job=job.id,
             token=job.token,
-            outcome=Outcome.ERROR,
+            outcome=outcome,
             case=job.case,
             reason=reason,
             device=self._device,
@@ -151,8 +155,8 @@ class Worker:
 
     def _stop(self) -> None:
         log.event(_log, "worker_stopping", device=self._device)
-        self._stopping.set()
-        self._supervisor.drain()
+        self._supervisor.drain()  # first: no job begins once the others are handed back
+        self._parting.stop()
         self._sender.leave()
 
 

@@ -13,8 +13,9 @@ def worker(*, device: Devices = [], wait: Wait = PATIENCE_SECONDS) -> int:  # no
     """Run the jobs of this host's devices until stopped.
 
     Without --device it serves every device of this host, each by a process of its own. It takes
-    jobs from Redis (VKBENCH_REDIS) and needs no database. SIGTERM or Ctrl-C stops it after the
-    current job.
+    jobs from Redis (VKBENCH_REDIS) and needs no database. SIGTERM or Ctrl-C stops it: jobs that it
+    has not begun go back to the queue at once, and the running one has VKBENCH_STOP_SECONDS to end
+    before it goes back too, as it does at a second SIGTERM. None of them loses a try.
     """
     from vkbench_local.machine import chosen_devices
     from vkbench_worker.service.main import serve
