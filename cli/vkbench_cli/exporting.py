@@ -24,5 +24,5 @@ def export_run(database: Database, run: int, path: Path) -> None:
 def import_file(database: Database, path: Path) -> exchange.Imported:
     """Read what `export_run` wrote, whole or not at all; what is known already stays as it is."""
     check_readable(path)
-    with path.open(encoding="utf-8", errors="replace") as lines, database.transaction() as tx:
-        return exchange.import_lines(tx, lines, time.time())
+    with path.open(encoding="utf-8", errors="replace") as file, database.transaction() as tx:
+        return exchange.import_lines(tx, exchange.lines_of(file), time.time())

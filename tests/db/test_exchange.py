@@ -19,7 +19,8 @@ from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database, upgrade
 from vkbench_db.errors import ImportRefused
-from vkbench_db.transfer.exchange import Imported, export_run, import_lines
+from vkbench_db.transfer import transcript
+from vkbench_db.transfer.exchange import Imported, export_run, import_lines, lines_of
 from vkbench_db.work import store
 from vkbench_detection.series.calibrations import LAUNCH, settle
 
@@ -346,6 +347,15 @@ def test_every_changed_or_missing_line_leaves_nothing(
         ("mul_mat_vec/q4_0/m1_n1_k256", "mul_mat_vec", "malformed case"),
         ('"key":"', '"key":"f', "is not in the file"),
         ('"samples":"', '"samples":"?', "samples cannot be read"),
+        ('"driver":"', '"driver":"forged ', r"line \d+: the facts are not those"),
+        ('"variant":"auto"', f'"variant":"{"v" * 1001}"', r"line \d+: variant has 1001 bytes"),
+        ('"variant":"auto"', '"variant":"\\u001b[2J"', r"line \d+: variant has the control char"),
+        ('"track":"main"', '"track":"\\u202emain"', "line 2: track has the control character"),
+        ('"reason":"', '"reason":"\\u0000', r"line \d+: reason has a NUL"),
+        ('"created_at":', '"created_at":99999999', r"line 2: created_at is .* no date between"),
+        ('"finished_at":1', '"finished_at":999999999991', r"line \d+: finished_at is .* no date"),
+        ('"tags":{', f'"tags":{{"a":"{"x" * 100_000}",', "line 2: tags has 1000.. bytes"),
+        ('"selection":{', f'"selection":{{"a":{"[" * 5000}', "line 2: malformed"),
     ],
 )
 def test_a_forged_line_is_named(
@@ -376,3 +386,55 @@ def test_a_run_of_the_same_uuid_with_other_jobs_is_refused(
     with pytest.raises(ImportRefused, match="is another one here"):
         take(elsewhere, seal(others))
     assert export(elsewhere, 1) == lines
+
+
+def bundle_line(manifest: str, sha: str) -> str:
+    told = {"sha": sha, "name": "b", "manifest": manifest, "created_at": 1.0}
+    return json.dumps({"bundle": told}, separators=(",", ":")) + "\n"
+
+
+def test_a_manifest_comes_under_its_own_hash_alone(
+    lived: tuple[Lab, int], elsewhere: Database
+) -> None:
+    lab, run = lived
+    lines = export(lab.database, run)
+    at = next(number for number, line in enumerate(lines) if line.startswith('{"job"'))
+    sha = hashlib.sha256(b"true").hexdigest()
+    with pytest.raises(ImportRefused, match=f"line {at + 1}: the manifest is not the one"):
+        take(elsewhere, seal([*lines[:at], bundle_line("junk", sha), *lines[at:]]))
+    take(elsewhere, seal([*lines[:at], bundle_line("true", sha), *lines[at:]]))
+    with elsewhere.reading() as tx:
+        assert tx.execute(select(schema.bundle.c.manifest)).scalar_one() == "true"
+
+
+def test_what_a_person_wrote_of_a_run_is_cleaned(
+    lived: tuple[Lab, int], elsewhere: Database
+) -> None:
+    lab, run = lived
+    written = '"label":"\\u001b[31mred\\u001b[0m\\n'
+    lines = [line.replace('"label":"tuning', written) for line in export(lab.database, run)]
+    take(elsewhere, seal(lines))
+    with elsewhere.reading() as tx:
+        assert queries.find_run(tx, "last").label == "?[31mred?[0m? ü"
+
+
+def test_facts_of_versions_that_knew_fewer_fields_are_taken(
+    lived: tuple[Lab, int], elsewhere: Database
+) -> None:
+    lab, run = lived
+    lines = export(lab.database, run)
+    [line] = [line for line in lines if line.startswith('{"environment"')]
+    told = json.loads(line)["environment"]
+    assert told["facts"].pop("extra") == {}
+    text = json.dumps(told["facts"], sort_keys=True).encode()
+    older = json.dumps({"environment": told | {"hash": hashlib.sha256(text).hexdigest()}}) + "\n"
+    assert take(elsewhere, seal([older if each is line else each for each in lines])).new == 7
+
+
+def test_a_line_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcript, "MOST_LINE_CHARACTERS", 10)
+    (tmp_path / "file").write_text("12345678\n" + "x" * 100)
+    with (tmp_path / "file").open() as file, pytest.raises(ImportRefused, match="line 2: it has"):
+        list(lines_of(file))

@@ -29,8 +29,9 @@ from vkbench_db.transfer.lines import (
     JobLine,
     RunLine,
 )
+from vkbench_db.transfer.transcript import lines_of
 
-__all__ = ["Imported", "export_run", "import_lines"]
+__all__ = ["Imported", "export_run", "import_lines", "lines_of"]
 
 PAGE = 500  # jobs read at once
 

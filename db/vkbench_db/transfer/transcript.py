@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TextIO
 
 import msgspec
 
 from vkbench_db.errors import ImportRefused
+from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import FORMAT, KINDS, VERSION, End, Header
 
+MOST_LINE_CHARACTERS: Final = 96 << 20  # a manifest of the greatest size, however it is escaped
 _AFTER_RUN = ("device", "environment", "bundle", "job", "end")
 _NEXT = {
     "end": ("header",),
@@ -31,6 +33,16 @@ class Line:
     number: int
     kind: str
     record: Any  # of the type that KINDS gives
+
+
+def lines_of(file: TextIO) -> Iterator[str]:
+    """The lines of a file; ImportRefused for one that would fill the memory."""
+    number = 0
+    while text := file.readline(MOST_LINE_CHARACTERS):
+        number += 1
+        if len(text) == MOST_LINE_CHARACTERS:
+            raise ImportRefused(f"line {number}: it has {MOST_LINE_CHARACTERS} characters or more")
+        yield text
 
 
 def read(lines: Iterable[str]) -> Iterator[Line]:
@@ -62,11 +74,12 @@ def read(lines: Iterable[str]) -> Iterator[Line]:
 def _parse(number: int, text: str) -> Line:
     try:
         [(kind, raw)] = msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items()
-        return Line(number, kind, msgspec.json.decode(raw, type=KINDS[kind]))
+        record = msgspec.json.decode(raw, type=KINDS[kind])
     except KeyError as error:
         raise ImportRefused(f"line {number}: unknown kind {error}") from error
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ImportRefused(f"line {number}: malformed: {error}") from error
+    return Line(number, kind, bounds.checked(number, record))
 
 
 def _check_header(number: int, header: Header) -> None:

@@ -297,8 +297,9 @@ def _parts(result: Result) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def is_packed(samples: str) -> bool:
     """Whether `vkbench.result.unpack_samples` can read them."""
+    unpacker = zlib.decompressobj()
     try:
-        unpacked = zlib.decompressobj().decompress(base64.b64decode(samples, validate=True), 2**26)
+        unpacked = unpacker.decompress(base64.b64decode(samples, validate=True), 2**26)
     except (binascii.Error, ValueError, zlib.error):
         return False
-    return len(unpacked) % 4 == 0
+    return unpacker.eof and len(unpacked) % 4 == 0  # else it is cut off, or larger than that
