@@ -23,6 +23,7 @@ RESULT_FIELD = "r"
 DEVICES = "vk:devices"  # set of device keys that ever announced themselves
 WANTED = "vk:bundles:wanted"  # set of bundle hashes that a worker lacks
 LEASE_SECONDS = 4  # life of a lease; renewed every second
+CLAIMS = 2**15  # bits of a bitmap of claims: 4 KB
 ANNOUNCE_SECONDS = 15  # life of a device's announcement
 
 
@@ -68,8 +69,9 @@ def lease_of(device: str) -> str:
     return f"vk:lease:{device}"
 
 
-def claim_of(job: int, token: int) -> str:
-    return f"vk:claim:{job}:{token}"
+def claim_of(job: int, token: int) -> tuple[str, int]:
+    """The bitmap of claims, and the bit in it, of a (job, token): a claimed job takes one bit."""
+    return f"vk:claim:{token}:{job // CLAIMS}", job % CLAIMS
 
 
 def cancel_of(run: int) -> str:

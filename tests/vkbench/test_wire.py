@@ -107,12 +107,19 @@ def test_keys_tell_devices_jobs_and_runs_apart() -> None:
         *(wire.queue_of(device) for device in "ab"),
         *(wire.lease_of(device) for device in "ab"),
         *(wire.announcement_of(device) for device in "ab"),
-        *(wire.claim_of(job, token) for job, token in ((1, 11), (11, 1), (1, 1))),
+        *(wire.claim_of(1, token)[0] for token in (1, 11, 2)),
         wire.cancel_of(1),
         wire.bundle_of("ab"),
     ]
     assert len(set(keys)) == len(keys)
     assert all(key.startswith("vk:") for key in keys)
+
+
+def test_each_claim_has_a_bit_of_its_own() -> None:
+    jobs = (1, 2, wire.CLAIMS - 1, wire.CLAIMS, wire.CLAIMS + 1, 2**31 - 1)
+    claims = {wire.claim_of(job, token) for job in jobs for token in (1, 2, 11)}
+    assert len(claims) == 3 * len(jobs)
+    assert all(0 <= bit < wire.CLAIMS for _, bit in claims)
 
 
 def test_a_job_says_where_weights_lie_only_if_it_has_any() -> None:

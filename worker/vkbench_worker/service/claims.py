@@ -1,9 +1,14 @@
-"""Claims: each (job, token) is run once, however often its message is delivered."""
+"""Claims: each (job, token) is run once, however often its message is delivered.
+
+A claim is a bit that Redis sets and whose value before it tells: it takes no memory worth counting,
+so it may outlive every redelivery whatever the number of jobs. A bit does not say whose it is. If
+the answer to a claim is lost, its jobs count as claimed, nobody runs them, and the reconciler sends
+them again with a new token.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import uuid4
 
 from redis import Redis
 
@@ -15,25 +20,26 @@ from vkbench_worker.service.connection import persist
 CLAIM_SECONDS = 2 * VISIBILITY_SECONDS  # outlives every redelivery
 
 
-def claim(redis: Redis, jobs: Sequence[Job], worker: str) -> list[Job]:
+def claim(redis: Redis, jobs: Sequence[Job]) -> list[Job]:
     """The jobs that no worker claimed before and whose runs are not cancelled."""
-    # Not the worker's name alone: the same worker may be given the same message again.
-    mine = f"{worker}:{uuid4().hex}".encode()
+    bits = [claim_of(job.id, job.token) for job in jobs]
+    bitmaps = sorted({bitmap for bitmap, _ in bits})
     runs = sorted({job.run for job in jobs})
 
     def ask() -> list[object]:
-        with redis.pipeline(transaction=False) as pipe:
-            for job in jobs:
-                key = claim_of(job.id, job.token)
-                pipe.set(key, mine, nx=True, get=True, ex=CLAIM_SECONDS)
+        with redis.pipeline(transaction=True) as pipe:
+            for bitmap, bit in bits:
+                pipe.setbit(bitmap, bit, 1)
             for run in runs:
                 pipe.exists(cancel_of(run))
+            for bitmap in bitmaps:
+                pipe.expire(bitmap, CLAIM_SECONDS)
             return list(pipe.execute())
 
-    answers = persist(ask, "claim")  # asked again after a lost answer, the key holds `mine`
-    off = {run for run, cancelled in zip(runs, answers[len(jobs) :], strict=True) if cancelled}
+    answers = persist(ask, "claim")
+    off = {run for run, cancelled in zip(runs, answers[len(jobs) :], strict=False) if cancelled}
     return [
         job
-        for job, holder in zip(jobs, answers, strict=False)
-        if holder in (None, mine) and job.run not in off
+        for job, before in zip(jobs, answers, strict=False)
+        if before == 0 and job.run not in off
     ]

@@ -88,7 +88,7 @@ class Worker:
 
     def run_chunk(self, message: object) -> None:
         """Run the jobs of one message; ends when all their results are in Redis."""
-        jobs = claim(self._redis, self._accepted(message), self.name)
+        jobs = claim(self._redis, self._accepted(message))
         self._pulse.hold(jobs)
         try:
             runnable = self._with_bundles(jobs)
