@@ -6,7 +6,7 @@ databases either, and may not take locks or run SQL that hides in a string.
 
 SQLite asks an authorizer about each column while it compiles a statement. The name of the view
 that a column is read for is no proof, for a common table expression may have the name of a view:
-what counts is that the views read this column of this table themselves.
+what counts is that the views read this column of this table themselves (`reader.guard`).
 
 PostgreSQL: what a plan says is too late (planning already runs functions) and too little
 (query_to_xml('SELECT ...') is one function of no relation). So the statement is made a temporary
@@ -17,8 +17,6 @@ rule then lists each relation and each function by number.
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vkbench_db import schema
@@ -32,9 +30,6 @@ MOST_SECONDS = 10.0
 MOST_BYTES = 2**20  # of one value
 VIEWS = tuple(sorted(schema.VIEWS.tables))
 ONLY_VIEWS = f"only the views {', '.join(VIEWS)} can be queried here"
-_LIKE_LENGTH = 200  # a longer pattern may take hours for one text
-_JSON_TABLES = ("json_each", "json_tree")
-_SIMPLE = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
 
 # Functions that are not immutable, but read nothing beyond the clock and the time zone.
 _STABLE = (
@@ -59,51 +54,6 @@ _SUPERUSER = (
     "the query was refused: the pages read the database as a superuser. Give them a role that only "
     "reads, or set VKBENCH_QUERY_AS_SUPERUSER=1"
 )
-
-
-def guard_sqlite(connection: sqlite3.Connection) -> Callable[..., int]:
-    """Lower a connection's limits, and return an authorizer that lets through the views alone."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _LIKE_LENGTH)
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    read = _columns_of_views(connection)
-    sources = {source for _, _, source in read} - {None}
-    columns = {(table, column) for table, column, _ in read}
-    # How many rows a table of the views has is no secret, and SQLite asks for no more than this
-    # where a query needs no column of a table that its view joins.
-    hidden = tables - {table for table, _ in columns} - set(VIEWS)
-
-    def authorize(action: int, first: str | None, second: str | None, *more: str | None) -> int:
-        if action in _SIMPLE:
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION:
-            is_loading = str(second).casefold() == "load_extension"
-            return sqlite3.SQLITE_DENY if is_loading else sqlite3.SQLITE_OK
-        if action != sqlite3.SQLITE_READ:
-            return sqlite3.SQLITE_DENY
-        is_named = first in VIEWS or first in _JSON_TABLES
-        is_of_view = (first, second) in columns and more[-1] in sources
-        is_counted = second == "" and first not in hidden
-        allowed = is_named or is_of_view or is_counted
-        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-    return authorize
-
-
-def _columns_of_views(connection: sqlite3.Connection) -> set[tuple[Any, ...]]:
-    """What the views read: table, column, and the name that it is read for."""
-    read: set[tuple[Any, ...]] = set()
-
-    def note(action: int, first: str | None, second: str | None, *more: str | None) -> int:
-        if action == sqlite3.SQLITE_READ:
-            read.add((first, second, more[-1]))
-        return sqlite3.SQLITE_OK
-
-    connection.set_authorizer(note)
-    for view in VIEWS:
-        connection.execute(f"SELECT * FROM {view} LIMIT 0")
-    connection.set_authorizer(None)
-    return read
 
 
 def check_postgresql(

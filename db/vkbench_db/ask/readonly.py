@@ -1,26 +1,32 @@
 """Run SQL that people wrote, in a way in which it cannot write.
 
-SQLite: the file is opened read-only, an authorizer lets through nothing but SELECT, and only one
-statement is prepared. PostgreSQL: a read-only transaction in which the statement is declared as a
-cursor; only a SELECT, VALUES or TABLE can be one, and the extended protocol takes one statement. A
-superuser's session first becomes pg_read_all_data, so that no function reads or writes files of
-the server; that stops accidents, not a superuser who means harm. Everything is rolled back at the
-end.
+SQLite: a process of its own (`reader`) opens the file read-only, an authorizer lets through nothing
+but SELECT, and only one statement is prepared. The kernel ends that process after its seconds, and
+holds its memory and its temporary files to their limits.
+
+PostgreSQL: a read-only transaction in which the statement is declared as a cursor; only a SELECT,
+VALUES or TABLE can be one, and the extended protocol takes one statement. A superuser's session
+first becomes pg_read_all_data, so that no function reads or writes files of the server; that stops
+accidents, not a superuser who means harm. Everything is rolled back at the end.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import sqlite3
-import time
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
-from vkbench_db.ask import public
+from vkbench.errors import VkbenchError
+from vkbench_db.ask import public, reader
 from vkbench_db.database import CONNECT_SECONDS, parse_url, require_file
 from vkbench_db.errors import DatabaseUnreachable, QueryRefused
 
@@ -32,15 +38,10 @@ Rows = list[tuple[Any, ...]]
 MOST_ROWS = 100_000
 MOST_SECONDS = 60.0
 MOST_BYTES = 2**26  # of one value
-_ALLOWED = (
-    sqlite3.SQLITE_SELECT,
-    sqlite3.SQLITE_READ,
-    sqlite3.SQLITE_FUNCTION,
-    sqlite3.SQLITE_RECURSIVE,
-)
+MOST_MEMORY = 2**30  # of the process that reads SQLite, of each temporary file, and of the answer
 PAGE_ROWS = 500  # fetched at once
 MOST_PUBLIC_BYTES = 2**25  # of all values of a public answer
-_STEPS = 10_000  # virtual machine steps between two looks at the clock
+_PUBLIC_MEMORY = 2**28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,11 @@ class Bounds:
     seconds: float = MOST_SECONDS
     is_public: bool = False  # the documented views alone, as `public` says
     as_superuser: bool = False  # public statements may run in a superuser's session
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the process which reads SQLite may use."""
+        return _PUBLIC_MEMORY if self.is_public else MOST_MEMORY
 
 
 USUAL = Bounds()
@@ -76,8 +82,7 @@ def query_blank(sql: str, bounds: Bounds = USUAL) -> tuple[list[str], Rows]:
     with blank() as database, closing(database.engine.raw_connection()) as raw:
         connection = raw.driver_connection
         assert isinstance(connection, sqlite3.Connection)
-        with _sqlite_errors(Path(":memory:"), bounds):
-            return _selected(_guarded(connection, bounds), statement, bounds)
+        return _ask_reader("", connection.serialize(), statement, bounds)
 
 
 def _statement(sql: str) -> str:
@@ -106,48 +111,77 @@ def _fetched(more: Callable[[int], Rows], bounds: Bounds) -> Rows:
 
 def _query_sqlite(path: Path, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
     require_file(path)
-    with _sqlite_errors(path, bounds), closing(_open_sqlite(path)) as connection:
-        return _selected(_guarded(connection, bounds), sql, bounds)
+    return _ask_reader(f"{path.absolute().as_uri()}?mode=ro", b"", sql, bounds)
 
 
-def _selected(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
-    cursor = connection.execute(sql)
-    if cursor.description is None:
+def _ask_reader(uri: str, image: bytes, sql: str, bounds: Bounds) -> tuple[list[str], Rows]:
+    """Have `reader` run a statement on a file, or on the image of a database."""
+    asked = {
+        "uri": uri,
+        "sql": sql,
+        "seconds": bounds.seconds,
+        "memory": bounds.memory,
+        "files": bounds.memory,
+        "value": public.MOST_BYTES if bounds.is_public else MOST_BYTES,
+        "views": public.VIEWS if bounds.is_public else (),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", reader.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with process:
+        try:
+            return _answered(process, json.dumps(asked).encode() + b"\n" + image, bounds)
+        finally:
+            process.kill()
+
+
+def _answered(
+    process: subprocess.Popen[bytes], request: bytes, bounds: Bounds
+) -> tuple[list[str], Rows]:
+    assert process.stdin
+    assert process.stdout
+    with suppress(BrokenPipeError):  # it ended before it had read all; its status says why
+        process.stdin.write(request)
+        process.stdin.close()
+    lines = _lines(process.stdout, bounds)
+    columns = next(lines, None)
+    if columns is None:
         raise QueryRefused("the query reads nothing: only a SELECT can be run")
-    return [column[0] for column in cursor.description], _fetched(cursor.fetchmany, bounds)
+    rows = _fetched(lambda _: next(lines, []), bounds)
+    return columns, rows
 
 
-def _open_sqlite(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+def _lines(answer: IO[bytes], bounds: Bounds) -> Iterator[Any]:
+    """What the reader says; QueryRefused if it met an error, or was ended."""
+    left = bounds.memory
+    while line := answer.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise QueryRefused(f"the query gives more than {bounds.memory >> 20} MB")
+        if not line.endswith(b"\n"):
+            break
+        said = json.loads(line, object_hook=_cell)
+        if said == reader.END:
+            return
+        if isinstance(said, dict):
+            raise _sqlite_error(said[reader.ERROR], bounds)
+        yield [tuple(row) for row in said] if said and isinstance(said[0], list) else said
+    raise _refused("it took too long", bounds.seconds)
 
 
-def _guarded(connection: sqlite3.Connection, bounds: Bounds) -> sqlite3.Connection:
-    """Make a connection read-only, and end its queries after some seconds."""
-    authorize = public.guard_sqlite(connection) if bounds.is_public else _authorize
-    if not bounds.is_public:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
-    connection.execute("PRAGMA query_only = ON")
-    end = time.monotonic() + bounds.seconds
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
-    connection.set_authorizer(authorize)
-    return connection
+def _cell(said: dict[str, str]) -> dict[str, str] | bytes:
+    return base64.b64decode(said[reader.BYTES]) if reader.BYTES in said else said
 
 
-def _authorize(action: int, first: str | None, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
-
-
-@contextmanager
-def _sqlite_errors(path: Path, bounds: Bounds) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        reason = str(error)
-        if "unable to open" in reason or "not a database" in reason:
-            raise DatabaseUnreachable(f"the database {path} cannot be used: {reason}") from error
-        if bounds.is_public and "is prohibited" in reason:
-            reason = public.ONLY_VIEWS
-        raise _refused(_PLAIN.get(reason.rstrip("."), reason), bounds.seconds) from error
+def _sqlite_error(reason: str, bounds: Bounds) -> VkbenchError:
+    if "unable to open" in reason or "not a database" in reason:
+        return DatabaseUnreachable(f"the database cannot be used: {reason}")
+    if bounds.is_public and "is prohibited" in reason:
+        reason = public.ONLY_VIEWS
+    return _refused(_PLAIN.get(reason.rstrip("."), reason), bounds.seconds)
 
 
 _READING = ("select", "with", "values", "table", "(", "--", "/*")
@@ -157,7 +191,9 @@ _PLAIN = {
     "authorization denied": _WRITES,
     "cannot insert multiple commands into a prepared statement": "only one statement can be run",
     "You can only execute one statement at a time": "only one statement can be run",
-    "interrupted": "it took too long",
+    "database or disk is full": "it needs too much room for temporary files",
+    "disk I/O error": "it needs too much room for temporary files",
+    "out of memory": reader.NO_MEMORY,
 }
 
 
