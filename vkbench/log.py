@@ -10,6 +10,8 @@ import logging
 import sys
 import time
 
+from vkbench.visible import visible_lines
+
 _FIELDS = "vkbench_fields"
 
 
@@ -48,14 +50,14 @@ class KeyValue(logging.Formatter):
             self.formatTime(record, self.datefmt),
             record.levelname.lower(),
             record.name,
-            record.getMessage(),
+            visible_lines(record.getMessage()),
             *(f"{key}={_quoted(value)}" for key, value in fields.items() if value is not None),
         ]
         trace = self.formatException(record.exc_info) if record.exc_info else ""
-        return " ".join(words) + (f"\n{trace}" if trace else "")
+        return " ".join(words) + (f"\n{visible_lines(trace)}" if trace else "")
 
 
 def _quoted(value: object) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else visible_lines(str(value))
     plain = text and not any(char in ' "=\n' for char in text)
     return text if plain else '"' + text.replace('"', "'").replace("\n", " ") + '"'

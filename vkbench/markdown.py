@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vkbench.visible import visible
+
 MOST = 60_000  # characters: GitHub takes 65,536 of a comment or a check
 MOST_ROWS = 50  # of a table
 
@@ -25,7 +27,7 @@ def table(
 
 def escaped(text: str) -> str:
     """Text as one line in which Markdown shows every character as it is."""
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     for sign in "\\`*_[]<>|~":
         flat = flat.replace(sign, f"\\{sign}")
     # no @mention and no #issue becomes a link

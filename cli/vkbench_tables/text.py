@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from vkbench import markdown, units
+from vkbench.visible import visible
 from vkbench_tables.table import Cell, Column, Table, ValueKind
 
 Rows = Sequence[Mapping[str, Cell]]
@@ -31,9 +32,9 @@ def is_number(column: Column) -> bool:
 def column_text(column: Column, rows: Rows) -> tuple[str, list[str]]:
     """A column's heading, with its unit, and its cells."""
     if not is_number(column):
-        return column.heading, [text(column, row) for row in rows]
+        return visible(column.heading), [text(column, row) for row in rows]
     unit, cells = _SCALERS[column.kind]([_number(row.get(column.key)) for row in rows])
-    return f"{column.heading} {unit}".strip(), _pointed(cells)
+    return f"{visible(column.heading)} {unit}".strip(), _pointed(cells)
 
 
 def markdown_table(table: Table, *, most: int = markdown.MOST_ROWS) -> str:
@@ -89,8 +90,8 @@ def text(column: Column, row: Mapping[str, Cell]) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return ", ".join(str(_name(item)) for item in value)
-    return " ".join(str(value).split())
+            return visible(", ".join(str(_name(item)) for item in value))
+    return visible(" ".join(str(value).split()))
 
 
 def _name(item: Cell) -> Cell:

@@ -8,6 +8,7 @@ from typing import Annotated, TextIO
 
 from typer import Option
 
+from vkbench.visible import visible
 from vkbench_cli.show.layout import Strip, fitted, indented, lines, spacious
 from vkbench_cli.show.telling import room, tell
 from vkbench_tables import text
@@ -90,14 +91,14 @@ def print_text(table: Table, stream: TextIO, width: int = 0) -> None:
     shown = [column for column in table.columns if text.is_shown(column, table.rows)]
     lifted = [column for column in shown if column.lifted and text.is_shared(column, table.rows)]
     for column in lifted:
-        said = f"{column.heading}: {text.text(column, table.rows[0])}"
+        said = f"{visible(column.heading)}: {text.text(column, table.rows[0])}"
         stream.writelines(f"{line}\n" for line in (indented(said, width) if width else [said]))
     strips = [_strip(column, table) for column in shown if column not in lifted]
     layout = fitted(strips, width) if width else spacious(strips)
     stream.writelines(f"{line}\n" for line in lines(layout))
     if layout.left_out:
         stream.flush()
-        names = ", ".join(layout.left_out)
+        names = visible(", ".join(layout.left_out))
         tell(f"not shown at {width} columns: {names} (--wide or --json shows all)")
 
 

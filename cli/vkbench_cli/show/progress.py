@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from vkbench.visible import visible
 from vkbench_cli.show.pace import (
     Lane,
     Pace,
@@ -91,13 +92,14 @@ class Progress:
         from rich.console import Group
         from rich.text import Text
 
-        said = Text(self._sentence(), no_wrap=True, overflow="ellipsis")
-        runs = Text(f"  {self._words}", style="dim", no_wrap=True, overflow="ellipsis")
+        said = Text(visible(self._sentence()), no_wrap=True, overflow="ellipsis")
+        runs = Text(f"  {visible(self._words)}", style="dim", no_wrap=True, overflow="ellipsis")
         return Group(said, self._bars(), *([runs] if self._words else []))
 
     def _bars(self) -> Table:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
+        from rich.text import Text
 
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
@@ -109,7 +111,7 @@ class Progress:
         for lane in shown:
             pace = self._paces[lane.name]
             table.add_row(
-                f"  {lane.name}",
+                Text(f"  {visible(lane.name)}"),
                 ProgressBar(total=max(lane.total, 1), completed=lane.done, width=BAR_COLUMNS),
                 f"{lane.done}/{lane.total}",
                 ", ".join(trouble(lane)),

@@ -1,4 +1,4 @@
-"""Lines on stderr, which is where everything goes that is no answer."""
+"""Lines of text: on stderr, where everything goes that is no answer, and on stdout."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import TextIO
 
+from vkbench.visible import visible_lines
+
 NARROWEST = 20  # columns of a terminal that tables fit into
 _COMMAND = re.compile(r"`[^`]+`")
 _NO_BREAK = "\0"  # a space at which no line may break
@@ -16,8 +18,14 @@ _NO_BREAK = "\0"  # a space at which no line may break
 def tell(text: str) -> None:
     """Print on stderr; on a terminal, lines break between words, and never within a command."""
     width = room(sys.stderr)
-    lines = (_broken(line, width) for line in text.splitlines()) if width else [text]
+    shown = visible_lines(text)
+    lines = (_broken(line, width) for line in shown.splitlines()) if width else [shown]
     print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def say(text: str, end: str = "\n") -> None:
+    """Print on stdout what is no table; names in it may be anybody's."""
+    print(visible_lines(text), end=end)
 
 
 def _broken(line: str, width: int) -> str:

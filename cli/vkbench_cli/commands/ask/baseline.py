@@ -12,6 +12,7 @@ from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import RUN_HELP, Store, spread
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import say
 from vkbench_cli.store import opened, reading
 from vkbench_tables.table import Column, Rank, Table
 from vkbench_tables.table import ValueKind as Shown
@@ -68,7 +69,7 @@ def set_(
     [(kind, value)] = given.items()
     with opened(store.settings()) as database, database.transaction() as tx:
         pinned = pin(tx, name, kind, value, time.time(), user_name())
-    print(f"{pinned.name} is {pinned.kind} {pinned.value}")
+    say(f"{pinned.name} is {pinned.kind} {pinned.value}")
 
 
 @app.command()
@@ -90,4 +91,4 @@ def rm(*, name: Name, store: Store) -> None:
 
     with opened(store.settings()) as database, database.transaction() as tx:
         unpin(tx, name)
-    print(f"baseline {name} is deleted")
+    say(f"baseline {name} is deleted")

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from vkbench import names
 from vkbench.errors import NothingToDo, UsageError
+from vkbench.visible import visible
 from vkbench_cli.files import check_writable, whole_file
 from vkbench_cli.options import Devices, Store
 from vkbench_cli.show.printing import ReaderLeft
@@ -72,7 +73,7 @@ def plot(
     width = room(sys.stdout) or WIDTH
     try:
         for line in (drawn.title, drawn.place, *text_plot(drawn, width), *change_lines(drawn)):
-            print(line)
+            print(visible(line))
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderLeft from error

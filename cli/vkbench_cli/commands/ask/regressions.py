@@ -17,7 +17,7 @@ from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Devices, Store, spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import opened, reading
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage
@@ -152,7 +152,7 @@ def show_(
     if output.csv:
         show(Table(columns=MEMBERS, rows=[member_row(each) for each in story.members]), output)
         return
-    print(_headline(story.row))
+    say(_headline(story.row))
     print()
     show(members, output)
     print()

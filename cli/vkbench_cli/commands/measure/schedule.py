@@ -12,7 +12,7 @@ from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Effort, Selecting, Store, spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import opened, reading
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.watch.cron import check, next_slot
@@ -116,7 +116,7 @@ def show_(*, name: Name, limit: Limit = None, store: Store, output: Output) -> N
         schedule = schedules.find(tx, name)
         found = schedules.slots(tx, schedule.id, most + 1 if most else None)
     if not (output.json or output.csv):
-        print(f"{schedule.name}, at {schedule.cron} (UTC): {_asked(schedule)}")
+        say(f"{schedule.name}, at {schedule.cron} (UTC): {_asked(schedule)}")
     rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in found]
     show_newest(
         Table(columns=SLOTS, rows=rows, nothing="this schedule was not due yet"), output, most

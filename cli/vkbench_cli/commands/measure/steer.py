@@ -10,6 +10,7 @@ from typer import Argument, Option
 from vkbench.selector import HELP
 from vkbench_cli import completion
 from vkbench_cli.options import RUN_HELP, Store
+from vkbench_cli.show.telling import say
 from vkbench_cli.store import opened, refuse_imported
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def pause(
         for row in meant:
             hold(tx, row.key, said)
     for row in meant:
-        print(f"{row.name} ({row.key}) is paused")
+        say(f"{row.name} ({row.key}) is paused")
 
 
 def resume(*, device: Device, store: Store) -> None:
@@ -93,7 +94,7 @@ def resume(*, device: Device, store: Store) -> None:
         }
     for row in meant:
         trial = f"; its canary goes first, as run {trials[row.key]}" if row.key in trials else ""
-        print(f"{row.name} ({row.key}) is served again{trial}")
+        say(f"{row.name} ({row.key}) is served again{trial}")
 
 
 def _meant(tx: Transaction, selector: str) -> list[DeviceRow]:

@@ -12,6 +12,7 @@ from vkbench import names
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Store, spread
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import say
 from vkbench_cli.store import opened, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -109,7 +110,7 @@ def revoke(
 
     with opened(store.settings()) as database, database.transaction() as tx:
         revoked = tokens.revoke(tx, token, time.time())
-    print(f"token {revoked.name} ({revoked.prefix}...) is revoked")
+    say(f"token {revoked.name} ({revoked.prefix}...) is revoked")
 
 
 def _row(token: Token, now: float) -> dict[str, Cell]:

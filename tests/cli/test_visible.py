@@ -1,0 +1,95 @@
+"""No text of a stranger reaches a terminal as it is; JSON and CSV give it exactly."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vkbench import log, markdown
+from vkbench.visible import visible, visible_lines
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import say, tell
+from vkbench_tables.table import Cell, Column, Table
+
+EVIL = "\x1b[2J\x9b31m\u202egnp.exe\r\x07\x00\x7f\u2066"
+HIDDEN = ("Cc", "Cs", "Zl", "Zp")
+TURNS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+texts = st.text(
+    st.one_of(st.characters(), st.sampled_from(EVIL), st.characters(categories=["Cc", "Cf"]))
+)
+storable = texts.filter(lambda text: not any(unicodedata.category(c) == "Cs" for c in text))
+
+
+def is_tame(text: str) -> bool:
+    """Whether nothing in a text, beside line breaks, moves a cursor or turns a line."""
+    return all(
+        char == "\n" or (unicodedata.category(char) not in HIDDEN and char not in TURNS)
+        for char in text
+    )
+
+
+def printed(table: Table, **how: bool) -> str:
+    stream = io.StringIO(newline="")
+    show(table, Output(**how), stream)
+    return stream.getvalue()
+
+
+@given(storable, storable, storable)
+def test_a_table_prints_no_control_character(heading: str, cell: str, other: str) -> None:
+    columns = (Column(key="a", heading=heading, lifted=True), Column(key="b", heading="b"))
+    rows: list[dict[str, Cell]] = [{"a": cell, "b": [other, cell]}, {"a": cell, "b": other}]
+    table = Table(columns=columns, rows=rows)
+    assert is_tame(printed(table))
+    assert is_tame(printed(table, wide=True))
+    assert is_tame(markdown.escaped(cell))
+    assert json.loads(printed(table, json=True))["rows"][0]["a"] == cell
+
+
+@given(st.text(st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]), min_size=1))
+def test_csv_is_exact(cell: str) -> None:
+    table = Table(columns=(Column(key="a", heading="a"),), rows=[{"a": cell}])
+    assert list(csv.reader(io.StringIO(printed(table, csv=True))))[1] == [cell]
+
+
+@given(texts)
+def test_every_hidden_character_is_spelled_out(text: str) -> None:
+    assert is_tame(visible(text))
+    assert "\n" not in visible(text)
+    assert is_tame(visible_lines(text).replace("\t", ""))
+    assert visible_lines(text).count("\n") == text.count("\n")
+
+
+def test_what_is_plain_stays_as_it_is() -> None:
+    for text in ("NVIDIA H200", "±3 µs, 2×", "日本語 — ünï", "🙂", "a\\x1b"):
+        assert visible(text) == text
+    assert visible("\x1b[2J") == "\\x1b[2J"
+    assert visible("\u202e") == "\\u202e"
+
+
+def test_lines_and_logs_are_tame(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    tell(f"device {EVIL}\nsecond")
+    say(f"schedule {EVIL}")
+    said = capsys.readouterr()
+    assert is_tame(said.out)
+    assert is_tame(said.err)
+    assert said.err.count("\n") == 2
+    logger = logging.getLogger("test")
+    with caplog.at_level(logging.INFO):
+        log.event(logger, "seen", device=EVIL)
+        try:
+            raise ValueError(EVIL)
+        except ValueError:
+            logger.exception("failed %s", EVIL)
+    lines = [log.KeyValue().format(record) for record in caplog.records]
+    assert all(map(is_tame, lines))
+    assert "\\x1b[2J" in lines[0]
