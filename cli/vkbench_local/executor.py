@@ -23,8 +23,9 @@ from vkbench.job import Job
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench.user import user_name
+from vkbench.visible import visible
 from vkbench.wire import Announcement
-from vkbench_db.database import Database, parse_url
+from vkbench_db.database import Database, Transaction, parse_url
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
 from vkbench_db.work.store import Picked
@@ -132,10 +133,23 @@ class Executor:
             raise KeyboardInterrupt
         (self._supervisor.drain if self._interrupts == 1 else self._supervisor.abort)()
 
+    def _writing(self) -> AbstractContextManager[Transaction]:
+        """A writing transaction; it waits out a long one of another process, as of an import."""
+        told = False
+
+        def waits() -> bool:
+            nonlocal told
+            if not told:
+                print("waiting for the database: another process writes to it", file=sys.stderr)
+            told = True
+            return not self.stopped
+
+        return self._database.transaction(waits)
+
     def _work_on(self, run: int, facts: DeviceFacts) -> None:
         origin = self._settings.database_url()
         if is_busy(lock_path(self._settings, facts.key)):
-            print(f"waiting for {facts.name}: another process uses it", file=sys.stderr)
+            print(f"waiting for {visible(facts.name)}: another process uses it", file=sys.stderr)
         with Supervisor(facts.key, self._settings, origin=origin) as supervisor:
             self._announce(supervisor.start())
             self._take_over(supervisor, facts.key)
@@ -154,14 +168,14 @@ class Executor:
             environment=ready.environment,
             bundle=packaged_sha(),
         )
-        with self._database.transaction() as tx:
+        with self._writing() as tx:
             store.register_device(tx, announcement, time.time())
 
     def _take_over(self, supervisor: Supervisor, device: str) -> None:
         """Queue again the jobs that a dead process left; the one that was running loses a try."""
         now = time.time()
         died = supervisor.recover()
-        with self._database.transaction() as tx:
+        with self._writing() as tx:
             if died:
                 store.record(tx, [died], now)
             sent = store.dispatched_before(tx, now)
@@ -169,7 +183,7 @@ class Executor:
             store.return_lost(tx, left, now)
 
     def _next(self, run: int, device: str) -> list[Picked]:
-        with self._database.transaction() as tx:
+        with self._writing() as tx:
             picked = store.pick(tx, device, CHUNK.jobs, time.time(), seconds=CHUNK.seconds, run=run)
             return with_tuned(tx, device, picked)
 
@@ -195,13 +209,13 @@ class Executor:
         unanswered = {(job.id, job.token) for job in jobs}
 
         def record(result: Result) -> None:
-            with self._database.transaction() as tx:
+            with self._writing() as tx:
                 store.record(tx, [result], time.time())
             unanswered.discard((result.job, result.token))
             self.watch(result)
 
         supervisor.run(jobs, record)
-        with self._database.transaction() as tx:
+        with self._writing() as tx:
             store.return_lost(tx, unanswered, time.time())
 
 

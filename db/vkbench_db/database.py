@@ -9,8 +9,9 @@ no row locks there. On PostgreSQL the store locks the rows that it is about to m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +20,13 @@ from typing import Self
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
 
 from vkbench.urls import shown
-from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
+from vkbench_db.errors import (
+    DatabaseBusy,
+    DatabaseUnreachable,
+    MalformedUrl,
+    SchemaMissing,
+    SchemaOutdated,
+)
 
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newest migration
@@ -72,10 +79,22 @@ class Database:
         self.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """A writing transaction: committed at the end, rolled back by any exception."""
-        with _translated(self.engine), self.engine.begin() as tx:
-            yield tx
+    def transaction(self, waits: Callable[[], bool] = lambda: False) -> Iterator[Connection]:
+        """A writing transaction: committed at the end, rolled back by any exception.
+
+        Another writer of SQLite is waited for BUSY_SECONDS, and again as long as `waits` says so;
+        then DatabaseBusy is raised.
+        """
+        with _translated(self.engine), ExitStack() as stack:
+            yield self._begun(stack, waits)
+
+    def _begun(self, stack: ExitStack, waits: Callable[[], bool]) -> Connection:
+        while True:
+            try:
+                return stack.enter_context(self.engine.begin())
+            except exc.OperationalError as error:
+                if not (_is_busy(error) and waits()):
+                    raise
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -198,7 +217,7 @@ def _lacks_tables(url: URL) -> bool:
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         return True
     with _disposed(_engine(url)) as engine, _translated(engine), engine.connect() as tx:
-        return _version(tx) is None
+        return _version(tx.execution_options(reading=True)) is None  # blocks no writer
 
 
 @contextmanager
@@ -249,12 +268,18 @@ def _translated(engine: Engine) -> Iterator[None]:
         if not _is_environmental(error):
             raise
         reason = str(error.orig).strip().partition("\n")[0]
-        raise DatabaseUnreachable(f"{_place(engine)} cannot be used: {reason}") from error
+        kind = DatabaseBusy if _is_busy(error) else DatabaseUnreachable
+        raise kind(f"{_place(engine)} cannot be used: {reason}") from error
 
 
 def is_of_schema(error: Exception) -> bool:
     """Whether a statement failed for its table or column: the database is of another version."""
     return isinstance(error, exc.ProgrammingError)
+
+
+def _is_busy(error: exc.DBAPIError) -> bool:
+    """Whether another writer holds SQLite's file."""
+    return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _is_environmental(error: exc.DBAPIError) -> bool:

@@ -9,6 +9,10 @@ class DatabaseUnreachable(ServiceUnreachable):
     """The database cannot be reached."""
 
 
+class DatabaseBusy(DatabaseUnreachable):
+    """Another process writes to the database, and does not end."""
+
+
 class SchemaMissing(ServiceUnreachable):
     """The database holds no vkbench tables."""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from vkbench.errors import UsageError
 from vkbench.job import JobState, Mode, PlannedJob
 from vkbench.result import Result
 from vkbench.settings import Settings
+from vkbench_cli.main import main
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store
@@ -194,6 +198,64 @@ def test_waiting_for_a_busy_device_is_said_and_can_be_ended(
             child.communicate(timeout=10)
     assert child.returncode != 0
     assert states(database, run) == {"queued": 1}
+
+
+def held(database: Database) -> sqlite3.Connection:
+    """Another writer of the file, in the middle of a long transaction."""
+    connection = sqlite3.connect(
+        str(database.engine.url.database), isolation_level=None, check_same_thread=False
+    )
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+@pytest.fixture
+def impatient(
+    planted: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Database]:
+    """The same database, opened by somebody who waits for other writers a moment only."""
+    monkeypatch.setattr("vkbench_db.database.BUSY_SECONDS", 0.1)
+    with Database.open(planted.database_url()) as opened:
+        yield opened
+
+
+def test_a_long_transaction_of_another_is_waited_out(
+    planted: Settings, impatient: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = planned(impatient, ["sleep/f32/n1"] * 20)
+    timers: list[threading.Timer] = []
+
+    def hold_once(result: Result) -> None:
+        if not timers:
+            timers.append(threading.Timer(1.5, held(impatient).close))  # longer than a job may take
+            timers[0].start()
+
+    Executor(impatient, planted, hold_once).work(run, [DEVICE])
+    timers[0].join()
+    assert states(impatient, run) == {"passed": 20}
+    assert set(settled(impatient).values()) == {1}
+    with impatient.reading() as tx:
+        assert set(tx.execute(select(schema.job.c.tries)).scalars()) == {0}
+    said = "waiting for the database: another process writes to it\n"
+    assert capsys.readouterr().err.count(said) == 1
+
+
+def test_who_cannot_wait_is_told_how_to_go_on(
+    planted: Settings,
+    impatient: Database,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = planned(impatient, ["sleep/f32/n1"])
+    monkeypatch.setattr("vkbench_local.machine.all_devices", lambda: [DEVICE])
+
+    def press_ctrl_c(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("vkbench_local.executor.print", press_ctrl_c, raising=False)  # it waits
+    with closing(held(impatient)):
+        assert main(["run", "--resume", str(run)]) == 130
+    assert f"`vkbench run --resume {run}` continues" in capsys.readouterr().err
 
 
 def test_signals_are_as_before_afterwards(planted: Settings, database: Database) -> None:

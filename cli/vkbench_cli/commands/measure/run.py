@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench import log
-from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, UsageError
+from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, ServiceUnreachable, UsageError
 from vkbench.job import ACTIVE
 from vkbench_cli.files import check_writable
 from vkbench_cli.options import RUN_HELP, Effort, Selecting, Store
@@ -85,7 +85,11 @@ def run(
             found, devices = _resumed(database, resume)
         else:
             found, devices = planned(database, selecting, effort, ours)
-        if not work(database, ours, found, devices):
+        try:
+            ended = work(database, ours, found, devices)
+        except ServiceUnreachable as error:
+            raise ServiceUnreachable(f"{error}; {how_to_go_on(found.id, store)}") from error
+        if not ended:
             tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED
         if export:
