@@ -93,16 +93,17 @@ def pause(tx: Connection, device: str, said: Pause) -> bool:
     return changed.rowcount > 0
 
 
-def resume(tx: Connection, device: str, now: float) -> bool:
-    """Send jobs to a device again; return whether a scheduler had paused it.
+def resume(tx: Connection, device: str, now: float, *, as_is: bool = False) -> bool:
+    """Send jobs to a device again; return whether it is on trial.
 
-    Such a device is on trial until a job passes on it.
+    One that a scheduler had paused is, until a job passes on it; not if it is taken as it is.
     """
     table = schema.device.c
     row = tx.execute(
         select(table.paused, table.paused_by, table.on_trial).where(table.key == device)
     ).one()
-    on_trial: bool = row.on_trial or (row.paused and row.paused_by == SCHEDULER)
+    suspected = row.on_trial or (row.paused and row.paused_by == SCHEDULER)
+    on_trial: bool = suspected and not as_is
     tx.execute(
         update(schema.device)
         .where(table.key == device)

@@ -77,11 +77,18 @@ def pause(
         say(f"{row.name} ({row.key}) is paused")
 
 
-def resume(*, device: Device, store: Store) -> None:
+def resume(
+    *,
+    device: Device,
+    as_is: Annotated[
+        bool, Option("--as-is", help="Without a trial: the device stays as slow as it has become.")
+    ] = False,
+    store: Store,
+) -> None:
     """Send jobs to a paused device again.
 
-    If the scheduler had paused it, the device's canary goes first, and the device is on trial: one
-    failure pauses it again.
+    If the scheduler had paused it, the device's canary goes first, and the device is on trial until
+    a job passes: one failure, or a canary that is off, pauses it again.
     """
     from vkbench_db.work.store import resume as release
     from vkbench_scheduler.planning.trial import submit_trial
@@ -90,7 +97,9 @@ def resume(*, device: Device, store: Store) -> None:
     with opened(store.settings()) as database, database.transaction() as tx:
         meant = _meant(tx, device)
         trials = {
-            row.key: submit_trial(tx, row.facts, now) for row in meant if release(tx, row.key, now)
+            row.key: submit_trial(tx, row.facts, now)
+            for row in meant
+            if release(tx, row.key, now, as_is=as_is)
         }
     for row in meant:
         trial = f"; its canary goes first, as run {trials[row.key]}" if row.key in trials else ""

@@ -1,0 +1,54 @@
+"""Tells the alert channels which devices the scheduler has paused, until each has heard of it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from datetime import UTC, datetime
+
+from vkbench import log
+from vkbench.settings import Settings
+from vkbench_db.database import Database
+from vkbench_db.upkeep.pauses import UntoldPause, note_told, untold
+from vkbench_scheduler.errors import AlertFailed
+from vkbench_scheduler.watch.alerts import Message, channels_of
+
+PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
+
+_log = logging.getLogger(__name__)
+
+
+def step(database: Database, ours: Settings, now: float) -> None:
+    """Tell what has not been told; if one channel fails, all hear it again with the same id."""
+    channels = channels_of(ours)
+    if not channels:
+        return
+    with database.reading() as tx:
+        waiting = untold(tx, now - PATIENCE_SECONDS)
+    for pause in waiting:
+        try:
+            for send in channels.values():
+                send(message_of(pause), now)
+        except AlertFailed as error:
+            log.warn(_log, "alert_failed", device=pause.key, error=error)
+            continue
+        with database.transaction() as tx:
+            note_told(tx, pause, now)
+        log.event(_log, "alert_sent", device=pause.key)
+
+
+def message_of(pause: UntoldPause) -> Message:
+    """The message about one pause."""
+    digest = hashlib.sha256(f"{pause.key} {pause.at}".encode()).hexdigest()[:32]
+    title = f"vkbench: device {pause.name} of {pause.host} is paused: {pause.reason}"
+    data = {name: getattr(pause, name) for name in ("key", "name", "host", "reason")}
+    return Message(
+        id=f"msg_{digest}",
+        title=title,
+        text=f"{title}. `vkbench resume {pause.key}` tries it again.",
+        body={
+            "type": "device.paused",
+            "timestamp": datetime.fromtimestamp(pause.at, UTC).isoformat(),
+            "data": data,
+        },
+    )
