@@ -157,6 +157,11 @@ COMMANDS = (
         module="serve.web",
     ),
     Command(
+        name="healthy",
+        help="Check whether a service of this machine goes on.",
+        module="serve.healthy",
+    ),
+    Command(
         name="token",
         help="Make and revoke tokens, which permit writing by the pages.",
         function="app",

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from vkbench import log
+from vkbench import alive, log
 from vkbench.errors import ServiceUnreachable
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
@@ -32,6 +32,7 @@ from vkbench_scheduler.queue.registry import Registry
 from vkbench_scheduler.queue.stream import ResultStream
 from vkbench_scheduler.watch.timetable import Watch, steps, telling
 
+SERVICE = "scheduler"  # in signs of life
 TURN_SECONDS = 0.1  # between two fillings of the windows
 LOOK_SECONDS = 1.0  # between two checks of workers and of lost jobs
 WATCH_SECONDS = 0.25  # between two turns of the watch
@@ -84,15 +85,18 @@ def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
         _alerting(database, ours, stop),
     )
     threads = [
-        threading.Thread(target=_loop, args=(turn, stop), name=turn.__name__, daemon=True)
+        threading.Thread(target=_loop, args=(turn, stop, ours), name=turn.__name__, daemon=True)
         for turn in loops
     ]
+    parts = [thread.name for thread in threads]
+    alive.expect(ours.data, SERVICE, parts)
     for thread in threads:
         thread.start()
     _keep_packaged(database, stop)
     for thread in threads:
         thread.join()
     heartbeat.end()
+    alive.leave(ours.data, SERVICE, parts)
 
 
 def _dispatching(
@@ -149,14 +153,16 @@ def _alerting(database: Database, ours: Settings, stop: threading.Event) -> Call
     return alert
 
 
-def _loop(turn: Callable[[], None], stop: threading.Event) -> None:
+def _loop(turn: Callable[[], None], stop: threading.Event, ours: Settings) -> None:
     pause = TURN_SECONDS
     while not stop.is_set():
         try:
             turn()
+            alive.beat(ours.data, SERVICE, turn.__name__)
             pause = TURN_SECONDS
         except ServiceUnreachable as error:
             log.warn(_log, "service_awaited", turn=turn.__name__, error=error)
+            alive.beat(ours.data, SERVICE, turn.__name__)  # it waits, and is not stuck
             stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         except Exception:  # keep running; the log has the traceback

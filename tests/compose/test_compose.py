@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from vkbench.settings import read
+from vkbench.settings import Settings, read
+from vkbench_worker.service.sender import PARTING_SECONDS
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
@@ -73,6 +74,28 @@ def test_redis_never_forgets_what_it_carries() -> None:
     assert options["--save"] == ""
     assert options["--maxmemory-policy"] == "noeviction"
     assert options["--maxmemory"]
+
+
+@pytest.mark.parametrize("service", ["scheduler", "web", "workers", "workers-nvidia"])
+def test_a_check_fails_when_a_service_is_stuck(service: str) -> None:
+    command, program, *words = SERVICES[service]["healthcheck"]["test"]
+    assert (command, program, words[0]) == ("CMD", "vkbench", "healthy")
+    assert words[1] == SERVICES[service]["command"][0]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_is_bounded(service: str) -> None:
+    found = SERVICES[service]
+    assert found["mem_limit"]
+    assert found["pids_limit"]
+    assert found["logging"]["driver"] == "json-file"
+    assert set(found["logging"]["options"]) == {"max-size", "max-file"}
+
+
+@pytest.mark.parametrize("service", ["workers", "workers-nvidia"])
+def test_a_running_job_may_end_before_its_worker_is_killed(service: str) -> None:
+    grace = float(SERVICES[service]["stop_grace_period"].removesuffix("s"))
+    assert grace > Settings().stop_seconds + PARTING_SECONDS
 
 
 def filled(text: str) -> str:

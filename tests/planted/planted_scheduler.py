@@ -55,12 +55,18 @@ def mid_publish() -> None:
     broker.Broker.publish = publish_one_and_die  # type: ignore[method-assign]
 
 
+def wedge() -> None:
+    """The collector hangs in its first turn for ever."""
+    collect.Collector.turn = lambda self: time.sleep(1e6)  # type: ignore[method-assign,assignment,return-value]
+
+
 POINTS: dict[str, Callable[[], None]] = {
     "": lambda: None,
     "before_commit": before_commit,
     "after_commit": after_commit,
     "before_publish": before_publish,
     "mid_publish": mid_publish,
+    "wedge": wedge,
 }
 
 

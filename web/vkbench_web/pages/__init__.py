@@ -1,6 +1,6 @@
 """The pages, a module each."""
 
-from vkbench_web.api import findings, history
+from vkbench_web.api import findings, health, history
 from vkbench_web.api import results as api_results
 from vkbench_web.pages import (
     compare,
@@ -22,5 +22,5 @@ from vkbench_web.pages import (
 PAGES = (
     *(fleet, runs, jobs, heatmap, results, series, one_series, compare, kernels, kernel, roofline),
     *(regressions, query, sign_in),
-    *(api_results, history, findings),
+    *(api_results, history, findings, health),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -21,9 +21,12 @@ _log = logging.getLogger(__name__)
 class Pulse:
     """A thread that renews lease and announcement, and learns which held runs are cancelled."""
 
-    def __init__(self, redis: Redis, announcement: Announcement) -> None:
+    def __init__(
+        self, redis: Redis, announcement: Announcement, renewed: Callable[[], None] = lambda: None
+    ) -> None:
         self._redis = redis
         self._announcement = announcement
+        self._renewed = renewed  # called whenever Redis has the lease
         self._device = announcement.facts.key
         self._running: dict[tuple[int, int], Job] = {}  # on the device, or about to be
         self._ended: dict[tuple[int, int], Job] = {}
@@ -110,6 +113,7 @@ class Pulse:
         except RedisError as error:
             log.warn(_log, "lease_not_renewed", error=error)
             return
+        self._renewed()
         self.said_leaving = lease.leaving
         *cancelled, recalled = answers
         self._cancelled = frozenset(run for run, off in zip(runs, cancelled, strict=True) if off)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from redis import Redis
 
-from vkbench import log, wire
+from vkbench import alive, log, wire
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Mode, Outcome
 from vkbench.redis_client import connect
@@ -28,6 +28,8 @@ from vkbench_worker.service.sender import Sender
 
 _log = logging.getLogger("vkbench_worker.service.main")  # also when run as __main__
 
+SERVICE = "worker"  # in signs of life
+
 
 def serve(selectors: Sequence[str], ours: Settings) -> int:
     """Serve the named devices, else all of this host, until SIGTERM; returns the exit status.
@@ -36,6 +38,7 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
     wedge watchdog.
     """
     asked = list(selectors) or _all_devices()
+    alive.expect(ours.data, SERVICE, asked)
     commands = [[sys.executable, "-m", "vkbench_worker.service.main", name] for name in asked]
     return fleet.serve(commands)
 
@@ -65,7 +68,7 @@ class Worker:
         self._device = ready.facts.key
         self._supervisor = supervisor
         self._redis: Redis = connect(ours.redis)
-        self._pulse = Pulse(self._redis, _announcement(self.name, ready))
+        self._pulse = Pulse(self._redis, _announcement(self.name, ready), self._renewed)
         self._sender = Sender(self._redis, self._pulse.release)
         self._parting = Parting(self._pulse, self._hand_back, ours.stop_seconds)
         store = kept_bundles(ours)
@@ -83,6 +86,7 @@ class Worker:
         celery = app.build(self._ours, self._device, self.run_chunk)
         status = app.consume(celery, f"{self._device}@{self._ours.host}", self._stop)
         self._pulse.stop()
+        alive.leave(self._ours.data, SERVICE, [self._device])
         log.event(_log, "worker_stopped", device=self._device, worker=self.name, status=status)
         return status
 
@@ -152,6 +156,9 @@ class Worker:
             self._depot.doubt()
         self._pulse.finish(result.job, result.token)
         self._sender.put(result)
+
+    def _renewed(self) -> None:
+        alive.beat(self._ours.data, SERVICE, self._device)
 
     def _stop(self) -> None:
         log.event(_log, "worker_stopping", device=self._device)
