@@ -23,6 +23,7 @@ from vkbench_db.database import Database
 from vkbench_db.errors import DatabaseUnreachable
 from vkbench_scheduler.bundles import keep_packaged
 from vkbench_scheduler.heartbeat import Heartbeat
+from vkbench_scheduler.metrics import fleet
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.collect import Collector
 from vkbench_scheduler.queue.dispatch import Dispatcher
@@ -43,8 +44,11 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def serve(ours: Settings) -> int:
-    """Dispatch and collect until SIGTERM or SIGINT; returns the exit status."""
+def serve(ours: Settings, metrics: str = "") -> int:
+    """Dispatch and collect until SIGTERM or SIGINT; returns the exit status.
+
+    Prometheus may ask at `metrics`, which is `[HOST:]PORT`.
+    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -52,6 +56,8 @@ def serve(ours: Settings) -> int:
     if database is None:
         return 0
     with database:
+        if metrics:
+            fleet.serve(metrics, database, ours, SERVICE)
         log.event(_log, "scheduler_ready", database=shown(ours.database_url()), pid=os.getpid())
         _work(database, ours, stop)
     log.event(_log, "scheduler_stopped")

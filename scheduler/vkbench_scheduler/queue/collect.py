@@ -17,6 +17,7 @@ from vkbench.result import Result
 from vkbench_db.database import Database, is_of_schema
 from vkbench_db.work.refused import Refusal, set_aside
 from vkbench_db.work.store import record
+from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.stream import Entry, ResultStream
 
 _log = logging.getLogger(__name__)
@@ -63,7 +64,9 @@ class Collector:
                 self._refuse(entries[0], error)
             return
         for refusal in malformed:
+            counters.REFUSED.labels("result").inc()
             log.warn(_log, "result_refused", error=refusal.reason)
+        counters.recorded(results, now)
         log.event(
             _log,
             "results_recorded",
@@ -75,6 +78,7 @@ class Collector:
     def _refuse(self, entry: Entry, error: Exception) -> None:
         """Set a result aside that cannot be stored, and give its job the reason in its place."""
         reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        counters.REFUSED.labels("unrecordable").inc()
         log.warn(_log, "result_refused", job=entry.result and entry.result.job, error=reason)
         now = time.time()
         with self._database.transaction() as tx:

@@ -18,6 +18,7 @@ from vkbench.settings import Settings
 from vkbench.wire import Chunk
 from vkbench_db.database import Database, try_lead
 from vkbench_db.work.store import load, pick, recent_seconds
+from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 from vkbench_scheduler.tuned import with_tuned
@@ -63,6 +64,7 @@ class Dispatcher:
         if not chunks:
             return 0
         self._publish(chunks)
+        counters.sent(chunks)
         jobs = sum(len(chunk.jobs) for chunk in chunks)
         log.event(_log, "jobs_dispatched", logging.DEBUG, jobs=jobs, chunks=len(chunks))
         return jobs

@@ -11,6 +11,7 @@ from redis import Redis
 
 from vkbench import log, wire
 from vkbench.wire import Announcement, Lease
+from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.connection import reached
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
@@ -108,6 +109,7 @@ def _understood(words: Iterable[Any], kind: type[T]) -> list[T]:
         try:
             records.append(wire.decode(word, kind))
         except wire.MalformedMessage as error:  # from a worker of another version
+            counters.REFUSED.labels("announcement").inc()
             log.warn(_log, "word_refused", error=error)
     return records
 

@@ -16,6 +16,7 @@ from redis import Redis
 from vkbench import log
 from vkbench_db.database import Database, try_lead
 from vkbench_db.work.store import InFlight, dispatched_before, return_lost
+from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.presence import Presence
 from vkbench_scheduler.queue.stream import on_their_way
@@ -93,5 +94,6 @@ class Reconciler:
                 return 0
             returned = return_lost(tx, lost - waiting, time.time())
         if returned.queued or returned.failed:
+            counters.LOST.inc(returned.queued + returned.failed)
             log.warn(_log, "jobs_lost", queued_again=returned.queued, failed=returned.failed)
         return returned.queued

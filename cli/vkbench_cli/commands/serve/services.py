@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from typer import Option
+
 from vkbench import log
 from vkbench.settings import settings
 from vkbench_cli.options import Devices, Store
@@ -26,15 +30,29 @@ def worker(*, device: Devices = [], wait: Wait = PATIENCE_SECONDS) -> int:  # no
     return serve(keys, settings())
 
 
-def scheduler(*, store: Store, wait: Wait = PATIENCE_SECONDS) -> int:
+def scheduler(
+    *,
+    store: Store,
+    wait: Wait = PATIENCE_SECONDS,
+    metrics: Annotated[
+        str,
+        Option(
+            metavar="[HOST:]PORT",
+            help="Answer Prometheus there, at 127.0.0.1 if no host is given: /metrics.",
+        ),
+    ] = "",
+) -> int:
     """Send jobs to workers and store their results until stopped.
 
     Needs Redis (VKBENCH_REDIS) and the database.
     """
+    from vkbench_scheduler.metrics.fleet import parse
     from vkbench_scheduler.service import serve
 
+    if metrics:
+        parse(metrics)  # before anything is waited for
     log.set_up()
     ours = store.settings()
     patiently(lambda: ping_redis(ours), wait)
     patiently(lambda: opened(ours).close(), wait)
-    return serve(ours)
+    return serve(ours, metrics)

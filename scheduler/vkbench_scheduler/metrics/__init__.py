@@ -1,0 +1,1 @@
+"""What Prometheus may ask of a scheduler."""

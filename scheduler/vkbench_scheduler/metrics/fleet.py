@@ -1,0 +1,144 @@
+"""The state of the fleet, read from SQL and Redis when Prometheus asks; and the port it asks at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import cast
+
+from prometheus_client import start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from vkbench import alive, wire
+from vkbench.errors import ServiceUnreachable, UsageError
+from vkbench.redis_client import connect
+from vkbench.settings import Settings
+from vkbench_db.ask.queues import Queue, queues
+from vkbench_db.database import Database
+from vkbench_scheduler.metrics.counters import REGISTRY
+from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.presence import Presence
+
+HERE = "127.0.0.1"
+
+
+def serve(place: str, database: Database, ours: Settings, service: str) -> None:
+    """Answer at `[HOST:]PORT` from a thread; OSError if it cannot be listened at."""
+    host, port = parse(place)
+    REGISTRY.register(FleetCollector(database, connect(ours.redis), ours, service))
+    start_http_server(port, host, REGISTRY)
+
+
+def parse(place: str) -> tuple[str, int]:
+    """Host and port of `[HOST:]PORT`."""
+    host, _, port = place.rpartition(":")
+    if not (port.isdecimal() and 0 < int(port) < 2**16):
+        raise UsageError(f"'{place}' is no [HOST:]PORT: write 9109 or 0.0.0.0:9109")
+    return host.strip("[]") or HERE, int(port)
+
+
+class FleetCollector(Collector):
+    """Asks the database and Redis; leaves out what does not answer, and says so."""
+
+    def __init__(self, database: Database, redis: Redis, ours: Settings, service: str) -> None:
+        self._database = database
+        self._redis = redis
+        self._ours = ours
+        self._service = service
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is known before it is asked."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All gauges."""
+        found, leased = self._queues(), self._stream()
+        yield _one("vkbench_database_up", "Whether the database answers.", found is not None)
+        yield _one("vkbench_redis_up", "Whether Redis answers.", leased is not None)
+        yield from _of_devices(found or ())
+        if leased is not None:
+            yield from (_one(name, text, value) for name, text, value in leased)
+        yield from self._up(found or ())
+        yield self._silence()
+
+    def _queues(self) -> list[Queue] | None:
+        try:
+            with self._database.reading() as tx:
+                return queues(tx)
+        except ServiceUnreachable:
+            return None
+
+    def _stream(self) -> list[tuple[str, str, float]] | None:
+        try:
+            with reached():
+                length, memory = self._redis.xlen(wire.RESULTS), self._redis.info("memory")
+                group = self._group()
+        except ServiceUnreachable:
+            return None
+        used = cast(Mapping[str, float], memory)["used_memory"]
+        lag, pending = group.get("lag"), group.get("pending")
+        return [
+            ("vkbench_results_stream_length", "Results in the stream.", float(length)),
+            ("vkbench_results_unread", "Results that no collector has read.", float(lag or 0)),
+            ("vkbench_results_pending", "Results read and not yet in SQL.", float(pending or 0)),
+            ("vkbench_redis_memory_bytes", "Memory that Redis uses.", float(used)),
+        ]
+
+    def _group(self) -> Mapping[str, float | None]:
+        with suppress(ResponseError):  # no stream yet
+            for group in cast(list[dict[str, float]], self._redis.xinfo_groups(wire.RESULTS)):
+                return group
+        return {}
+
+    def _up(self, found: Iterable[Queue]) -> Iterator[Metric]:
+        keys = [queue.key for queue in found]
+        try:
+            leases = Presence(self._redis).leases(keys)
+        except ServiceUnreachable:
+            return
+        metric = GaugeMetricFamily(
+            "vkbench_device_up", "Whether a worker holds the device's lease.", labels=["device"]
+        )
+        for key in keys:
+            metric.add_metric([key], float(key in leases))
+        yield metric
+
+    def _silence(self) -> Metric:
+        metric = GaugeMetricFamily(
+            "vkbench_thread_silent_seconds",
+            "Time since a thread of the scheduler ended a turn.",
+            labels=["thread"],
+        )
+        for thread, age in alive.ages(self._ours.data, self._service).items():
+            metric.add_metric([thread], age)
+        return metric
+
+
+def _of_devices(found: Iterable[Queue]) -> Iterator[Metric]:
+    now = time.time()
+    labels = ["device"]
+    jobs = GaugeMetricFamily(
+        "vkbench_jobs", "Jobs that have not ended.", labels=["device", "state"]
+    )
+    oldest = GaugeMetricFamily(
+        "vkbench_oldest_job_age_seconds", "Age of the oldest unfinished job's run.", labels=labels
+    )
+    paused = GaugeMetricFamily("vkbench_device_paused", "Whether it gets no jobs.", labels=labels)
+    info = GaugeMetricFamily(
+        "vkbench_device_info", "1; its labels name the device.", labels=["device", "host", "name"]
+    )
+    for queue in found:
+        jobs.add_metric([queue.key, "queued"], queue.queued)
+        jobs.add_metric([queue.key, "in_flight"], queue.in_flight)
+        oldest.add_metric([queue.key], max(0.0, now - (queue.oldest_at or now)))
+        paused.add_metric([queue.key], float(queue.paused))
+        info.add_metric([queue.key, queue.host, queue.name], 1.0)
+    yield from (jobs, oldest, paused, info)
+
+
+def _one(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=float(value))
