@@ -129,8 +129,12 @@ def environment(plan: Plan, run: int, device: int) -> Environment:
 
 def bundle(plan: Plan, run: int) -> str:
     """SHA-256 of the bundle of a night: it changes with any kernel."""
+    return _sha(_manifest(plan, run))
+
+
+def _manifest(plan: Plan, run: int) -> str:
     changes = _moments(plan, ("kernel", "unknown")) | set(plan.harmless.values())
-    return _sha(f"bundle {_passed(changes, run)}")
+    return f"bundle {_passed(changes, run)}"
 
 
 def kernel(plan: Plan, run: int, case: int) -> str:
@@ -185,8 +189,8 @@ def _records(plan: Plan, run: int, noise: np.ndarray) -> Iterator[tuple[str, obj
     environments = [environment(plan, run, index) for index in range(plan.devices)]
     for each in environments:
         yield "environment", EnvironmentLine(hash=each.hash, facts=each)
-    sha = bundle(plan, run)
-    yield "bundle", BundleLine(sha=sha, name="main", manifest="{}", created_at=BEGAN)
+    manifest = _manifest(plan, run)
+    yield "bundle", BundleLine(sha=_sha(manifest), name="main", manifest=manifest, created_at=BEGAN)
     for index in range(plan.devices):
         for case in range(plan.cases):
             position = index * plan.cases + case
