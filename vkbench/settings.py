@@ -43,6 +43,7 @@ class Settings:
     runner: str = "vkbench_worker.runner.main"  # module that owns the device, run with python -m
     sandbox: Sandbox = Sandbox.AUTO  # whether processes that load a driver are contained
     validation: bool = False  # Khronos validation layer on, its messages are errors
+    bundles: str = "any"  # whose bundles this host runs: any, packaged, or a file that lists them
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
     lost_seconds: float = 6.0  # a dispatched job that no worker holds is looked for after this

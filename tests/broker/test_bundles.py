@@ -143,7 +143,7 @@ def test_a_damaged_bundle_of_a_worker_is_fetched_again_once(lab: Lab) -> None:
     kept = BundleStore(lab.settings.cache / "bundles")
     kept.put(bundle)
     lab.redis.client.set(wire.bundle_of(bundle.sha), bundle.archive())
-    depot = Depot(lab.redis.client, kept, lambda: False)
+    depot = Depot(lab.redis.client, lab.settings, lambda: False)
 
     def damage() -> None:
         path = next((kept.folder / bundle.sha).glob("*.spv"))
@@ -160,3 +160,20 @@ def test_a_damaged_bundle_of_a_worker_is_fetched_again_once(lab: Lab) -> None:
     depot.provide(bundle.sha)
     assert kept.get(bundle.sha).sha == bundle.sha
     assert [path.name for path in kept.folder.iterdir()] == [bundle.sha]
+
+
+def test_a_host_refuses_the_bundles_that_its_policy_does_not_allow(
+    make_lab: Callable[..., Lab],
+) -> None:
+    lab = make_lab(bundles="packaged")
+    bundle = edited()
+    keep(lab, bundle)
+    lab.start_scheduler()
+    lab.start_worker()
+    run, other = submit(lab, bundle.sha), lab.submit(["sleep/f32/n10"])
+    lab.await_end(run, other)
+    lab.check(run, other)
+    assert lab.counts(run) == {JobState.FAILED: 3}
+    assert "this host runs the packaged bundle alone" in lab.jobs(run)[0].reason
+    assert lab.counts(other) == {JobState.PASSED: 1}
+    assert not BundleStore(lab.settings.cache / "bundles").list()  # it was never asked for

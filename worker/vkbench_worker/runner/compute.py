@@ -19,6 +19,7 @@ from vkbench.errors import VkbenchError
 from vkbench.settings import Settings, settings
 from vkbench_shaders.bundle import kept_bundles
 from vkbench_shaders.catalogue import problem
+from vkbench_worker import policy
 from vkbench_worker.protocol import lock_path
 from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
@@ -40,6 +41,7 @@ def main() -> int:
 def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
     """Read the arrays, compute on the device that was asked for, write what came out."""
     bundle = kept_bundles(ours).get(asked.bundle)
+    policy.check(ours.bundles, bundle.sha)
     with np.load(asked.input, allow_pickle=False) as archive:
         arrays = dict(archive)
     with Device.open(asked.device, ours) as device:

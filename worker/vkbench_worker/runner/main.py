@@ -28,6 +28,7 @@ from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import MalformedMessage
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
+from vkbench_worker import policy
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import telemetry
 from vkbench_worker.protocol import (
@@ -188,7 +189,13 @@ def preparers(facts: DeviceFacts) -> int:
 
 
 def _bundles(ours: Settings) -> Callable[[str], Bundle]:
-    return lru_cache(_KEPT_BUNDLES)(kept_bundles(ours).get)
+    kept = lru_cache(_KEPT_BUNDLES)(kept_bundles(ours).get)
+
+    def allowed(sha: str) -> Bundle:
+        policy.check(ours.bundles, sha)
+        return kept(sha)
+
+    return allowed
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

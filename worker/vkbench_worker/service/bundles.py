@@ -10,8 +10,10 @@ from redis import Redis
 
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
+from vkbench.settings import Settings
 from vkbench_shaders.archive import from_archive
-from vkbench_shaders.bundle import BundleStore
+from vkbench_shaders.bundle import kept_bundles
+from vkbench_worker import policy
 from vkbench_worker.errors import BundleUnavailable
 from vkbench_worker.service.connection import persist
 
@@ -25,14 +27,19 @@ _log = logging.getLogger(__name__)
 class Depot:
     """The bundles of this host, and the way to more."""
 
-    def __init__(self, redis: Redis, store: BundleStore, stopping: Callable[[], bool]) -> None:
+    def __init__(self, redis: Redis, ours: Settings, stopping: Callable[[], bool]) -> None:
         self._redis = redis
-        self._store = store
+        self._policy = ours.bundles
+        self._store = kept_bundles(ours)
         self._stopping = stopping
         self._here = {""}
 
     def provide(self, sha: str) -> None:
-        """Have a bundle in the store; BundleUnavailable if no scheduler sends it."""
+        """Have a bundle in the store; BundleUnavailable if no scheduler sends it.
+
+        BundleForbidden if this host does not run it: then nobody is asked for it.
+        """
+        policy.check(self._policy, sha)
         if sha in self._here:
             return
         try:

@@ -16,7 +16,7 @@ from vkbench.redis_client import connect
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench.wire import Announcement, Chunk
-from vkbench_shaders.bundle import kept_bundles, packaged_sha
+from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready
 from vkbench_worker.service import app, fleet
@@ -71,8 +71,7 @@ class Worker:
         self._pulse = Pulse(self._redis, _announcement(self.name, ready), self._renewed)
         self._sender = Sender(self._redis, self._pulse.release)
         self._parting = Parting(self._pulse, self._hand_back, ours.stop_seconds)
-        store = kept_bundles(ours)
-        self._depot = Depot(self._redis, store, lambda: self._parting.began)
+        self._depot = Depot(self._redis, ours, lambda: self._parting.began)
 
     def work(self) -> int:
         """Consume the device's queue until SIGTERM."""
