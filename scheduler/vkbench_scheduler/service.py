@@ -24,6 +24,7 @@ from vkbench_db.errors import DatabaseUnreachable
 from vkbench_scheduler.bundles import keep_packaged
 from vkbench_scheduler.heartbeat import Heartbeat
 from vkbench_scheduler.metrics import fleet
+from vkbench_scheduler.metrics.fleet import FleetCollector
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.collect import Collector
 from vkbench_scheduler.queue.dispatch import Dispatcher
@@ -57,7 +58,8 @@ def serve(ours: Settings, metrics: str = "") -> int:
         return 0
     with database:
         if metrics:
-            fleet.serve(metrics, database, ours, SERVICE)
+            asked = FleetCollector(database, connect(ours.redis), ours.data, SERVICE)
+            fleet.serve(metrics, asked)
         log.event(_log, "scheduler_ready", database=shown(ours.database_url()), pid=os.getpid())
         _work(database, ours, stop)
     log.event(_log, "scheduler_stopped")

@@ -41,6 +41,7 @@ from vkbench_db.schema.change import (
     v_regressions,
     v_series,
 )
+from vkbench_db.schema.fleet import device, environment, host
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
 from vkbench_db.schema.upkeep import (
     alert_delivery,
@@ -61,9 +62,6 @@ from vkbench_db.schema.work import (
     blob,
     bundle,
     bundle_blob,
-    device,
-    environment,
-    host,
     job,
     kernel_case,
     latest,

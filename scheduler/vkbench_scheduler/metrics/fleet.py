@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import cast
 
 from prometheus_client import start_http_server
@@ -15,8 +16,6 @@ from redis.exceptions import ResponseError
 
 from vkbench import alive, wire
 from vkbench.errors import ServiceUnreachable, UsageError
-from vkbench.redis_client import connect
-from vkbench.settings import Settings
 from vkbench_db.ask.queues import Queue, queues
 from vkbench_db.database import Database
 from vkbench_scheduler.metrics.counters import REGISTRY
@@ -26,10 +25,10 @@ from vkbench_scheduler.queue.presence import Presence
 HERE = "127.0.0.1"
 
 
-def serve(place: str, database: Database, ours: Settings, service: str) -> None:
+def serve(place: str, collector: FleetCollector) -> None:
     """Answer at `[HOST:]PORT` from a thread; OSError if it cannot be listened at."""
     host, port = parse(place)
-    REGISTRY.register(FleetCollector(database, connect(ours.redis), ours, service))
+    REGISTRY.register(collector)
     start_http_server(port, host, REGISTRY)
 
 
@@ -44,10 +43,10 @@ def parse(place: str) -> tuple[str, int]:
 class FleetCollector(Collector):
     """Asks the database and Redis; leaves out what does not answer, and says so."""
 
-    def __init__(self, database: Database, redis: Redis, ours: Settings, service: str) -> None:
+    def __init__(self, database: Database, redis: Redis, data: Path, service: str) -> None:
         self._database = database
         self._redis = redis
-        self._ours = ours
+        self._data = data  # where the threads of `service` leave signs of life
         self._service = service
 
     def describe(self) -> Iterable[Metric]:
@@ -113,7 +112,7 @@ class FleetCollector(Collector):
             "Time since a thread of the scheduler ended a turn.",
             labels=["thread"],
         )
-        for thread, age in alive.ages(self._ours.data, self._service).items():
+        for thread, age in alive.ages(self._data, self._service).items():
             metric.add_metric([thread], age)
         return metric
 
