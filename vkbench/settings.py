@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from vkbench import names
+from vkbench import log, names
 from vkbench.errors import UnknownName, UsageError
 
 PREFIX = "VKBENCH_"
@@ -48,6 +48,7 @@ class Settings:
     chunk_seconds: float = 1.5  # work in one message
     lost_seconds: float = 6.0  # a dispatched job that no worker holds is looked for after this
     stop_seconds: float = 60.0  # a stopping worker hands its running job back after this
+    log_format: str = "text"  # of services: text, or json for one object a line
     alert_webhook: str = field(default="", repr=False)  # URL that regressions are told to
     alert_secret: str = field(default="", repr=False)  # what the webhook's messages are signed with
     alert_urls: str = field(default="", repr=False)  # chat or mail: URLs of apprise, by blanks
@@ -80,6 +81,8 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 
 def _checked(ours: Settings) -> Settings:
+    if ours.log_format not in (log.TEXT, log.JSON):
+        raise UsageError(f"VKBENCH_LOG_FORMAT={ours.log_format!r} is neither text nor json")
     _check_webhook(ours)
     return replace(ours, redis=_with_ca(ours)) if ours.redis_ca else ours
 

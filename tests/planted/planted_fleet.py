@@ -7,5 +7,5 @@ from vkbench.settings import settings
 from vkbench_worker.service.main import serve
 
 if __name__ == "__main__":
-    log.set_up()
+    log.set_up(style=settings().log_format)
     sys.exit(serve(sys.argv[1:], settings()))

@@ -84,7 +84,7 @@ def stepped_clock(offset: Path) -> None:
 
 
 if __name__ == "__main__":
-    log.set_up()
+    log.set_up(style=settings().log_format)
     if clock := os.environ.get("PLANTED_CLOCK"):
         stepped_clock(Path(clock))
     POINTS[sys.argv[1]]()

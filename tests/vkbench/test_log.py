@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
+from datetime import datetime
 from logging.handlers import QueueHandler
 from queue import SimpleQueue
 from typing import Any
@@ -10,12 +13,12 @@ from typing import Any
 from vkbench import log
 
 
-def line(name: str, **fields: Any) -> str:
+def line(name: str, *, formatter: logging.Formatter | None = None, **fields: Any) -> str:
     records: SimpleQueue[logging.LogRecord] = SimpleQueue()
     logger = logging.Logger("part")
     logger.addHandler(QueueHandler(records))
     log.event(logger, name, **fields)
-    return log.KeyValue().format(records.get(timeout=1))
+    return (formatter or log.KeyValue()).format(records.get(timeout=1))
 
 
 def test_a_line_has_time_level_logger_event_and_fields() -> None:
@@ -30,3 +33,31 @@ def test_values_with_blanks_are_quoted_and_stay_on_one_line() -> None:
 
 def test_a_field_that_is_none_is_left_out() -> None:
     assert line("x", reason=None, job=1).endswith("x job=1")
+
+
+def test_json_has_an_object_a_line_with_the_same_fields() -> None:
+    said = line(
+        "job_ended",
+        formatter=log.JsonLine(),
+        job=41,
+        reason='two\nlines "quoted"',
+        seconds=math.inf,
+        error=ValueError("x"),
+        none=None,
+    )
+    assert "\n" not in said
+    found = json.loads(said)
+    assert datetime.fromisoformat(found.pop("time"))
+    assert found == {
+        "level": "info",
+        "logger": "part",
+        "event": "job_ended",
+        "job": 41,
+        "reason": 'two\nlines "quoted"',
+        "seconds": "inf",
+        "error": "x",
+    }
+
+
+def test_numbers_are_told_once_each() -> None:
+    assert log.numbers([41, 42, 41]) == "41,42"

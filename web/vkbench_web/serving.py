@@ -29,7 +29,7 @@ def serve(
 
     OSError if the address cannot be listened at.
     """
-    log.set_up()  # what is done by token, and errors
+    log.set_up(style=settings.log_format)  # what is done by token, and errors
     with _listening(host, port) as listening:
         is_here = ip_address(listening.getsockname()[0]).is_loopback
         known = {*LOOPBACK, *(name.casefold() for name in names)} if is_here else ()

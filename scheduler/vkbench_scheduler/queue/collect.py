@@ -70,8 +70,8 @@ class Collector:
         log.event(
             _log,
             "results_recorded",
-            logging.DEBUG,
-            results=len(results),
+            device=",".join(dict.fromkeys(result.device for result in results)),
+            job=log.numbers(result.job for result in results),
             ignored=recorded.ignored,
         )
 

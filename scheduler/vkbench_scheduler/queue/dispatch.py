@@ -65,9 +65,11 @@ class Dispatcher:
             return 0
         self._publish(chunks)
         counters.sent(chunks)
-        jobs = sum(len(chunk.jobs) for chunk in chunks)
-        log.event(_log, "jobs_dispatched", logging.DEBUG, jobs=jobs, chunks=len(chunks))
-        return jobs
+        for chunk in chunks:
+            runs = log.numbers(job.run for job in chunk.jobs)
+            ids = log.numbers(job.id for job in chunk.jobs)
+            log.event(_log, "chunk_sent", device=chunk.device, run=runs, job=ids)
+        return sum(len(chunk.jobs) for chunk in chunks)
 
     def _picked(self, devices: list[str]) -> list[Chunk]:
         with self._database.transaction() as tx:

@@ -95,5 +95,11 @@ class Reconciler:
             returned = return_lost(tx, lost - waiting, time.time())
         if returned.queued or returned.failed:
             counters.LOST.inc(returned.queued + returned.failed)
-            log.warn(_log, "jobs_lost", queued_again=returned.queued, failed=returned.failed)
+            log.warn(
+                _log,
+                "jobs_lost",
+                job=log.numbers(job for job, _ in sorted(lost - waiting)),
+                queued_again=returned.queued,
+                failed=returned.failed,
+            )
         return returned.queued

@@ -281,7 +281,9 @@ class Supervisor:
 
     def _failure(self, job: Job, outcome: Outcome, reason: str, began: float) -> Result:
         seconds = time.monotonic() - began
-        log.warn(_log, "job_failed", job=job.id, case=job.case, outcome=outcome, reason=reason)
+        key = self._ready.facts.key if self._ready else None
+        about = {"device": key, "run": job.run or None, "job": job.id, "case": job.case}
+        log.warn(_log, "job_failed", **about, outcome=outcome, reason=reason)
         return self._signed(
             Result(
                 job=job.id,

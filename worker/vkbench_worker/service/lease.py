@@ -75,12 +75,13 @@ class Pulse:
         with self._lock:
             return list(self._running.values())
 
-    def finish(self, job: int, token: int) -> None:
-        """Note that a job has ended and that its result is not sent yet."""
+    def finish(self, job: int, token: int) -> Job | None:
+        """Note that a job has ended and that its result is not sent yet; return the job."""
         with self._lock:
             ended = self._running.pop((job, token), None)
             if ended:
                 self._ended[job, token] = ended
+        return ended
 
     def release(self, job: int, token: int) -> None:
         """Remove a job whose result is in Redis; until then only the lease lists it."""

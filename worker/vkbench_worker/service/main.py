@@ -77,7 +77,7 @@ class Worker:
         """Consume the device's queue until SIGTERM."""
         left = self._supervisor.recover()
         if left:
-            log.warn(_log, "predecessor_died", job=left.job, token=left.token)
+            log.warn(_log, "predecessor_died", device=self._device, job=left.job, token=left.token)
             self._sender.put(left)
             self._sender.join()  # before the lease says that more work may come
         self._pulse.start()
@@ -93,11 +93,12 @@ class Worker:
         """Run the jobs of one message; ends when all their results are in Redis."""
         jobs = claim(self._redis, self._accepted(message))
         self._pulse.hold(jobs)
+        self._note_claimed(jobs)
         try:
             runnable = self._with_bundles(jobs)
             self._supervisor.run(runnable, self._finish, self._parting.ends)
         except Exception as error:  # whatever it is, each job gets an end, and the next chunk comes
-            _log.exception("chunk_failed")
+            log.failure(_log, "chunk_failed", error, device=self._device)
             self._answer_rest(f"the worker could not run it: {type(error).__name__}: {error}")
         self._parting.finish()
         self._sender.join()
@@ -150,10 +151,25 @@ class Worker:
             worker=self.name,
         )
 
+    def _note_claimed(self, jobs: Sequence[Job]) -> None:
+        runs, ids = log.numbers(job.run for job in jobs), log.numbers(job.id for job in jobs)
+        log.event(_log, "chunk_claimed", device=self._device, run=runs, job=ids)
+
     def _finish(self, result: Result) -> None:
         if result.outcome is Outcome.ERROR:  # of a damaged bundle, perhaps
             self._depot.doubt()
-        self._pulse.finish(result.job, result.token)
+        job = self._pulse.finish(result.job, result.token)
+        if result.outcome is not Outcome.HANDED_BACK:
+            log.event(
+                _log,
+                "job_ended",
+                device=self._device,
+                run=job and job.run,
+                job=result.job,
+                token=result.token,
+                outcome=result.outcome,
+                seconds=result.seconds,
+            )
         self._sender.put(result)
 
     def _renewed(self) -> None:
@@ -175,7 +191,7 @@ def _announcement(worker: str, ready: Ready) -> Announcement:
 def main() -> None:
     """One device's process of a fleet: `python -m vkbench_worker.service.main SELECTOR`."""
     fleet.die_with_parent()
-    log.set_up()
+    log.set_up(style=settings().log_format)
     try:
         sys.exit(serve_one(sys.argv[1], settings()))
     except VkbenchError as error:

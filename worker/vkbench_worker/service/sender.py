@@ -67,7 +67,12 @@ class Sender:
             try:
                 self._send_surely(batch)
             except RedisError as error:
-                log.warn(_log, "results_given_up", results=len(batch), error=error)
+                log.warn(
+                    _log,
+                    "results_given_up",
+                    job=log.numbers(each.job for each in batch),
+                    error=error,
+                )
             with self._changed:
                 self._unsent -= len(batch)
                 self._changed.notify_all()

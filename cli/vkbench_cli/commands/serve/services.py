@@ -24,7 +24,7 @@ def worker(*, device: Devices = [], wait: Wait = PATIENCE_SECONDS) -> int:  # no
     from vkbench_local.machine import chosen_devices
     from vkbench_worker.service.main import serve
 
-    log.set_up()
+    log.set_up(style=settings().log_format)
     patiently(lambda: ping_redis(settings()), wait)
     keys = [facts.key for facts in chosen_devices(device, settings())] if device else []
     return serve(keys, settings())
@@ -51,7 +51,7 @@ def scheduler(
 
     if metrics:
         parse(metrics)  # before anything is waited for
-    log.set_up()
+    log.set_up(style=settings().log_format)
     ours = store.settings()
     patiently(lambda: ping_redis(ours), wait)
     patiently(lambda: opened(ours).close(), wait)
