@@ -45,16 +45,21 @@ class Database:
     """An open database whose schema is this version's."""
 
     engine: Engine
+    is_watched: bool = False  # whether each transaction checks the schema again
 
     @classmethod
-    def open(cls, url: str, *, create: bool = False) -> Database:
-        """Open and check; with `create` a database that has no tables yet is given them."""
+    def open(cls, url: str, *, create: bool = False, watch: bool = False) -> Database:
+        """Open and check; with `create` a database that has no tables yet is given them.
+
+        A service says `watch`: a newer vkbench may upgrade the database under it, and then each of
+        its transactions raises SchemaOutdated.
+        """
         parsed = parse_url(url)
         if create and _lacks_tables(parsed):
             upgrade(url)
         if parsed.get_backend_name() == "sqlite":
             require_file(Path(str(parsed.database)))
-        database = cls(_engine(parsed))
+        database = cls(_engine(parsed), watch)
         try:
             with database.reading() as tx:
                 _check_schema(tx)
@@ -86,7 +91,10 @@ class Database:
         then DatabaseBusy is raised.
         """
         with _translated(self.engine), ExitStack() as stack:
-            yield self._begun(stack, waits)
+            tx = self._begun(stack, waits)
+            if self.is_watched:
+                _check_schema(tx)
+            yield tx
 
     def _begun(self, stack: ExitStack, waits: Callable[[], bool]) -> Connection:
         while True:
@@ -107,6 +115,8 @@ class Database:
             else:
                 connection.execution_options(reading=True)
             with connection.begin():
+                if self.is_watched:
+                    _check_schema(connection)
                 yield connection
 
 

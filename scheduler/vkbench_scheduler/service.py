@@ -20,7 +20,7 @@ from vkbench.redis_client import connect
 from vkbench.settings import Settings
 from vkbench.urls import shown
 from vkbench_db.database import Database
-from vkbench_db.errors import DatabaseUnreachable
+from vkbench_db.errors import DatabaseUnreachable, SchemaOutdated
 from vkbench_scheduler.bundles import keep_packaged
 from vkbench_scheduler.heartbeat import Heartbeat
 from vkbench_scheduler.metrics import fleet
@@ -53,7 +53,7 @@ def serve(ours: Settings, metrics: str = "") -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    database = _patiently(lambda: Database.open(ours.database_url()), stop)
+    database = _patiently(lambda: Database.open(ours.database_url(), watch=True), stop)
     if database is None:
         return 0
     with database:
@@ -61,9 +61,9 @@ def serve(ours: Settings, metrics: str = "") -> int:
             asked = FleetCollector(database, connect(ours.redis), ours.data, SERVICE)
             fleet.serve(metrics, asked)
         log.event(_log, "scheduler_ready", database=shown(ours.database_url()), pid=os.getpid())
-        _work(database, ours, stop)
+        outdated = _work(database, ours, stop)
     log.event(_log, "scheduler_stopped")
-    return 0
+    return SchemaOutdated.exit_code if outdated else 0
 
 
 def _patiently(ask: Callable[[], T], stop: threading.Event) -> T | None:
@@ -84,7 +84,9 @@ def _keep_packaged(database: Database, stop: threading.Event) -> None:
         _log.exception("bundle_not_kept")
 
 
-def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
+def _work(database: Database, ours: Settings, stop: threading.Event) -> bool:
+    """Work until it is stopped; says whether the database was upgraded under it."""
+    outdated = threading.Event()
     heartbeat = Heartbeat(database, ours)
     loops = (
         _dispatching(database, ours, stop, heartbeat),
@@ -93,7 +95,9 @@ def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
         _alerting(database, ours, stop),
     )
     threads = [
-        threading.Thread(target=_loop, args=(turn, stop, ours), name=turn.__name__, daemon=True)
+        threading.Thread(
+            target=_loop, args=(turn, stop, outdated, ours), name=turn.__name__, daemon=True
+        )
         for turn in loops
     ]
     parts = [thread.name for thread in threads]
@@ -105,6 +109,7 @@ def _work(database: Database, ours: Settings, stop: threading.Event) -> None:
         thread.join()
     heartbeat.end()
     alive.leave(ours.data, SERVICE, parts)
+    return outdated.is_set()
 
 
 def _dispatching(
@@ -161,13 +166,19 @@ def _alerting(database: Database, ours: Settings, stop: threading.Event) -> Call
     return alert
 
 
-def _loop(turn: Callable[[], None], stop: threading.Event, ours: Settings) -> None:
+def _loop(
+    turn: Callable[[], None], stop: threading.Event, outdated: threading.Event, ours: Settings
+) -> None:
     pause = TURN_SECONDS
     while not stop.is_set():
         try:
             turn()
             alive.beat(ours.data, SERVICE, turn.__name__)
             pause = TURN_SECONDS
+        except SchemaOutdated as error:  # of another version: nothing may be written any more
+            log.event(_log, "schema_outdated", logging.ERROR, turn=turn.__name__, error=error)
+            outdated.set()
+            stop.set()
         except ServiceUnreachable as error:
             log.warn(_log, "service_awaited", turn=turn.__name__, error=error)
             alive.beat(ours.data, SERVICE, turn.__name__)  # it waits, and is not stuck

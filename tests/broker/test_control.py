@@ -174,5 +174,22 @@ def test_a_scheduler_is_seen_while_it_runs(lab: Lab) -> None:
     assert attendance_is_fresh(seen())
 
 
+def test_a_scheduler_stops_once_a_newer_vkbench_has_upgraded_its_database(lab: Lab) -> None:
+    scheduler = lab.start_scheduler()
+
+    def seen() -> float | None:
+        with lab.database.reading() as tx:
+            return attendance(tx).scheduler_seen
+
+    until(lambda: seen() is not None, "no heartbeat", 20)
+    with lab.database.transaction() as tx:
+        tx.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    assert scheduler.wait(20) == 8
+    said = (lab.folder / "scheduler.log").read_text()
+    assert "has schema 9999, newer than this vkbench knows" in said
+    assert "Traceback" not in said
+    assert seen() is not None, "it wrote to the database after that"
+
+
 def attendance_is_fresh(seen: float | None) -> bool:
     return Attendance(scheduler_seen=seen, stations=()).has_scheduler(time.time())

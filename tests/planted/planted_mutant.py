@@ -63,7 +63,9 @@ def mutated(code: bytes, chance: Random) -> bytes:
 
 def _operands(words: list[int]) -> list[int]:
     """Where the operands of functions' instructions lie; of all, if there are none."""
-    inside, outside, at = [], [], _HEADER
+    inside: list[int] = []
+    outside: list[int] = []
+    at = _HEADER
     while at < len(words):
         length, code = max(1, words[at] >> 16), words[at] & 0xFFFF
         found = inside if inside or code == _FUNCTION else outside

@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from vkbench.settings import Settings
+from vkbench_db.database import Database
 from vkbench_web.app import application
 from vkbench_web.hosts import LOOPBACK
 from vkbench_web.lab import Lab
@@ -52,3 +53,14 @@ def test_pages_of_this_machine_answer_to_its_own_names(
     with TestClient(application(lab, LOOPBACK)) as client:
         answer = client.get("/fleet", headers={"host": host})
     assert answer.status_code == status
+
+
+def test_pages_stop_answering_once_a_newer_vkbench_has_upgraded_the_database(
+    pages: TestClient, database: Database
+) -> None:
+    assert pages.get("/results").status_code == 200
+    with database.transaction() as tx:
+        tx.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    answer = pages.get("/results")
+    assert answer.status_code == 503
+    assert "schema 9999, newer than this vkbench knows" in answer.text

@@ -71,7 +71,7 @@ class Lab:
         with self._lock:
             if self._database is None:
                 url = self.settings.database_url()
-                self._database = Database.open(url, create=create)
+                self._database = Database.open(url, create=create, watch=True)
             return self._database
 
     def _is_unmade(self) -> bool:
