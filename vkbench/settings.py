@@ -42,6 +42,7 @@ class Settings:
     slangc: str = ""  # a Slang compiler to use instead of the packaged one
     runner: str = "vkbench_worker.runner.main"  # module that owns the device, run with python -m
     sandbox: Sandbox = Sandbox.AUTO  # whether processes that load a driver are contained
+    robust: bool = False  # devices check the bounds of kernels that are not this package's
     validation: bool = False  # Khronos validation layer on, its messages are errors
     bundles: str = "any"  # whose bundles this host runs: any, packaged, or a file that lists them
     window_seconds: float = 4.0  # work kept in Redis for one device

@@ -19,7 +19,7 @@ from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_worker.judging.preparation import stored
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import phase, recorded, telemetry
-from vkbench_worker.runner.variants import choose, plan
+from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported
 from vkbench_worker.runtime.program import POISON_A
@@ -83,10 +83,14 @@ def compute(
     }
     chosen = choose(problem, variant, device.facts)
     with ExitStack() as stack:
-        bench = Bench(device, plan(bundle, chosen, device.facts), storages, stack)
+        bench = Bench(device, _planned(device, bundle, chosen), storages, stack)
         images = bench.run(POISON_A)
         device.raise_messages()
     return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
+
+
+def _planned(device: Computer[P, B], bundle: Bundle, chosen: Choice) -> LaunchPlan:
+    return plan(bundle, chosen, device.facts, checked=checks_bounds(bundle))
 
 
 def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
@@ -105,7 +109,7 @@ def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
 def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
     chosen = choose(problem, job.variant, device.facts, job.tuned)
-    planned = plan(bundle, chosen, device.facts)
+    planned = _planned(device, bundle, chosen)
     result = replace(blank, variant=chosen.name, settings=chosen.settings, kernel_sha=planned.sha)
     prepared = SHELF.get(problem, job.source)
     with ExitStack() as stack:

@@ -14,7 +14,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.shelf import SHELF, Posed
 from vkbench_worker.protocol import read_line
-from vkbench_worker.runner.variants import choose, plan
+from vkbench_worker.runner.variants import checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import Program
 
@@ -56,8 +56,10 @@ class Foresight(Generic[P, B]):
             job = read_line(line, Job)
             problem = catalogue.problem(job.case)
             chosen = choose(problem, job.variant, self._device.facts, job.tuned)
-            bundles = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
-            plans = [plan(self._bundle_of(b), chosen, self._device.facts) for b in bundles]
+            names = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
+            bundles = [self._bundle_of(name) for name in names]
+            checked, facts = checks_bounds(*bundles), self._device.facts
+            plans = [plan(bundle, chosen, facts, checked=checked) for bundle in bundles]
         except Exception:  # said by the job itself
             return Needs()
         programs = [program for planned in plans for program, _ in planned.passes]

@@ -45,6 +45,7 @@ from vkbench_worker.runner.execute import execute as execute_job
 from vkbench_worker.runner.foresight import Foresight
 from vkbench_worker.runner.inbox import Inbox
 from vkbench_worker.runner.parent import die_with
+from vkbench_worker.runner.variants import checks_bounds
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.pipeline import Pipeline
@@ -55,6 +56,7 @@ SAVE_SECONDS: Final = (
     2.0  # least time between two saves of the pipeline cache: a runner may be killed any time
 )
 SAVE_SHARE: Final = 0.05  # of the time may go into saving it: it can grow to a hundred MB
+BOUNDS_CHECKED: Final = "timed with bounds checked (VKBENCH_ROBUST)"  # a warning of timings
 _KEPT_BUNDLES: Final = 4
 _MOST_PREPARERS: Final = 8
 _PREPARER_BYTES: Final = 4 << 30  # of the host's memory, that a large case may take for a while
@@ -137,8 +139,10 @@ def _save(device: Device) -> float:
 def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, job: Job) -> Result:
     try:
         if job.mode is Mode.PAIRED:
-            return execute_pair(device, bundle_of(job.against), bundle_of(job.bundle), job)
-        return execute(device, bundle_of(job.bundle), job)
+            old, new = bundle_of(job.against), bundle_of(job.bundle)
+            return _noted(device, execute_pair(device, old, new, job), old, new)
+        bundle = bundle_of(job.bundle)
+        return _noted(device, execute(device, bundle, job), bundle)
     except VkbenchError as error:  # no such bundle, or a broken one
         blank = Result(
             job=job.id,
@@ -151,6 +155,15 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
         return replace(
             blank, reason=str(error), device=device.facts.key, environment=device.environment.hash
         )
+
+
+def _noted(device: Device, result: Result, *bundles: Bundle) -> Result:
+    """The result, with a word on checked bounds: they take time."""
+    if not device.checks_bounds and not checks_bounds(*bundles):
+        return result
+    timings = [replace(each, warnings=(*each.warnings, BOUNDS_CHECKED)) for each in result.timings]
+    told = {**result.telemetry, "bounds_checked": 1.0}
+    return replace(result, timings=tuple(timings), telemetry=told)
 
 
 def _leave(status: int) -> None:

@@ -10,8 +10,9 @@ from math import prod
 from vkbench.configuration import Configuration, parse, text_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
+from vkbench.settings import settings
 from vkbench_shaders import grids
-from vkbench_shaders.bundle import Bundle, Entry, entry_key
+from vkbench_shaders.bundle import Bundle, Entry, entry_key, packaged_sha
 from vkbench_shaders.kernel import Array, Launch, Problem, Variant
 from vkbench_shaders.launch import Interface, LaunchMismatch, PackedLaunch, pack
 from vkbench_shaders.tuning import tables
@@ -75,8 +76,15 @@ def choose(problem: Problem, asked: str, device: DeviceFacts, measured: str = ""
     return estimated
 
 
-def plan(bundle: Bundle, chosen: Choice, device: DeviceFacts) -> LaunchPlan:
-    """What is launched for a problem, and how."""
+def checks_bounds(*bundles: Bundle) -> bool:
+    """Whether a device shall check bounds in a job that runs these; it does for all or for none."""
+    return settings().robust and any(bundle.sha != packaged_sha() for bundle in bundles)
+
+
+def plan(
+    bundle: Bundle, chosen: Choice, device: DeviceFacts, *, checked: bool = False
+) -> LaunchPlan:
+    """What is launched for a problem, and how; the device checks bounds if that is asked for."""
     problem, variant = chosen.problem, chosen.variant
     scratch, table = variant.scratch(problem, device), grids.table(problem)
     own = range(len(problem.kernel.bindings) + len(scratch))
@@ -95,6 +103,7 @@ def plan(bundle: Bundle, chosen: Choice, device: DeviceFacts) -> LaunchPlan:
             constants=packed.constants,
             problem=problem,
             is_last=launch is launches[-1],
+            checks_bounds=checked,
         )
         passes.append((program, packed))
     return LaunchPlan(problem=problem, passes=passes, scratch=scratch, table=table)

@@ -18,7 +18,7 @@ from vkbench_worker.runtime.discovery.physical import Physical, candidates
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.memory import Memory
-from vkbench_worker.runtime.pipeline import Pipeline
+from vkbench_worker.runtime.pipeline import Pipeline, checks_each
 from vkbench_worker.runtime.pipeline_cache import PipelineCache
 from vkbench_worker.runtime.pipelines import Pipelines
 from vkbench_worker.runtime.program import Image, Program
@@ -61,6 +61,9 @@ class Device:
         self.physical = physical
         self.facts = facts
         self.environment: Environment = physical.environment()
+        self.checks_bounds = settings.robust and not checks_each(physical)  # of all pipelines
+        if self.checks_bounds:
+            physical.features.check_bounds()
         self.logical = Logical(physical, facts)
         self.memory = Memory(self.logical)
         self.transfers = Transfers(self.logical)

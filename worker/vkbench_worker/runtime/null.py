@@ -138,6 +138,8 @@ class NullRecording:
 class NullDevice:
     """A device that computes with `function`: the reference, or what a test plants in its place."""
 
+    checks_bounds = False
+
     def __init__(
         self,
         function: Function = run_reference,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vkbench_worker.runtime import vk
+from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.pipeline_cache import PipelineCache
@@ -61,12 +62,21 @@ class Pipeline:
         stage.stage, stage.module, stage.pName = vk.COMPUTE_SHADER, module, entry
         if constants:
             stage.pSpecializationInfo = constants[0]
+        if program.checks_bounds and checks_each(self._logical.physical):
+            robust = vk.struct("VkPipelineRobustnessCreateInfoEXT")
+            robust.storageBuffers = robust.uniformBuffers = vk.ROBUST_BUFFER_ACCESS
+            info.pNext = vk.ffi.cast("void *", robust)
         handle, null = vk.ffi.new("VkPipeline *"), vk.ffi.NULL
         call = vk.lib.vkCreateComputePipelines
         result = call(self._logical.handle, self._cache.handle, 1, info, null, handle)
         self._logical.destroy("ShaderModule", module)
         vk.check(result, "vkCreateComputePipelines")
         return handle[0]
+
+
+def checks_each(physical: Physical) -> bool:
+    """Whether bounds are checked for one pipeline and not for another, as that says."""
+    return "pipeline_robustness" in physical.features.members
 
 
 def _check_spirv(logical: Logical, code: bytes) -> None:

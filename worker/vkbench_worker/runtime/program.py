@@ -34,10 +34,12 @@ class Program:
     problem: Problem | None = None  # that it solves; none where something is tried out
     is_last: bool = True  # of the launches that solve the problem
 
+    checks_bounds: bool = False  # accesses outside the buffers, guards included, reach nothing
+
     @property
     def key(self) -> tuple[object, ...]:
         """Two programs of one key are one pipeline."""
-        return (self.sha, self.bindings, self.push_bytes, self.constants)
+        return (self.sha, self.bindings, self.push_bytes, self.constants, self.checks_bounds)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.runner.execute import attempt
-from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
+from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A
@@ -64,8 +64,10 @@ def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> 
 def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
     problem = catalogue.problem(job.case)
     chosen = choose(problem, job.variant, device.facts, job.tuned)
+    checked = checks_bounds(old, new)  # both arms alike
     plans = {
-        name: _planned(device, name, bundle, chosen) for name, bundle in ((OLD, old), (NEW, new))
+        name: _planned(device, name, bundle, chosen, checked=checked)
+        for name, bundle in ((OLD, old), (NEW, new))
     }
     prepared = SHELF.get(problem, job.source)
     result = replace(
@@ -95,10 +97,12 @@ def _order(job: Job) -> tuple[str, str, str, str]:
     return (NEW, OLD, OLD, NEW) if job.new_first else (OLD, NEW, NEW, OLD)
 
 
-def _planned(device: Computer[P, B], name: str, bundle: Bundle, chosen: Choice) -> LaunchPlan:
+def _planned(
+    device: Computer[P, B], name: str, bundle: Bundle, chosen: Choice, *, checked: bool
+) -> LaunchPlan:
     """How a bundle does a problem; one of other times may not have the code that is asked for."""
     try:
-        return plan(bundle, chosen, device.facts)
+        return plan(bundle, chosen, device.facts, checked=checked)
     except UnknownName as error:
         raise Unsupported(f"{name}: {error}") from error
 

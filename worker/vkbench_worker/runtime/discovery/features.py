@@ -51,6 +51,7 @@ STRUCTS = (
     _row(1000506000, "cooperative_matrix cooperative_robust", "VK_KHR_cooperative_matrix"),
     _row(1000593000, "cm2_a cm2_b cm2_c cm2_d cm2_e cm2_f cm2_g", "VK_NV_cooperative_matrix2"),
     _row(1000141000, "bf16 bf16_dot bf16_matrix", "VK_KHR_shader_bfloat16"),
+    _row(1000068001, "pipeline_robustness", "VK_EXT_pipeline_robustness"),
     _row(1000564000, "replicated_composites", "VK_EXT_shader_replicated_composites"),
 )
 
@@ -96,6 +97,10 @@ class FeatureChain:
         vk.lib.vkGetPhysicalDeviceFeatures2(physical, self.head)
         self.members = self._members(physical)
         self._keep_only_needed()
+
+    def check_bounds(self) -> None:
+        """Have a device that is made with these check the bounds of every pipeline."""
+        self.head.features.robustBufferAccess = 1
 
     def names(self) -> tuple[str, ...]:
         """vkbench's names of what the device has, sorted."""
