@@ -100,6 +100,7 @@ class Bundle:
     text: str  # the manifest, canonical JSON
     blobs: Mapping[str, bytes]  # SHA-256 -> SPIR-V
     name: str = ""  # what people call it: packaged, or its folder
+    is_packaged: bool = False  # came with this package, and its code is as trusted as that
 
     @cached_property
     def sha(self) -> str:
@@ -258,7 +259,7 @@ def packaged() -> Bundle:
     if not (PACKAGED / MANIFEST).exists():
         raise MissingBundle()
     bundle = load(PACKAGED)
-    return Bundle(text=bundle.text, blobs=bundle.blobs, name="packaged")
+    return Bundle(text=bundle.text, blobs=bundle.blobs, name="packaged", is_packaged=True)
 
 
 def packaged_sha() -> str:

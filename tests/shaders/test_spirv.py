@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,42 +13,21 @@ import pytest
 
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.compile import spirv
+from vkbench_shaders.compile.validator import Validator, find
 
 MATRICES = "CooperativeMatrixKHR"
 
 Need = Callable[[str, str], NoReturn]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Validator:
-    """spirv-val, asked once about each module: its process takes longer than its work."""
-
-    program: str
-    version: str
-    valid: Path  # has an empty file for each question that was answered well
-
-    def complaint(self, code: bytes, target: str) -> str:
-        """What it has against a module; "" if nothing."""
-        asked = hashlib.sha256(f"{self.version} {target} ".encode() + code).hexdigest()
-        if (self.valid / asked).exists():
-            return ""
-        command = [self.program, "--target-env", target, "-"]
-        done = subprocess.run(command, input=code, capture_output=True, check=False)
-        if done.returncode:
-            return (done.stdout + done.stderr).decode() or f"ends with {done.returncode}"
-        (self.valid / asked).touch()
-        return ""
-
-
 @pytest.fixture
 def validator(need: Need, session_cache: Path) -> Validator:
     """The newest spirv-val that is here."""
     newest_first = (f"{sys.prefix}/new-lavapipe/bin", os.environ["PATH"])
-    program = shutil.which("spirv-val", path=os.pathsep.join(newest_first))
-    if not program:
+    found = find(session_cache, os.pathsep.join(newest_first))
+    if not found:
         need("validation", "spirv-val is not installed (apt install spirv-tools)")
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    return Validator(program=program, version=version.stdout, valid=session_cache / "valid")
+    return found
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from vkbench_shaders.compile.spirv import (
@@ -45,6 +45,7 @@ _CAPABILITIES: Final = {
     6022: "CooperativeMatrixKHR",
 }  # others go by their number
 _PUSH_CONSTANT: Final = 9  # a storage class
+_SPECIAL: Final = (Op.SPEC_TRUE, Op.SPEC_FALSE, Op.SPEC_CONSTANT)
 _HOLDS: Final = (
     "push constants may hold numbers, and vectors, arrays and structures of them without gaps"
 )
@@ -59,6 +60,17 @@ class Needs:
     interface: Interface
 
 
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What a module's code says without names, as the kernels of bundles are."""
+
+    capabilities: tuple[str, ...]
+    local_size: tuple[int, int, int] | None
+    push: list[tuple[str, int, int]]  # type, count and offset of each push constant
+    constants: dict[int, str]  # types of specialisation constants, by their ids
+    sized_by: tuple[int | None, ...]  # ids of those that are the workgroup's size along each axis
+
+
 class Nameless(LaunchMismatch):
     """The SPIR-V lacks the names of its push constants or specialisation constants: stripped."""
 
@@ -66,12 +78,42 @@ class Nameless(LaunchMismatch):
 def needs(code: bytes) -> Needs:
     """What a module that `portable` made asks for; Nameless where its names were stripped."""
     _, instructions, _ = read(code)
-    found = {ops[0] for op, ops in instructions if op == Op.CAPABILITY}
     return Needs(
-        capabilities=tuple(sorted(_CAPABILITIES.get(number, str(number)) for number in found)),
+        capabilities=_capabilities(instructions),
         local_size=_local_size(instructions),
         interface=_interface(instructions),
     )
+
+
+def form(code: bytes) -> Form:
+    """What a module asks for, read from its code alone."""
+    _, instructions, _ = read(code)
+    places = (
+        (ops[0], at)
+        for op, ops in instructions
+        if op == Op.TYPE_STRUCT
+        for at in range(len(ops) - 1)
+    )
+    types = replace(_Types.of(instructions), names={place: str(place[1]) for place in places})
+    push = sorted(_push(instructions, types), key=lambda each: each.offset)
+    ids = _constant_ids(instructions)
+    sizes = _workgroup_size(instructions) or (0, 0, 0)
+    return Form(
+        capabilities=_capabilities(instructions),
+        local_size=_local_size(instructions),
+        push=[(each.type, each.count, each.offset) for each in push],
+        constants={
+            ids[ops[1]]: types.scalar(ops[0])
+            for op, ops in instructions
+            if op in _SPECIAL and ops[1] in ids
+        },
+        sized_by=tuple(map(ids.get, sizes)),
+    )
+
+
+def _capabilities(instructions: list[Instruction]) -> tuple[str, ...]:
+    found = {ops[0] for op, ops in instructions if op == Op.CAPABILITY}
+    return tuple(sorted(_CAPABILITIES.get(number, str(number)) for number in found))
 
 
 def _interface(instructions: list[Instruction]) -> Interface:
@@ -106,18 +148,22 @@ def _workgroup_size(instructions: list[Instruction]) -> tuple[int, ...]:
 def _constants(instructions: list[Instruction], types: _Types) -> dict[int, SpecConstant]:
     """Specialisation constants by what stands for them in the module."""
     names = {ops[0]: _text(ops[1:]) for op, ops in instructions if op == Op.NAME}
-    ids = {
-        ops[0]: ops[2]
-        for op, ops in instructions
-        if op == Op.DECORATE and ops[1] == Decoration.SPEC_ID
-    }
-    kinds = (Op.SPEC_TRUE, Op.SPEC_FALSE, Op.SPEC_CONSTANT)
+    ids = _constant_ids(instructions)
     return {
         ops[1]: SpecConstant(
             name=_named(names.get(ops[1])), id=ids[ops[1]], type=types.scalar(ops[0])
         )
         for op, ops in instructions
-        if op in kinds and ops[1] in ids
+        if op in _SPECIAL and ops[1] in ids
+    }
+
+
+def _constant_ids(instructions: list[Instruction]) -> dict[int, int]:
+    """Ids of specialisation constants by what stands for them in the module."""
+    return {
+        ops[0]: ops[2]
+        for op, ops in instructions
+        if op == Op.DECORATE and ops[1] == Decoration.SPEC_ID
     }
 
 

@@ -18,7 +18,7 @@ from vkbench_shaders.launch import Interface, LaunchMismatch, PackedLaunch, pack
 from vkbench_shaders.tuning import tables
 from vkbench_shaders.tuning.configurations import for_auto, obstacle
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.runtime.program import Program
+from vkbench_worker.runtime.program import Claims, Program
 
 AUTO = "auto"
 
@@ -102,11 +102,18 @@ def plan(
             push_bytes=len(packed.push),
             constants=packed.constants,
             problem=problem,
+            claims=_claims(bundle, entry),
             is_last=launch is launches[-1],
             checks_bounds=checked,
         )
         passes.append((program, packed))
     return LaunchPlan(problem=problem, passes=passes, scratch=scratch, table=table)
+
+
+def _claims(bundle: Bundle, entry: Entry) -> Claims | None:
+    if bundle.is_packaged:
+        return None
+    return Claims(entry=entry, interface=bundle.interface(entry.key))
 
 
 def _estimated_best(problem: Problem, device: DeviceFacts) -> Choice:

@@ -11,7 +11,7 @@ from typing import Final, Self
 from vkbench.device import DeviceFacts, Environment
 from vkbench.selector import best, one
 from vkbench.settings import Settings
-from vkbench_worker.runtime import fragments, gauge, packing
+from vkbench_worker.runtime import fragments, gauge, packing, strangers
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.discovery.instance import Instance
 from vkbench_worker.runtime.discovery.physical import Physical, candidates
@@ -184,6 +184,7 @@ class Device:
         self.instance.raise_messages()
 
     def _make_pipeline(self, program: Program) -> Pipeline:
+        strangers.check(program)
         return Pipeline(self.logical, self.cache, program, self.constants)
 
 

@@ -8,7 +8,9 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
+from vkbench_shaders.bundle import Entry
 from vkbench_shaders.kernel import Problem
+from vkbench_shaders.launch import Interface
 
 GUARD: Final = 4096  # bytes kept before and after every buffer, to catch writes outside it
 ALIGNMENT: Final = 256  # of every buffer; no device asks for more
@@ -23,6 +25,14 @@ BufferT = TypeVar("BufferT")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Claims:
+    """What a stranger's bundle says of its code."""
+
+    entry: Entry
+    interface: Interface
+
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """SPIR-V and the layout it is launched with; the problem says what it should compute."""
 
@@ -32,14 +42,15 @@ class Program:
     push_bytes: int
     constants: tuple[tuple[int, int], ...]  # specialisation constant, value
     problem: Problem | None = None  # that it solves; none where something is tried out
+    claims: Claims | None = None  # to be checked before a driver has the code; None: it is trusted
     is_last: bool = True  # of the launches that solve the problem
-
     checks_bounds: bool = False  # accesses outside the buffers, guards included, reach nothing
 
     @property
     def key(self) -> tuple[object, ...]:
         """Two programs of one key are one pipeline."""
-        return (self.sha, self.bindings, self.push_bytes, self.constants, self.checks_bounds)
+        strangers = (self.checks_bounds, self.claims)
+        return (self.sha, self.bindings, self.push_bytes, self.constants, *strangers)
 
 
 @dataclass(frozen=True)

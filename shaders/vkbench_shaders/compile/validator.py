@@ -1,0 +1,67 @@
+"""spirv-val, where it is installed: what it has against a module, asked once about each."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+SECONDS: Final = 60.0
+_YOUNGER_THAN_THE_MODULE: Final = "Invalid capability operand"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validator:
+    """A spirv-val; its process takes longer than its work, so what it finds valid is noted."""
+
+    program: str
+    version: str
+    valid: Path  # has an empty file for each question that was answered well
+
+    def complaint(self, code: bytes, target: str) -> str:
+        """What it has against a module; "" if nothing."""
+        asked = hashlib.sha256(f"{self.version} {target} ".encode() + code).hexdigest()
+        if (self.valid / asked).exists():
+            return ""
+        command = [self.program, "--target-env", target, "-"]
+        done = subprocess.run(
+            command, input=code, capture_output=True, check=False, timeout=SECONDS
+        )
+        if done.returncode:
+            said = (done.stdout + done.stderr).decode(errors="replace")
+            return said or f"ends with {done.returncode}"
+        (self.valid / asked).touch()
+        return ""
+
+
+@cache
+def find(cache_folder: Path, path: str | None = None) -> Validator | None:
+    """The first spirv-val of a path, else of this process's; None where there is none that runs."""
+    program = shutil.which("spirv-val", path=path)
+    if not program:
+        return None
+    try:
+        asked = [program, "--version"]
+        said = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=SECONDS)
+        (cache_folder / "valid").mkdir(parents=True, exist_ok=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return Validator(program=program, version=said.stdout, valid=cache_folder / "valid")
+
+
+def objection(validator: Validator | None, code: bytes) -> str:
+    """Why a module is not to be used; "" too where nobody can say: without it, or an old one."""
+    if validator is None:
+        return ""
+    minor = code[5]
+    try:
+        said = validator.complaint(code, "vulkan1.3" if minor > 5 else "vulkan1.2")
+        if said and minor <= 5:  # cooperative matrices want the newer one
+            said = validator.complaint(code, "vulkan1.3")
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"spirv-val gives no answer: {error}"
+    return "" if _YOUNGER_THAN_THE_MODULE in said else said.strip().splitlines()[0] if said else ""
