@@ -35,6 +35,8 @@ class Settings:
     # of the fleet: carries jobs and results
     redis: str = field(default="redis://127.0.0.1:6379/0", repr=False)
     redis_ca: str = ""  # file with the certificates that a rediss:// server is verified with
+    keys: str = ""  # folder with the keys that sign messages; `vkbench key new` makes it
+    unsigned: bool = False  # unsigned messages may cross the network
     host: str = ""  # this host's name in results; default: the system's
     data: Path = Path("~/.local/share/vkbench")  # the local database and locks
     cache: Path = Path("~/.cache/vkbench")  # bundles, pipeline caches, references

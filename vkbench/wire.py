@@ -5,6 +5,7 @@ Scheduler and worker never import each other; this module is where they meet.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -13,15 +14,18 @@ import msgspec
 from vkbench.device import DeviceFacts, Environment
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
+from vkbench.result import Result
+from vkbench.signing import BARE, PROTOCOL, Keys, Role, Subject, seal, unseal
 
 T = TypeVar("T")
 
-CHUNK_TASK = "vkbench.chunk"  # Celery task: one argument, a Chunk as built-in types
-RESULTS = "vk:results"  # stream of Result, one field RESULT_FIELD
+CHUNK_TASK = "vkbench.chunk"  # Celery task: one argument, a Chunk as a signed message
+RESULTS = "vk:results"  # stream of signed Result, one field RESULT_FIELD
 RESULTS_GROUP = "collector"
 RESULT_FIELD = "r"
 DEVICES = "vk:devices"  # set of device keys that ever announced themselves
-WANTED = "vk:bundles:wanted"  # set of bundle hashes that a worker lacks
+WANTED = "vk:bundles:wanted"  # set of signed bundle hashes that a worker lacks
+UNFIT = "vk:unfit"  # Unfit: devices that a scheduler sends nothing, and why
 LEASE_SECONDS = 4  # life of a lease; renewed every second
 CLAIMS = 2**15  # bits of a bitmap of claims: 4 KB
 ANNOUNCE_SECONDS = 15  # life of a device's announcement
@@ -37,7 +41,8 @@ class Chunk:
 
     device: str
     jobs: tuple[Job, ...]
-    version: int = 1
+    version: int = BARE  # read by workers that know no other protocol; messages say theirs
+    sent: int = 0  # seconds by the clock of Redis; 0 if its sender did not say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +63,26 @@ class Announcement:
     facts: DeviceFacts
     environment: Environment
     bundle: str  # hash of the packaged bundle there
+    speaks: tuple[int, ...] = (BARE,)  # protocols of chunks that it reads
+    refused: str = ""  # why it did not run the last chunk that it was sent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfit:
+    """Devices whose workers a scheduler cannot use, and why."""
+
+    devices: Mapping[str, str]  # key -> reason
+
+
+_ROLES: Mapping[type[object], Role] = {
+    Unfit: Role.SCHEDULER,
+    Chunk: Role.SCHEDULER,
+    Lease: Role.WORKER,
+    Announcement: Role.WORKER,
+    Result: Role.WORKER,
+}
+# A worker asks for a bundle. The bundle itself needs no signature: its name is its hash.
+WISH = Subject(role=Role.WORKER, kind="wish")
 
 
 def queue_of(device: str) -> str:
@@ -95,6 +120,33 @@ def refusal_of(sha: str) -> str:
     return f"vk:bundle:{sha}:refused"
 
 
+def cancel_subject(run: int) -> Subject:
+    return Subject(role=Role.SCHEDULER, kind="cancel", place=str(run))
+
+
+def recall_subject(device: str) -> Subject:
+    return Subject(role=Role.SCHEDULER, kind="recall", place=device)
+
+
+def refusal_subject(sha: str) -> Subject:
+    return Subject(role=Role.SCHEDULER, kind="refusal", place=sha)
+
+
+def pack(record: object, keys: Keys, place: str = "", version: int = PROTOCOL) -> bytes:
+    """A record as a signed message for or about a place (device)."""
+    return seal(encode(record), about(type(record), place), keys, version)
+
+
+def unpack(message: bytes | str, kind: type[T], keys: Keys, place: str = "") -> T:
+    """A record that a holder of the keys sent; any other message is a VkbenchError."""
+    return decode(unseal(message, about(kind, place), keys), kind)
+
+
+def about(kind: type[object], place: str) -> Subject:
+    """The subject of a record's message."""
+    return Subject(role=_ROLES[kind], kind=kind.__name__, place=place)
+
+
 def encode(record: object) -> bytes:
     """A record as JSON."""
     return msgspec.json.encode(_lean(record))
@@ -117,7 +169,7 @@ def _lean(record: object) -> object:
     """Jobs without a file say nothing of one: their messages are as before there were any."""
     match record:
         case Chunk():
-            return {name: getattr(record, name) for name in ("device", "version")} | {
+            return {name: getattr(record, name) for name in ("device", "version", "sent")} | {
                 "jobs": [_lean(job) for job in record.jobs]
             }
         case Job(source=None):

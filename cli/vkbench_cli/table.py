@@ -168,6 +168,12 @@ COMMANDS = (
         module="serve.token",
     ),
     Command(
+        name="key",
+        help="Make the keys that sign messages between workers and schedulers.",
+        function="app",
+        module="serve.key",
+    ),
+    Command(
         name="db", help="Create or upgrade the database.", function="app", module="serve.database"
     ),
     Command(

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from vkbench.errors import VkbenchError
+from vkbench.keys import keys_for
 from vkbench.settings import Sandbox, Settings
 from vkbench.urls import redis_place, shown
 
@@ -198,6 +199,22 @@ def redis(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
+def signing(settings: Settings) -> Iterator[CheckResult]:
+    """The keys that sign what crosses Redis."""
+
+    def look() -> str:
+        if not keys_for(settings).worker:
+            return "unsigned" + (" (VKBENCH_UNSIGNED)" if settings.unsigned else ": Redis is here")
+        return f"signed by the keys in {settings.keys}"
+
+    yield attempt(
+        "messages",
+        look,
+        fix="vkbench key new FOLDER, and VKBENCH_KEYS=FOLDER here and on each worker",
+        needed_for="scheduler, worker",
+    )
+
+
 PACKAGES = (
     ("numpy", "worker", RUN),
     ("gguf", "worker", RUN),
@@ -218,6 +235,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     bundle,
     database,
     redis,
+    signing,
     validation_layer,
     slang,
 )

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from vkbench import alive, log
 from vkbench.errors import ServiceUnreachable
+from vkbench.keys import keys_for
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
 from vkbench.urls import shown
@@ -50,6 +51,7 @@ def serve(ours: Settings, metrics: str = "") -> int:
 
     Prometheus may ask at `metrics`, which is `[HOST:]PORT`.
     """
+    keys_for(ours)  # or say what is missing
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -115,10 +117,10 @@ def _work(database: Database, ours: Settings, stop: threading.Event) -> bool:
 def _dispatching(
     database: Database, ours: Settings, stop: threading.Event, heartbeat: Heartbeat
 ) -> Callable[[], None]:
-    redis = connect(ours.redis)
-    broker, presence = Broker(ours.redis, redis), Presence(redis)
+    redis, keys = connect(ours.redis), keys_for(ours)
+    broker, presence = Broker(ours.redis, redis, keys), Presence(redis, keys)
     dispatcher = Dispatcher(database, broker, ours)
-    reconciler = Reconciler(database, broker, presence, redis, ours.lost_seconds)
+    reconciler = Reconciler(database, broker, presence, redis, ours.lost_seconds, keys)
     registry = Registry(database, presence)
     devices: list[str] = []
     look_at = 0.0
@@ -129,6 +131,7 @@ def _dispatching(
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + LOOK_SECONDS
             devices = registry.look()
+            broker.protocols = presence.protocols
             reconciler.look()
         dispatcher.turn(presence.taking(devices))
         stop.wait(TURN_SECONDS)
@@ -138,7 +141,7 @@ def _dispatching(
 
 def _collecting(database: Database, ours: Settings) -> Callable[[], None]:
     consumer = f"{ours.host}:{os.getpid()}"
-    collector = Collector(database, ResultStream(connect(ours.redis), consumer))
+    collector = Collector(database, ResultStream(connect(ours.redis), consumer, keys_for(ours)))
 
     def collect() -> None:
         collector.turn()

@@ -105,7 +105,7 @@ def filled(text: str) -> str:
 
 @pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
 def test_settings_exist(service: str) -> None:
-    environ = {name: filled(text) for name, text in SERVICES[service]["environment"].items()}
+    environ = {name: filled(str(text)) for name, text in SERVICES[service]["environment"].items()}
     assert read(environ).redis == "redis://redis:6379/0"
 
 

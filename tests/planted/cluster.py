@@ -146,11 +146,11 @@ class Lab:
         path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH", ""))))
         return kept | ours | {"PYTHONPATH": path}
 
-    def start(self, *words: str, log: str) -> subprocess.Popen[bytes]:
+    def start(self, *words: str, log: str, **environ: str) -> subprocess.Popen[bytes]:
         """A Python process; what it says goes to a file of this name."""
         with (self.folder / f"{log}.log").open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, *words], env=self.environ(), stdout=output, stderr=output
+                [sys.executable, *words], env=self.environ() | environ, stdout=output, stderr=output
             )
         self.processes.append(process)
         return process

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from vkbench.errors import ServiceUnreachable, VkbenchError
@@ -37,6 +37,7 @@ class Fleet:
     queues: Sequence[Queue] = ()
     scheduler_seen: float | None = None
     refused: int = 0  # results that could not be stored
+    unfit: Mapping[str, str] = field(default_factory=dict)  # device -> why it is sent nothing
     trouble: str = ""  # of the database
     is_unmade: bool = False  # nothing was ever stored here
 
@@ -118,6 +119,10 @@ class Fleet:
         served = [queue for queue in self.queues if queue.is_served(self.now)]
         unserved = [queue for queue in self.waiting if queue not in served]
         detail = f"of {len(served)} of {counted(len(self.queues), 'device')}"
+        known = {queue.key for queue in self.queues}
+        strange = [f"{key}: {why}" for key, why in self.unfit.items() if key not in known]
+        if strange:
+            detail += f"; new devices are not used: {'; '.join(strange)}"
         if unserved and self.has_scheduler:  # only a scheduler records that workers are there
             hosts = ", ".join(dict.fromkeys(queue.host for queue in unserved))
             detail = f"{detail}: start `vkbench worker` on {hosts}"
@@ -134,9 +139,21 @@ def why(queue: Queue, fleet: Fleet) -> str:
         return f"{said}: `vkbench resume {queue.key}`"
     if not fleet.has_scheduler:
         return "no scheduler sends them"
+    if queue.key in fleet.unfit:
+        return fleet.unfit[queue.key]
     if not queue.is_served(fleet.now):
         return f"no worker was seen for {span(fleet.now - queue.last_seen)}"
     return ""
+
+
+def unfit_devices(ours: Settings) -> Mapping[str, str]:
+    """Devices that the scheduler sends nothing, and why, as far as Redis can be asked."""
+    try:
+        from vkbench_scheduler.queue.presence import unfit_devices as ask
+
+        return ask(ours)
+    except (ImportError, VkbenchError):  # the services say what is missing
+        return {}
 
 
 def _redis_answers(ours: Settings) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from celery import Celery
 from kombu.entity import Exchange, Queue
@@ -13,7 +14,9 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from vkbench import wire
+from vkbench.errors import VkbenchError
 from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
+from vkbench.signing import BARE, NO_KEYS, PROTOCOL, Keys
 from vkbench.wire import Chunk
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.queue.connection import reached
@@ -24,8 +27,10 @@ PROBE = "vk:probe"  # written before anything is picked, to see whether Redis ta
 class Broker:
     """Publishes chunks, and lists the jobs that wait in a queue."""
 
-    def __init__(self, url: str, redis: Redis) -> None:
+    def __init__(self, url: str, redis: Redis, keys: Keys = NO_KEYS) -> None:
         self._redis = redis
+        self._keys = keys
+        self.protocols: Mapping[str, int] = {}  # device -> what its worker reads, if not PROTOCOL
         place = without_tls_options(url)
         self._app = Celery("vkbench", broker=place, backend=None, set_as_current=False)
         self._app.conf.update(
@@ -44,9 +49,10 @@ class Broker:
     def publish(self, chunks: Iterable[Chunk]) -> None:
         """Send chunks; after BrokerUnreachable some may have arrived, and sending again is safe."""
         try:
+            now = self._redis.time()[0]
             with self._app.producer_pool.acquire(block=True, timeout=10) as producer:
                 for chunk in chunks:
-                    self._send(chunk, producer)
+                    self._send(replace(chunk, sent=now), producer)
         except (OperationalError, RedisError, OSError) as error:
             raise BrokerUnreachable(f"cannot send to Redis: {error}") from error
 
@@ -54,7 +60,7 @@ class Broker:
         """(job, token) of each job that waits in a device's queue."""
         with reached():
             messages = self._redis.lrange(wire.queue_of(device), 0, -1)
-        return {pair for message in messages for pair in _jobs_of(message)}
+        return {pair for message in messages for pair in self._jobs_of(message, device)}
 
     def close(self) -> None:
         """Close the connections of the publisher."""
@@ -64,7 +70,7 @@ class Broker:
         name = wire.queue_of(chunk.device)
         self._app.send_task(
             wire.CHUNK_TASK,
-            args=[wire.to_builtins(chunk)],
+            args=[self._message(chunk)],
             # The anonymous exchange needs no binding in Redis, which could be lost.
             queue=Queue(name, Exchange(""), routing_key=name),  # type: ignore[no-untyped-call]
             producer=producer,
@@ -73,11 +79,22 @@ class Broker:
             kwargsrepr="",
         )
 
+    def _message(self, chunk: Chunk) -> object:
+        """A chunk as its worker reads it."""
+        protocol = self.protocols.get(chunk.device, PROTOCOL)
+        if protocol == BARE:
+            return wire.to_builtins(chunk)
+        return wire.pack(chunk, self._keys, chunk.device, protocol).decode()
 
-def _jobs_of(message: bytes | str) -> list[tuple[int, int]]:
-    try:
-        body = base64.b64decode(json.loads(message)["body"])
-        chunk = wire.from_builtins(json.loads(body)[0][0], Chunk)
-    except (ValueError, KeyError, IndexError, TypeError, wire.MalformedMessage):
-        return []  # not a message of vkbench; the worker rejects it
-    return [(job.id, job.token) for job in chunk.jobs]
+    def _jobs_of(self, message: bytes | str, device: str) -> list[tuple[int, int]]:
+        try:
+            said = json.loads(base64.b64decode(json.loads(message)["body"]))[0][0]
+            if isinstance(said, str):
+                chunk = wire.unpack(said, Chunk, self._keys, device)
+            elif BARE in self._keys.protocols:
+                chunk = wire.from_builtins(said, Chunk)
+            else:
+                return []
+        except (ValueError, KeyError, IndexError, TypeError, VkbenchError):
+            return []  # not a message of a scheduler; the worker refuses it
+        return [(job.id, job.token) for job in chunk.jobs]

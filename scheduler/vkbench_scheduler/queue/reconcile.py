@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from redis import Redis
 
 from vkbench import log
+from vkbench.signing import NO_KEYS, Keys
 from vkbench_db.database import Database, try_lead
 from vkbench_db.work.store import InFlight, dispatched_before, return_lost
 from vkbench_scheduler.metrics import counters
@@ -42,7 +43,9 @@ class Reconciler:
         presence: Presence,
         redis: Redis,
         lost_seconds: float,
+        keys: Keys = NO_KEYS,
     ) -> None:
+        self._keys = keys
         self._database = database
         self._broker = broker
         self._presence = presence
@@ -87,7 +90,9 @@ class Reconciler:
     def _return(self, lost: set[Pair]) -> int:
         patient = time.monotonic() - PATIENCE * self._lost_seconds
         waiting = {
-            pair for pair in on_their_way(self._redis) if self._missing.get(pair, 0) > patient
+            pair
+            for pair in on_their_way(self._redis, self._keys)
+            if self._missing.get(pair, 0) > patient
         }
         with self._database.transaction() as tx:
             if not try_lead(tx):

@@ -33,7 +33,7 @@ class Registry:
         self._noted: dict[str, tuple[Announcement, float]] = {}  # device -> what SQL knows, since
 
     def look(self) -> list[str]:
-        """Look once; the devices that a worker serves now.
+        """Look once; the devices that a worker serves now, and can be sent jobs.
 
         An announcement outlives its worker by some seconds, the lease says whether it is there.
         """
@@ -44,7 +44,7 @@ class Registry:
             self._bring(sha)
         leases = self._presence.leases([each.facts.key for each in announced])
         self._note_running(leases.values())
-        return sorted(leases)
+        return sorted(leases.keys() - self._presence.unfit.keys())
 
     def _register(self, announced: Iterable[Announcement]) -> None:
         news = [each for each in announced if self._is_news(each)]

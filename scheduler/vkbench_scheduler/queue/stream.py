@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import starmap
 from typing import NamedTuple, cast
 
@@ -13,7 +14,9 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from vkbench import wire
+from vkbench.errors import VkbenchError
 from vkbench.result import Result
+from vkbench.signing import NO_KEYS, Keys
 from vkbench_scheduler.queue.connection import reached
 
 MOST_AT_ONCE = 500
@@ -38,8 +41,9 @@ class Entry(NamedTuple):
 class ResultStream:
     """One consumer of the group."""
 
-    def __init__(self, redis: Redis, consumer: str) -> None:
+    def __init__(self, redis: Redis, consumer: str, keys: Keys = NO_KEYS) -> None:
         self._redis = redis
+        self._keys = keys
         self._consumer = consumer
         self._look_at = 0.0  # when to look for what others left, monotonic
         self._began = False
@@ -79,7 +83,7 @@ class ResultStream:
             block=BLOCK_MILLISECONDS,
         )
         streams = cast(list[tuple[bytes, list[Raw]]], answer or [])
-        return [_entry(*item) for _, items in streams for item in items]
+        return [_entry(self._keys, *item) for _, items in streams for item in items]
 
     def _left_over(self) -> list[Entry]:
         if time.monotonic() < self._look_at:
@@ -91,7 +95,7 @@ class ResultStream:
         if not items:
             self._look_at = time.monotonic() + _LOOK_SECONDS
             self._forget_the_dead()
-        return [_entry(*item) for item in items]
+        return [_entry(self._keys, *item) for item in items]
 
     def _forget_the_dead(self) -> None:
         for consumer in self._redis.xinfo_consumers(wire.RESULTS, wire.RESULTS_GROUP):
@@ -101,17 +105,17 @@ class ResultStream:
                 self._redis.xgroup_delconsumer(wire.RESULTS, wire.RESULTS_GROUP, name)
 
 
-def on_their_way(redis: Redis) -> set[tuple[int, int]]:
+def on_their_way(redis: Redis, keys: Keys = NO_KEYS) -> set[tuple[int, int]]:
     """(job, token) of results that are in the stream: unread, or read and not yet in SQL."""
     with reached():
         entries = cast(list[Raw], redis.xrange(wire.RESULTS))
-    results = [entry.result for entry in starmap(_entry, entries) if entry.result]
+    results = [entry.result for entry in starmap(partial(_entry, keys), entries) if entry.result]
     return {(result.job, result.token) for result in results}
 
 
-def _entry(name: bytes, fields: dict[bytes, bytes] | None) -> Entry:
+def _entry(keys: Keys, name: bytes, fields: dict[bytes, bytes] | None) -> Entry:
     body = (fields or {}).get(wire.RESULT_FIELD.encode(), b"")
     try:
-        return Entry(name, body, wire.decode(body, Result))
-    except wire.MalformedMessage as error:
+        return Entry(name, body, wire.unpack(body, Result, keys))
+    except VkbenchError as error:
         return Entry(name, body, None, str(error))

@@ -11,6 +11,7 @@ from redis import Redis
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
+from vkbench.signing import NO_KEYS, Keys, seal, unseal
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import kept_bundles
 from vkbench_worker import policy
@@ -27,7 +28,14 @@ _log = logging.getLogger(__name__)
 class Depot:
     """The bundles of this host, and the way to more."""
 
-    def __init__(self, redis: Redis, ours: Settings, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        ours: Settings,
+        stopping: Callable[[], bool],
+        keys: Keys = NO_KEYS,
+    ) -> None:
+        self._keys = keys
         self._redis = redis
         self._policy = ours.bundles
         self._store = kept_bundles(ours)
@@ -62,23 +70,25 @@ class Depot:
 
     def _await(self, sha: str) -> bytes:
         end, refused = time.monotonic() + PATIENCE_SECONDS, wire.refusal_of(sha)
+        wish = seal(sha.encode(), wire.WISH, self._keys)
         while time.monotonic() < end and not self._stopping():
             data = persist(lambda: self._redis.get(wire.bundle_of(sha)), "bundle", self._stopping)
             if isinstance(data, bytes):
                 return data
             if reason := persist(lambda: self._redis.get(refused), "bundle", self._stopping):
-                raise BundleUnavailable(f"bundle {sha[:12]}: {_words(reason)}")
-            persist(lambda: self._redis.sadd(wire.WANTED, sha), "bundle", self._stopping)
+                raise BundleUnavailable(f"bundle {sha[:12]}: {self._why(sha, reason)}")
+            persist(lambda: self._redis.sadd(wire.WANTED, wish), "bundle", self._stopping)
             time.sleep(LOOK_SECONDS)
         raise BundleUnavailable(
             f"bundle {sha[:12]} is not here and the scheduler did not bring it "
             f"within {PATIENCE_SECONDS:g} s"
         )
 
-
-def _words(reason: object) -> str:
-    text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-    return text[:_MOST_WORDS]
+    def _why(self, sha: str, word: object) -> str:
+        """The scheduler's reason not to bring a bundle; a VkbenchError if another said it."""
+        message = word if isinstance(word, bytes) else str(word)
+        reason = unseal(message, wire.refusal_subject(sha), self._keys)
+        return reason.decode(errors="replace")[:_MOST_WORDS]
 
 
 def problem(depot: Depot, sha: str) -> str:

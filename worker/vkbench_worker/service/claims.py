@@ -8,19 +8,25 @@ them again with a new token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 
 from redis import Redis
 
+from vkbench import log
+from vkbench.errors import VkbenchError
 from vkbench.job import Job
-from vkbench.wire import cancel_of, claim_of
+from vkbench.signing import NO_KEYS, Keys, Subject, unseal
+from vkbench.wire import cancel_of, cancel_subject, claim_of
 from vkbench_worker.service.app import VISIBILITY_SECONDS
 from vkbench_worker.service.connection import persist
+
+_log = logging.getLogger(__name__)
 
 CLAIM_SECONDS = 2 * VISIBILITY_SECONDS  # outlives every redelivery
 
 
-def claim(redis: Redis, jobs: Sequence[Job]) -> list[Job]:
+def claim(redis: Redis, jobs: Sequence[Job], keys: Keys = NO_KEYS) -> list[Job]:
     """The jobs that no worker claimed before and whose runs are not cancelled."""
     bits = [claim_of(job.id, job.token) for job in jobs]
     bitmaps = sorted({bitmap for bitmap, _ in bits})
@@ -31,15 +37,33 @@ def claim(redis: Redis, jobs: Sequence[Job]) -> list[Job]:
             for bitmap, bit in bits:
                 pipe.setbit(bitmap, bit, 1)
             for run in runs:
-                pipe.exists(cancel_of(run))
+                pipe.get(cancel_of(run))
             for bitmap in bitmaps:
                 pipe.expire(bitmap, CLAIM_SECONDS)
             return list(pipe.execute())
 
     answers = persist(ask, "claim")
-    off = {run for run, cancelled in zip(runs, answers[len(jobs) :], strict=False) if cancelled}
+    off = cancelled(runs, answers[len(jobs) : len(jobs) + len(runs)], keys)
     return [
         job
         for job, before in zip(jobs, answers, strict=False)
         if before == 0 and job.run not in off
     ]
+
+
+def cancelled(runs: Iterable[int], words: Iterable[object], keys: Keys) -> frozenset[int]:
+    """The runs that a scheduler has cancelled, by what Redis has under the keys of their names."""
+    told = zip(runs, words, strict=True)
+    return frozenset(run for run, word in told if is_said(word, cancel_subject(run), keys))
+
+
+def is_said(word: object, subject: Subject, keys: Keys) -> bool:
+    """Whether a key of Redis holds a word of a scheduler."""
+    if not isinstance(word, bytes):
+        return False
+    try:
+        unseal(word, subject, keys)
+    except VkbenchError as error:
+        log.warn(_log, "word_refused", error=error)
+        return False
+    return True

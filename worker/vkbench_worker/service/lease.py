@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from redis import Redis
 from redis.exceptions import RedisError
 
 from vkbench import log, wire
 from vkbench.job import Job
+from vkbench.signing import NO_KEYS, Keys
 from vkbench.wire import Announcement, Lease
+from vkbench_worker.service.claims import cancelled, is_said
 
 BEAT_SECONDS = 1.0
+REFUSED_SECONDS = 20.0  # between two tries of a scheduler whose chunks are refused
 
 _log = logging.getLogger(__name__)
 
@@ -22,9 +27,15 @@ class Pulse:
     """A thread that renews lease and announcement, and learns which held runs are cancelled."""
 
     def __init__(
-        self, redis: Redis, announcement: Announcement, renewed: Callable[[], None] = lambda: None
+        self,
+        redis: Redis,
+        announcement: Announcement,
+        renewed: Callable[[], None] = lambda: None,
+        keys: Keys = NO_KEYS,
     ) -> None:
         self._redis = redis
+        self._keys = keys
+        self._refused, self._refused_until = "", 0.0  # monotonic
         self._announcement = announcement
         self._renewed = renewed  # called whenever Redis has the lease
         self._device = announcement.facts.key
@@ -93,6 +104,19 @@ class Pulse:
         """Whether the job's run was cancelled, as of the last beat."""
         return job.run in self._cancelled
 
+    def refuse(self, reason: str) -> None:
+        """Have the scheduler send nothing for a while, and say why."""
+        self._refused, self._refused_until = reason, time.monotonic() + REFUSED_SECONDS
+        self._wake.set()
+
+    def accept(self) -> None:
+        """Note that a chunk was in order."""
+        self._refused_until = 0.0
+
+    def _said(self) -> Announcement:
+        refused = self._refused if time.monotonic() < self._refused_until else ""
+        return replace(self._announcement, refused=refused)
+
     def _beat_on(self) -> None:
         while not self._stopping:
             self._beat()
@@ -116,17 +140,18 @@ class Pulse:
             return
         self._renewed()
         self.said_leaving = lease.leaving
-        *cancelled, recalled = answers
-        self._cancelled = frozenset(run for run, off in zip(runs, cancelled, strict=True) if off)
-        self.recalled = bool(recalled)
+        *words, recall = answers
+        self._cancelled = cancelled(runs, words, self._keys)
+        self.recalled = is_said(recall, wire.recall_subject(self._device), self._keys)
 
     def _send(self, lease: Lease, runs: list[int]) -> list[object]:
-        device, announcement = self._device, wire.encode(self._announcement)
+        device, keys = self._device, self._keys
+        announcement = wire.pack(self._said(), keys, device)
         with self._redis.pipeline(transaction=False) as pipe:
             for run in runs:
-                pipe.exists(wire.cancel_of(run))
-            pipe.exists(wire.recall_of(device))
-            pipe.set(wire.lease_of(device), wire.encode(lease), ex=wire.LEASE_SECONDS)
+                pipe.get(wire.cancel_of(run))
+            pipe.get(wire.recall_of(device))
+            pipe.set(wire.lease_of(device), wire.pack(lease, keys, device), ex=wire.LEASE_SECONDS)
             pipe.set(wire.announcement_of(device), announcement, ex=wire.ANNOUNCE_SECONDS)
             pipe.sadd(wire.DEVICES, device)
             return list(pipe.execute())[: len(runs) + 1]

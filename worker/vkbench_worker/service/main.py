@@ -9,18 +9,21 @@ from collections.abc import Iterable, Sequence
 
 from redis import Redis
 
-from vkbench import alive, log, wire
+from vkbench import alive, log
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Mode, Outcome
+from vkbench.keys import keys_for
 from vkbench.redis_client import connect
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
-from vkbench.wire import Announcement, Chunk
+from vkbench.signing import Keys
+from vkbench.wire import Announcement
 from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready
 from vkbench_worker.service import app, fleet
 from vkbench_worker.service.bundles import Depot, problem
+from vkbench_worker.service.chunks import Addressed, Stale, Unreadable, jobs_of
 from vkbench_worker.service.claims import claim
 from vkbench_worker.service.lease import Pulse
 from vkbench_worker.service.parting import Parting
@@ -37,6 +40,7 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
     Even one device has a parent: Celery ends its process on some errors of Redis, and so does the
     wedge watchdog.
     """
+    keys_for(ours)  # or say what is missing
     asked = list(selectors) or _all_devices()
     alive.expect(ours.data, SERVICE, asked)
     commands = [[sys.executable, "-m", "vkbench_worker.service.main", name] for name in asked]
@@ -68,10 +72,12 @@ class Worker:
         self._device = ready.facts.key
         self._supervisor = supervisor
         self._redis: Redis = connect(ours.redis)
-        self._pulse = Pulse(self._redis, _announcement(self.name, ready), self._renewed)
-        self._sender = Sender(self._redis, self._pulse.release)
+        self._keys = keys_for(ours)
+        announcement = _announcement(self.name, ready, self._keys)
+        self._pulse = Pulse(self._redis, announcement, self._renewed, self._keys)
+        self._sender = Sender(self._redis, self._pulse.release, self._keys)
         self._parting = Parting(self._pulse, self._hand_back, ours.stop_seconds)
-        self._depot = Depot(self._redis, ours, lambda: self._parting.began)
+        self._depot = Depot(self._redis, ours, lambda: self._parting.began, self._keys)
 
     def work(self) -> int:
         """Consume the device's queue until SIGTERM."""
@@ -91,7 +97,7 @@ class Worker:
 
     def run_chunk(self, message: object) -> None:
         """Run the jobs of one message; ends when all their results are in Redis."""
-        jobs = claim(self._redis, self._accepted(message))
+        jobs = claim(self._redis, self._accepted(message), self._keys)
         self._pulse.hold(jobs)
         self._note_claimed(jobs)
         try:
@@ -107,14 +113,20 @@ class Worker:
 
     def _accepted(self, message: object) -> Sequence[Job]:
         try:
-            chunk = wire.from_builtins(message, Chunk)
-        except wire.MalformedMessage as error:
+            jobs = jobs_of(message, self._device, self._keys, self._redis)
+        except Unreadable as error:
+            log.warn(_log, "jobs_unreadable", jobs=len(error.jobs), error=error)
+            for job in error.jobs:
+                self._finish(self._unrun(job, Outcome.ERROR, str(error)))
+        except Stale as error:
+            log.warn(_log, "message_stale", error=error)
+        except VkbenchError as error:
             log.warn(_log, "message_refused", error=error)
-            return ()
-        if chunk.device != self._device or chunk.version != Chunk.version:
-            log.warn(_log, "message_refused", device=chunk.device, version=chunk.version)
-            return ()
-        return chunk.jobs
+            self._pulse.refuse(str(error))
+        else:
+            self._pulse.accept()
+            return jobs
+        return ()
 
     def _with_bundles(self, jobs: Iterable[Job]) -> list[Job]:
         runnable = []
@@ -140,7 +152,7 @@ class Worker:
         log.event(_log, "job_handed_back", device=self._device, run=job.run, job=job.id)
         self._finish(self._unrun(job, Outcome.HANDED_BACK, "the worker was told to stop"))
 
-    def _unrun(self, job: Job, outcome: Outcome, reason: str) -> Result:
+    def _unrun(self, job: Job | Addressed, outcome: Outcome, reason: str) -> Result:
         return Result(
             job=job.id,
             token=job.token,
@@ -182,9 +194,13 @@ class Worker:
         self._sender.leave()
 
 
-def _announcement(worker: str, ready: Ready) -> Announcement:
+def _announcement(worker: str, ready: Ready, keys: Keys) -> Announcement:
     return Announcement(
-        worker=worker, facts=ready.facts, environment=ready.environment, bundle=packaged_sha()
+        worker=worker,
+        facts=ready.facts,
+        environment=ready.environment,
+        bundle=packaged_sha(),
+        speaks=keys.protocols,
     )
 
 

@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from vkbench import log, wire
 from vkbench.job import Outcome
 from vkbench.result import Result
+from vkbench.signing import NO_KEYS, Keys
 from vkbench_worker.service.connection import persist
 
 MOST_AT_ONCE = 200
@@ -35,8 +36,11 @@ class Message:
 class Sender:
     """A queue of results and the thread that sends them, at least once each."""
 
-    def __init__(self, redis: Redis, sent: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, redis: Redis, sent: Callable[[int, int], None], keys: Keys = NO_KEYS
+    ) -> None:
         self._redis = redis
+        self._keys = keys
         self._sent = sent  # called with job and token of each result that is in Redis
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._unsent = 0
@@ -48,7 +52,7 @@ class Sender:
         """Queue a result for sending."""
         with self._changed:
             self._unsent += 1
-        self._queue.put(_message(result))
+        self._queue.put(_message(result, self._keys))
 
     def join(self) -> None:
         """Wait until every result is sent, or given up after `leave`."""
@@ -92,10 +96,10 @@ class Sender:
             pipe.execute()
 
 
-def _message(result: Result) -> Message:
+def _message(result: Result, keys: Keys) -> Message:
     """A result as it travels; of one that JSON cannot hold, that this is so."""
     try:
-        content = wire.encode(result)
+        content = wire.pack(result, keys)
     except (TypeError, ValueError) as error:  # a file's name that is no text, in a reason
         told = Result(
             job=result.job,
@@ -103,5 +107,5 @@ def _message(result: Result) -> Message:
             outcome=Outcome.ERROR,
             reason=f"the result cannot be sent: {type(error).__name__}",
         )
-        content = wire.encode(told)
+        content = wire.pack(told, keys)
     return Message(job=result.job, token=result.token, content=content)

@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Option
 
 from vkbench import log
+from vkbench.keys import keys_for
 from vkbench.settings import settings
 from vkbench_cli.options import Devices, Store
 from vkbench_cli.patience import PATIENCE_SECONDS, Wait, patiently, ping_redis
@@ -17,14 +18,16 @@ def worker(*, device: Devices = [], wait: Wait = PATIENCE_SECONDS) -> int:  # no
     """Run the jobs of this host's devices until stopped.
 
     Without --device it serves every device of this host, each by a process of its own. It takes
-    jobs from Redis (VKBENCH_REDIS) and needs no database. SIGTERM or Ctrl-C stops it: jobs that it
-    has not begun go back to the queue at once, and the running one has VKBENCH_STOP_SECONDS to end
-    before it goes back too, as it does at a second SIGTERM. None of them loses a try.
+    jobs from Redis (VKBENCH_REDIS) and needs no database; VKBENCH_KEYS signs what it says. SIGTERM
+    or Ctrl-C stops it: jobs that it has not begun go back to the queue at once, and the running one
+    has VKBENCH_STOP_SECONDS to end before it goes back too, as it does at a second SIGTERM. None of
+    them loses a try.
     """
     from vkbench_local.machine import chosen_devices
     from vkbench_worker.service.main import serve
 
     log.set_up(style=settings().log_format)
+    keys_for(settings())  # or say that it needs some, before anything else
     patiently(lambda: ping_redis(settings()), wait)
     keys = [facts.key for facts in chosen_devices(device, settings())] if device else []
     return serve(keys, settings())
@@ -44,7 +47,7 @@ def scheduler(
 ) -> int:
     """Send jobs to workers and store their results until stopped.
 
-    Needs Redis (VKBENCH_REDIS) and the database.
+    Needs Redis (VKBENCH_REDIS) and the database; VKBENCH_KEYS signs what it says.
     """
     from vkbench_scheduler.metrics.fleet import parse
     from vkbench_scheduler.service import serve
@@ -53,6 +56,7 @@ def scheduler(
         parse(metrics)  # before anything is waited for
     log.set_up(style=settings().log_format)
     ours = store.settings()
+    keys_for(ours)
     patiently(lambda: ping_redis(ours), wait)
     patiently(lambda: opened(ours).close(), wait)
     return serve(ours, metrics)

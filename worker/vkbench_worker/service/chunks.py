@@ -1,0 +1,76 @@
+"""Reads what comes from the queue: a chunk that a scheduler signed for this device, lately."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redis import Redis
+
+from vkbench import wire
+from vkbench.errors import VkbenchError
+from vkbench.job import Job
+from vkbench.signing import BARE, Keys, Untrusted, unseal
+from vkbench.wire import Chunk
+from vkbench_worker.service.claims import CLAIM_SECONDS
+from vkbench_worker.service.connection import persist
+
+OLDEST_SECONDS = CLAIM_SECONDS // 2  # of a chunk: the claims of its jobs live longer
+
+
+class Stale(VkbenchError):
+    """A chunk is so old that the claims of its jobs may be gone; its scheduler sends them again."""
+
+
+class Unreadable(VkbenchError):
+    """A chunk is from a scheduler, and this version cannot read its jobs."""
+
+    def __init__(self, error: VkbenchError, jobs: Sequence[Addressed]) -> None:
+        super().__init__(f"this worker cannot read the job: {error}")
+        self.jobs = jobs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addressed:
+    """What every version's job has."""
+
+    id: int
+    token: int
+    case: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outline:
+    """What every version's chunk has."""
+
+    jobs: tuple[Addressed, ...]
+
+
+def jobs_of(message: object, device: str, keys: Keys, redis: Redis) -> Sequence[Job]:
+    """The jobs of a chunk; a VkbenchError says why they are not to be run."""
+    payload = _payload(message, device, keys)
+    try:
+        chunk = _record(payload, Chunk)
+    except wire.MalformedMessage as error:
+        raise Unreadable(error, _record(payload, Outline).jobs) from error
+    if chunk.device != device:
+        raise Untrusted(f"a chunk for {chunk.device} came to {device}")
+    if chunk.sent:
+        age = int(persist(redis.time, "time")[0]) - chunk.sent
+        if age > OLDEST_SECONDS:
+            raise Stale(f"a chunk was sent {age} s ago")
+    return chunk.jobs
+
+
+def _payload(message: object, device: str, keys: Keys) -> object:
+    if isinstance(message, str):
+        return unseal(message, wire.about(Chunk, device), keys)
+    if BARE in keys.protocols:
+        return message
+    raise Untrusted("Chunk is not signed: the scheduler has no keys, or is an older version")
+
+
+def _record(payload: object, kind: type[wire.T]) -> wire.T:
+    if isinstance(payload, bytes):
+        return wire.decode(payload, kind)
+    return wire.from_builtins(payload, kind)
