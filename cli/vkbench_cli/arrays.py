@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +21,22 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import open_gguf, part_of, sizes_of
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Problem
+
+_FAULTS = (  # that numpy and zipfile raise on what is no npz file, or a damaged one
+    BadZipFile,
+    EOFError,
+    MemoryError,  # a header may ask for any size
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    lzma.LZMAError,
+    struct.error,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +57,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
             if not isinstance(archive, NpzFile):
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
-    except (BadZipFile, EOFError, OSError, ValueError, zlib.error) as error:
+    except _FAULTS as error:
         raise UsageError(f"{path} is not a complete npz file of plain arrays: {error}") from error
 
 

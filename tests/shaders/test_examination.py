@@ -98,6 +98,7 @@ def other(op: int, at: int, old: int, new: int) -> Change:
         (other(72, 2, 35, 36), "cannot be understood"),
         (other(21, 1, 32, 64), "push constants"),
         (lambda all: [each for each in all if each[0] != Op.TYPE_POINTER], "refused"),
+        (lambda all: [each for each in all if each[0] != Op.SPEC_CONSTANT], "is no constant"),
     ],
 )
 def test_what_is_not_as_the_manifest_says_is_refused(

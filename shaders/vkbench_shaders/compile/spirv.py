@@ -129,4 +129,7 @@ def _with_workgroup_size(
 def definition(instructions: Iterable[Instruction], number: int) -> Instruction:
     """The constant that stands for a number of the module."""
     constants = (Op.CONSTANT, Op.SPEC_CONSTANT)
-    return next(item for item in instructions if item[0] in constants and item[1][1] == number)
+    for op, operands in instructions:
+        if op in constants and operands[1] == number:
+            return op, operands
+    raise MalformedSpirv(f"number {number} is no constant")
