@@ -29,14 +29,6 @@ HARD = {"traces its parent", "opens a terminal", "makes a ring of io_uring", "fi
 SCOPED = {"signals its parent"}
 
 
-@pytest.fixture(scope="module")
-def kernel() -> Support:
-    found = support.support()
-    if not found.is_enough:
-        pytest.skip(f"this kernel does not contain a process: {found.lacks[0]}")
-    return found
-
-
 def tried(folder: Path, sandbox: Sandbox) -> dict[str, Any]:
     """What the planted process says of its attempts to escape."""
     ours = replace(settings(), sandbox=sandbox)

@@ -16,6 +16,7 @@ from planted_runner import events_path
 from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
+from vkbench_worker.containment.support import Support
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import MOST_NOTICES, Child, Gone
 from vkbench_worker.owner.supervisor import AHEAD_JOBS, Supervisor
@@ -147,7 +148,9 @@ def test_a_crash_ahead_of_its_job_is_blamed_on_another_once(
     assert [events(planted, "end").count(n) for n in (1, 2, 3, 4, 5, 6)] == [1, 1, 0, 1, 0, 1]
 
 
-def test_what_a_runner_started_ends_with_it(supervisor: Supervisor, planted: Settings) -> None:
+def test_what_a_runner_started_ends_with_it(
+    kernel: Support, supervisor: Supervisor, planted: Settings
+) -> None:
     (result,) = run(supervisor, [job(1, "swarm/f32/n8", limit=1)])
     assert result.outcome is Outcome.TIMED_OUT
     lines = events_path(planted).read_text().split("\n")
@@ -158,7 +161,7 @@ def test_what_a_runner_started_ends_with_it(supervisor: Supervisor, planted: Set
 
 
 def test_a_runner_may_read_the_weights_of_its_jobs_alone(
-    supervisor: Supervisor, planted: Settings
+    kernel: Support, supervisor: Supervisor, planted: Settings
 ) -> None:
     planted.data.mkdir(parents=True, exist_ok=True)
     for name in ("named", "other"):

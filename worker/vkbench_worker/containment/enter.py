@@ -32,7 +32,10 @@ def main() -> None:
         ours = settings()
         if ours.sandbox is not Sandbox.OFF:
             contain(ours, checked(ours.sandbox), asked.read, asked.write)
-    except (VkbenchError, OSError) as error:
+    except VkbenchError as error:
+        print(error, file=sys.stderr)
+        sys.exit(FAILED_STATUS)
+    except OSError as error:
         print(f"this process could not be contained: {error}", file=sys.stderr)
         sys.exit(FAILED_STATUS)
     sys.argv[1:] = asked.arguments

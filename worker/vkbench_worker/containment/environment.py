@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import site
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from vkbench.settings import PREFIX, Settings
@@ -27,7 +26,7 @@ _PREFIXES: Final = (
 def given(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
     """What is handed down of `variables`, the settings that a runner reads, and its home folder."""
     home, passed = driver_folder(settings), _passed(variables)
-    data_home = variables.get("XDG_DATA_HOME") or str(Path("~/.local/share").expanduser())
+    data_home = variables.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     own = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in _SETTINGS}
     return {
         **passed,

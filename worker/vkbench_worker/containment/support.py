@@ -63,5 +63,8 @@ def checked(sandbox: Sandbox) -> Support:
     """What the running kernel has; NotContained where VKBENCH_SANDBOX asks for more."""
     found = support()
     if sandbox is Sandbox.REQUIRE and not found.is_enough:
-        raise NotContained(f"VKBENCH_SANDBOX=require, and what is not contained: {found.lacks[0]}")
+        raise NotContained(
+            "VKBENCH_SANDBOX=require, but this kernel does not contain what loads a driver:"
+            f" {found.lacks[0]}"
+        )
     return found

@@ -15,10 +15,11 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.keys import keys_for
 from vkbench.redis_client import connect
 from vkbench.result import Result
-from vkbench.settings import Settings, settings
+from vkbench.settings import Sandbox, Settings, settings
 from vkbench.signing import Keys
 from vkbench.wire import Announcement
 from vkbench_shaders.bundle import packaged_sha
+from vkbench_worker.containment import kernel
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready
 from vkbench_worker.service import app, fleet
@@ -41,6 +42,8 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
     wedge watchdog.
     """
     keys_for(ours)  # or say what is missing
+    if ours.sandbox is not Sandbox.OFF:
+        kernel.hide()  # as each supervisor does for its own process
     asked = list(selectors) or _all_devices()
     alive.expect(ours.data, SERVICE, asked)
     commands = [[sys.executable, "-m", "vkbench_worker.service.main", name] for name in asked]
