@@ -99,14 +99,38 @@ def test_a_running_job_may_end_before_its_worker_is_killed(service: str) -> None
 
 
 def filled(text: str) -> str:
-    """With `${NAME:-default}` as it is where NAME is not set."""
-    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+    """With `${NAME:-default}` as it is where NAME is not set; what must be set is `made`."""
+    return re.sub(r"\$\{\w+:\?[^}]*\}", "made", re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
 
 
 @pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
 def test_settings_exist(service: str) -> None:
     environ = {name: filled(str(text)) for name, text in SERVICES[service]["environment"].items()}
-    assert read(environ).redis == "redis://redis:6379/0"
+    user = "worker" if service.startswith("workers") else "scheduler"
+    ours = read(environ)
+    assert ours.redis == f"redis://{user}:made@redis:6379/0"
+    assert (ours.keys, ours.unsigned) == ("/run/keys", False)
+    assert "./secrets/keys:/run/keys:ro" in SERVICES[service]["volumes"]
+
+
+def test_no_password_has_a_default() -> None:
+    text = (ROOT / "compose.yaml").read_text()
+    assert not re.search(r"\w*PASSWORD:-", text)
+    made = set(re.findall(r"^(\w+)=", (ROOT / "docker/new-secrets").read_text(), re.MULTILINE))
+    asked = set(re.findall(r"\$\{(\w+PASSWORD):\?docker/new-secrets makes it\}", text))
+    assert asked == {"POSTGRES_PASSWORD", "REDIS_SCHEDULER_PASSWORD", "REDIS_WORKER_PASSWORD"}
+    assert asked <= made
+
+
+def test_who_reaches_which_server() -> None:
+    reaches = {name: set(service["networks"]) for name, service in SERVICES.items()}
+    assert {name for name, nets in reaches.items() if "store" in nets} == {
+        "postgres", "migrate", "scheduler", "web",
+    }  # fmt: skip
+    assert {name for name, nets in reaches.items() if "queue" in nets} == {
+        "redis", "migrate", "scheduler", "workers", "workers-nvidia",
+    }  # fmt: skip
+    assert "--aclfile" in SERVICES["redis"]["command"]
 
 
 @pytest.mark.parametrize("service", ["workers", "workers-nvidia"])
