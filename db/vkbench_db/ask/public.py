@@ -62,6 +62,7 @@ def check_postgresql(
     """QueryRefused for a statement that reads more than the views."""
     import psycopg
 
+    connection.read_only = False  # also for a role that only reads: a temporary view is written
     role = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
     if role.fetchone() == (True,) and not as_superuser:
         raise QueryRefused(_SUPERUSER)
