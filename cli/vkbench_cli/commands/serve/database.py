@@ -1,14 +1,18 @@
-"""`vkbench db`: the database's schema, and a role that reads."""
+"""`vkbench db`: the schema of the database, a role that reads, and the end of what is old."""
 
 from __future__ import annotations
 
+import re
+import time
 from typing import Annotated
 
-from typer import Argument, Typer
+from typer import Argument, Option, Typer
 
+from vkbench.errors import UsageError
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Store, spread
 from vkbench_cli.patience import Wait, patiently
+from vkbench_cli.store import opened
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
@@ -49,3 +53,59 @@ def reader_role(
     from vkbench_db.upkeep.reader_role import reader_role_sql
 
     print(reader_role_sql(name), end="")
+
+
+DAYS = {"d": 1, "w": 7, "y": 365}
+
+
+@app.command()
+@spread
+def prune(
+    *,
+    older_than: Annotated[
+        str, Option("--older-than", metavar="AGE", help="Age, such as 180d, 26w or 1y.")
+    ],
+    samples: Annotated[bool, Option("--samples", help="Remove samples of timings.")] = False,
+    bundles: Annotated[
+        bool, Option("--bundles", help="Remove the code of bundles that nothing uses.")
+    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
+    store: Store,
+) -> None:
+    """Remove old samples of timings and old, unused bundles.
+
+    Results with their medians and bounds, verdicts, series and regressions stay. So does all that a
+    baseline, an unsettled change, a running bisection or an unfinished job needs. Without --samples
+    or --bundles both go. Services may run meanwhile.
+
+    \b
+    vkbench db prune --older-than 180d --dry-run
+    """
+    from vkbench_db.upkeep.prune import prune_bundles, prune_samples
+
+    before = time.time() - _seconds(older_than)
+    both = samples == bundles
+    done = "would be removed" if dry_run else "removed"
+    with opened(store.settings()) as database:
+        for what, remove, asked in (
+            ("timings' samples", prune_samples, samples),
+            ("bundles", prune_bundles, bundles),
+        ):
+            if asked or both:
+                found = remove(database, before, is_trial=dry_run)
+                print(f"{found.items:,} {what}, {found.bytes / 1e6:,.1f} MB, {done}")
+        if not dry_run:
+            print(_ADVICE[database.engine.dialect.name])
+
+
+_ADVICE = {
+    "sqlite": "the file keeps its size and reuses the room; `VACUUM` by sqlite3 makes it smaller",
+    "postgresql": "the server reuses the room; `VACUUM FULL measurement, blob` gives it back",
+}
+
+
+def _seconds(age: str) -> float:
+    found = re.fullmatch(r"([0-9]{1,4})([dwy])", age)
+    if not found or not int(found[1]):
+        raise UsageError(f"'{age}' is no age: give a number of days, weeks or years, such as 180d")
+    return int(found[1]) * DAYS[found[2]] * 86400.0

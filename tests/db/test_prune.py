@@ -1,0 +1,129 @@
+"""Old samples and unused bundles go; summaries and what is needed stay."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, insert, select
+
+from databases import NOW, Lab
+from vkbench_cli.main import main
+from vkbench_db import schema
+from vkbench_db.ask import queries
+from vkbench_db.database import Database
+from vkbench_db.upkeep import prune
+from vkbench_db.work import store
+
+DAY = 86400.0
+
+
+def sampled(database: Database) -> dict[int, int]:
+    """Bytes of samples by run."""
+    job, timing = schema.job.c, schema.measurement.c
+    with database.reading() as tx:
+        rows = tx.execute(
+            select(job.run_id, func.sum(func.length(timing.samples)))
+            .join(schema.job, job.id == timing.job_id)
+            .group_by(job.run_id)
+        )
+        return {row[0]: row[1] for row in rows}
+
+
+def pin(database: Database, kind: str, value: str) -> None:
+    row = {"name": kind, "kind": kind, "value": value, "created_at": NOW, "user_name": "ann"}
+    with database.transaction() as tx:
+        tx.execute(insert(schema.baseline), [row])
+
+
+@pytest.fixture
+def runs(lab: Lab) -> list[int]:
+    """Three runs: an old one, one of a baseline, and a new one."""
+    device = lab.add_device()
+    made = []
+    for now in (NOW - 200 * DAY, NOW - 200 * DAY, NOW):
+        lab.now = now
+        made.append(lab.submit(device, 3))
+        lab.settle(device)
+    with lab.database.reading() as tx:
+        uuid = tx.execute(select(schema.run.c.uuid).where(schema.run.c.id == made[1])).scalar_one()
+    pin(lab.database, "run", uuid)
+    return made
+
+
+def test_old_samples_go_and_summaries_stay(
+    lab: Lab, runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prune, "STEP_JOBS", 2)
+    before = sampled(lab.database)
+    with lab.database.reading() as tx:
+        results = queries.results(tx, limit=None)
+    said = prune.prune_samples(lab.database, NOW - 180 * DAY, is_trial=True)
+    assert (said.items, said.bytes) == (6, before[runs[0]])
+    assert sampled(lab.database) == before
+    assert prune.prune_samples(lab.database, NOW - 180 * DAY) == said
+    assert sampled(lab.database) == before | {runs[0]: 0}
+    assert prune.prune_samples(lab.database, NOW - 180 * DAY).items == 0
+    with lab.database.reading() as tx:
+        assert queries.results(tx, limit=None) == results
+
+
+def bundle(lab: Lab, name: str, *blobs: bytes, now: float = NOW - 200 * DAY) -> str:
+    manifest = f'{{"name": "{name}"}}'
+    sha = hashlib.sha256(manifest.encode()).hexdigest()
+    contents = {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
+    made = store.StoredBundle(sha=sha, name=name, manifest=manifest, blobs=contents)
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, made, now)
+    return sha
+
+
+def test_unused_bundles_go_and_what_they_share_stays(lab: Lab) -> None:
+    device = lab.add_device()
+    old = bundle(lab, "old", b"own" * 99, b"shared" * 99)
+    waiting = bundle(lab, "waiting", b"shared" * 99)
+    against = bundle(lab, "against", b"c" * 99)
+    pinned = bundle(lab, "pinned", b"d" * 99)
+    new = bundle(lab, "new", b"e" * 99, now=NOW)
+    lab.submit(device, 1, bundle=waiting, against=against)
+    pin(lab.database, "bundle", pinned)
+    said = prune.prune_bundles(lab.database, NOW - 180 * DAY, is_trial=True)
+    assert said.items == 1
+    assert 0 < said.bytes < 99
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY) == said
+    with lab.database.reading() as tx:
+        assert store.load_bundle(tx, old) is None
+        assert tx.execute(select(schema.bundle.c.name).where(schema.bundle.c.sha == old)).scalar()
+        for sha in (waiting, against, pinned, new):
+            assert store.load_bundle(tx, sha)
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 0
+
+
+def test_a_bundle_that_ran_lately_stays(lab: Lab) -> None:
+    device = lab.add_device()
+    used = bundle(lab, "used", b"a" * 99)
+    lab.submit(device, 1, bundle=used)
+    (job,) = lab.pick(device)
+    lab.record(replace(lab.answer(job), bundle=used))
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 0
+    assert prune.prune_bundles(lab.database, NOW + DAY).items == 1
+
+
+def test_the_command_says_what_it_removes(
+    lab: Lab, runs: list[int], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["db", "prune", "--database", url, "--older-than"]
+    for age in ("", "0d", "180", "-1d", "1e9d", "٣d"):
+        assert main([*words, age]) == 2
+    assert "is no age" in capsys.readouterr().err
+    assert main([*words, "1d", "--samples", "--dry-run"]) == 0
+    trial = capsys.readouterr().out
+    assert "12 timings' samples" in trial
+    assert "would be removed" in trial
+    assert "bundles" not in trial
+    assert main([*words, "1d"]) == 0
+    said = capsys.readouterr().out
+    assert "12 timings' samples" in said
+    assert "0 bundles" in said
+    assert "VACUUM" in said
