@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 
 from databases import NOW, Lab
+from planted_runs import planted_regression
 from vkbench_cli.main import main
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_db.upkeep import prune
 from vkbench_db.work import store
+
+__all__ = ["planted_regression"]
 
 DAY = 86400.0
 
@@ -127,3 +131,17 @@ def test_the_command_says_what_it_removes(
     assert "12 timings' samples" in said
     assert "0 bundles" in said
     assert "VACUUM" in said
+
+
+def test_what_an_open_regression_needs_stays_until_it_is_closed(
+    lab: Lab, planted_regression: Callable[..., int]
+) -> None:
+    device = lab.add_device()
+    sides = [bundle(lab, name, name.encode() * 99) for name in ("before", "after")]
+    case = "mul_mat_vec/q4_0/m1_n1_k256"
+    regression = planted_regression(device, case, *sides)
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 0
+    with lab.database.transaction() as tx:
+        known = schema.regression
+        tx.execute(update(known).where(known.c.id == regression).values(state="closed"))
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 2
