@@ -46,7 +46,7 @@ class Outcome(StrEnum):
     ERROR = "error"  # the runner reported why the job failed
     CRASHED = "crashed"  # the runner died: signal or exit status
     TIMED_OUT = "timed_out"  # the runner was ended at the job's limit
-    DEVICE_LOST = "device_lost"
+    DEVICE_LOST = "device_lost"  # the driver lost it, or no runner could open it
     WORKER_DIED = "worker_died"  # the runner and its supervisor died
     HANDED_BACK = "handed_back"  # the worker was stopped before it ended: no attempt, no try
     LOST = "lost"  # sent MAX_DISPATCHES times, and no result came back

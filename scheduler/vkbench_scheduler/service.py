@@ -60,7 +60,8 @@ def serve(ours: Settings, metrics: str = "") -> int:
         return 0
     with database:
         if metrics:
-            asked = FleetCollector(database, connect(ours.redis), ours.data, SERVICE)
+            redis = connect(ours.redis)
+            asked = FleetCollector(database, redis, keys_for(ours), ours.data, SERVICE)
             fleet.serve(metrics, asked)
         log.event(_log, "scheduler_ready", database=shown(ours.database_url()), pid=os.getpid())
         outdated = _work(database, ours, stop)
@@ -82,6 +83,8 @@ def _patiently(ask: Callable[[], T], stop: threading.Event) -> T | None:
 def _keep_packaged(database: Database, stop: threading.Event) -> None:
     try:
         _patiently(lambda: keep_packaged(database), stop)
+    except SchemaOutdated:  # every loop finds out, and stops
+        return
     except Exception:  # continue: only measuring this build again later is lost
         _log.exception("bundle_not_kept")
 

@@ -1,11 +1,14 @@
 """What people steer: cancel, pause, priority, fair shares; and more than one scheduler."""
 
+import os
+import signal
 import time
 from dataclasses import replace
 
 import planted_runner
 from cluster import Lab, kill, until
 from vkbench.job import JobState
+from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run, import_lines
 from vkbench_db.upkeep.attendance import Attendance, attendance
@@ -109,6 +112,29 @@ def test_a_recalled_device_hands_back_all_that_it_holds(lab: Lab) -> None:
     lab.await_end(other)
     lab.check(run, other)
     assert {row.tries for row in lab.jobs(run)} == {0}
+
+
+def test_a_device_that_is_gone_is_paused_before_it_fails_its_queue(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    run = lab.submit(
+        ["sleep/f32/n1500", *[f"sleep/f32/n{size}" for size in (20, 21)], "flood/f32/n1"]
+    )
+    lab.await_start()
+    (lab.settings.data / "unplugged").touch()
+    os.kill(lab.events("start")[0].pid, signal.SIGKILL)
+
+    def reason() -> str:
+        with lab.database.reading() as tx:
+            return queries.devices(tx)[0].paused_reason
+
+    until(lambda: "in a row ended" in reason(), "the device is not paused", 15)
+    (lab.settings.data / "unplugged").unlink()
+    with lab.database.transaction() as tx:
+        store.resume(tx, lab.key("a"), time.time())
+    lab.await_end(run)
+    assert lab.counts(run) == {JobState.PASSED: 4}
+    lab.check(run)
 
 
 def test_runs_take_turns_and_the_urgent_goes_first(lab: Lab) -> None:

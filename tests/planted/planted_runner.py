@@ -50,6 +50,8 @@ def main() -> None:
         sys.exit("the parent is gone")
     if given.device == "none":
         sys.exit("no Vulkan device: install a driver")
+    if (settings().data / "unplugged").exists():
+        sys.exit("the device is unplugged")
     ready = Ready(facts=facts(given.device), environment=environment(), hardware=hardware)
     path = lock_path(settings(), ready.facts.key)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -264,7 +264,7 @@ def test_a_runner_that_cannot_start_says_why(
         with pytest.raises(RunnerFailed, match="no Vulkan device: install a driver"):
             supervisor.start()
         results = run(supervisor, jobs("sleep/f32/n1", "sleep/f32/n1"))
-    assert outcomes(results) == [(1, Outcome.ERROR), (2, Outcome.ERROR)]
+    assert outcomes(results) == [(1, Outcome.DEVICE_LOST), (2, Outcome.DEVICE_LOST)]
     assert results[0].reason == "no Vulkan device: install a driver"
 
 

@@ -16,6 +16,7 @@ from redis.exceptions import ResponseError
 
 from vkbench import alive, wire
 from vkbench.errors import ServiceUnreachable, UsageError
+from vkbench.signing import Keys
 from vkbench_db.ask.queues import Queue, queues
 from vkbench_db.database import Database
 from vkbench_scheduler.metrics.counters import REGISTRY
@@ -43,9 +44,12 @@ def parse(place: str) -> tuple[str, int]:
 class FleetCollector(Collector):
     """Asks the database and Redis; leaves out what does not answer, and says so."""
 
-    def __init__(self, database: Database, redis: Redis, data: Path, service: str) -> None:
+    def __init__(
+        self, database: Database, redis: Redis, keys: Keys, data: Path, service: str
+    ) -> None:
         self._database = database
         self._redis = redis
+        self._presence = Presence(redis, keys)
         self._data = data  # where the threads of `service` leave signs of life
         self._service = service
 
@@ -96,7 +100,7 @@ class FleetCollector(Collector):
     def _up(self, found: Iterable[Queue]) -> Iterator[Metric]:
         keys = [queue.key for queue in found]
         try:
-            leases = Presence(self._redis).leases(keys)
+            leases = self._presence.leases(keys)
         except ServiceUnreachable:
             return
         metric = GaugeMetricFamily(

@@ -277,7 +277,7 @@ class Supervisor:
     def _refuse(self, jobs: Iterable[Job], emit: Emit, reason: str) -> None:
         if not self._aborted:
             for job in jobs:
-                emit(self._failure(job, Outcome.ERROR, reason, time.monotonic()))
+                emit(self._failure(job, Outcome.DEVICE_LOST, reason, time.monotonic()))
 
     def _failure(self, job: Job, outcome: Outcome, reason: str, began: float) -> Result:
         seconds = time.monotonic() - began
