@@ -124,6 +124,7 @@ def shown(words: list[str], monkeypatch: pytest.MonkeyPatch, lab: Path) -> str:
 
 
 def check(name: str, text: str, renew: bool) -> None:
+    assert "internal error" not in text
     file = HERE / f"{name}.txt"
     if renew:
         HERE.mkdir(exist_ok=True)

@@ -7,7 +7,6 @@ alike.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -34,6 +33,7 @@ from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.marker import Marker
+from vkbench_worker.owner.ownership import await_release, own
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
 
 GRACE_SECONDS = 0.5  # past a job's limit
@@ -353,15 +353,9 @@ class Supervisor:
     def _own(self, ready: Ready) -> bool:
         # The runner's own lock goes with each runner. This one lasts, so that a second worker which
         # waits for the device cannot slip in between a crash and the fresh runner.
-        path = owner_path(self._settings, ready.facts.key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        owner = path.open("a")
-        try:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner.close()
+        self._owner = own(owner_path(self._settings, ready.facts.key))
+        if self._owner is None:
             return False
-        self._owner = owner
         self._marker = Marker(self._marker_path(ready.facts.key))
         self._left = self._left_behind()
         self._marker.clear()
@@ -370,8 +364,7 @@ class Supervisor:
     def _queue_up(self) -> None:
         assert self._ready
         log.warn(_log, "device_awaited", device=self._ready.facts.key)
-        with owner_path(self._settings, self._ready.facts.key).open("a") as owner:
-            fcntl.flock(owner, fcntl.LOCK_EX)
+        await_release(owner_path(self._settings, self._ready.facts.key))
 
     def _left_behind(self) -> Result | None:
         marked = self._marker.read() if self._marker else None
