@@ -6,8 +6,8 @@ import ctypes
 import platform
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -102,6 +102,30 @@ def devices(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(
             what=f"Vulkan device {facts.index}", ok=True, detail=f"{facts.name} ({facts.type})"
         )
+
+
+def uncontained(settings: Settings) -> Iterator[CheckResult]:
+    """Devices that answer only uncontained: their drivers need more than they get."""
+    if settings.sandbox is Sandbox.OFF:
+        return
+    contained = _keys_of_devices(settings)
+    for key, name in _keys_of_devices(replace(settings, sandbox=Sandbox.OFF)).items():
+        if key not in contained:
+            yield CheckResult(
+                what="containment",
+                ok=False,
+                detail=f"{name} answers only when it is not contained",
+                fix="set VKBENCH_SANDBOX=off, and report what its driver misses",
+            )
+
+
+def _keys_of_devices(settings: Settings) -> Mapping[str, str]:
+    from vkbench_worker.owner.probe import local_devices
+
+    try:
+        return {facts.key: facts.name for facts in local_devices(settings)}
+    except VkbenchError:
+        return {}
 
 
 def containment(settings: Settings) -> Iterator[CheckResult]:
@@ -231,6 +255,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     packages,
     loader,
     devices,
+    uncontained,
     containment,
     bundle,
     database,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -13,8 +14,10 @@ from vkbench.errors import VkbenchError
 from vkbench.settings import Settings, settings
 from vkbench_cli import main as cli
 from vkbench_local import diagnosis
+from vkbench_worker.owner.probe import local_devices
 
 Captured = pytest.CaptureFixture[str]
+Need = Callable[[str, str], NoReturn]
 
 
 def examined(capsys: Captured, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -47,6 +50,27 @@ def test_no_device_fails_and_says_what_to_install(
     assert code == 4
     assert found["Vulkan device"]["state"] == "missing"
     assert "apt install" in found["Vulkan device"]["fix"]
+
+
+def test_a_driver_that_containment_breaks_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, need: Need
+) -> None:
+    try:
+        local_devices()
+    except VkbenchError as error:
+        need("gpu", str(error))
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "if os.environ.get('VKBENCH_SANDBOX') != 'off':\n"
+        "    os.environ['VK_DRIVER_FILES'] = os.environ['VK_ICD_FILENAMES'] = '/nonexistent'\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    finding = only(diagnosis.uncontained)
+    assert not finding.ok
+    assert "answers only when it is not contained" in finding.detail
+    assert "VKBENCH_SANDBOX=off" in finding.fix
+    monkeypatch.delenv("PYTHONPATH")
+    assert list(diagnosis.uncontained(settings())) == []
 
 
 def test_what_only_a_fleet_needs_does_not_fail() -> None:

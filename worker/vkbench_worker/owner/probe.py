@@ -8,7 +8,7 @@ from typing import Final
 
 from vkbench import wire
 from vkbench.device import DeviceFacts
-from vkbench.settings import settings
+from vkbench.settings import Settings, settings
 from vkbench_worker.containment import environment
 from vkbench_worker.containment.command import contained
 from vkbench_worker.protocol import Listing
@@ -17,7 +17,7 @@ from vkbench_worker.runtime.errors import NoDevice, RuntimeFault
 TIMEOUT_SECONDS: Final = 60.0
 
 
-def local_devices() -> list[DeviceFacts]:
+def local_devices(ours: Settings | None = None) -> list[DeviceFacts]:
     """Every Vulkan device of this host; the one clear error says why there is none."""
     try:
         done = subprocess.run(
@@ -25,7 +25,7 @@ def local_devices() -> list[DeviceFacts]:
             capture_output=True,
             timeout=TIMEOUT_SECONDS,
             check=False,
-            env=environment.of(settings()),
+            env=environment.of(ours or settings()),
         )
     except subprocess.TimeoutExpired as error:
         raise RuntimeFault(
