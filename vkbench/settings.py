@@ -47,6 +47,7 @@ class Settings:
     robust: bool = False  # devices check the bounds of kernels that are not this package's
     validation: bool = False  # Khronos validation layer on, its messages are errors
     bundles: str = "any"  # whose bundles this host runs: any, packaged, or a file that lists them
+    bundle_megabytes: int = 4000  # fetched bundles that a worker keeps; those used last stay
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
     lost_seconds: float = 6.0  # a dispatched job that no worker holds is looked for after this

@@ -16,6 +16,7 @@ from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import kept_bundles
 from vkbench_worker import policy
 from vkbench_worker.errors import BundleUnavailable
+from vkbench_worker.service import fetched
 from vkbench_worker.service.connection import persist
 
 PATIENCE_SECONDS = 20.0
@@ -38,6 +39,7 @@ class Depot:
         self._keys = keys
         self._redis = redis
         self._policy = ours.bundles
+        self._most_bytes = ours.bundle_megabytes * 10**6
         self._store = kept_bundles(ours)
         self._stopping = stopping
         self._here = {""}
@@ -49,12 +51,14 @@ class Depot:
         """
         policy.check(self._policy, sha)
         if sha in self._here:
+            fetched.note(self._store.folder, sha)
             return
         try:
             if not self._store.is_whole(sha):
                 self._fetch(sha)
         except OSError as error:
             raise BundleUnavailable(f"bundle {sha[:12]} cannot be stored here: {error}") from error
+        fetched.note(self._store.folder, sha)
         self._here.add(sha)
 
     def doubt(self) -> None:
@@ -66,7 +70,11 @@ class Depot:
         if bundle.sha != sha:
             raise BundleUnavailable(f"bundle {sha[:12]} came as {bundle.sha[:12]}")
         self._store.put(bundle)
+        fetched.note(self._store.folder, sha, is_new=True)
         log.event(_log, "bundle_fetched", bundle=sha)
+        for evicted in fetched.evict(self._store.folder, self._most_bytes):
+            self._here.discard(evicted)
+            log.event(_log, "bundle_evicted", bundle=evicted)
 
     def _await(self, sha: str) -> bytes:
         end, refused = time.monotonic() + PATIENCE_SECONDS, wire.refusal_of(sha)

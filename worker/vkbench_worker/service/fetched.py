@@ -1,0 +1,42 @@
+"""Bundles that came through Redis: the store keeps those that were used last.
+
+Each has an empty file beside its manifest, whose date is that of its last use. Bundles that people
+built on this host have none, and stay.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+MARK = "fetched"
+REST_SECONDS = 3600.0  # another worker of this host may be about to use one
+
+
+def note(folder: Path, sha: str, *, is_new: bool = False) -> None:
+    """Note that a bundle of the folder is used now; a new one is one that was fetched."""
+    mark = folder / sha / MARK
+    with suppress(OSError):  # a full disk: its age stays
+        if is_new:
+            mark.touch()
+        elif mark.exists():
+            os.utime(mark)
+
+
+def evict(folder: Path, most: int) -> list[str]:
+    """Remove fetched bundles, the longest unused first, until they have `most` bytes at most."""
+    found = sorted((mark.stat().st_mtime, mark.parent) for mark in folder.glob(f"[!.]*/{MARK}"))
+    sizes = {bundle: sum(each.stat().st_size for each in bundle.iterdir()) for _, bundle in found}
+    evicted, total = [], sum(sizes.values())
+    for used, bundle in found:
+        if total <= most or time.time() - used < REST_SECONDS:
+            break
+        going = folder / f".old-{bundle.name}"
+        bundle.rename(going)  # at once: others see it whole or not
+        shutil.rmtree(going, ignore_errors=True)
+        total -= sizes[bundle]
+        evicted.append(bundle.name)
+    return evicted
