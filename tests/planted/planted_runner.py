@@ -22,7 +22,7 @@ from pathlib import Path
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts, Environment, device_key
-from vkbench.job import Job, Outcome
+from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
 from vkbench_worker.protocol import (
@@ -76,6 +76,8 @@ def serve(job: Job, ready: Ready) -> None:
     case = parse(job.case)
     began = time.time()
     note(f"start {ready.facts.key} {job.id} {job.token} {began:.6f} {os.getpid()}")
+    if job.mode is Mode.PAIRED:
+        sys.exit("no pairs here")
     ACTS.get(case.kernel, succeed)(case)
     note(f"end {ready.facts.key} {job.id} {job.token} {time.time():.6f} {os.getpid()}")
     seconds = time.time() - began
