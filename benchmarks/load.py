@@ -18,17 +18,15 @@ sys.path[0] = str(HERE.parent / "tests" / "planted")
 import argparse  # noqa: E402
 import json  # noqa: E402
 import random  # noqa: E402
-import shutil  # noqa: E402
 import string  # noqa: E402
 import subprocess  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Iterator, Set  # noqa: E402
-from contextlib import ExitStack, contextmanager  # noqa: E402
 
 import planted_runner  # noqa: E402
-from cluster import Lab, RedisServer  # noqa: E402
-from postgres_server import PostgresServer  # noqa: E402
+from cluster import Lab  # noqa: E402
+from own_servers import own_lab  # noqa: E402
 from vkbench.job import Mode  # noqa: E402
 from vkbench_db.database import Database  # noqa: E402
 from vkbench_scheduler.planning.plan import count  # noqa: E402
@@ -48,7 +46,7 @@ def main() -> int:
         print(json.dumps(submitted(asked)))
         return 0
     names = string.ascii_lowercase[: asked.workers]
-    with _lab() as lab:
+    with tempfile.TemporaryDirectory() as folder, own_lab(Path(folder)) as lab:
         lab.start_scheduler()
         lab.start_fleet(*names)
         taken = sorted(_all_submitters(lab, asked))
@@ -120,23 +118,6 @@ def _share(lab: Lab, device: str, small: Set[int], large: Set[int]) -> float:
     began = [job for job in began if job in small | large]
     places = [place for place, job in enumerate(began) if job in small]
     return len(places) / (places[-1] - places[0] + 1)
-
-
-@contextmanager
-def _lab() -> Iterator[Lab]:
-    with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="vkbench-load-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        postgres = PostgresServer()
-        stack.callback(postgres.close)
-        postgres.start()
-        postgres.make_template()
-        redis = RedisServer(folder / "redis")
-        stack.callback(redis.close)
-        redis.start()
-        lab = Lab(folder=folder, database_url=postgres.make_database("load"), redis=redis)
-        stack.callback(lab.close)
-        yield lab
 
 
 def _arguments() -> argparse.Namespace:

@@ -16,11 +16,10 @@ sys.path[0] = str(HERE.parent / "tests" / "planted")
 import argparse  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
-from contextlib import ExitStack  # noqa: E402
 from typing import cast  # noqa: E402
 
-from cluster import Lab, RedisServer  # noqa: E402
-from postgres_server import PostgresServer  # noqa: E402
+from cluster import Lab  # noqa: E402
+from own_servers import own_lab  # noqa: E402
 
 STEP_SECONDS = 0.5
 
@@ -31,17 +30,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--devices", type=int, default=4)
     asked = parser.parse_args()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = PostgresServer()
-        stack.callback(server.close)
-        server.start()
-        server.make_template()
-        redis = RedisServer(folder / "redis")
-        stack.callback(redis.close)
-        redis.start()
-        lab = Lab(folder=folder, database_url=server.make_database("memory"), redis=redis)
-        stack.callback(lab.close)
+    with tempfile.TemporaryDirectory() as folder, own_lab(Path(folder)) as lab:
         lab.start_scheduler()
         names = [f"device{number}" for number in range(asked.devices)]
         lab.start_fleet(*names)

@@ -25,8 +25,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cluster import Lab, RedisServer, alive
+from cluster import Lab, alive
 from half_open import HalfOpenProxy
+from own_servers import own_servers
 from postgres_server import PostgresServer
 from processes import children
 from vkbench.job import JobState
@@ -267,14 +268,7 @@ def summary(lab: Lab, runs: Sequence[int], done: Counter[str], seconds: float) -
 
 @contextmanager
 def _lab(folder: Path) -> Iterator[tuple[Lab, PostgresServer, HalfOpenProxy]]:
-    with ExitStack() as stack:
-        postgres = PostgresServer()
-        stack.callback(postgres.close)
-        postgres.start()
-        postgres.make_template()
-        redis = RedisServer(folder / "redis")
-        stack.callback(redis.close)
-        redis.start()
+    with own_servers(folder) as (postgres, redis), ExitStack() as stack:
         proxy = HalfOpenProxy(redis.port)
         stack.callback(proxy.close)
         lab = Lab(

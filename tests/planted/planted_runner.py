@@ -76,9 +76,10 @@ def serve(job: Job, ready: Ready) -> None:
     case = parse(job.case)
     began = time.time()
     note(f"start {ready.facts.key} {job.id} {job.token} {began:.6f} {os.getpid()}")
-    if job.mode is Mode.PAIRED:
-        sys.exit("no pairs here")
-    ACTS.get(case.kernel, succeed)(case)
+    act = ACTS.get(case.kernel, succeed)
+    if act is succeed and job.mode is Mode.PAIRED:
+        sys.exit("no such pairs here")
+    act(case)
     note(f"end {ready.facts.key} {job.id} {job.token} {time.time():.6f} {os.getpid()}")
     seconds = time.time() - began
     say(
