@@ -1,5 +1,6 @@
 """The supervisor with a planted runner: every way a job can end, and that the next one runs."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -98,6 +99,7 @@ def test_full_stderr_does_not_block(supervisor: Supervisor) -> None:
 def test_a_runner_s_notices_are_logged_and_are_no_cause_of_death(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     said = "print('it broke'); print('notice: no cache\\n' * 99)"
     child = Child(
         [sys.executable, "-c", f"import sys; sys.stdout = sys.stderr; {said}"], os.environ
