@@ -129,7 +129,7 @@ def _keys_of_devices(settings: Settings) -> Mapping[str, str]:
 
 
 def containment(settings: Settings) -> Iterator[CheckResult]:
-    """What keeps a kernel of somebody else, and the driver that runs it, from this machine."""
+    """Which parts of the sandbox the kernel of this machine puts around drivers."""
     from vkbench_worker.containment.support import in_force, support
 
     is_off, found = settings.sandbox is Sandbox.OFF, support()

@@ -1,4 +1,4 @@
-"""Pauses that a scheduler made: which of them nobody was told about, and the end of trials."""
+"""Pauses that a scheduler made: which ones no alert has reported yet, and the end of trials."""
 
 from __future__ import annotations
 

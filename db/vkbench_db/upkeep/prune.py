@@ -29,7 +29,7 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep.bisections import RUNNING
 
 STEP_JOBS = 1000
-OVER = ("verified", "closed")  # stages of a regression that nobody works on
+OVER = ("verified", "closed")  # stages of a regression that needs no more work
 DISMISSED = "dismissed"  # state of a change point that was none
 
 

@@ -93,8 +93,8 @@ class FleetCollector(Collector):
 
     def _group(self) -> Mapping[str, float | None]:
         with suppress(ResponseError):  # no stream yet
-            for group in cast(list[dict[str, float]], self._redis.xinfo_groups(wire.RESULTS)):
-                return group
+            groups = cast(list[dict[str, float]], self._redis.xinfo_groups(wire.RESULTS))
+            return groups[0] if groups else {}
         return {}
 
     def _up(self, found: Iterable[Queue]) -> Iterator[Metric]:

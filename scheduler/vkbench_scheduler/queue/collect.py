@@ -1,7 +1,7 @@
 """The collector: writes results from the stream to SQL; a batch may be delivered twice.
 
 While the database cannot be used, results stay in the stream. What it refuses for its content is
-set aside in the table `refused`, and the job is told why.
+set aside in the table `refused`, and its job ends with the reason.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from vkbench_scheduler.queue.connection import reached
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
 BUNDLE_SECONDS = 3600
-REFUSAL_SECONDS = 10  # workers are told of a bundle that cannot be brought, and may ask again
+REFUSAL_SECONDS = 10  # workers read why a bundle is refused for so long; then they may ask again
 MOST_WANTED = 16  # bundles looked for at once
 
 _HASH = re.compile(rb"[0-9a-f]{64}")

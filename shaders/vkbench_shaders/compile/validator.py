@@ -56,7 +56,7 @@ def find(cache_folder: Path, path: str | None = None) -> Validator | None:
 
 
 def objection(validator: Validator | None, code: bytes) -> str:
-    """Why a module is not to be used; "" too where nobody can say: without it, or an old one."""
+    """Why spirv-val refuses a module; "" if it does not, is missing, or is too old to know it."""
     if validator is None:
         return ""
     minor = code[5]
