@@ -116,14 +116,17 @@ def test_matrices_suit_prompts_on_gpus(device: DeviceFacts, shape: str, suits: b
 @pytest.mark.parametrize(
     ("case", "entry"),
     [
-        ("s1_h32_g32_q4096_n4096_d128_e128", "flash_whole_128"),
+        ("s1_h32_g32_q4096_n4096_d128_e128", "flash_whole_128_plain"),
+        ("s1_h32_g32_q4096_n4096_d128_e128/mask=causal", "flash_whole_128"),
+        ("s1_h32_g32_q4096_n4096_d128_e128/softcap=30.0", "flash_whole_128"),
+        ("s1_h32_g8_q512_n4096_d128_e128/mask=causal", "flash_whole_128"),
         ("s1_h32_g8_q4096_n4096_d64_e64", "flash_whole_64"),
         ("s1_h32_g32_q4096_n4096_d128_e128/sinks=yes", "flash_coop_128_plain"),
         ("s1_h32_g32_q4096_n4096_d128_e128/scale=-1.0", "flash_coop_128_plain"),
         ("s1_h32_g32_q4096_n4096_d128_e128/layout=strided", "flash_coop_128_plain"),
         ("s1_h32_g32_q4095_n4096_d128_e128", "flash_coop_128_plain"),
         ("s1_h32_g32_q4096_n4095_d128_e128", "flash_coop_128_plain"),
-        ("s1_h32_g32_q4096_n4096_d128_e128/mask=causal", "flash_coop_128"),
+        ("s1_h32_g32_q4096_n4096_d128_e128/mask=causal,sinks=yes", "flash_coop_128"),
     ],
 )
 def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:

@@ -80,7 +80,16 @@ _LARGE = Matrices(
     subgroups=8,
     blocks=(
         Block(entry="flash_whole_64", keys=64, values=64, blocks=2, step=4, is_whole=True),
-        Block(entry="flash_whole_128", keys=128, values=128, blocks=2, step=2, is_whole=True),
+        Block(
+            entry="flash_whole_128_plain",
+            keys=128,
+            values=128,
+            blocks=2,
+            step=2,
+            is_plain=True,
+            is_whole=True,
+        ),
+        Block(entry="flash_whole_128", keys=128, values=128, blocks=1, step=4, is_whole=True),
         Block(entry="flash_whole_256", keys=256, values=256, blocks=1, step=1, is_whole=True),
         Block(entry="flash_coop_64", keys=64, values=64, blocks=2, step=4),
         Block(entry="flash_coop_80", keys=80, values=80, blocks=2, step=2),
@@ -163,22 +172,20 @@ def _part(problem: Problem, device: DeviceFacts, groups: int) -> int:
 
 
 def _fits_whole(problem: Problem, device: DeviceFacts, matrices: Matrices, block: Block) -> bool:
-    """Whether all tiles and steps are whole, nothing is added to scores, and tiles are enough."""
+    """Whether all tiles and steps are whole, there are no sinks, and tiles are enough."""
     shape, rows = problem.shape, matrices.rows(block)
     groups = shape["s"] * shape["h"] * shape["q"] // rows
-    # matrices are loaded and stored by rows that begin at 16 bytes
+    y, mask = problem.layout("y"), problem.layout("mask")
+    # matrices are stored by rows that begin at 16 bytes, a mask is read in fours
     places = [
-        number
-        for layout in (problem.layout("q"), problem.layout("y"))
-        for number in (layout.offset, *layout.strides[:3])
+        y.offset,
+        *y.strides[:3],
+        *((mask.offset, mask.strides[0]) if _is_masked(problem) else ()),
     ]
     return (
         (shape["d"], shape["e"]) == (block.keys, block.values)
         and (shape["q"] % rows, shape["n"] % matrices.positions(block)) == (0, 0)
-        and problem.types["k"] == "f16"
-        and flash.is_wide(problem)
-        and _has_no_gaps(problem)
-        and not (_is_masked(problem) or _is_capped(problem))
+        and (problem.types["k"] != "f16" or (flash.is_wide(problem) and _has_no_gaps(problem)))
         and problem.params["sinks"] == "no"
         and caches.scale(problem) > 0
         and all(number % 4 == 0 for number in places)
@@ -246,7 +253,7 @@ def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     if not _is_direct(problem, chosen):
         found.append(_halves_launch(problem, chosen))
     if _is_masked(problem):
-        found.append(_seen_launch(problem, tiles))
+        found.append(_seen_launch(problem, chosen))
     found.append(_coop_launch(problem, chosen))
     if parts(problem, tiles) > 1:
         found.append(flash.combine_launch(problem, device, tiles))
@@ -267,12 +274,18 @@ def _halves_launch(problem: Problem, chosen: Plan) -> Launch:
     )
 
 
-def _seen_launch(problem: Problem, tiles: Tiles) -> Launch:
+def _seen_launch(problem: Problem, chosen: Plan) -> Launch:
+    tiles, is_whole = chosen.tiles, chosen.block.is_whole
+    rows = problem.shape["q"] if is_whole else padded_rows(problem, tiles)
     across = max(1, ceil(problem.shape["n"] / _SEEN_POSITIONS))
     return Launch(
-        groups=(across, padded_rows(problem, tiles) // tiles.rows, 1),
+        groups=(across, rows // tiles.rows, 1),
         push=flash.push(problem, tiles, across),
-        constants={**flash.padded_constants(problem, tiles), "THREADS": 2 * THREADS},
+        constants={
+            **flash.padded_constants(problem, tiles),
+            "THREADS": 2 * THREADS,
+            "ONE_HEAD": is_whole,
+        },
         entry="flash_seen",
     )
 
