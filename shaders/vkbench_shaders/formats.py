@@ -13,6 +13,7 @@ from math import ceil
 import numpy as np
 
 from vkbench import names
+from vkbench.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -293,3 +294,18 @@ _BY_NAME = {fmt.name: fmt for fmt in FORMATS}
 def format_named(name: str) -> Format:
     """A format by name, whatever its case."""
     return _BY_NAME.get(name) or _BY_NAME[names.pick(name, _BY_NAME, "format")]
+
+
+def matrix_shape(
+    binding: str, shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]
+) -> tuple[int, int]:
+    """Rows and logical columns of a matrix's array; UsageError unless its blocks are whole."""
+    shape, fmt = shapes[binding], format_named(types[binding])
+    if len(shape) != 2:
+        raise UsageError(f"{binding} is a matrix: its array has 2 dimensions, not {len(shape)}")
+    blocks, rest = divmod(shape[1] * fmt.dtype.itemsize, fmt.bytes)
+    if rest:
+        raise UsageError(
+            f"{binding} has rows of {shape[1]} bytes; {fmt.name} comes in blocks of {fmt.bytes}"
+        )
+    return shape[0], blocks * fmt.elements
