@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 NVIDIA: Final = 0x10DE  # a vendor's number
+MOST_ALIKE: Final = 64  # devices of one host that report one UUID, as far as keys are checked
 _TIMES_THE_CACHE = 2  # reading twice its size replaces all that a cache holds
 
 
@@ -62,3 +63,10 @@ def uncached_bytes(llc_bytes: int) -> int:
 def device_key(host: str, uuid: str, ordinal: int = 0) -> str:
     """The key of a device; `ordinal` tells apart devices of one host that report one UUID."""
     return hashlib.sha256(f"{host}/{uuid}/{ordinal}".encode()).hexdigest()[:12]
+
+
+def has_own_key(facts: DeviceFacts) -> bool:
+    """Whether the key of a device is one that its host and its UUID give."""
+    return any(
+        facts.key == device_key(facts.host, facts.uuid, ordinal) for ordinal in range(MOST_ALIKE)
+    )

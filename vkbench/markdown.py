@@ -8,6 +8,7 @@ from vkbench.visible import visible
 
 MOST = 60_000  # characters: GitHub takes 65,536 of a comment or a check
 MOST_ROWS = 50  # of a table
+APART = "\u200b"  # no @mention and no #issue becomes a link
 
 
 def table(
@@ -28,15 +29,14 @@ def table(
 def escaped(text: str) -> str:
     """Text as one line in which Markdown shows every character as it is."""
     flat = visible(" ".join(text.split()))
-    for sign in "\\`*_[]<>|~":
+    for sign in "\\`*_[]<>|~&":
         flat = flat.replace(sign, f"\\{sign}")
-    # no @mention and no #issue becomes a link
-    return flat.replace("@", "@\u200b").replace("#", "#\u200b")
+    return flat.replace("@", f"@{APART}").replace("#", f"#{APART}")
 
 
 def code(text: str) -> str:
     """Text as inline code; backticks in it are replaced."""
-    flat = " ".join(text.replace("`", "'").split()).replace("|", "\\|")
+    flat = visible(" ".join(text.replace("`", "'").split())).replace("|", "\\|")
     return f"`{flat}`" if flat else ""
 
 

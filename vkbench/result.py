@@ -15,6 +15,7 @@ from vkbench.job import Outcome
 
 OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
 NEW: Final = "new"
+STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of one label
 NOT_COLD: Final = "not cold"  # first words of the warning that a cold timing may have hit a cache
 
 

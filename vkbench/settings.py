@@ -46,6 +46,7 @@ class Settings:
     sandbox: Sandbox = Sandbox.AUTO  # whether processes that load a driver are contained
     robust: bool = False  # devices check the bounds of kernels that are not this package's
     validation: bool = False  # Khronos validation layer on, its messages are errors
+    gpu_assisted: bool = False  # with validation: the layer has shaders check what they access too
     bundles: str = "any"  # whose bundles this host runs: any, packaged, or a file that lists them
     bundle_megabytes: int = 4000  # fetched bundles that a worker keeps; those used last stay
     window_seconds: float = 4.0  # work kept in Redis for one device

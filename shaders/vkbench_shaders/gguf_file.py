@@ -1,4 +1,4 @@
-"""GGUF files: which tensors one holds, where their bytes lie, and those bytes.
+"""GGUF files: which keys and tensors one holds, where their bytes lie, and those bytes.
 
 Read by this module and not by gguf's reader, which fails in its own words on a damaged file, has
 another size for q8_1, does not know q2_0, and is not there where work is only submitted. Nothing is
@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -32,9 +32,18 @@ _ALIGNMENT: Final = 32  # of tensor data, where the file does not say
 _MOST_DIMS: Final = 4
 _MOST_NAME: Final = 1024  # bytes
 _PART: Final = 1 << 24  # bytes read at once
+_MOST_TEXT: Final = 1 << 16  # bytes of a value that is kept
+_MOST_ITEMS: Final = 1 << 14  # of an array of numbers that is kept
 _STRING, _ARRAY, _UINT32 = 8, 9, 4
-_SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_KINDS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}
+_WIDE_KINDS: Final = {10: "Q", 11: "q", 12: "d"}
+_CODES: Final = {kind: struct.Struct(f"<{code}") for kind, code in (_KINDS | _WIDE_KINDS).items()}
+_SIZES: Final = {kind: code.size for kind, code in _CODES.items()}
 _BY_NUMBER: Final = {fmt.ggml: fmt for fmt in FORMATS if fmt.ggml is not None}
+
+
+# What a key has; None for what is long, as the words of a vocabulary are.
+KeyValue = int | float | str | tuple[int | float, ...] | None
 
 
 class BadGguf(UsageError):
@@ -67,6 +76,7 @@ class GgufFile:
 
     path: Path
     tensors: dict[str, Tensor]
+    keys: Mapping[str, KeyValue] = field(default_factory=dict)
 
     def tensor(self, name: str) -> Tensor:
         """A tensor by name, of a known type; UsageError says what is wrong with the wish."""
@@ -82,12 +92,20 @@ class GgufFile:
         tensor = self.tensor(name)
         fmt = tensor.format
         assert fmt
-        stored = np.empty(tensor.bytes, np.uint8)
-        at = 0
-        for part in self._parts(tensor):
-            stored[at : at + len(part)] = np.frombuffer(part, np.uint8)
-            at += len(part)
-        return stored.view(fmt.dtype).reshape(*tensor.shape[:-1], fmt.items(tensor.shape[-1]))
+        stored = self.rows(name, 0, prod(tensor.shape[:-1]))
+        return stored.reshape(*tensor.shape[:-1], -1)
+
+    def rows(self, name: str, first: int, count: int) -> Array:
+        """Some rows of a tensor, whatever its outer dimensions: an array of two dimensions."""
+        tensor = self.tensor(name)
+        fmt = tensor.format
+        assert fmt
+        row = fmt.items(tensor.shape[-1])
+        stored = np.empty((count, row), fmt.dtype)
+        with _opened(self.path) as file:
+            file.seek(tensor.offset + first * row * fmt.dtype.itemsize)
+            _fill(self.path, file, stored.reshape(-1).view(np.uint8))
+        return stored
 
     def sha(self, name: str) -> str:
         """The first digits of the SHA-256 of a tensor's bytes."""
@@ -109,6 +127,16 @@ class GgufFile:
 
     def _near(self, name: str) -> tuple[str, ...]:
         return names.nearest(name, list(self.tensors)) or tuple(self.tensors)[:3]
+
+
+def _fill(path: Path, file: BinaryIO, target: NDArray[np.uint8]) -> None:
+    """Read until the target is full: `read` and not a mapping, which kills where a file ends."""
+    done = 0
+    while done < len(target):
+        got = file.readinto(target[done : done + _PART].data)  # type: ignore[attr-defined]
+        if not got:
+            raise BadGguf(f"{path} became shorter while it was read")
+        done += got
 
 
 def sha_of(stored: NDArray[np.generic]) -> str:
@@ -148,7 +176,8 @@ def open_gguf(path: Path) -> GgufFile:
     with _opened(path) as file:
         header = _Header(path, file)
         tensors = header.tensors()
-    return GgufFile(path=path, tensors={tensor.name: tensor for tensor in tensors})
+    by_name = {tensor.name: tensor for tensor in tensors}
+    return GgufFile(path=path, tensors=by_name, keys=header.keys)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -166,6 +195,7 @@ class _Header:
         self._file = file
         self._size = os.fstat(file.fileno()).st_size
         self._alignment = _ALIGNMENT
+        self.keys: dict[str, KeyValue] = {}
 
     def tensors(self) -> list[Tensor]:
         """All tensors, in the file's order, their places checked."""
@@ -174,7 +204,7 @@ class _Header:
         self._check_version(self._number("<I", "the version"))
         count, keys = self._number("<Q", "the tensor count"), self._number("<Q", "the key count")
         for _ in range(keys):
-            self._skip_key()
+            self._read_key()
         described = [self._tensor() for _ in range(count)]
         start = -(-self._file.tell() // self._alignment) * self._alignment
         found = [self._placed(*one, start) for one in described]
@@ -189,13 +219,16 @@ class _Header:
         known = " and ".join(map(str, VERSIONS))
         raise BadGguf(f"{self._path} is {what}: only little-endian files of {known} are read")
 
-    def _skip_key(self) -> None:
+    def _read_key(self) -> None:
         key = self._name("a key")
+        if key in self.keys:
+            raise self._corrupt(f"two values have the key {key}")
         kind = self._number("<I", f"the type of {key}")
         if key == "general.alignment":
             self._set_alignment(kind)
+            self.keys[key] = self._alignment
         else:
-            self._skip(kind, key)
+            self.keys[key] = self._value(kind, key)
 
     def _set_alignment(self, kind: int) -> None:
         value = self._number("<I", "the alignment") if kind == _UINT32 else 0
@@ -203,25 +236,44 @@ class _Header:
             raise self._corrupt(f"its alignment is no power of two from 8: {value}")
         self._alignment = value
 
-    def _skip(self, kind: int, key: str, depth: int = 0) -> None:
+    def _value(self, kind: int, key: str, depth: int = 0) -> KeyValue:
+        """A value; None, and skipped, if it is long."""
         if kind == _STRING:
-            self._skip_bytes(self._number("<Q", key), key)
-        elif kind == _ARRAY:
-            self._skip_array(key, depth)
-        elif kind in _SIZES:
-            self._skip_bytes(_SIZES[kind], key)
-        else:
+            return self._text(key)
+        if kind == _ARRAY:
+            return self._array(key, depth)
+        if kind not in _CODES:
             raise self._corrupt(f"the value of {key} has the unknown type {kind}")
+        found: int | float = _CODES[kind].unpack(self._take(_SIZES[kind], key))[0]
+        return found
 
-    def _skip_array(self, key: str, depth: int) -> None:
+    def _text(self, key: str) -> str | None:
+        size = self._number("<Q", key)
+        if size > _MOST_TEXT:
+            self._skip_bytes(size, key)
+            return None
+        return self._take(size, key).decode(errors="replace")
+
+    def _array(self, key: str, depth: int) -> KeyValue:
         if depth > _MOST_DIMS:
             raise self._corrupt(f"{key} holds arrays within arrays without end")
         inner, count = self._number("<I", key), self._number("<Q", key)
+        if inner in _CODES and count <= _MOST_ITEMS:
+            data = self._take(_SIZES[inner] * count, key)
+            return tuple(value for (value,) in _CODES[inner].iter_unpack(data))
         if inner in _SIZES:
             self._skip_bytes(_SIZES[inner] * count, key)
-            return
+            return None
         for _ in range(count):
             self._skip(inner, key, depth + 1)
+        return None
+
+    def _skip(self, kind: int, key: str, depth: int) -> None:
+        """Go past one of many values: strings are not read."""
+        if kind == _STRING:
+            self._skip_bytes(self._number("<Q", key), key)
+        else:
+            self._value(kind, key, depth)
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name = self._name("a tensor's name")

@@ -31,16 +31,17 @@ def words(grid: str) -> NDArray[np.uint32]:
 
     A ternary word's byte i holds value i plus one, and in its upper nibble value 4 + i plus one.
     """
-    values = _values(grid).astype(np.int8)
+    table = values(grid).astype(np.int8)
     if grid == _TERNARY:
-        digits = (values + 1).astype(np.uint8)
-        values = digits[:, :4] | digits[:, 4:] << 4
-    packed: NDArray[np.uint32] = np.ascontiguousarray(values).view("<u4").reshape(-1)
+        digits = (table + 1).astype(np.uint8)
+        table = digits[:, :4] | digits[:, 4:] << 4
+    packed: NDArray[np.uint32] = np.ascontiguousarray(table).view("<u4").reshape(-1)
     packed.flags.writeable = False
     return packed
 
 
-def _values(grid: str) -> Array:
+def values(grid: str) -> Array:
+    """A table of gguf's as it is: vectors of numbers, or a row of them."""
     from gguf import quants
 
     source = getattr(quants, grid)

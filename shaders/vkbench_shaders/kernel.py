@@ -27,6 +27,7 @@ from vkbench.errors import UsageError
 from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.formats import Format, format_named
+from vkbench_shaders.formats import matrix_shape as matrix_shape
 from vkbench_shaders.launch import MOST_GROUPS as MOST_GROUPS
 from vkbench_shaders.launch import Launch as Launch
 from vkbench_shaders.launch import Push as Push
@@ -35,8 +36,8 @@ from vkbench_shaders.layout import Layout as Layout
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
-Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 Shapes = Mapping[str, tuple[int, ...]]
+Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 # outputs, from inputs; only some `rows` if given
 Outputs = Callable[["Problem", Arrays, Array | None], dict[str, Array]]
 
@@ -80,7 +81,7 @@ class Variant:
     # settings to choose from, where they are not those of the kernel's other variants
     candidates: Callable[[Problem, DeviceFacts], list[Settings]] | None = None
 
-    @property
+    @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """All its entry points, its own first."""
         own = Stage(entry=self.entry, module=self.module, arguments=self.arguments)
@@ -139,8 +140,12 @@ class Kernel:
 
     def binding(self, name: str) -> Binding:
         """A binding by name, whatever its case."""
-        found = names.pick(name, [b.name for b in self.bindings], f"binding of {self.name}")
-        return next(b for b in self.bindings if b.name == found)
+        known = self._by_name
+        return known.get(name) or known[names.pick(name, known, f"binding of {self.name}")]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Binding]:
+        return {binding.name: binding for binding in self.bindings}
 
     @property
     def reads_weights(self) -> bool:
@@ -329,6 +334,13 @@ class Problem:
 
     def layout(self, binding: str) -> Layout:
         """Where a binding's items lie; one that is not read is a single number."""
+        return self._layouts.get(binding) or self._layouts.setdefault(binding, self._lay(binding))
+
+    @cached_property
+    def _layouts(self) -> dict[str, Layout]:
+        return {}
+
+    def _lay(self, binding: str) -> Layout:
         if not self.reads(binding):
             return Layout.contiguous((1,) * len(self.kernel.binding(binding).dims))
         if self.kernel.layout:
@@ -385,16 +397,3 @@ def too_large(problem: Problem, device: DeviceFacts) -> str | None:
         if most is not None and needed > most:
             return f"{binding.name} has {needed} bytes, the device binds {most} at most"
     return None
-
-
-def matrix_shape(binding: str, shapes: Shapes, types: Mapping[str, str]) -> tuple[int, int]:
-    """Rows and logical columns of a matrix's array; UsageError unless its blocks are whole."""
-    shape, fmt = shapes[binding], format_named(types[binding])
-    if len(shape) != 2:
-        raise UsageError(f"{binding} is a matrix: its array has 2 dimensions, not {len(shape)}")
-    blocks, rest = divmod(shape[1] * fmt.dtype.itemsize, fmt.bytes)
-    if rest:
-        raise UsageError(
-            f"{binding} has rows of {shape[1]} bytes; {fmt.name} comes in blocks of {fmt.bytes}"
-        )
-    return shape[0], blocks * fmt.elements

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gguf import GGUFReader
+from gguf import GGUFReader, GGUFWriter
 
 from vkbench.errors import UsageError
 from vkbench_shaders import quants
@@ -62,6 +62,36 @@ def test_tensors_are_those_of_gguf_s_reader(model: Path) -> None:
         assert file.read(name).tobytes() == theirs.data.tobytes()
         assert file.sha(name) == hashlib.sha256(theirs.data.tobytes()).hexdigest()[:16]
         assert file.sha(name) == sha_of(file.read(name))
+
+
+def test_keys_are_those_of_gguf_s_reader(tmp_path: Path) -> None:
+    """Numbers of all kinds, texts and short arrays; long arrays and words are passed over."""
+    writer = GGUFWriter(tmp_path / "keys.gguf", "llama")
+    writer.add_uint8("a.u8", 200)
+    writer.add_int16("a.i16", -300)
+    writer.add_uint64("a.u64", 1 << 60)
+    writer.add_float64("a.f64", 0.1)
+    writer.add_float32("a.f32", 1e-5)
+    writer.add_bool("a.bool", True)
+    writer.add_string("a.text", "naïve")
+    writer.add_array("a.sizes", [3, 1, 2])
+    writer.add_array("a.words", ["a", "b"])
+    writer.add_array("a.long", list(range(1 << 15)))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = open_gguf(tmp_path / "keys.gguf").keys
+    theirs = {
+        name: field.contents()
+        for name, field in GGUFReader(tmp_path / "keys.gguf").fields.items()
+        if not name.startswith("GGUF.")
+    }
+    assert found.keys() == theirs.keys()
+    assert found["a.words"] is found["a.long"] is None
+    for name in theirs.keys() - {"a.words", "a.long"}:
+        ours = found[name]
+        assert (list(ours) if isinstance(ours, tuple) else ours) == theirs[name]
 
 
 @pytest.mark.parametrize("fmt", FORMATS)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Item = TypeVar("Item", np.float32, np.float16, np.uint16)
 
+DEVIATION = 1.153  # standard deviation of `bell`
 OUTLIER = 16.0  # how much larger an outlier channel is
 ZERO_EVERY = 61  # of so many rows, one is zero: the one at ZERO_AT
 ZERO_AT = 7
@@ -28,7 +29,7 @@ def raw(seed: int, count: int) -> NDArray[np.uint8]:
 
 
 def bell(seed: int, shape: tuple[int, ...]) -> Floats:
-    """Bell-shaped values around 0 with standard deviation of about 1.2 and none beyond 3.9."""
+    """Bell-shaped values around 0 with standard deviation DEVIATION and none beyond 3.9."""
     return looked_up(bell_table(), raw(seed, 2 * prod(shape)).view("<u2")).reshape(shape)
 
 

@@ -1,0 +1,113 @@
+"""A whole model's cases: a prompt of so many tokens, or so many generated one by one.
+
+    model/llama-8b-q4_K_M-0123456789ab/pp512
+    model/llama-8b-q4_K_M-0123456789ab/tg128/batch=8,cache=q8_0
+
+The hash is that of the file's keys and weights, so that a series is of one model for good.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from vkbench import names
+from vkbench.case import MODEL, Case, Value, parse
+from vkbench.errors import UsageError
+from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.models.graph import CACHES, Phase, phase_at
+from vkbench_shaders.models.hyper import hash_of
+
+PROMPT: Final = "pp"
+GENERATE: Final = "tg"
+HASH_DIGITS: Final = 12
+# Code paths: from how many weights of a matrix on vectors are rounded to bytes. That is a launch
+# more, which pays from about 8 million weights on: by an H200's times of q4_K, m 4096 k 14336.
+VARIANTS: Final[Mapping[str, int | None]] = {"mixed": 8 << 20, "via_q8_1": 0, "plain": None}
+_DEFAULTS: Final[Mapping[str, Value]] = {"batch": 1, "cache": CACHES[0], "context": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCase:
+    """What is done with which model."""
+
+    model: str  # name and hash
+    phase: str  # PROMPT or GENERATE
+    tokens: int
+    batch: int = 1  # sequences
+    cache: str = CACHES[0]  # format of keys and values
+    context: int = 0  # positions that the caches have room for; 0: as many as are needed
+
+    @property
+    def case(self) -> Case:
+        """Under its canonical name."""
+        given = {name: getattr(self, name) for name in _DEFAULTS}
+        return Case(
+            kernel=MODEL,
+            format=self.model,
+            shape={self.phase: self.tokens},
+            params={name: value for name, value in given.items() if value != _DEFAULTS[name]},
+        )
+
+    @property
+    def room(self) -> int:
+        """Positions of the caches."""
+        return self.context or self.tokens
+
+    def timed_phase(self, variant: str) -> Phase:
+        """What is timed: the prompt, or the last token."""
+        found = phase_at(
+            1 if self.phase == GENERATE else self.tokens,
+            self.tokens,
+            batch=self.batch,
+            context=self.room,
+            cache=self.cache,
+            rounds_from=VARIANTS.get(variant),
+        )
+        return replace(found, wanted=self.batch)
+
+    def check_file(self, file: GgufFile) -> None:
+        """UsageError unless the file is of the model that the case names."""
+        found = hash_of(file)[:HASH_DIGITS]
+        if not self.model.endswith(f"-{found}"):
+            raise UsageError(
+                f"{file.path} is another model on this host: its hash is {found}, "
+                f"the case names {self.model}"
+            )
+
+
+def named(name: str) -> ModelCase:
+    """A model's case by its canonical name; UsageError says what it does not understand."""
+    case = parse(name)
+    ((phase, tokens),) = case.shape.items() if len(case.shape) == 1 else (("", 0),)
+    if phase not in (PROMPT, GENERATE) or tokens < 1:
+        raise UsageError(f"malformed case '{name}': a model's is pp or tg and a number of tokens")
+    unknown = case.params.keys() - _DEFAULTS.keys()
+    if case.kernel != MODEL or unknown:
+        raise UsageError(f"malformed case '{name}': a model has {', '.join(_DEFAULTS)}")
+    params = {**_DEFAULTS, **case.params}
+    batch, context = params["batch"], params["context"]
+    if not isinstance(batch, int) or not isinstance(context, int) or batch < 1 or context < 0:
+        raise UsageError(f"malformed case '{name}': batch and context are whole numbers")
+    found = ModelCase(
+        model=case.format,
+        phase=phase,
+        tokens=tokens,
+        batch=batch,
+        cache=names.pick(str(params["cache"]), CACHES, "format of a cache"),
+        context=context,
+    )
+    if context and context < tokens:
+        raise UsageError(f"a context of {context} has no room for {tokens} tokens")
+    return found
+
+
+def name_of(file: GgufFile) -> str:
+    """How a model is called in its cases: after its file, with its hash behind."""
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(file.path).stem)
+    if not stem[:1].isalpha():
+        stem = f"m{stem}"
+    return f"{stem}-{hash_of(file)[:HASH_DIGITS]}"

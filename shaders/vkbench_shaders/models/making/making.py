@@ -1,0 +1,69 @@
+"""Makes a model: decides its tensors and their formats, and writes it without ever holding it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO
+
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.models.making.metadata import metadata
+from vkbench_shaders.models.making.mixtures import Mixture, format_of
+from vkbench_shaders.models.making.shapes import Shape
+from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
+from vkbench_shaders.models.making.weights import WAYS
+from vkbench_shaders.models.making.writing import Placed, header
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPlan:
+    """A model that can be made."""
+
+    name: str
+    shape: Shape
+    mixture: Mixture
+    weights: str  # blocks | normal
+    seed: int
+
+    @cached_property
+    def tensors(self) -> list[tuple[TensorPlan, Placed]]:
+        """What to make, and how it lies in the file."""
+        return [(tensor, self._placed(tensor)) for tensor in plan_tensors(self.shape)]
+
+    def _placed(self, tensor: TensorPlan) -> Placed:
+        fmt = format_named(format_of(tensor, self.mixture, self.shape))
+        return Placed(name=tensor.name, shape=tensor.shape, format=fmt)
+
+    @property
+    def count(self) -> int:
+        """Numbers in all tensors."""
+        return sum(tensor.count for tensor, _ in self.tensors)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self.header) + sum(placed.room for _, placed in self.tensors)
+
+    @cached_property
+    def header(self) -> bytes:
+        """The file's beginning."""
+        keys = metadata(self.name, self.shape, self.mixture)
+        return header(keys, [placed for _, placed in self.tensors])
+
+
+def make(plan: ModelPlan, file: IO[bytes], told: Callable[[int], None]) -> None:
+    """Write the model; tells how many bytes are written, after each part."""
+    written = 0
+    for part in _parts(plan):
+        file.write(part)
+        written += len(part)
+        told(written)
+
+
+def _parts(plan: ModelPlan) -> Iterator[bytes | memoryview]:
+    yield plan.header
+    for tensor, placed in plan.tensors:
+        for part in WAYS[plan.weights](tensor, placed.format, plan.seed):
+            yield part.data
+        yield bytes(placed.room - placed.bytes)

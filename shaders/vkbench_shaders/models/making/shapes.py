@@ -1,0 +1,224 @@
+"""The shapes of models: sizes of real ones, and a tiny one of each architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from vkbench import names
+from vkbench.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What decides which tensors a model has, how large they are, and what its metadata says."""
+
+    arch: str  # as `--arch` names it
+    layers: int
+    width: int  # of the embedding
+    heads: int
+    kv_heads: int
+    head_size: int
+    feed_forward: int  # of the feed-forward part, or of one expert
+    vocabulary: int
+    context: int
+    experts: int = 0
+    used: int = 0  # of the experts, by a token
+    tied: bool = False  # whether the embedding is the output matrix too
+    epsilon: float = 1e-5
+    rope_base: float = 10_000.0
+    rope_factors: bool = False  # whether a tensor divides the frequencies, as in Llama 3.1 and 3.2
+    window: int = 0  # tokens that a layer with a sliding window sees
+
+    @property
+    def architecture(self) -> str:
+        """As general.architecture names it."""
+        return "llama" if self.arch == "mixtral" else self.arch
+
+    @property
+    def query(self) -> int:
+        """Width of all queries of a token."""
+        return self.heads * self.head_size
+
+    @property
+    def key(self) -> int:
+        """Width of all keys of a token, and of all values."""
+        return self.kv_heads * self.head_size
+
+
+def _llama_3(layers: int, width: int, head_size: int, feed_forward: int) -> Shape:
+    return Shape(
+        arch="llama",
+        layers=layers,
+        width=width,
+        heads=32,
+        kv_heads=8,
+        head_size=head_size,
+        feed_forward=feed_forward,
+        vocabulary=128_256,
+        context=8192,
+        rope_base=500_000.0,
+    )
+
+
+def _llama_2(arch: str, kv_heads: int, feed_forward: int) -> Shape:
+    return Shape(
+        arch=arch,
+        layers=32,
+        width=4096,
+        heads=32,
+        kv_heads=kv_heads,
+        head_size=128,
+        feed_forward=feed_forward,
+        vocabulary=32_000,
+        context=4096,
+    )
+
+
+def _qwen(arch: str, layers: int, width: int, heads: tuple[int, int], feed_forward: int) -> Shape:
+    return Shape(
+        arch=arch,
+        layers=layers,
+        width=width,
+        heads=heads[0],
+        kv_heads=heads[1],
+        feed_forward=feed_forward,
+        head_size=128,
+        vocabulary=151_936,
+        context=32_768,
+        epsilon=1e-6,
+        rope_base=1e6,
+    )
+
+
+def _gpt2(layers: int, width: int) -> Shape:
+    return Shape(
+        arch="gpt2",
+        layers=layers,
+        width=width,
+        heads=width // 64,
+        kv_heads=width // 64,
+        head_size=64,
+        feed_forward=4 * width,
+        vocabulary=50_257,
+        context=1024,
+        tied=True,
+    )
+
+
+_PHI3 = replace(
+    _llama_2("phi3", 32, 8192), width=3072, head_size=96, vocabulary=32_064, window=2047
+)
+_GEMMA2 = Shape(
+    arch="gemma2",
+    layers=26,
+    width=2304,
+    heads=8,
+    kv_heads=4,
+    head_size=256,
+    feed_forward=9216,
+    vocabulary=256_000,
+    context=8192,
+    tied=True,
+    epsilon=1e-6,
+    window=4096,
+)
+_MISTRAL = replace(_llama_2("llama", 8, 14_336), context=32_768, rope_base=1e6)
+_MIXTRAL = replace(_MISTRAL, arch="mixtral", experts=8, used=2)
+_QWEN3MOE = replace(_qwen("qwen3moe", 48, 2048, (32, 4), 768), experts=128, used=8)
+
+
+def _tiny(shape: Shape) -> Shape:
+    """Two layers of an architecture, in which every row is one or two blocks of 256 long."""
+    return replace(
+        shape,
+        layers=2,
+        width=256,
+        heads=4,
+        kv_heads=4 if shape.heads == shape.kv_heads else 2,
+        head_size=64,
+        feed_forward=512,
+        vocabulary=512,
+        context=512,
+        experts=min(shape.experts, 8),
+        used=min(shape.used, 2),
+        window=min(shape.window, 64),
+    )
+
+
+_REAL: Final[dict[str, Shape]] = {
+    "llama-3.2-1b": replace(
+        _llama_3(16, 2048, 64, 8192), context=131_072, tied=True, rope_factors=True
+    ),
+    "llama-3-8b": _llama_3(32, 4096, 128, 14_336),
+    "llama-2-7b": _llama_2("llama", 32, 11_008),
+    "mistral-7b": _MISTRAL,
+    "mixtral-8x7b": _MIXTRAL,
+    "qwen2-0.5b": replace(_qwen("qwen2", 24, 896, (14, 2), 4864), head_size=64, tied=True),
+    "qwen2-7b": replace(_qwen("qwen2", 28, 3584, (28, 4), 18_944), vocabulary=152_064),
+    "qwen3-0.6b": replace(_qwen("qwen3", 28, 1024, (16, 8), 3072), tied=True),
+    "qwen3-8b": _qwen("qwen3", 36, 4096, (32, 8), 12_288),
+    "qwen3-30b-a3b": _QWEN3MOE,
+    "gpt2-124m": _gpt2(12, 768),
+    "gpt2-774m": _gpt2(36, 1280),
+    "phi3-mini": _PHI3,
+    "gemma2-2b": _GEMMA2,
+}
+# The first model of each architecture, by which `--arch` alone goes.
+_FIRST: Final[Mapping[str, str]] = {
+    shape.arch: name for name, shape in reversed(list(_REAL.items()))
+}
+ARCHITECTURES: Final = tuple(dict.fromkeys(shape.arch for shape in _REAL.values()))
+SHAPES: Final[Mapping[str, Shape]] = _REAL | {
+    f"tiny-{arch}": _tiny(_REAL[_FIRST[arch]]) for arch in ARCHITECTURES
+}
+SIZES: Final = (
+    *("layers", "width", "heads", "kv_heads", "head_size", "feed_forward", "experts", "used"),
+    *("vocabulary", "context"),
+)
+
+
+def shape_named(arch: str, like: str) -> tuple[str, Shape]:
+    """The name and the shape that `--arch` and `--like` ask for; either may be empty."""
+    if not arch and not like:
+        known = ", ".join(ARCHITECTURES)
+        raise UsageError(f"give --arch ({known}) or --like, the name of a model")
+    wanted = names.pick(arch, ARCHITECTURES, "architecture") if arch else ""
+    name = names.pick(like, SHAPES, "model") if like else _FIRST[wanted]
+    shape = SHAPES[name]
+    if wanted and shape.arch != wanted:
+        raise UsageError(f"{name} has the architecture {shape.arch}, not {wanted}")
+    return name, shape
+
+
+def resized(shape: Shape, sizes: Mapping[str, int]) -> Shape:
+    """The shape with other sizes; UsageError where no model can have them."""
+    known: dict[str, Any] = {names.pick(name, SIZES, "size"): sizes[name] for name in sizes}
+    changed = replace(shape, **known)
+    complaints = _complaints(changed)
+    if complaints:
+        raise UsageError(complaints[0])
+    return changed
+
+
+def _complaints(shape: Shape) -> list[str]:
+    """What is wrong with the sizes of a shape."""
+    gaps = [name for name in SIZES if getattr(shape, name) < 1]
+    if not shape.experts and not shape.used:
+        gaps = [name for name in gaps if name not in ("experts", "used")]
+    said = [f"{name} is {getattr(shape, name)}: it has to be 1 or more" for name in gaps]
+    if not gaps and shape.heads % shape.kv_heads:
+        said.append(f"{shape.heads} heads are no multiple of {shape.kv_heads} kv_heads")
+    if shape.head_size % 2:
+        said.append(f"head_size is {shape.head_size}: it has to be even")
+    if shape.used > shape.experts:
+        said.append(f"a token cannot use {shape.used} of {shape.experts} experts")
+    if bool(shape.experts) != (shape.arch in ("mixtral", "qwen3moe")):
+        has = "has" if shape.arch in ("mixtral", "qwen3moe") else "has no"
+        said.append(f"{shape.arch} {has} experts")
+    if shape.arch in ("gpt2", "phi3") and shape.query != shape.width:
+        said.append(f"heads * head_size is {shape.query} and not width, as {shape.arch} needs it")
+    if shape.arch == "gpt2" and shape.heads != shape.kv_heads:
+        said.append("gpt2 has as many kv_heads as heads")
+    return said

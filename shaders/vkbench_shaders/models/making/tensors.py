@@ -1,0 +1,156 @@
+"""The tensors of a model, by llama.cpp's names, and how large their numbers have to be.
+
+Every matrix keeps vectors about as long as it found them; what a layer adds to the sum of all
+layers is so much smaller that the sum stays about as large as the embedding. So neither numbers
+nor logits run away, however many layers there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import pi, prod, sqrt
+
+import numpy as np
+
+from vkbench_shaders.models.making.shapes import Shape
+
+_LOGITS = 3.0  # standard deviation of logits: the likeliest token stands out, as in real models
+_SCORES = 1.5  # how much longer queries and keys are than their inputs: attention has a focus
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorPlan:
+    """A tensor to make: normal numbers about a mean, or given ones."""
+
+    name: str
+    shape: tuple[int, ...]  # rows are the last
+    deviation: float
+    mean: float = 0.0
+    is_signed: bool = False  # whether the mean's sign is drawn too
+    given: tuple[float, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many numbers it holds."""
+        return prod(self.shape)
+
+    @property
+    def layer(self) -> int:
+        """The layer it belongs to; -1 for none."""
+        parts = self.name.split(".")
+        return int(parts[1]) if parts[0] == "blk" else -1
+
+    @property
+    def kind(self) -> str:
+        """What it is in its layer, such as attn_q.weight."""
+        return self.name.split(".", 2)[2] if self.layer >= 0 else self.name
+
+
+def plan_tensors(shape: Shape) -> list[TensorPlan]:
+    """All tensors, in the order of the file."""
+    return [*_before(shape), *(t for layer in range(shape.layers) for t in _layer(shape, layer))]
+
+
+def _before(shape: Shape) -> Iterator[TensorPlan]:
+    deviation = _LOGITS / sqrt(shape.width)
+    vectors = (shape.vocabulary, shape.width)
+    yield TensorPlan(name="token_embd.weight", shape=vectors, deviation=deviation)
+    if shape.arch == "gpt2":
+        places = (shape.context, shape.width)
+        yield TensorPlan(name="position_embd.weight", shape=places, deviation=deviation / 2)
+    # With random signs the output is no longer nearest to the token that was read.
+    yield _norm("output_norm", shape.width, is_signed=shape.tied)
+    if shape.arch == "gpt2":
+        yield _bias("output_norm", shape.width)
+    if not shape.tied:
+        yield TensorPlan(name="output.weight", shape=vectors, deviation=deviation)
+    if shape.rope_factors:
+        factors = _rope_factors(shape)
+        yield TensorPlan(
+            name="rope_freqs.weight", shape=(len(factors),), deviation=0, given=factors
+        )
+
+
+def _layer(shape: Shape, layer: int) -> Iterator[TensorPlan]:
+    for made in (*_attention(shape), *_feed_forward(shape)):
+        yield replace(made, name=f"blk.{layer}.{made.name}")
+
+
+def _attention(shape: Shape) -> Iterator[TensorPlan]:
+    yield _norm("attn_norm", shape.width)
+    joined = shape.arch in ("gpt2", "phi3")
+    sizes = {"attn_q": shape.query, "attn_k": shape.key, "attn_v": shape.key}
+    if joined:
+        sizes = {"attn_qkv": sum(sizes.values())}
+    for name, size in sizes.items():
+        gain = 1.0 if name == "attn_v" else _SCORES
+        yield _matrix(name, (size, shape.width), gain)
+        if shape.arch in ("gpt2", "qwen2"):
+            yield _bias(name, size)
+    if shape.arch in ("qwen3", "qwen3moe"):
+        yield _norm("attn_q_norm", shape.head_size)
+        yield _norm("attn_k_norm", shape.head_size)
+    yield _matrix("attn_output", (shape.width, shape.query), _share(shape))
+    if shape.arch == "gpt2":
+        yield _bias("attn_norm", shape.width)
+        yield _bias("attn_output", shape.width, _share(shape))
+    if shape.arch == "gemma2":
+        yield _norm("post_attention_norm", shape.width, mean=_share(shape))
+
+
+def _feed_forward(shape: Shape) -> Iterator[TensorPlan]:
+    wide, inner = shape.width, shape.feed_forward
+    yield _norm("ffn_norm", wide)
+    if shape.experts:
+        yield _matrix("ffn_gate_inp", (shape.experts, wide), gain=2.0)
+        yield _matrix("ffn_gate_exps", (shape.experts, inner, wide))
+        yield _matrix("ffn_up_exps", (shape.experts, inner, wide))
+        yield _matrix("ffn_down_exps", (shape.experts, wide, inner), _share(shape))
+        return
+    if shape.arch == "phi3":
+        yield _matrix("ffn_up", (2 * inner, wide))
+    elif shape.arch != "gpt2":
+        yield _matrix("ffn_gate", (inner, wide))
+    if shape.arch != "phi3":
+        yield _matrix("ffn_up", (inner, wide))
+    yield _matrix("ffn_down", (wide, inner), _share(shape))
+    if shape.arch == "gpt2":
+        yield _bias("ffn_norm", wide)
+        yield _bias("ffn_up", inner)
+        yield _bias("ffn_down", wide, _share(shape))
+    if shape.arch == "gemma2":
+        yield _norm("post_ffw_norm", wide, mean=_share(shape))
+
+
+def _share(shape: Shape) -> float:
+    """How long one of a layer's two parts may be, so that all together are as the embedding."""
+    embedding = _LOGITS if shape.arch == "gemma2" else _LOGITS / sqrt(shape.width)
+    return embedding / sqrt(2 * shape.layers)
+
+
+def _matrix(name: str, shape: tuple[int, ...], gain: float = 1.0) -> TensorPlan:
+    return TensorPlan(name=f"{name}.weight", shape=shape, deviation=gain / sqrt(shape[-1]))
+
+
+def _norm(name: str, size: int, mean: float = 1.0, is_signed: bool = False) -> TensorPlan:
+    return TensorPlan(
+        name=f"{name}.weight",
+        shape=(size,),
+        deviation=0.1 * mean,
+        mean=mean,
+        is_signed=is_signed,
+    )
+
+
+def _bias(name: str, size: int, length: float = 1.0) -> TensorPlan:
+    return TensorPlan(name=f"{name}.bias", shape=(size,), deviation=0.1 * length)
+
+
+def _rope_factors(shape: Shape) -> tuple[float, ...]:
+    """By what Llama 3.2 divides its frequencies: 1 for short waves, 32 for those beyond 8192."""
+    most, trained, short, long = 32.0, 8192, 4.0, 1.0
+    exponents = np.arange(0, shape.head_size, 2) / shape.head_size
+    waves = 2 * pi * shape.rope_base**exponents
+    smooth = np.clip((trained / waves - long) / (short - long), 0, 1)
+    return tuple(float(1 / ((1 - each) / most + each)) for each in smooth)

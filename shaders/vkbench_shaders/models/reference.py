@@ -1,0 +1,266 @@
+"""A model in float64: what its logits are, from the weights that a file's blocks stand for.
+
+Written from the architectures' definitions, and not from the graph that runs on devices: it joins
+no kernels and splits no tensors, so that a graph that is wired wrongly differs from it. Keys and
+values are rounded to the format of the cache, as the device does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench_shaders import quants
+from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.kernels.shared import activations
+from vkbench_shaders.models.hyper import Hyper, Rope
+
+Floats = NDArray[np.float64]
+Tokens = NDArray[np.integer]
+
+
+@dataclass
+class Cache:
+    """Keys and values of a layer's earlier positions: (positions, groups, size)."""
+
+    keys: Floats
+    values: Floats
+
+
+@dataclass(kw_only=True)
+class Reference:
+    """A model, and the cache of what it has read."""
+
+    file: GgufFile
+    hyper: Hyper
+    cache_format: str = "f16"
+    caches: dict[int, Cache] = field(default_factory=dict)
+    held: dict[str, Floats] = field(default_factory=dict)  # weights outside of layers
+
+    def logits(self, tokens: Tokens) -> Floats:
+        """Of each of these tokens, which follow those read before: (tokens, vocabulary)."""
+        first = len(self.caches[0].keys) if self.caches else 0
+        positions = np.arange(first, first + len(tokens))
+        x = self.embedded(tokens, positions)
+        for layer in range(self.hyper.layers):
+            x = self.layer(layer, x, positions)
+        return self.head(x)
+
+    def greedy(self, tokens: Tokens, count: int) -> tuple[list[int], Floats]:
+        """The likeliest tokens after a prompt, one after the other, and the logits of each."""
+        rows = [self.logits(tokens)[-1]]
+        found = [int(rows[0].argmax())]
+        while len(found) < count:
+            rows.append(self.logits(np.array(found[-1:]))[-1])
+            found.append(int(rows[-1].argmax()))
+        return found, np.array(rows)
+
+    def embedded(self, tokens: Tokens, positions: NDArray[np.integer]) -> Floats:
+        """Rows of the embedding."""
+        x = self._rows("token_embd.weight", tokens)
+        if self.hyper.architecture.scaled_embedding:
+            x = x * sqrt(self.hyper.width)
+        if "position_embd.weight" in self.file.tensors:
+            x = x + self._rows("position_embd.weight", positions)
+        return x
+
+    def layer(self, layer: int, x: Floats, positions: NDArray[np.integer]) -> Floats:
+        """What a layer makes of the vectors of tokens at these positions."""
+        weight = self._weights_of(layer)
+        attended = self._attention(layer, weight, self._norm(weight, "attn_norm", x), positions)
+        if "post_attention_norm.weight" in weight:
+            attended = self._norm(weight, "post_attention_norm", attended)
+        x = x + attended
+        forward = self._experts if self.hyper.experts else self._forward
+        made = forward(weight, self._norm(weight, "ffn_norm", x))
+        if "post_ffw_norm.weight" in weight:
+            made = self._norm(weight, "post_ffw_norm", made)
+        return x + made
+
+    def head(self, x: Floats, words: NDArray[np.integer] | None = None) -> Floats:
+        """Logits of the last layer's vectors; only of some of the vocabulary if given."""
+        weight = _Weights(self.file, "", self.held)
+        name = "output" if "output.weight" in weight else "token_embd"
+        y = self._norm(weight, "output_norm", x)
+        found = (
+            _product(weight, name, y)
+            if words is None
+            else y @ self._rows(f"{name}.weight", words).T
+        )
+        if words is not None and f"{name}.bias" in weight:
+            found = found + weight[f"{name}.bias"][words]
+        if cap := self.hyper.logit_cap:
+            found = cap * np.tanh(found / cap)
+        return np.asarray(found)
+
+    def _rows(self, name: str, rows: NDArray[np.integer]) -> Floats:
+        fmt = self.file.tensor(name).format
+        assert fmt
+        distinct, places = np.unique(rows, return_inverse=True)
+        stored = np.concatenate([self.file.rows(name, int(row), 1) for row in distinct])
+        return quants.dequantise(fmt.name, stored)[places]
+
+    def _weights_of(self, layer: int) -> _Weights:
+        return _Weights(self.file, f"blk.{layer}.", {})
+
+    def _norm(self, weight: _Weights, name: str, x: Floats) -> Floats:
+        if self.hyper.architecture.norm == "layer_norm":
+            x = x - x.mean(axis=-1, keepdims=True)
+        made = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + self.hyper.eps)
+        made = np.asarray(made * weight[f"{name}.weight"])
+        return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
+
+    def _attention(
+        self, layer: int, weight: _Weights, x: Floats, positions: NDArray[np.integer]
+    ) -> Floats:
+        hyper, count = self.hyper, len(x)
+        q, k, v = self._projected(weight, x)
+        q, k = q.reshape(count, hyper.heads, -1), k.reshape(count, hyper.groups, -1)
+        for name, part in (("attn_q_norm", q), ("attn_k_norm", k)):
+            if f"{name}.weight" in weight:
+                part[...] = self._norm(weight, name, part)
+        if hyper.rope:
+            q, k = (self._turned(hyper.rope, part, positions) for part in (q, k))
+        cache = self.appended(layer, k.reshape(count, -1), v)
+        return _product(weight, "attn_output", self._attended(layer, q, cache, positions))
+
+    def _projected(self, weight: _Weights, x: Floats) -> tuple[Floats, Floats, Floats]:
+        hyper = self.hyper
+        if "attn_qkv.weight" not in weight:
+            q, k, v = (_product(weight, f"attn_{part}", x) for part in "qkv")
+            return q, k, v
+        ends = hyper.heads * hyper.key_size, (hyper.heads + hyper.groups) * hyper.key_size
+        q, k, v = np.split(_product(weight, "attn_qkv", x), ends, axis=-1)
+        return q.copy(), k.copy(), v
+
+    def appended(self, layer: int, k: Floats, v: Floats) -> Cache:
+        """The layer's cache with the new positions in it."""
+        rounded = [
+            quants.dequantise(self.cache_format, quants.quantise(self.cache_format, part))
+            for part in (k, v)
+        ]
+        k, v = (part.reshape(len(part), self.hyper.groups, -1) for part in rounded)
+        if before := self.caches.get(layer):
+            k, v = np.concatenate([before.keys, k]), np.concatenate([before.values, v])
+        self.caches[layer] = Cache(keys=k, values=v)
+        return self.caches[layer]
+
+    def _attended(
+        self, layer: int, q: Floats, cache: Cache, positions: NDArray[np.integer]
+    ) -> Floats:
+        hyper, known = self.hyper, np.arange(len(cache.keys))
+        seen = known <= positions[:, None]
+        if window := hyper.window_of(layer):
+            seen &= known > positions[:, None] - window
+        heads = []
+        for head in range(hyper.heads):
+            group = head * hyper.groups // hyper.heads
+            scores = q[:, head] @ cache.keys[:, group].T * hyper.scale
+            if cap := hyper.score_cap:
+                scores = cap * np.tanh(scores / cap)
+            scores = np.where(seen, scores, -np.inf)
+            weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            weights /= weights.sum(axis=-1, keepdims=True)
+            heads.append(weights @ cache.values[:, group])
+        return np.concatenate(heads, axis=-1)
+
+    def _turned(self, rope: Rope, x: Floats, positions: NDArray[np.integer]) -> Floats:
+        pairs = np.arange(rope.n_dims // 2)
+        angles = positions[:, None] * rope.freq_base ** (-2.0 * pairs / rope.n_dims)
+        if rope.factors:
+            angles = angles / self.file.read(rope.factors).astype(np.float64)
+        angles = angles * _scales(rope, pairs)
+        magnitude = rope.attn_factor
+        if rope.ext_factor:
+            magnitude *= 1 + 0.1 * log(1 / rope.freq_scale)
+        turn = magnitude * np.exp(1j * angles)[:, None]
+        made, half = x.copy(), rope.n_dims // 2
+        if rope.mode == "norm":
+            turned = (x[..., 0 : 2 * half : 2] + 1j * x[..., 1 : 2 * half : 2]) * turn
+            made[..., 0 : 2 * half : 2], made[..., 1 : 2 * half : 2] = turned.real, turned.imag
+        else:
+            turned = (x[..., :half] + 1j * x[..., half : 2 * half]) * turn
+            made[..., :half], made[..., half : 2 * half] = turned.real, turned.imag
+        return made
+
+    def _forward(self, weight: _Weights, x: Floats) -> Floats:
+        gate = self.hyper.architecture.gate
+        up = _product(weight, "ffn_up", x)
+        if not gate:
+            return _product(weight, "ffn_down", activations.gelu(up))
+        if "ffn_gate.weight" in weight:
+            gated = _product(weight, "ffn_gate", x)
+        else:
+            gated, up = np.split(up, 2, axis=-1)
+        return _product(weight, "ffn_down", _GATES[gate](gated) * up)
+
+    def _experts(self, weight: _Weights, x: Floats) -> Floats:
+        """Each token by its experts: softmax over all, shares of the best made to add up to 1."""
+        logits = _product(weight, "ffn_gate_inp", x)
+        best = np.argsort(-logits, axis=-1, kind="stable")[:, : self.hyper.used]
+        shares = np.exp(np.take_along_axis(logits, best, -1) - logits.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        made, activate = np.zeros_like(x), _GATES[self.hyper.architecture.gate]
+        for expert in np.unique(best):
+            gate, up, down = (
+                weight.expert(f"ffn_{part}_exps.weight", int(expert)) for part in _EXPERT
+            )
+            for token, place in np.argwhere(best == expert):
+                inner = activate(gate @ x[token]) * (up @ x[token])
+                made[token] += shares[token, place] * (down @ inner)
+        return made
+
+
+_EXPERT = ("gate", "up", "down")
+_GATES: Mapping[str, Callable[[Floats], Floats]] = {
+    "swiglu": activations.silu,
+    "geglu": activations.gelu,
+}
+
+
+class _Weights:
+    """Tensors of one prefix in float64, decoded when they are first asked for."""
+
+    def __init__(self, file: GgufFile, prefix: str, held: dict[str, Floats]) -> None:
+        self._file, self._prefix, self._held = file, prefix, held
+
+    def __contains__(self, name: str) -> bool:
+        return self._prefix + name in self._file.tensors
+
+    def __getitem__(self, name: str) -> Floats:
+        if name not in self._held:
+            self._held[name] = self._decoded(name)
+        return self._held[name]
+
+    def expert(self, name: str, number: int) -> Floats:
+        """The matrix of one expert."""
+        return self._decoded(name, number)
+
+    def _decoded(self, name: str, expert: int | None = None) -> Floats:
+        fmt = self._file.tensor(self._prefix + name).format
+        assert fmt
+        stored = self._file.read(self._prefix + name)
+        return quants.dequantise(fmt.name, stored if expert is None else stored[expert])
+
+
+def _product(weight: _Weights, name: str, x: Floats) -> Floats:
+    made = x @ weight[f"{name}.weight"].T
+    return made + weight[f"{name}.bias"] if f"{name}.bias" in weight else made
+
+
+def _scales(rope: Rope, pairs: NDArray[np.integer]) -> Floats | float:
+    """What angles of pairs are multiplied by: yarn leaves those of fast pairs."""
+    if not rope.ext_factor:
+        return rope.freq_scale
+    low, high = (
+        rope.n_dims * log(rope.n_ctx_orig / (turns * 2 * pi)) / (2 * log(rope.freq_base))
+        for turns in (rope.beta_fast, rope.beta_slow)
+    )
+    first, last = max(0, np.floor(low)), min(rope.n_dims - 1, np.ceil(high))
+    slow = np.clip((pairs - first) / max(1, last - first), 0, 1)
+    share = (1 - slow) * rope.ext_factor
+    return np.asarray(rope.freq_scale * (1 - share) + share)

@@ -1,0 +1,235 @@
+"""How the architectures' layers are made of the catalogue's kernels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import sqrt
+
+from vkbench.case import Value
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.models.building import MOST_VECTORS, Builder
+from vkbench_shaders.models.graph import (
+    LOGITS,
+    MASK,
+    POSITIONS,
+    ROWS,
+    TOKENS,
+    WANTED,
+    WINDOW,
+    Graph,
+    Part,
+    Phase,
+    Weight,
+)
+from vkbench_shaders.models.hyper import Hyper
+
+
+def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
+    """The steps of a phase of a file's model."""
+    wiring = _Wiring(file, hyper, phase)
+    wiring.model()
+    return wiring.graph()
+
+
+class _Wiring(Builder):
+    """A model's layers."""
+
+    def model(self) -> None:
+        x, branch = self.embedding(), ""
+        for layer in range(self.hyper.layers):
+            self.layer = layer
+            x, y = self.normalised("attn_norm", x, branch)
+            self.streams.append(x)
+            x, y = self.normalised("ffn_norm", x, self.attention(y))
+            branch = self.experts(y) if self.hyper.experts else self.forward(y)
+            if self.has("post_ffw_norm.weight"):
+                branch = self.normalised("post_ffw_norm", branch)[1]
+        self.layer = -1
+        self.head(x, branch)
+
+    def embedding(self) -> str:
+        x = self.rows("token_embd.weight", TOKENS, self.count)
+        if self.hyper.architecture.scaled_embedding:
+            x = self.each("scale", x, {"factor": sqrt(self.hyper.width)})
+        if "position_embd.weight" in self.file.tensors:
+            places = self.rows("position_embd.weight", POSITIONS, self.phase.tokens)
+            shape = (self.phase.batch, 1, self.phase.tokens, self.hyper.width)
+            params: dict[str, Value] = {"broadcast": "batch"} if self.phase.batch > 1 else {}
+            x = self.step("add", "add", shape, params, a=x, b=places)["y"]
+        return x
+
+    def attention(self, y: str) -> str:
+        """What attention makes of normalised vectors, behind its own norm if it has one."""
+        hyper, phase = self.hyper, self.phase
+        q, k, v = self.projected(y)
+        q, k = (
+            self.turned(label, self.head_norm(label, part, heads), heads)
+            for label, part, heads in (("q", q, hyper.heads), ("k", k, hyper.groups))
+        )
+        stored = {
+            name: self.stored(name, part, size)
+            for name, part, size in (("k", k, hyper.key_size), ("v", v, hyper.value_size))
+        }
+        params: dict[str, Value] = {"mask": "blocks", "layout": "cache"}
+        if hyper.scale != 1 / sqrt(hyper.key_size):
+            params["scale"] = hyper.scale
+        if hyper.score_cap:
+            params["softcap"] = hyper.score_cap
+        shape = (phase.batch, hyper.heads, hyper.groups, phase.tokens, phase.length)
+        mask = self.input(WINDOW if hyper.window_of(self.layer) else MASK, "f16", phase.length)
+        attended = self.step(
+            "attention",
+            "flash_attn",
+            (*shape, hyper.key_size, hyper.value_size),
+            params,
+            {"k": phase.cache, "v": phase.cache},
+            **stored,
+            q=q,
+            mask=mask,
+            sinks=self.unread(),
+        )["y"]
+        made = self.product("attn_output", attended)
+        if self.has("post_attention_norm.weight"):
+            made = self.normalised("post_attention_norm", made)[1]
+        return made
+
+    def projected(self, y: str) -> tuple[str, str, str]:
+        """Queries, keys and values: of one matrix or of three."""
+        hyper = self.hyper
+        if not self.has("attn_qkv.weight"):
+            return self.product("attn_q", y), self.product("attn_k", y), self.product("attn_v", y)
+        keys = hyper.groups * hyper.key_size
+        sizes = (hyper.heads * hyper.key_size, keys, hyper.groups * hyper.value_size)
+        starts = (0, sizes[0], sizes[0] + keys)
+        q, k, v = (
+            self.product("attn_qkv", y, first, rows)
+            for first, rows in zip(starts, sizes, strict=True)
+        )
+        return q, k, v
+
+    def head_norm(self, label: str, x: str, heads: int) -> str:
+        """Each head normalised, where the model does that."""
+        name = f"attn_{label}_norm"
+        if not self.has(f"{name}.weight"):
+            return x
+        return self.normalised(name, x, rows=self.count * heads, width=self.hyper.key_size)[1]
+
+    def turned(self, label: str, x: str, heads: int) -> str:
+        rope = self.hyper.rope
+        if not rope:
+            return x
+        params: dict[str, Value] = {k: v for k, v in asdict(rope).items() if k != "factors"}
+        if rope.n_dims == self.hyper.key_size:
+            del params["n_dims"]
+        factors = self.unread()
+        if rope.factors:
+            params["factors"] = "given"
+            factors = self.weight(rope.factors, "f32")
+        shape = (self.phase.batch, self.phase.tokens, heads, self.hyper.key_size)
+        positions = self.input(POSITIONS, "i32", self.phase.tokens)
+        return self.step(
+            f"rope_{label}", "rope", shape, params, x=x, positions=positions, factors=factors
+        )["y"]
+
+    def stored(self, name: str, x: str, size: int) -> str:
+        """The cache of keys or values, with these vectors in it."""
+        phase, width = self.phase, self.hyper.groups * size
+        rows = phase.batch * (phase.capacity or phase.length)
+        cache = f"cache.{name}.{self.layer}"
+        self.caches.append(cache)
+        fmt = format_named(phase.cache)
+        self.sizes[cache] = rows * fmt.items(width) * fmt.dtype.itemsize
+        ids = self.input(ROWS, "i32", self.count)
+        shape = (rows, self.count, width)
+        self.step(f"cache_{name}", "set_rows", shape, {}, {"y": phase.cache}, y=cache, x=x, ids=ids)
+        return cache
+
+    def forward(self, y: str) -> str:
+        gate = self.hyper.architecture.gate
+        if not gate:
+            inner = self.each("gelu", self.product("ffn_up", y))
+        elif not self.has("ffn_gate.weight"):
+            inner = self.gated(self.product("ffn_up", y))
+        elif (both := self.joined("ffn_gate", "ffn_up")) is not None:
+            inner = self.gated(self.multiplied("ffn_gate_up", y, both))
+        else:
+            a, b = self.product("ffn_gate", y), self.product("ffn_up", y)
+            inner = self.step(gate, f"{gate}_split", self.grid(self.hyper.inner), a=a, b=b)["y"]
+        return self.product("ffn_down", inner)
+
+    def gated(self, x: str) -> str:
+        """Of rows of two halves."""
+        gate = self.hyper.architecture.gate
+        return self.step(gate, gate, self.grid(self.hyper.inner), x=x)["y"]
+
+    def joined(self, *names: str) -> Weight | None:
+        """Matrices as one, behind each other, where they have one format and no biases."""
+        tensors = [self.file.tensor(f"blk.{self.layer}.{name}.weight") for name in names]
+        formats = {tensor.format.name for tensor in tensors if tensor.format}
+        if len(formats) > 1 or any(self.has(f"{name}.bias") for name in names):
+            return None
+        parts = tuple(Part(tensor=tensor.name) for tensor in tensors)
+        return Weight(parts=parts, format=formats.pop())
+
+    def experts(self, y: str) -> str:
+        hyper, count = self.hyper, self.count
+        logits = self.product("ffn_gate_inp", y)
+        shape = (count, hyper.experts, hyper.used)
+        routed = self.step(
+            "routing",
+            "top_k_moe",
+            shape,
+            {"normalise": "selected"},
+            logits=logits,
+            bias=self.unread(),
+        )
+        ids, rows = routed["ids"], count * hyper.used
+        gate = self.hyper.architecture.gate
+        a, b = (self.of_experts(f"ffn_{part}_exps", y, ids, "token") for part in ("gate", "up"))
+        inner = self.step(gate, f"{gate}_split", (1, 1, rows, hyper.inner), a=a, b=b)["y"]
+        down = self.of_experts("ffn_down_exps", inner, ids, "expert")
+        each = (1, rows, 1, hyper.width)
+        params: dict[str, Value] = {"broadcast": "channel"}
+        shares = self.step("shares", "mul", each, params, a=down, b=routed["weights"])["y"]
+        summed = (1, count, hyper.used, hyper.width)
+        return self.step("experts", "sum", summed, {"axes": "h"}, x=shares)["y"]
+
+    def of_experts(self, label: str, x: str, ids: str, vectors: str) -> str:
+        """Products of each token with its experts' matrices."""
+        weight = self.whole(f"blk.{self.layer}.{label}.weight")
+        experts, m, k = self.file.tensor(weight.parts[0].tensor).shape
+        kernel = "mul_mat_vec_id" if self.count <= MOST_VECTORS else "mul_mat_id"
+        shape = (experts, self.hyper.used, m, self.count, k)
+        return self.step(
+            label,
+            kernel,
+            shape,
+            {"x": vectors},
+            {"weights": weight.format},
+            variant=self.path(weight.format, self.hyper.used * m * k),
+            weights=self.used(weight),
+            x=x,
+            ids=ids,
+        )["y"]
+
+    def head(self, x: str, branch: str) -> None:
+        """Logits of the tokens that are wanted."""
+        shape = self.grid(self.hyper.width)
+        wanted = self.phase.wanted or self.count
+        self.streams.append(last := self.step("residual", "add", shape, a=branch, b=x)["y"])
+        if wanted < self.count:
+            ids = self.input(WANTED, "i32", wanted)
+            picked = (self.count, wanted, self.hyper.width)
+            types = {"table": "f32"}
+            last = self.step("wanted", "get_rows", picked, {}, types, table=last, ids=ids)["y"]
+        self.count = wanted
+        y = self.normalised("output_norm", last)[1]
+        tied = "output.weight" not in self.file.tensors
+        weight = self.whole("token_embd.weight" if tied else "output.weight")
+        cap, bias = self.hyper.logit_cap, self.bias("output.bias")
+        logits = self.multiplied("output", y, weight, "" if cap else LOGITS, bias)
+        if cap:
+            small = self.each("scale", logits, {"factor": 1 / cap}, self.hyper.vocabulary)
+            bent = self.each("tanh", small, {}, self.hyper.vocabulary)
+            self.each("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)

@@ -1,0 +1,109 @@
+"""Models of GGUF files: hyperparameters, what is refused, float64 references, graphs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planted_model import Keys, Tiny, write_model
+from vkbench.errors import UsageError
+from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.models.architectures import ARCHITECTURES
+from vkbench_shaders.models.graph import Phase
+from vkbench_shaders.models.hyper import Hyper, hash_of, hyper_of
+from vkbench_shaders.models.reference import Reference
+from vkbench_shaders.models.wiring import graph_of
+
+
+def tiny(arch: str) -> Tiny:
+    """A model of the architecture, with experts where that is what it is for."""
+    return Tiny(arch=arch, experts=4 if "moe" in arch else 0, groups=4 if arch == "gpt2" else 2)
+
+
+def hyper(path: Path, model: Tiny, changes: Keys | None = None) -> Hyper:
+    return hyper_of(open_gguf(write_model(path / "model.gguf", model, changes)))
+
+
+def test_sizes_are_those_of_the_keys(tmp_path: Path) -> None:
+    found = hyper(tmp_path, Tiny(layers=3))
+    assert (found.layers, found.width, found.heads, found.groups) == (3, 64, 4, 2)
+    assert (found.key_size, found.inner, found.vocabulary) == (16, 96, 61)
+    assert found.rope
+    assert (found.rope.mode, found.rope.n_dims, found.rope.freq_base) == ("norm", 16, 10000.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"attention.head_count_kv": 3}, "llama.attention.head_count_kv is 3, which does not"),
+        ({"rope.scaling.type": "spiral"}, "llama.rope.scaling.type is spiral; known are none"),
+        ({"block_count": "two"}, "llama.block_count has to be a size"),
+        ({"block_count": 3}, "tensor blk.2.attn_norm.weight is missing"),
+        ({"block_count": 1}, "tensor blk.1.attn_norm.weight has no place in a model"),
+    ],
+)
+def test_a_refusal_is_one_line_with_the_key(tmp_path: Path, changes: Keys, complaint: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(complaint)) as error:
+        hyper(tmp_path, Tiny(), changes)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "model.gguf", Tiny())
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"llama", b"lemur"))
+    with pytest.raises(UsageError, match=r"general\.architecture is lemur; supported are llama"):
+        hyper_of(open_gguf(path))
+
+
+def test_the_hash_follows_keys_and_weights(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "model.gguf", Tiny())
+    first, data = hash_of(open_gguf(path)), path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    changed = hash_of(open_gguf(path))
+    write_model(path, Tiny(), {"rope.freq_base": 500000.0})
+    assert len({first, changed, hash_of(open_gguf(path))}) == 3
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_prompt_in_two_parts_has_the_logits_of_the_whole(tmp_path: Path, arch: str) -> None:
+    """Of the reference: later tokens change nothing, and its cache is what it would work out."""
+    file = open_gguf(write_model(tmp_path / "model.gguf", tiny(arch)))
+    whole, parts = (Reference(file=file, hyper=hyper_of(file)) for _ in range(2))
+    tokens = np.arange(13) * 7 % 61
+    wanted = whole.logits(tokens)
+    found = np.concatenate([parts.logits(tokens[:5]), parts.logits(tokens[5:])])
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+
+
+def test_vectors_are_rounded_for_large_matrices_alone(tmp_path: Path) -> None:
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0")))
+    hyper = hyper_of(file)
+
+    def rounded(least: int | None, tokens: int = 1) -> set[str]:
+        graph = graph_of(file, hyper, Phase(tokens=tokens, length=32, rounds_from=least))
+        return {step.label for step in graph.steps if step.variant == "via_q8_1"}
+
+    large = {"ffn_gate_up"}
+    same = {"attn_q", "attn_output", "ffn_down"}
+    small = {"attn_k", "attn_v", "output"}
+    assert rounded(256 * 256 + 1) == large
+    assert rounded(256 * 256) == large | same
+    assert rounded(0) == large | same | small
+    assert rounded(None) == rounded(0, tokens=9) == set()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_graph_reads_only_what_was_written(tmp_path: Path, arch: str) -> None:
+    file = open_gguf(write_model(tmp_path / "model.gguf", tiny(arch)))
+    graph = graph_of(file, hyper_of(file), Phase(tokens=3, length=32, wanted=1))
+    there = {*graph.inputs, *graph.weights, *graph.caches}
+    for step in graph.steps:
+        assert set(step.reads) <= there
+        there |= set(step.writes)
+    used = {part.tensor for weight in graph.weights.values() for part in weight.parts}
+    assert used == set(file.tensors)
+    assert graph.sizes["logits"] == 4 * 61
