@@ -9,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from planted_probe import compiled
+from planted_probe import STRAY, compiled
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings, settings
@@ -21,17 +21,6 @@ from vkbench_worker.runner.variants import checks_bounds, choose, plan
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
-STRAY = """
-[[vk::binding(0)]] StructuredBuffer<uint> x;
-[[vk::binding(1)]] RWStructuredBuffer<uint> y;
-
-[shader("compute")]
-[numthreads(1, 1, 1)]
-void probe()
-{
-    y[x[0]] = 7;
-}
-"""
 WORDS = 1024
 UNTOUCHED, INSIDE = 5, 3
 

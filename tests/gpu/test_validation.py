@@ -1,23 +1,35 @@
-"""Vulkan is used as its specification says, synchronisation included."""
+"""Vulkan is used as its specification says: synchronisation, and what shaders access, included.
+
+These are a few cases; `make validate` runs all kernels and variants.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import pytest
 
-from vkbench.job import Job, Mode, Outcome
+from planted_model import Tiny, write_model
+from planted_probe import STRAY, compiled
+from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.settings import Settings
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
+from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.models.cases import name_of
+from vkbench_worker.models.execute import execute_model
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import NoValidation, ValidationFailure
-from vkbench_worker.runtime.program import Dispatch
+from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
 CASES = (
     "copy/f16/n65537",
@@ -28,14 +40,27 @@ CASES = (
     "mul_mat_id/iq2_s/e8_u2_m31_n29_k512/layout=strided,x=expert",
     "mul_mat/f32/m1024_n1024_k1024",
 )
+# Older layers hold an access against the whole VkBuffer, of which a buffer here is a part.
+BESIDE, FAR = 2**16, 10 * 2**22
 
 
 @pytest.fixture(scope="module")
 def validated(
     lavapipe: Device, gpu_settings: Settings, need: Callable[[str, str], NoReturn]
 ) -> Iterator[Device]:
+    yield from opened(replace(gpu_settings, validation=True), need)
+
+
+@pytest.fixture(scope="module")
+def assisted(
+    lavapipe: Device, gpu_settings: Settings, need: Callable[[str, str], NoReturn]
+) -> Iterator[Device]:
+    yield from opened(replace(gpu_settings, validation=True, gpu_assisted=True), need)
+
+
+def opened(ours: Settings, need: Callable[[str, str], NoReturn]) -> Iterator[Device]:
     try:
-        device = Device.open("llvmpipe", replace(gpu_settings, validation=True))
+        device = Device.open("llvmpipe", ours)
     except NoValidation as error:
         need("validation", str(error))
     with device:
@@ -51,6 +76,22 @@ def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
         assert result.outcome is Outcome.PASSED, result.reason
 
 
+@pytest.mark.parametrize("case", ["pp20", "tg9/batch=2"])
+def test_models_are_clean(validated: Device, bundle: Bundle, tmp_path: Path, case: str) -> None:
+    """Launches of one level, and the buffers that values share, too."""
+    path = write_model(tmp_path / "tiny.gguf", Tiny(arch="qwen3moe", experts=4))
+    job = Job(
+        id=1,
+        token=1,
+        case=f"model/{name_of(open_gguf(path))}/{case}",
+        mode=Mode.PERFORMANCE,
+        measure_seconds=0.02,
+        source=Source(path=str(path), tensor=""),
+    )
+    result = execute_model(validated, bundle, job)
+    assert result.outcome is Outcome.PASSED, result.reason
+
+
 def test_a_missing_barrier_is_told(validated: Device, bundle: Bundle) -> None:
     posed = problem("copy/f32/n4096")
     planned = plan(bundle, choose(posed, "auto", validated.facts), validated.facts)
@@ -63,3 +104,36 @@ def test_a_missing_barrier_is_told(validated: Device, bundle: Bundle) -> None:
             recording.run()
     with pytest.raises(ValidationFailure, match="SYNC-HAZARD"):
         validated.raise_messages()
+
+
+@pytest.mark.parametrize("case", CASES[:2])
+def test_shaders_that_check_themselves_are_clean(
+    assisted: Device, bundle: Bundle, case: str
+) -> None:
+    result = execute(assisted, bundle, Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS))
+    assert result.outcome is Outcome.PASSED, result.reason
+
+
+def test_a_stray_write_is_told(
+    assisted: Device, drivers: Mapping[str, str], tmp_path: Path
+) -> None:
+    is_newer = Path(drivers["llvmpipe"]).is_relative_to(sys.prefix)
+    code = compiled(STRAY, tmp_path)
+    assert not assisted.instance.messages
+    stray(assisted, code, 0)
+    assisted.raise_messages()
+    stray(assisted, code, BESIDE if is_newer else FAR)
+    with pytest.raises(ValidationFailure, match="access out of bounds"):
+        assisted.raise_messages()
+
+
+def stray(device: Device, code: bytes, word: int) -> None:
+    """Write to a word of a buffer, counted from its first."""
+    program = Program(
+        code=code, sha=sha256(code).hexdigest(), bindings=(0, 1), push_bytes=0, constants=()
+    )
+    with device.buffer(4) as x, device.buffer(4) as y, device.buffer(2 * 4 * BESIDE):
+        x.upload(np.array([word], np.uint32))
+        dispatch = Dispatch(device.pipeline(program), [x, y], (1, 1, 1), b"")
+        with closing(device.record([dispatch, Barrier()])) as recording:
+            recording.run()

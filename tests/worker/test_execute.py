@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from vkbench.result import Result, unpack_samples
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_worker.judging.shelf import Shelf
+from vkbench_worker.runner import execute as execution
 from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime.discovery.matrices import KINDS
 from vkbench_worker.runtime.errors import DeviceLost, OutOfMemory
@@ -25,6 +28,14 @@ LARGE = "add/f32/b1_c1_h300_w400"
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:
     return packaged()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_shelf() -> Iterator[None]:
+    """Each case comes once here: a runner's shelf would keep 1 GiB of them for later tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "SHELF", Shelf(16 << 20))
+        yield
 
 
 def run(

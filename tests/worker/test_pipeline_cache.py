@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from vkbench_worker.runtime.pipeline_cache import load, store
+from vkbench_worker.runtime.pipeline_cache import ABANDONED_SECONDS, load, remove_abandoned, store
 
 
 def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
@@ -37,3 +39,16 @@ def test_every_changed_byte_and_every_cut_is_noticed(tmp_path: Path) -> None:
 
 def test_no_file_is_nothing(tmp_path: Path) -> None:
     assert load(tmp_path / "absent.bin") == b""
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    store(tmp_path / "device.bin", b"pipelines")
+    for name in ("device.binabc123", "other.binxyz", "device.lock", "young.bin123"):
+        (tmp_path / name).touch()
+    long_ago = time.time() - ABANDONED_SECONDS - 1
+    for path in tmp_path.iterdir():
+        if not path.name.startswith("young"):
+            os.utime(path, (long_ago, long_ago))
+    remove_abandoned(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"device.bin", "device.lock", "young.bin123"}

@@ -11,7 +11,7 @@ from vkbench.settings import PREFIX, Settings
 from vkbench_worker.containment.places import driver_folder
 
 # Settings that a runner reads.
-_SETTINGS: Final = ("host", "data", "cache", "validation", "sandbox", "robust")
+_SETTINGS: Final = ("host", "data", "cache", "validation", "gpu_assisted", "sandbox", "robust")
 _NAMES: Final = ("PATH", "LANG", "LANGUAGE", "TZ", "TERM", "LD_LIBRARY_PATH", "DRI_PRIME")
 # Of Python, numpy's libraries, the Vulkan loader and drivers.
 _PREFIXES: Final = (

@@ -283,6 +283,16 @@ def _judge_guards(name: str, first: Image, second: Image, found: Findings) -> No
     )
 
 
+def guard_changes(image: Image) -> int:
+    """How many bytes outside of a buffer changed."""
+    return sum(int(np.count_nonzero(side)) for side in _changed(image))
+
+
+def poison_of(image: Image, kind: np.dtype[np.generic]) -> Array:
+    """What the items of a buffer held before anything was written there, as bits of their size."""
+    return _pattern(image.poison, image.data.size).view(f"u{kind.itemsize}")
+
+
 def _changed(image: Image) -> tuple[Array, Array]:
     """Which bytes before and behind a buffer changed; the guard ends on a whole word."""
     behind = _pattern(image.poison, len(image.trail) + 4)[-len(image.trail) % 4 :]

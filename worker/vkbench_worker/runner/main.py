@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import BinaryIO, Final, TypeVar
 
+from vkbench.case import is_model
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Mode, Outcome
@@ -30,6 +31,8 @@ from vkbench.wire import MalformedMessage
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
 from vkbench_worker import policy
 from vkbench_worker.judging.shelf import SHELF
+from vkbench_worker.models.execute import execute_model
+from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.phases import telemetry
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
@@ -65,7 +68,12 @@ D = TypeVar("D")
 Execute = Callable[[Device, Bundle, Job], Result]
 
 
-def main(execute: Execute = execute_job, arguments: Sequence[str] | None = None) -> int:
+def execute_any(device: Device, bundle: Bundle, job: Job) -> Result:
+    """The result of a job on a kernel or on a whole model."""
+    return (execute_model if is_model(job.case) else execute_job)(device, bundle, job)
+
+
+def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None) -> int:
     """Serve until stdin ends; `execute` does one job. Returns the exit status."""
     asked = _arguments(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
@@ -140,7 +148,8 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
     try:
         if job.mode is Mode.PAIRED:
             old, new = bundle_of(job.against), bundle_of(job.bundle)
-            return _noted(device, execute_pair(device, old, new, job), old, new)
+            pair = execute_model_pair if is_model(job.case) else execute_pair
+            return _noted(device, pair(device, old, new, job), old, new)
         bundle = bundle_of(job.bundle)
         return _noted(device, execute(device, bundle, job), bundle)
     except VkbenchError as error:  # no such bundle, or a broken one

@@ -7,8 +7,9 @@ import hashlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from vkbench_worker.runtime.logical import Logical
 
 _MAGIC: Final = b"vkbench pipelines 1\n"
 _DIGEST: Final = 32
+# A file that is written has its name long before this; one that is older is of a killed process.
+ABANDONED_SECONDS: Final = 3600.0
 
 
 class PipelineCache:
@@ -52,6 +55,7 @@ class PipelineCache:
 
     def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(self.path.parent)
         with _locked(self.path.with_suffix(".lock")):
             if _look(self.path) == self._known:  # no other process has written: the usual case
                 store(self.path, self._data(self.handle))
@@ -108,6 +112,14 @@ def store(path: Path, data: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the files that processes were killed at before these had their names."""
+    for path in folder.glob("*.bin?*"):
+        with suppress(OSError):  # another process removes it too
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                path.unlink()
 
 
 def _look(path: Path) -> tuple[int, ...]:

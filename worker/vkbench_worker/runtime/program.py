@@ -67,6 +67,8 @@ class Dispatch(Generic[PipelineT, BufferT]):
 class Barrier:
     """What follows sees what came before, and does not begin earlier."""
 
+    launches_only: bool = False  # whether copies and fills are on neither side
+
 
 @dataclass(frozen=True)
 class Stamp:

@@ -18,6 +18,7 @@ _RESULT_64_WAIT = vk.QueryResult.BITS_64 | vk.QueryResult.WAIT
 _STAGES = vk.Stage.COMPUTE | vk.Stage.TRANSFER
 _WRITES = vk.Access.SHADER_WRITE | vk.Access.TRANSFER_WRITE
 _ACCESS = _WRITES | vk.Access.SHADER_READ | vk.Access.TRANSFER_READ
+_LAUNCHES = vk.Access.SHADER_WRITE, vk.Access.SHADER_READ | vk.Access.SHADER_WRITE
 
 VulkanStep = Step[Pipeline, Buffer]
 _Bound = tuple[tuple[int, ...], bytes]  # what a launch is known by, and what it pushed
@@ -102,16 +103,20 @@ class Recording:
         )
         if self._queries is not None:
             vk.lib.vkCmdResetQueryPool(self._commands, self._queries, 0, self._stamps)
-        barrier = vk.struct("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_ACCESS)
+        barriers = {
+            launches_only: vk.struct("VkMemoryBarrier", srcAccessMask=before, dstAccessMask=after)
+            for launches_only, (before, after) in ((True, _LAUNCHES), (False, (_WRITES, _ACCESS)))
+        }
         bound: _Bound = ((), b"")
         stamps = 0
         for step in steps:
             if isinstance(step, Dispatch):
                 bound = self._dispatch(step, bound)
             elif isinstance(step, Barrier):
-                null = vk.ffi.NULL
+                stages = vk.Stage.COMPUTE if step.launches_only else _STAGES
+                barrier, null = barriers[step.launches_only], vk.ffi.NULL
                 vk.lib.vkCmdPipelineBarrier(
-                    self._commands, _STAGES, _STAGES, 0, 1, barrier, 0, null, 0, null
+                    self._commands, stages, stages, 0, 1, barrier, 0, null, 0, null
                 )
             elif isinstance(step, Stamp):
                 self._stamp(stamps)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from redis import Redis
+from redis.exceptions import RedisError
 
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
@@ -58,6 +59,8 @@ class Depot:
                 self._fetch(sha)
         except OSError as error:
             raise BundleUnavailable(f"bundle {sha[:12]} cannot be stored here: {error}") from error
+        except RedisError as error:
+            raise BundleUnavailable(f"Redis cannot give bundle {sha[:12]}: {error}") from error
         fetched.note(self._store.folder, sha)
         self._here.add(sha)
 

@@ -35,7 +35,8 @@ class Pulse:
     ) -> None:
         self._redis = redis
         self._keys = keys
-        self._refused, self._refused_until = "", 0.0  # monotonic
+        self._refused, self._refused_until = "", 0.0  # monotonic; of chunks as they came
+        self._unfit, self._unfit_until = "", 0.0  # of this host
         self._announcement = announcement
         self._renewed = renewed  # called whenever Redis has the lease
         self._device = announcement.facts.key
@@ -109,12 +110,22 @@ class Pulse:
         self._refused, self._refused_until = reason, time.monotonic() + REFUSED_SECONDS
         self._wake.set()
 
+    def rest(self, reason: str, seconds: float) -> None:
+        """Have the scheduler send nothing for so long, since this host can do no job, and say why.
+
+        A chunk that is in order does not end that.
+        """
+        self._unfit, self._unfit_until = reason, time.monotonic() + seconds
+        self._wake.set()
+
     def accept(self) -> None:
         """Note that a chunk was in order."""
         self._refused_until = 0.0
 
     def _said(self) -> Announcement:
-        refused = self._refused if time.monotonic() < self._refused_until else ""
+        now = time.monotonic()
+        unfit = self._unfit if now < self._unfit_until else ""
+        refused = unfit or (self._refused if now < self._refused_until else "")
         return replace(self._announcement, refused=refused)
 
     def _beat_on(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
 from collections.abc import Iterable, Sequence
 
 from redis import Redis
+from redis.exceptions import RedisError
 
 from vkbench import alive, log
 from vkbench.errors import VkbenchError
@@ -17,6 +19,7 @@ from vkbench.redis_client import connect
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
 from vkbench.signing import Keys
+from vkbench.visible import visible
 from vkbench.wire import Announcement
 from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.containment import kernel
@@ -33,6 +36,8 @@ from vkbench_worker.service.sender import Sender
 _log = logging.getLogger("vkbench_worker.service.main")  # also when run as __main__
 
 SERVICE = "worker"  # in signs of life
+UNFIT_SECONDS = 5.0  # until a worker whose disk is full is sent a chunk again
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def serve(selectors: Sequence[str], ours: Settings) -> int:
@@ -100,7 +105,7 @@ class Worker:
 
     def run_chunk(self, message: object) -> None:
         """Run the jobs of one message; ends when all their results are in Redis."""
-        jobs = claim(self._redis, self._accepted(message), self._keys)
+        jobs = self._claimed(self._accepted(message))
         self._pulse.hold(jobs)
         self._note_claimed(jobs)
         try:
@@ -108,6 +113,8 @@ class Worker:
             self._supervisor.run(runnable, self._finish, self._parting.ends)
         except Exception as error:  # whatever it is, each job gets an end, and the next chunk comes
             log.failure(_log, "chunk_failed", error, device=self._device)
+            if isinstance(error, OSError) and error.errno in _FULL:
+                self._return_rest(f"it cannot write files: {error}")
             self._answer_rest(f"the worker could not run it: {type(error).__name__}: {error}")
         self._parting.finish()
         self._sender.join()
@@ -131,6 +138,14 @@ class Worker:
             return jobs
         return ()
 
+    def _claimed(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        try:
+            return claim(self._redis, jobs, self._keys)
+        except RedisError as error:  # no retry helps; the scheduler will miss the jobs
+            log.warn(_log, "claim_failed", job=log.numbers(job.id for job in jobs), error=error)
+            self._pulse.rest(f"Redis cannot note which jobs are claimed: {error}", UNFIT_SECONDS)
+            return ()
+
     def _with_bundles(self, jobs: Iterable[Job]) -> list[Job]:
         runnable = []
         for job in jobs:
@@ -145,6 +160,12 @@ class Worker:
         """Why a bundle of a job is missing; "" if all are there."""
         wanted = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
         return next(filter(None, (problem(self._depot, sha) for sha in wanted)), "")
+
+    def _return_rest(self, reason: str) -> None:
+        """Hand back what this host is not fit for now, and have nothing sent for a while."""
+        self._pulse.rest(reason, UNFIT_SECONDS)
+        for job in self._pulse.held():
+            self._finish(self._unrun(job, Outcome.HANDED_BACK, reason))
 
     def _answer_rest(self, reason: str) -> None:
         if not self._parting.began:  # else they are handed back
@@ -214,7 +235,7 @@ def main() -> None:
     try:
         sys.exit(serve_one(sys.argv[1], settings()))
     except VkbenchError as error:
-        print(f"vkbench: {error}", file=sys.stderr)
+        print(visible(f"vkbench: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
 
 

@@ -19,7 +19,7 @@ from vkbench.signing import NO_KEYS, Keys
 from vkbench_worker.service.connection import persist
 
 MOST_AT_ONCE = 200
-PARTING_SECONDS = 10.0  # for what is unsent when the worker is told to stop
+PARTING_SECONDS = 10.0  # in which a stopping worker still tries to send its last result
 
 _log = logging.getLogger(__name__)
 
@@ -45,13 +45,15 @@ class Sender:
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._unsent = 0
         self._changed = threading.Condition()
-        self._leave_at: float | None = None
+        self._leaving = False
+        self._came_at = 0.0  # monotonic, the last result
         threading.Thread(target=self._send_on, name="sender", daemon=True).start()
 
     def put(self, result: Result) -> None:
         """Queue a result for sending."""
         with self._changed:
             self._unsent += 1
+            self._came_at = time.monotonic()
         self._queue.put(_message(result, self._keys))
 
     def join(self) -> None:
@@ -60,8 +62,12 @@ class Sender:
             self._changed.wait_for(lambda: not self._unsent)
 
     def leave(self) -> None:
-        """Give up on Redis after PARTING_SECONDS: jobs with unsent results run again later."""
-        self._leave_at = time.monotonic() + PARTING_SECONDS
+        """Give up on Redis PARTING_SECONDS after the last result, which the running job may bring.
+
+        Jobs with unsent results run again later.
+        """
+        self._came_at = time.monotonic()
+        self._leaving = True
 
     def _send_on(self) -> None:
         while True:
@@ -82,12 +88,13 @@ class Sender:
                 self._changed.notify_all()
 
     def _send_surely(self, batch: list[Message]) -> None:
-        persist(lambda: self._send(batch), "send", self._gave_up)
+        # Also where only people can mend what keeps the results out, such as a key of another type.
+        persist(lambda: self._send(batch), "send", self._gave_up, until_mended=True)
         for message in batch:
             self._sent(message.job, message.token)
 
     def _gave_up(self) -> bool:
-        return self._leave_at is not None and time.monotonic() > self._leave_at
+        return self._leaving and time.monotonic() > self._came_at + PARTING_SECONDS
 
     def _send(self, batch: list[Message]) -> None:
         with self._redis.pipeline(transaction=False) as pipe:

@@ -9,11 +9,11 @@ other left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Generic
+from typing import Final, Generic, Protocol
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome
@@ -29,6 +29,7 @@ from vkbench_worker.runtime.program import POISON_A
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.measure import (
+    LaunchWork,
     SampleBounds,
     Visit,
     Visitor,
@@ -38,7 +39,7 @@ from vkbench_worker.timing.measure import (
     warmed,
 )
 from vkbench_worker.timing.rotation import Rotation, rotation
-from vkbench_worker.timing.timed import Judged, Timed, check, judge_again
+from vkbench_worker.timing.timed import Timed, check, judge_again
 
 ARMS: Final = (OLD, NEW)
 # A CPU is shared, and what others do there lasts longer than a visit: of equal code the ratios of
@@ -48,12 +49,31 @@ CPU_ROUNDS: Final = 5
 _LEAST_SAMPLES: Final = 5  # that a visit has time for, or there are fewer rounds
 
 
+class Timeable(Protocol[P, B]):
+    """Work that was set up: a kernel's (`Bench`), or a whole model's."""
+
+    @property
+    def work(self) -> LaunchWork[P]: ...
+
+    @property
+    def buffers(self) -> Sequence[B]: ...
+
+    @property
+    def is_poisoned(self) -> Sequence[bool]: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    def renew(self, buffers: Sequence[B], poison: int) -> None: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Arm(Generic[P, B]):
     """One of the two, set up and judged."""
 
-    bench: Bench[P, B]
-    judged: Judged
+    bench: Timeable[P, B]
+    verdict: Verdict
+    again: Callable[[Sequence[Sequence[B]]], Verdict]  # on what timing left in sets of buffers
 
 
 def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
@@ -73,26 +93,38 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
     result = replace(
         blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[NEW].sha
     )
-    one, other, *_ = _order(job)
+    one, other, *_ = order(job)
     with ExitStack() as stack:
         first = Bench(device, plans[one], prepared.storages, stack)
         benches = {one: first, other: first.other(plans[other], stack)}
         device.quiet()
-        arms = {
-            name: Arm(bench=bench, judged=check(bench, chosen.variant.arithmetic, prepared))
-            for name, bench in benches.items()
-        }
-        verdict = _verdict({name: arm.judged.verdict for name, arm in arms.items()})
-        if verdict.passed:
-            with SHELF.quiet():
-                timed = time_pair(device, arms, job, stack)
-            verdict = timed.verdict
-            result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
+        arms = {}
+        for name, bench in benches.items():
+            judged = check(bench, chosen.variant.arithmetic, prepared)
+            again = partial(judge_again, bench, judged)
+            arms[name] = Arm(bench=bench, verdict=judged.verdict, again=again)
+        return timed_if_right(device, arms, job, result, stack)
+
+
+def timed_if_right(
+    device: Computer[P, B],
+    arms: Mapping[str, Arm[P, B]],
+    job: Job,
+    result: Result,
+    stack: ExitStack,
+) -> Result:
+    """The result with the verdict on both arms, and their timings if both are right."""
+    verdict = _verdict({name: arm.verdict for name, arm in arms.items()})
+    if verdict.passed:
+        with SHELF.quiet():
+            timed = time_pair(device, arms, job, stack)
+        verdict = timed.verdict
+        result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=_reason(verdict), verdict=verdict)
 
 
-def _order(job: Job) -> tuple[str, str, str, str]:
+def order(job: Job) -> tuple[str, str, str, str]:
     """The arms' turns; the first two are the order in which they are set up."""
     return (NEW, OLD, OLD, NEW) if job.new_first else (OLD, NEW, NEW, OLD)
 
@@ -144,26 +176,26 @@ def time_pair(
     bounds = replace(whole, seconds=whole.seconds / rounds)
     visits: dict[str, list[Visit]] = {name: [] for name in arms}
     readings: Mapping[str, float] = {}
-    order = _order(job)
-    for name in order * (rounds - 1):
+    turns = order(job)
+    for name in turns * (rounds - 1):
         visits[name].append(visitors[name].visit(bounds))
-    for name in order:  # the last round's outputs speak for all
+    for name in turns:  # the last round's outputs speak for all
         bench, visitor = arms[name].bench, visitors[name]
         for buffers in sets.sets:
             bench.renew(buffers, POISON_A)
         visit = visitor.visit(bounds)
         readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
         used = sets.sets[: len(visit.samples) * visitor.launches]
-        verdict = judge_again(bench, arms[name].judged, used)
+        verdict = arms[name].again(used)
         if not verdict.passed:
             return Timed(timings=(), verdict=_verdict({name: verdict}), telemetry=readings)
         visits[name].append(visit)
     timings = [visitors[name].summed_up(name, visits[name], sets.warnings) for name in ARMS]
-    verdict = arms[NEW].judged.verdict
+    verdict = arms[NEW].verdict
     return Timed(timings=tuple(timings), verdict=verdict, telemetry=readings)
 
 
-def _launch_seconds(device: Computer[P, B], bench: Bench[P, B], bounds: SampleBounds) -> float:
+def _launch_seconds(device: Computer[P, B], bench: Timeable[P, B], bounds: SampleBounds) -> float:
     return warmed(device, bench.work, bench.buffers, bench.seconds, bounds)
 
 
@@ -177,7 +209,7 @@ def _rounds(device: Computer[P, B], sets: Rotation[B], seconds: float, bounds: S
 
 def _sets(
     device: Computer[P, B],
-    bench: Bench[P, B],
+    bench: Timeable[P, B],
     metric: str,
     seconds: float,
     bounds: SampleBounds,
@@ -192,7 +224,7 @@ def _sets(
 
 def _visitor(
     device: Computer[P, B],
-    bench: Bench[P, B],
+    bench: Timeable[P, B],
     sets: Rotation[B],
     metric: str,
     seconds: float,

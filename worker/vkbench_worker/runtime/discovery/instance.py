@@ -16,6 +16,9 @@ _HIGHEST_API = 1 << 22 | 3 << 12
 # Settings of newer layers that turn synchronisation validation on; without the second one a layer
 # does not look at what shaders read and write.
 _SETTINGS = ("validate_sync", "syncval_shader_accesses_heuristic")
+# What has shaders changed so that they check each access themselves, in newer and older layers.
+_ASSISTED_SETTING = "gpuav_enable"
+_ASSISTED_FEATURES = (vk.GPU_ASSISTED, vk.GPU_ASSISTED_SLOT)
 _KINDS = vk.MessageType.GENERAL | vk.MessageType.VALIDATION | vk.MessageType.PERFORMANCE
 _MAX_MESSAGES = 100
 _CALLBACK = (
@@ -31,6 +34,7 @@ class Instance:
         self.messages: list[str] = []  # errors of the validation layer since `raise_messages`
         self.loader = self._loader_version()
         self._messenger: Any = None
+        self._is_assisted = settings.gpu_assisted
         self._kept: list[Any] = []  # what Vulkan structs point to
         self.handle = self._create(settings.validation)
         if settings.validation:
@@ -122,23 +126,25 @@ class Instance:
 
     def _settings(self) -> Any:
         """What asks a newer layer for synchronisation validation."""
+        names = (*_SETTINGS, _ASSISTED_SETTING) if self._is_assisted else _SETTINGS
         on = vk.ffi.new("VkBool32[]", [1])
-        settings = vk.ffi.new("VkLayerSettingEXT[]", len(_SETTINGS))
-        for setting, name in zip(settings, _SETTINGS, strict=True):
+        settings = vk.ffi.new("VkLayerSettingEXT[]", len(names))
+        for setting, name in zip(settings, names, strict=True):
             setting.pLayerName, setting.pSettingName = self._string(LAYER), self._string(name)
             setting.type, setting.valueCount, setting.pValues = vk.SETTING_BOOL, 1, on
         info = vk.struct(
-            "VkLayerSettingsCreateInfoEXT", settingCount=len(_SETTINGS), pSettings=settings
+            "VkLayerSettingsCreateInfoEXT", settingCount=len(names), pSettings=settings
         )
         self._kept += [on, settings, info]
         return info
 
     def _features(self) -> Any:
         """What asks an older layer, such as Debian 12's, for synchronisation validation."""
-        enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", [vk.SYNCHRONISATION])
+        wanted = [vk.SYNCHRONISATION, *(_ASSISTED_FEATURES if self._is_assisted else ())]
+        enabled = vk.ffi.new("VkValidationFeatureEnableEXT[]", wanted)
         features = vk.struct(
             "VkValidationFeaturesEXT",
-            enabledValidationFeatureCount=1,
+            enabledValidationFeatureCount=len(wanted),
             pEnabledValidationFeatures=enabled,
         )
         self._kept += [enabled, features]

@@ -1,0 +1,203 @@
+"""Jobs of whole models on a CPU driver: judged, timed, and refused in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planted_add import SLOW, packaged_but_add
+from planted_model import Tiny, write_model
+from vkbench.case import tokens_of
+from vkbench.job import Job, Mode, Outcome, Source
+from vkbench.result import STEP, Result, WrongArm
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.kernel import Array
+from vkbench_shaders.models.cases import ModelCase, name_of, named
+from vkbench_shaders.models.graph import Weight
+from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.wiring import graph_of
+from vkbench_worker.models.execute import execute_model
+from vkbench_worker.models.model import Prepared
+from vkbench_worker.models.pairing import execute_model_pair
+from vkbench_worker.models.weights import Weights
+from vkbench_worker.runtime.computer import B, P
+from vkbench_worker.runtime.device import Device
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "tiny.f32.gguf", Tiny())
+
+
+def job_of(path: Path, case: str, mode: Mode = Mode.CORRECTNESS, variant: str = "auto") -> Job:
+    name = f"model/{name_of(open_gguf(path))}/{case}"
+    source = Source(path=str(path), tensor="")
+    return Job(
+        id=1, token=1, case=name, mode=mode, variant=variant, source=source, measure_seconds=0.2
+    )
+
+
+def steps(result: Result) -> dict[str, float]:
+    """Seconds by label of a result's profile."""
+    assert result.outcome is Outcome.PASSED, result.reason
+    return {name: value for name, value in result.telemetry.items() if name.startswith(STEP)}
+
+
+def done(device: Device, bundle: Bundle, job: Job) -> Result:
+    return execute_model(device, bundle, job)
+
+
+@pytest.mark.parametrize("case", ["pp33", "tg20", "tg5/batch=2,cache=q8_0", "pp17/batch=2"])
+def test_a_model_is_judged_and_timed(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, case: str
+) -> None:
+    path = write_model(tmp_path / "tiny.gguf", Tiny.wide())
+    result = done(lavapipe, bundle, job_of(path, case, Mode.PERFORMANCE))
+    assert result.outcome is Outcome.PASSED, result.reason
+    assert result.variant == "plain"
+    assert result.verdict
+    assert result.verdict.nmse is not None
+    assert 0 < result.verdict.nmse < result.verdict.nmse_limit
+    (hot,) = result.timings
+    wanted = named(result.case)
+    weights = sum(tensor.bytes for tensor in open_gguf(path).tensors.values())
+    assert hot.metric == "hot"
+    assert 0.5 < hot.bytes_moved / weights < 10
+    assert hot.flops > wanted.batch * weights / 4
+
+
+def test_rounding_is_a_variant(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "tiny.gguf", Tiny.wide(fmt="q4_0"))
+    plain, rounded = (
+        done(lavapipe, bundle, job_of(path, "tg8", variant=name)) for name in ("plain", "via_q8_1")
+    )
+    assert plain.outcome is rounded.outcome is Outcome.PASSED
+    assert plain.verdict
+    assert rounded.verdict
+    assert (plain.verdict.path, rounded.verdict.path) == ("f32", "int8")
+    assert plain.verdict.nmse_limit < rounded.verdict.nmse_limit
+    other = done(lavapipe, bundle, job_of(path, "tg8", variant="sideways"))
+    assert other.outcome is Outcome.SKIPPED
+
+
+def test_a_slower_kernel_shows_and_is_named(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    """Confirmed by pairs, on whichever side it stands; the profile leads to the kernel."""
+    path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
+    slow = packaged_but_add(SLOW.replace("50", "6000"))
+    job = replace(job_of(path, "tg9", Mode.PAIRED), metric="hot")
+    for old, new in ((bundle, slow), (slow, bundle)):
+        result = execute_model_pair(lavapipe, old, new, job)
+        assert result.outcome is Outcome.PASSED, result.reason
+        first, second = result.timings
+        ratio = second.seconds / first.seconds
+        assert ratio > 1.5 if new is slow else ratio < 1 / 1.5
+    job = job_of(path, "tg9", Mode.PERFORMANCE)
+    before, after = (steps(done(lavapipe, each, job)) for each in (bundle, slow))
+    slowest = max(after, key=lambda label: after[label] - before[label])
+    file = open_gguf(path)
+    graph = graph_of(file, hyper_of(file), named(job.case).timed_phase("plain"))
+    assert {s.problem.kernel.name for s in graph.steps if f"{STEP}{s.label}" == slowest} == {"add"}
+
+
+def test_a_wrong_arm_is_named(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+    path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
+    job = replace(job_of(path, "tg9", Mode.PAIRED), metric="hot")
+    lazy = packaged_but_add("sum *= 1.01;")
+    for old, new, arm in ((bundle, lazy, "new"), (lazy, bundle, "old")):
+        result = execute_model_pair(lavapipe, old, new, job)
+        assert result.outcome is Outcome.WRONG
+        assert result.verdict
+        assert result.verdict.wrong_arm is WrongArm(arm)
+        assert result.timings == ()
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_layer_that_is_slightly_off_is_wrong(
+    lavapipe: Device,
+    bundle: Bundle,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    layer: int,
+) -> None:
+    """The device has one matrix a thousandth too large: too little for the logits to tell."""
+    stored = Weights._stored
+
+    def off(self: Weights[P, B], weight: Weight) -> Array:
+        made = stored(self, weight)
+        return made * np.float32(1.003) if f"blk.{layer}.ffn_down" in weight.name else made
+
+    monkeypatch.setattr(Weights, "_stored", off)
+    result = done(lavapipe, bundle, job_of(path, "tg9"))
+    assert result.outcome is Outcome.WRONG
+    assert f"NMSE of layer {layer} is" in result.reason
+
+
+def test_a_large_model_is_judged_in_parts(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_model(tmp_path / "tiny.gguf", Tiny(layers=7))
+    whole = done(lavapipe, bundle, job_of(path, "pp40"))
+    monkeypatch.setattr("vkbench_worker.models.judging._WORK", 1)
+    parts = done(lavapipe, bundle, job_of(path, "pp40"))
+    assert whole.outcome is parts.outcome is Outcome.PASSED
+    assert whole.verdict
+    assert parts.verdict
+    assert 0 < parts.verdict.compared < whole.verdict.compared
+
+
+def test_what_a_run_does_not_write_is_wrong(
+    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last launches of a graph are left out, so that the logits hold poison."""
+    whole = Prepared.steps
+    monkeypatch.setattr(Prepared, "steps", lambda self: whole(self)[:-4])
+    result = done(lavapipe, bundle, job_of(path, "pp20"))
+    assert result.outcome is Outcome.WRONG
+    assert "of logits were never written" in result.reason
+
+
+def test_another_file_is_refused(lavapipe: Device, bundle: Bundle, path: Path) -> None:
+    job = job_of(path, "pp20")
+    write_model(path, Tiny(layers=1))
+    result = done(lavapipe, bundle, job)
+    assert result.outcome is Outcome.ERROR
+    assert "is another model on this host: its hash is" in result.reason
+
+
+def test_a_file_that_was_cut_or_removed_is_named(
+    lavapipe: Device, bundle: Bundle, path: Path
+) -> None:
+    job, data = job_of(path, "pp20"), path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    cut = done(lavapipe, bundle, job)
+    path.unlink()
+    gone = done(lavapipe, bundle, job)
+    assert cut.outcome is gone.outcome is Outcome.ERROR
+    assert str(path) in cut.reason
+    assert "is truncated or corrupt" in cut.reason
+    assert f"cannot read {path}" in gone.reason
+
+
+def test_what_does_not_fit_is_skipped(
+    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lavapipe, "memory_left", lambda: 10_000)
+    result = done(lavapipe, bundle, job_of(path, "pp20"))
+    assert result.outcome is Outcome.SKIPPED
+    assert "bytes of device memory; 10,000 are left" in result.reason
+
+
+def test_a_model_s_case_has_one_name(path: Path) -> None:
+    case = ModelCase(model=name_of(open_gguf(path)), phase="tg", tokens=128, batch=8, cache="q4_0")
+    assert case.case.name.startswith("model/tiny.f32-")
+    assert case.case.name.endswith("/tg128/batch=8,cache=q4_0")
+    assert named(case.case.name) == case
+    assert [tokens_of(replace(case, phase=phase).case.name) for phase in ("tg", "pp")] == [8, 1024]
+    assert tokens_of("add/f32/b1_c1_h1_w1") == 0
+    assert replace(case, batch=1, cache="f16").case.name.endswith("/tg128")

@@ -1,0 +1,128 @@
+"""Whole models on CPU drivers: logits against the float64 reference of the same weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from planted_model import VOCABULARY, Tiny, write_model
+from vkbench_shaders import formats
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.models.architectures import ARCHITECTURES
+from vkbench_shaders.models.graph import CACHES
+from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.reference import Reference
+from vkbench_worker.models.model import Model, Options
+from vkbench_worker.runtime.device import Device
+
+PROMPT = np.arange(13) * 5 % VOCABULARY
+STEPS = 16
+MIXED = ",".join((*formats.WEIGHTS, *formats.PLAIN))
+
+
+def nmse(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> float:
+    return float(((found - wanted) ** 2).sum() / (wanted**2).sum())
+
+
+def opened(
+    device: Device, bundle: Bundle, path: Path, tiny: Tiny, options: Options
+) -> tuple[Model, Reference]:  # type: ignore[type-arg]
+    file = open_gguf(write_model(path / "model.gguf", tiny))
+    hyper = hyper_of(file)
+    reference = Reference(file=file, hyper=hyper, cache_format=options.cache)
+    return Model(device, bundle, file, hyper, options), reference
+
+
+def check(
+    device: Device, bundle: Bundle, path: Path, tiny: Tiny, options: Options, limit: float
+) -> None:
+    """A prompt, then the likeliest tokens one by one: the reference reads the device's tokens."""
+    model, reference = opened(device, bundle, path, tiny, options)
+    with model:
+        assert nmse(model.logits(PROMPT), reference.logits(PROMPT)) < limit
+        chosen, rows = model.greedy(np.array([7]), STEPS, len(PROMPT))
+    wanted = reference.logits(np.array([7, *chosen[:-1]]))
+    assert nmse(rows, wanted) < limit
+    ahead = np.sort(wanted, axis=-1)[:, -1] - np.sort(wanted, axis=-1)[:, -2]
+    clear = ahead > 4 * np.sqrt(limit) * wanted.std()
+    assert (np.array(chosen) == wanted.argmax(axis=-1))[clear].all()
+    assert clear.any()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_architecture_is_right(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str
+) -> None:
+    experts, groups = 4 if "moe" in arch else 0, 4 if arch == "gpt2" else 2
+    tiny = Tiny(arch=arch, experts=experts, groups=groups)
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=64), 1e-8)
+
+
+def test_small_subgroups_are_right(swiftshader: Device, bundle: Bundle, tmp_path: Path) -> None:
+    check(swiftshader, bundle, tmp_path, Tiny(), Options(context=32), 1e-8)
+
+
+def test_every_format_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+    """Each matrix in another one: embedding, output and 28 between them."""
+    tiny = Tiny.wide(fmt=MIXED, layers=4)
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=32), 1e-6)
+
+
+@pytest.mark.parametrize("fmt", CACHES)
+def test_every_cache_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str) -> None:
+    """A number next to the middle may be rounded the other way: by more where bits are few."""
+    limit = {"f16": 1e-9, "q8_0": 1e-5, "q4_0": 1e-2}[fmt]
+    check(lavapipe, bundle, tmp_path, Tiny.wide(), Options(context=32, cache=fmt), limit)
+
+
+def test_vectors_may_be_rounded_to_bytes(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+    options = Options(context=32, rounds_from=0)
+    check(lavapipe, bundle, tmp_path, Tiny.wide(fmt="q4_0"), options, 1e-3)
+
+
+def test_a_cache_serves_prompt_after_prompt(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    """Appended to, begun anew, and gone back to: always the logits of a fresh model."""
+    model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=64))
+    other = np.arange(20) * 11 % VOCABULARY
+    with model:
+        first = model.logits(PROMPT)
+        model.logits(other)
+        model.greedy(np.array([3]), 4, len(other))
+        again = model.logits(PROMPT)
+        parts = [model.logits(PROMPT[:5]), model.logits(PROMPT[5:], 5)]
+    np.testing.assert_array_equal(again, first)
+    assert nmse(np.concatenate(parts), reference.logits(PROMPT)) < 1e-8
+
+
+def test_sequences_of_a_batch_see_only_themselves(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    tokens = np.stack([PROMPT, PROMPT[::-1], PROMPT // 2])
+    model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32, batch=3))
+    with model:
+        run = model.prepared(len(PROMPT), len(PROMPT))
+        found = run.run(tokens, 0).reshape(3, len(PROMPT), -1)
+        step = model.prepared(1, len(PROMPT) + 1).run(np.array([[1], [2], [3]]), len(PROMPT))
+    for row, (sequence, logits) in enumerate(zip(tokens, found, strict=True)):
+        reference.caches.clear()
+        assert nmse(logits, reference.logits(sequence)) < 1e-8
+        assert nmse(step.reshape(3, -1)[row], reference.logits(np.array([row + 1]))[0]) < 1e-8
+
+
+def test_a_model_leaves_nothing_behind(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
+    before = {name: lavapipe.live[name] for name in ("buffer", "CommandBuffer", "DescriptorPool")}
+    model, _ = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32))
+    with model:
+        model.logits(PROMPT)
+        model.logits(PROMPT[:1], 4)
+        lengths = [len(p.schedule.levels) for p in model._phases.values()]
+        shared = [p.scratch_bytes / sum(p.schedule.sizes.values()) for p in model._phases.values()]
+    assert {name: lavapipe.live[name] for name in before} == before
+    assert all(length < 40 for length in lengths)
+    assert max(shared) < 0.5

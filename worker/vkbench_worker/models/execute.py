@@ -1,0 +1,174 @@
+"""A model's job becomes a result: judged, and timed if it is right."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from vkbench import names
+from vkbench.calibration import TICK
+from vkbench.configuration import parse
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, Verdict
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.gguf_file import GgufFile, open_gguf
+from vkbench_shaders.models.cases import VARIANTS, ModelCase, named
+from vkbench_shaders.models.graph import LOGITS
+from vkbench_shaders.models.hyper import Hyper, hyper_of
+from vkbench_worker.judging.shelf import SHELF
+from vkbench_worker.models.judging import judge, judged_layers
+from vkbench_worker.models.model import Model, Options, Prepared
+from vkbench_worker.models.profile import profile
+from vkbench_worker.models.trial import Left, Trial
+from vkbench_worker.phases import phase
+from vkbench_worker.runner.execute import attempt
+from vkbench_worker.runner.variants import AUTO
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Step
+from vkbench_worker.timing import telemetry
+from vkbench_worker.timing.measure import LaunchWork, SampleBounds, measure_hot
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseWork(LaunchWork[P]):
+    """A phase of a model as work that can be timed: it runs again and again at one place."""
+
+    steps: Sequence[Any]  # on the phase's own buffers
+
+    def launch(self, buffers: Sequence[B]) -> list[Step[P, B]]:
+        """One run of the phase."""
+        return list(self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posed:
+    """A model's job, understood."""
+
+    case: ModelCase
+    file: GgufFile
+    hyper: Hyper
+    options: Options
+    variant: str
+    kept: tuple[int, ...]  # layers that are judged one by one
+
+
+def posed(job: Job, device: DeviceFacts) -> Posed:
+    """What a job asks for; an error says why it cannot be had."""
+    if not job.source:
+        raise UsageError(f"{job.case} needs the file of the model, and the job names none")
+    case, file = named(job.case), open_gguf(Path(job.source.path))
+    case.check_file(file)
+    hyper = hyper_of(file, case.room)
+    variant = variant_for(job.variant, device)
+    return Posed(
+        case=case,
+        file=file,
+        hyper=hyper,
+        options=Options(
+            context=case.room,
+            batch=case.batch,
+            cache=case.cache,
+            rounds_from=VARIANTS[variant],
+        ),
+        variant=variant,
+        kept=judged_layers(file, hyper.layers, case.tokens * case.batch),
+    )
+
+
+def execute_model(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
+    """Check a model's case on a device, and time it if that is asked for; all is in the result."""
+    return attempt(device, bundle, job, partial(_executed, device, bundle, job))
+
+
+def _executed(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+    asked = posed(job, device.facts)
+    with (
+        Model(device, bundle, asked.file, asked.hyper, asked.options) as model,
+        ExitStack() as stack,
+    ):
+        trial = Trial(model, asked.case, asked.kept)
+        result = replace(blank, variant=asked.variant, kernel_sha=sha_of(trial.run))
+        device.quiet()
+        first, verdict = checked(trial)
+        if verdict.passed and job.mode is not Mode.CORRECTNESS:
+            result, verdict = _timed(device, job, trial, first, verdict, result, stack)
+    outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
+    return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
+
+
+def checked(trial: Trial[P, B]) -> tuple[Left, Verdict]:
+    """What a run left, and the verdict on it and a second one."""
+    first, second = trial.left_over(POISON_A), trial.left_over(POISON_B)
+    with phase("judging"):
+        return first, judge(trial, first, second)
+
+
+def variant_for(asked: str, device: DeviceFacts) -> str:
+    """The code path: `auto` rounds vectors for large matrices if a GPU multiplies bytes fast."""
+    if asked.casefold() == AUTO:
+        fast = {"int_dot", "subgroup_arithmetic"} <= set(device.features) and device.type != "cpu"
+        return "mixed" if fast else "plain"
+    wanted = parse(asked).variant
+    try:
+        return names.pick(wanted, VARIANTS, "variant of a model")
+    except UsageError as error:
+        raise Unsupported(str(error)) from error
+
+
+def work_of(run: Prepared[P, B]) -> PhaseWork[P]:
+    """A phase, to be timed."""
+    return PhaseWork(
+        passes=(), bytes_moved=run.graph.bytes_moved, flops=run.graph.flops, steps=run.steps()
+    )
+
+
+def _timed(
+    device: Computer[P, B],
+    job: Job,
+    trial: Trial[P, B],
+    judged: Left,
+    verdict: Verdict,
+    result: Result,
+    stack: ExitStack,
+) -> tuple[Result, Verdict]:
+    """Timings of a phase that was judged right; none if it does not leave the same any more."""
+    bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
+    seconds = median(trial.run.recording.run() or [1.0])
+    trial.run.poison(POISON_A)
+    with SHELF.quiet():
+        hot = measure_hot(device, work_of(trial.run), (), seconds, bounds)
+        readings = telemetry.read(device.facts, device.pci_address)
+    if device.clock == "gpu":
+        readings = {**readings, TICK: device.tick_seconds * 1e9}
+    verdict = judged_again(trial, judged, verdict)
+    if not verdict.passed:
+        return result, verdict
+    with phase("profile"):
+        steps = profile(trial.run)
+    told = {**readings, **steps, "scratch_bytes": float(trial.run.scratch_bytes)}
+    return replace(result, timings=(hot,), telemetry=told), verdict
+
+
+def judged_again(trial: Trial[P, B], judged: Left, verdict: Verdict) -> Verdict:
+    """The verdict on what timing left: right if the logits are those that were judged."""
+    before, after = (each.values[LOGITS].data for each in (judged, trial.left()))
+    changed = int((before != after).sum())
+    if not changed:
+        return verdict
+    reason = f"{changed} bytes of the logits changed while they were timed"
+    return replace(verdict, passed=False, reason=reason, unrepeated=changed)
+
+
+def sha_of(run: Prepared[P, B]) -> str:
+    """SHA-256 of the hashes of all code that runs."""
+    parts = dict.fromkeys(each.program.sha for level in run.schedule.levels for each in level)
+    return hashlib.sha256("".join(parts).encode()).hexdigest()

@@ -1,0 +1,227 @@
+"""Are a model's logits right? Judged against float64: whole where it is small, else in parts.
+
+In parts, some layers work out in float64 what the device made of the very vectors that it gave
+them, at some positions, with the keys and values in its cache; and the output matrix some of the
+logits. Errors of a layer are relative to what it adds to its input. So each layer is held to the
+limit of its own arithmetic, and nothing that a layer before it rounded counts. The logits as a
+whole, where they can be had, are those of all layers one behind the other: rounding grows on the
+way, most of all in models of random weights, so that their limits are wide.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench.result import Verdict
+from vkbench_shaders import quants
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.kernel import Array
+from vkbench_shaders.models.graph import LOGITS
+from vkbench_shaders.models.reference import Cache, Floats, Reference
+from vkbench_worker.judging.judge import guard_changes, poison_of
+from vkbench_worker.models.trial import Left, Trial
+from vkbench_worker.runtime.computer import B, P
+
+# Largest NMSE of a layer, and of the logits of a whole model, by the least exact arithmetic.
+_LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+    "int8": (2e-2, 1e-1),
+    "bf16_inputs": (1e-3, 2e-2),
+    "f16_accumulation": (1e-3, 2e-2),
+    "f16_inputs": (1e-4, 1e-2),
+    "f16_attention": (1e-4, 1e-2),
+    "f32": (1e-6, 1e-3),
+}
+# What rounding keys and values to a format may change of them, and of the logits.
+_STORED: Final[Mapping[str, tuple[float, float]]] = {
+    "f16": (1e-6, 0.0),
+    "q8_0": (1e-3, 1e-2),
+    "q4_0": (5e-2, 1e-1),
+}
+_CLEAR: Final = 4.0  # RMS errors by which a token has to be ahead, so that it must be the same
+_WORK: Final = 2e10  # weights times tokens up to which a model is judged whole: seconds
+_LAYERS: Final = 3  # that are judged of a larger one
+_ROWS: Final = 8  # tokens, and
+_WORDS: Final = 2048  # words of the vocabulary
+
+
+@dataclass
+class Findings:
+    """What was found so far."""
+
+    path: str
+    compared: int = 0
+    nmse: float = 0.0  # nearest to its limit, or farthest past it
+    limit: float = 0.0
+    complaint: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def compare(self, what: str, found: Array, wanted: Floats, limit: float, base: float) -> None:
+        """Hold numbers against the reference; errors are relative to `base`, a sum of squares."""
+        self.compared += wanted.size
+        error = float(np.square(found.astype(np.float64) - wanted).sum())
+        nmse = error / base if base else float(error > 0)
+        if not np.isfinite(nmse):
+            self.complain("nonfinite", int((~np.isfinite(found)).sum()), f"{what} are NaN or Inf")
+            return
+        if nmse / limit >= self.nmse / (self.limit or 1):
+            self.nmse, self.limit = nmse, limit
+        if nmse > limit:
+            self.complain("", 0, f"NMSE of {what} is {nmse:.3g}, the limit is {limit:.3g}")
+
+    def complain(self, count: str, number: int, reason: str) -> None:
+        if count:
+            self.counts[count] += number
+        self.complaint = self.complaint or reason
+
+
+def is_small(file: GgufFile, tokens: int) -> bool:
+    """Whether all of a model can be worked out in float64 in seconds."""
+    return sum(prod(tensor.shape) for tensor in file.tensors.values()) * tokens <= _WORK
+
+
+def judged_layers(file: GgufFile, layers: int, tokens: int) -> tuple[int, ...]:
+    """The layers that are judged one by one: all of a small model, else some, the first too."""
+    count = layers if is_small(file, tokens) else min(_LAYERS, layers)
+    return _spread(layers, count)
+
+
+def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
+    """The verdict on two runs of a case, each over memory with another poison."""
+    found = Findings(path=_path(trial))
+    _judge_memory(found, first, second)
+    if not found.complaint:
+        if is_small(trial.model.file, trial.case.tokens * trial.case.batch):
+            _judge_whole(found, trial, first)
+        for sequence in sorted({0, trial.case.batch - 1}):
+            _judge_parts(found, trial, first, sequence)
+    return Verdict(
+        passed=not found.complaint,
+        reason=found.complaint,
+        path=found.path,
+        nmse=found.nmse,
+        nmse_limit=found.limit,
+        max_abs=None,
+        max_abs_limit=0.0,
+        compared=found.compared,
+        total=trial.run.graph.sizes[LOGITS] // 4,
+        nonfinite=found.counts["nonfinite"],
+        unwritten=found.counts["unwritten"],
+        guard_bytes=found.counts["guard_bytes"],
+        unrepeated=found.counts["unrepeated"],
+    )
+
+
+def _path(trial: Trial[P, B]) -> str:
+    used = {choice.variant.arithmetic for choice in trial.run.schedule.choices}
+    return next((path for path in _LIMITS if path in used), "f32")
+
+
+def _judge_memory(found: Findings, first: Left, second: Left) -> None:
+    """Guards, poison, and whether both runs left the same."""
+    for left in (first, second):
+        for name, image in left.guards.items():
+            if changed := guard_changes(image):
+                found.complain("guard_bytes", changed, f"{changed} bytes outside {name} changed")
+    for name in first.values:
+        bits = [left.values[name].data.view(np.uint32) for left in (first, second)]
+        poisons = [poison_of(left.values[name], bits[0].dtype) for left in (first, second)]
+        unwritten = int(((bits[0] == poisons[0]) & (bits[1] == poisons[1])).sum())
+        if unwritten:
+            found.complain("unwritten", unwritten, f"{unwritten} of {name} were never written")
+        if differing := int((bits[0] != bits[1]).sum()):
+            found.complain("unrepeated", differing, f"{differing} of {name} differ on a second run")
+
+
+def _judge_whole(found: Findings, trial: Trial[P, B], left: Left) -> None:
+    """Logits of the last token, and of the steps before it, by a reference of all layers."""
+    case, model = trial.case, trial.model
+    stored = _STORED[case.cache][1]
+    limit = max(_LIMITS[found.path][1], stored)
+    last = left.numbers(LOGITS, case.batch)
+    for sequence in range(case.batch):
+        reference = Reference(file=model.file, hyper=model.hyper, cache_format=case.cache)
+        wanted = reference.logits(trial.tokens[sequence])
+        rows = [step[sequence] for step in trial.chosen_logits[:-1]]
+        logits = np.array([*rows, last[sequence]])
+        wanted = wanted[-len(logits) :]
+        found.compare("logits", logits, wanted, limit, float(np.square(wanted).sum()))
+        best = np.sort(wanted, axis=-1)
+        clear = best[:, -1] - best[:, -2] > _CLEAR * np.sqrt(limit) * wanted.std()
+        other = clear & (logits.argmax(axis=-1) != wanted.argmax(axis=-1))
+        if other.any():
+            found.complain("", 0, f"{other.sum()} of {len(other)} tokens are not the likeliest")
+
+
+class _Sampled(Reference):
+    """A reference of some positions, whose caches are the device's."""
+
+    made: dict[int, tuple[Floats, Floats]]
+
+    def appended(self, layer: int, k: Floats, v: Floats) -> Cache:
+        """The device's cache; what the reference would put there is kept to be compared."""
+        self.made = {layer: (k, v)}
+        return self.caches[layer]
+
+
+def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int) -> None:
+    """Embedding, some layers and some logits of some tokens of a sequence."""
+    model, graph, case = trial.model, trial.run.graph, trial.case
+    phase, start = graph.phase, trial.start
+    rows = np.array(_spread(phase.tokens, min(_ROWS, phase.tokens)))
+    positions, at = start + rows, sequence * phase.tokens + rows
+    reference = _Sampled(file=model.file, hyper=model.hyper, cache_format=case.cache)
+    limit = _LIMITS[found.path][0]
+
+    def stream(layer: int) -> Floats:
+        kept = left.numbers(graph.streams[layer], phase.count)
+        return np.asarray(kept[at], np.float64)
+
+    for layer in phase.kept:
+        before, after = stream(layer), stream(layer + 1)
+        if layer == 0:
+            wanted = reference.embedded(trial.given[sequence][rows], positions)
+            found.compare("the embedding", before, wanted, 1e-10, float(np.square(wanted).sum()))
+        keys, values = (
+            _cached(trial, name, layer, sequence, int(positions[-1]) + 1) for name in "kv"
+        )
+        reference.caches[layer] = Cache(keys=keys, values=values)
+        wanted = reference.layer(layer, before, positions)
+        added = float(np.square(wanted - before).sum())
+        found.compare(f"layer {layer}", after, wanted, limit, added)
+        stored = limit + _STORED[case.cache][0]
+        for name, made, kept in zip(
+            ("keys", "values"), reference.made[layer], (keys, values), strict=True
+        ):
+            told = kept[positions].reshape(made.shape)
+            base = float(np.square(made).sum())
+            found.compare(f"{name} of layer {layer}", told, made, stored, base)
+    words = np.array(_spread(model.hyper.vocabulary, min(_WORDS, model.hyper.vocabulary)))
+    wanted = reference.head(stream(model.hyper.layers)[-1:], words)
+    logits = left.numbers(LOGITS, case.batch)[sequence : sequence + 1, words]
+    found.compare("the output", logits, wanted, limit, float(np.square(wanted).sum()))
+
+
+def _cached(
+    trial: Trial[P, B], name: str, layer: int, sequence: int, count: int
+) -> NDArray[np.float64]:
+    """Keys or values of a sequence's first positions: (positions, groups, size)."""
+    model = trial.model
+    buffer = model.cached()[f"cache.{name}.{layer}"]
+    fmt = format_named(trial.case.cache)
+    data = model.device.images([buffer])[0].data.view(fmt.dtype)
+    rows = data.reshape(trial.case.batch, model.options.context, -1)[sequence, :count]
+    return quants.dequantise(fmt.name, rows).reshape(count, model.hyper.groups, -1)
+
+
+def _spread(count: int, wanted: int) -> tuple[int, ...]:
+    """So many numbers below a count, evenly, the first and the last among them."""
+    places: Iterable[float] = np.linspace(0, count - 1, wanted) if wanted > 1 else [count - 1]
+    return tuple(sorted({round(place) for place in places}))

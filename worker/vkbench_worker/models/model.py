@@ -1,0 +1,252 @@
+"""A model on a device: phases that are recorded once and run at any place.
+
+A run is one submission: the copies of its inputs, and the recording. All else stays on the device:
+weights, and the caches of keys and values, which all phases share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import TracebackType
+from typing import Final, Generic, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.kernel import Array
+from vkbench_shaders.models.graph import LOGITS, Graph, Inputs, Phase, length_of, phase_at
+from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.wiring import graph_of
+from vkbench_worker.models.schedule import Pass, Schedule, schedule
+from vkbench_worker.models.weights import Progress, Weights
+from vkbench_worker.phases import phase
+from vkbench_worker.runtime.computer import B, Computer, P, Runnable
+from vkbench_worker.runtime.errors import OutOfMemory
+from vkbench_worker.runtime.program import Barrier, Dispatch, Stamp, Step, region_bytes
+
+MOST_TOKENS: Final = 512  # of a prompt that are read at once
+
+Ids = NDArray[np.integer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a model runs."""
+
+    context: int  # positions of its caches
+    batch: int = 1
+    cache: str = "f16"
+    rounds_from: int | None = None  # weights, see Phase
+
+
+class Prepared(Generic[P, B]):
+    """A phase with its buffers and its recording."""
+
+    def __init__(self, model: Model[P, B], graph: Graph, scheduled: Schedule) -> None:
+        self.graph, self.schedule = graph, scheduled
+        self._model, self.device = model, model.device
+        self._stack = model.stack
+        self.inputs = {name: self._made(graph.sizes[name]) for name in graph.inputs}
+        places, slots = scheduled.slots()
+        self.scratch_bytes = sum(slots)
+        self._check_room(slots)
+        self.slots = [self._made(size) for size in slots]
+        self._values = {
+            **model.weights.buffers,
+            **{name: model.cache(name, graph.sizes[name]) for name in graph.caches},
+            **{name: model.table(name, words) for name, words in scheduled.tables.items()},
+            **self.inputs,
+            **{name: self.slots[at] for name, at in places.items()},
+        }
+        with phase("pipelines"):
+            for level in scheduled.levels:
+                for each in level:
+                    self.device.make_ahead(each.program)
+
+    @cached_property
+    def recording(self) -> Runnable:
+        """The phase between two stamps."""
+        return self._recorded([Stamp(), *self.steps(), Stamp()])
+
+    @cached_property
+    def stamped(self) -> Runnable:
+        """The phase with a stamp behind each level."""
+        steps: list[Step[P, B]] = [Stamp()]
+        for level in self.schedule.levels:
+            steps += [*self._dispatches(level), Barrier(launches_only=True), Stamp()]
+        return self._recorded(steps)
+
+    def steps(self) -> list[Step[P, B]]:
+        """All launches, and the barriers between levels."""
+        found: list[Step[P, B]] = []
+        for level in self.schedule.levels:
+            found += [*self._dispatches(level), Barrier(launches_only=True)]
+        return [*found[:-1], Barrier()]
+
+    def place(self, tokens: Ids, start: int) -> None:
+        """Have the next run read these tokens (batch, tokens) at this position."""
+        given = Inputs(tokens=tokens, start=start)
+        for name, array in given.arrays(self.graph, self._model.hyper.window).items():
+            self.inputs[name].upload(array)
+
+    def run(self, tokens: Ids, start: int) -> Array:
+        """The logits of the tokens that are wanted."""
+        self.place(tokens, start)
+        self.recording.enqueue()
+        return self.read(LOGITS)
+
+    def read(self, name: str) -> Array:
+        """A value of numbers that was kept: (rows, columns) are the caller's to know."""
+        count = self.graph.sizes[name] // 4
+        image = self.device.images([self._values[name]])[0]
+        return image.data.view(np.float32)[:count]
+
+    def poison(self, word: int) -> None:
+        """Fill all that a run writes, but for caches."""
+        for buffer in self.slots:
+            buffer.fill(word)
+
+    def buffer(self, name: str) -> B:
+        """Where a value lies."""
+        return self._values[name]
+
+    def buffers(self) -> dict[str, B]:
+        """All buffers that it may touch, each under the name of one of its values."""
+        return dict({id(each): (name, each) for name, each in self._values.items()}.values())
+
+    def _dispatches(self, level: Sequence[Pass]) -> list[Step[P, B]]:
+        return [
+            Dispatch(
+                self.device.pipeline(each.program),
+                [self._values[name] for name in each.values],
+                each.launch.groups,
+                each.launch.push,
+            )
+            for each in level
+        ]
+
+    def _recorded(self, steps: Sequence[Step[P, B]]) -> Runnable:
+        recording = self.device.record(steps)
+        self._stack.callback(recording.close)
+        return recording
+
+    def _check_room(self, slots: Sequence[int]) -> None:
+        needed, left = sum(map(region_bytes, slots)), self.device.memory_left()
+        if needed > left:
+            raise OutOfMemory(
+                f"the phase needs {needed:,} bytes of device memory; {left:,} are left"
+            )
+
+    def _made(self, size: int) -> B:
+        buffer = self.device.buffer(size)
+        self._stack.callback(buffer.close)
+        return buffer
+
+
+class Model(Generic[P, B]):
+    """A file's model on a device, with caches for one batch of sequences."""
+
+    def __init__(
+        self,
+        device: Computer[P, B],
+        bundle: Bundle,
+        file: GgufFile,
+        hyper: Hyper,
+        options: Options,
+        progress: Progress = lambda done, total: None,
+    ) -> None:
+        self.device, self.bundle, self.file, self.hyper = device, bundle, file, hyper
+        self.options = replace(options, context=length_of(options.context))
+        self.stack = ExitStack()
+        self.weights = Weights(device, file, self.stack)
+        self._progress = progress
+        self._caches: dict[str, B] = {}
+        self._tables: dict[str, B] = {}
+        self._phases: dict[Phase, Prepared[P, B]] = {}
+
+    def by(self, bundle: Bundle) -> Model[P, B]:
+        """The same model by another bundle's kernels, on the same weights and caches."""
+        other = copy(self)
+        other.bundle, other._phases = bundle, {}
+        return other
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stack.close()
+
+    def prepared(
+        self, tokens: int, until: int, wanted: int = 0, kept: tuple[int, ...] = ()
+    ) -> Prepared[P, B]:
+        """The phase that reads so many tokens of each sequence, the last one before `until`."""
+        options = self.options
+        asked = phase_at(
+            tokens,
+            until,
+            batch=options.batch,
+            context=options.context,
+            cache=options.cache,
+            rounds_from=options.rounds_from,
+        )
+        asked = replace(asked, wanted=wanted, kept=kept)
+        if asked not in self._phases:
+            graph = graph_of(self.file, self.hyper, asked)
+            scheduled = schedule(graph, self.bundle, self.device.facts)
+            with phase("weights"):
+                self.weights.load(graph.weights, self._progress)
+            self._phases[asked] = Prepared(self, graph, scheduled)
+        return self._phases[asked]
+
+    def logits(self, tokens: Ids, start: int = 0) -> Array:
+        """Of all these tokens of one sequence, read from a position on: (tokens, vocabulary)."""
+        found = []
+        for at in range(0, len(tokens), MOST_TOKENS):
+            part = tokens[at : at + MOST_TOKENS]
+            run = self.prepared(len(part), start + at + len(part))
+            found.append(run.run(part[None], start + at).reshape(len(part), -1))
+        return np.concatenate(found)
+
+    def greedy(self, tokens: Ids, count: int, start: int = 0) -> tuple[list[int], Array]:
+        """The likeliest tokens after a prompt, one after the other, and the logits of each."""
+        rows = [self.logits(tokens, start)[-1]]
+        chosen = [int(rows[0].argmax())]
+        for at in range(start + len(tokens), start + len(tokens) + count - 1):
+            run = self.prepared(1, at + 1)
+            rows.append(run.run(np.array([chosen[-1:]]), at))
+            chosen.append(int(rows[-1].argmax()))
+        return chosen, np.array(rows)
+
+    def cache(self, name: str, size: int) -> B:
+        """Keys or values of a layer; zeros at first, for hidden positions have to be finite."""
+        if name not in self._caches:
+            self._caches[name] = self._made(size)
+            self._caches[name].fill(0)
+        return self._caches[name]
+
+    def cached(self) -> Mapping[str, B]:
+        """The caches that were made so far."""
+        return self._caches
+
+    def table(self, name: str, words: Array) -> B:
+        """A lookup table of a format."""
+        if name not in self._tables:
+            self._tables[name] = self._made(words.nbytes)
+            self._tables[name].upload(words)
+        return self._tables[name]
+
+    def _made(self, size: int) -> B:
+        buffer = self.device.buffer(size)
+        self.stack.callback(buffer.close)
+        return buffer

@@ -1,0 +1,75 @@
+"""A model's paired job: two bundles' kernels in turns, on the same weights and caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Generic
+
+from vkbench.errors import UnknownName
+from vkbench.job import Job
+from vkbench.result import NEW, OLD, Result, Verdict
+from vkbench_shaders.bundle import Bundle
+from vkbench_worker.models.execute import checked, judged_again, posed, sha_of, work_of
+from vkbench_worker.models.model import Model
+from vkbench_worker.models.trial import Left, Trial
+from vkbench_worker.runner.execute import attempt
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.timing.measure import LaunchWork
+from vkbench_worker.timing.paired import Arm, order, timed_if_right
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialBench(Generic[P, B]):
+    """A model's phase as an arm times it."""
+
+    trial: Trial[P, B]
+    work: LaunchWork[P]
+    seconds: float
+    buffers: Sequence[B] = ()  # they are the phase's own
+    is_poisoned: Sequence[bool] = ()
+
+    def renew(self, buffers: Sequence[B], poison: int) -> None:
+        """Overwrite what a run writes, so that no arm is credited with what the other left."""
+        self.trial.run.poison(poison)
+
+
+def execute_model_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
+    """Time two bundles beside each other; whatever happens is in the result."""
+    return attempt(device, new, job, partial(_compared, device, old, new, job))
+
+
+def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
+    asked, bundles = posed(job, device.facts), {OLD: old, NEW: new}
+    one, other, *_ = order(job)
+    with (
+        Model(device, bundles[one], asked.file, asked.hyper, asked.options) as model,
+        ExitStack() as stack,
+    ):
+        try:
+            first = Trial(model, asked.case, asked.kept)
+            second = Trial(model.by(bundles[other]), asked.case, asked.kept, like=first)
+        except UnknownName as error:  # a bundle of other times may not have what is asked for
+            raise Unsupported(str(error)) from error
+        trials = {one: first, other: second}
+        device.quiet()
+        result = replace(blank, variant=asked.variant, kernel_sha=sha_of(trials[NEW].run))
+        arms = {name: _arm(trial) for name, trial in trials.items()}
+        return timed_if_right(device, arms, job, result, stack)
+
+
+def _arm(trial: Trial[P, B]) -> Arm[P, B]:
+    left, verdict = checked(trial)
+    seconds = median(trial.run.recording.run() or [1.0])
+    bench = TrialBench(trial=trial, work=work_of(trial.run), seconds=seconds)
+    return Arm(bench=bench, verdict=verdict, again=partial(_again, trial, left, verdict))
+
+
+def _again(
+    trial: Trial[P, B], left: Left, verdict: Verdict, sets: Sequence[Sequence[B]]
+) -> Verdict:
+    return judged_again(trial, left, verdict)

@@ -1,0 +1,134 @@
+"""A graph's launches in an order with few barriers, and which of its values share a buffer.
+
+Launches that wait for nothing of each other are of one level and run beside each other; a barrier
+stands between two levels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.kernel import Array
+from vkbench_shaders.launch import PackedLaunch
+from vkbench_shaders.models.graph import Graph, Step
+from vkbench_worker.runner.variants import AUTO, Choice, LaunchPlan, checks_bounds, choose, plan
+from vkbench_worker.runtime.program import Program
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One launch of a step."""
+
+    step: Step
+    choice: Choice
+    program: Program
+    launch: PackedLaunch
+    values: tuple[str, ...]  # what its buffers are, in the order of their binding numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """All launches of a graph."""
+
+    graph: Graph
+    levels: Sequence[Sequence[Pass]]
+    sizes: Mapping[str, int]  # bytes of the values that need memory for a while only
+    spans: Mapping[str, tuple[int, int]]  # the first and last level at which each is used
+    tables: Mapping[str, Array]  # lookup tables of formats, by the value's name
+    choices: Sequence[Choice]  # of each step
+
+    def slots(self) -> tuple[dict[str, int], list[int]]:
+        """Which slot each value has, and the slots' sizes: no two at a time in one slot."""
+        slots: list[int] = []
+        ends: list[int] = []
+        places: dict[str, int] = {}
+        for name in sorted(self.sizes, key=lambda name: (self.spans[name][0], -self.sizes[name])):
+            first, last = self.spans[name]
+            free = [at for at, end in enumerate(ends) if end < first]
+            if not free:
+                free = [len(slots)]
+                slots.append(0)
+                ends.append(-1)
+            at = min(free, key=lambda at: _misfit(slots[at], self.sizes[name]))
+            slots[at], ends[at] = max(slots[at], self.sizes[name]), last
+            places[name] = at
+        return places, slots
+
+
+def _misfit(has: int, needs: int) -> tuple[bool, int]:
+    """What fits best comes first; else what grows least."""
+    return (has < needs, abs(has - needs))
+
+
+def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
+    """The launches of a graph by the code paths that a device should run fastest."""
+    planner = _Planner(bundle, device)
+    levels: dict[int, list[Pass]] = defaultdict(list)
+    written: dict[str, int] = {}
+    used: dict[str, int] = {}
+    first: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    tables: dict[str, Array] = {}
+    choices = []
+    for number, step in enumerate(graph.steps):
+        choice, planned = planner.planned(step)
+        choices.append(choice)
+        scratch = {f"{number}.scratch.{at}": size for at, size in enumerate(planned.scratch)}
+        sizes |= scratch
+        values = [*(step.bound[b.name] for b in step.problem.kernel.bindings), *scratch]
+        if planned.table is not None:
+            name = f"table {planned.table.size} {hash(planned.table.tobytes())}"
+            tables[name] = planned.table
+            values.append(name)
+        changed = {*step.writes, *scratch}
+        for program, launch in planned.passes:
+            level = max(
+                *(written.get(name, -1) + 1 for name in values),
+                *(used.get(name, -1) + 1 for name in changed),
+            )
+            for name in values:
+                first.setdefault(name, level)
+                used[name] = max(level, used.get(name, -1))
+            written |= dict.fromkeys(changed, level)
+            levels[level].append(
+                Pass(
+                    step=step,
+                    choice=choice,
+                    program=program,
+                    launch=launch,
+                    values=tuple(values),
+                )
+            )
+    last = len(levels)
+    lasting = {*graph.inputs, *graph.caches}
+    sizes |= {name: size for name, size in graph.sizes.items() if name not in lasting}
+    spans = {name: (first[name], used[name]) for name in sizes}
+    spans |= dict.fromkeys(graph.kept, (0, last))  # alone, so that poison shows what is unwritten
+    return Schedule(
+        graph=graph,
+        levels=[levels[level] for level in range(last)],
+        sizes=sizes,
+        spans=spans,
+        tables=tables,
+        choices=choices,
+    )
+
+
+class _Planner:
+    """Plans each case once: the layers of a model have the same ones."""
+
+    def __init__(self, bundle: Bundle, device: DeviceFacts) -> None:
+        self._bundle, self._device = bundle, device
+        self._known: dict[tuple[str, str], tuple[Choice, LaunchPlan]] = {}
+
+    def planned(self, step: Step) -> tuple[Choice, LaunchPlan]:
+        key = step.problem.case.name, step.variant
+        if key not in self._known:
+            choice = choose(step.problem, step.variant or AUTO, self._device)
+            checked = checks_bounds(self._bundle)
+            self._known[key] = choice, plan(self._bundle, choice, self._device, checked=checked)
+        return self._known[key]

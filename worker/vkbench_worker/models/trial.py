@@ -1,0 +1,109 @@
+"""A model's case on a device: the tokens that it reads, its runs, and what they left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkbench_shaders.kernel import Array
+from vkbench_shaders.models.cases import GENERATE, ModelCase
+from vkbench_worker.models.model import MOST_TOKENS, Model, Prepared
+from vkbench_worker.runtime.computer import B, P
+from vkbench_worker.runtime.program import Image
+
+GREEDY: Final = 16  # tokens that a generation takes one by one before it is timed
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What a run left: logits, the vectors between layers that were kept, and all guards."""
+
+    values: dict[str, Image]
+    guards: dict[str, Image]
+
+    def numbers(self, name: str, rows: int) -> Array:
+        """A kept value, a row for each token."""
+        return self.values[name].data.view(np.float32).reshape(rows, -1)
+
+
+class Trial(Generic[P, B]):
+    """The phase that a case times, at the place where it is timed."""
+
+    def __init__(
+        self,
+        model: Model[P, B],
+        case: ModelCase,
+        kept: tuple[int, ...],
+        like: Trial[P, B] | None = None,
+    ) -> None:
+        """With another bundle's trial on the same caches, `like`, go on from where that stands."""
+        self.model, self.case = model, case
+        self.generates = case.phase == GENERATE
+        steps = min(GREEDY, case.tokens) if self.generates else 0
+        self.tokens = _tokens(case, model.hyper.vocabulary)  # (batch, tokens)
+        self.first = case.tokens - steps if self.generates else 0  # position of the first run
+        self.chosen_logits: list[Array] = []  # of each step of a generation: (batch, vocabulary)
+        self.run: Prepared[P, B] = model.prepared(
+            1 if self.generates else case.tokens, case.tokens, wanted=case.batch, kept=kept
+        )
+        if like:
+            self.tokens, self.chosen_logits = like.tokens, like.chosen_logits
+        elif self.generates:
+            self._generate()
+
+    @property
+    def start(self) -> int:
+        """Position of the first token of the timed run."""
+        return self.case.tokens - 1 if self.generates else 0
+
+    @property
+    def given(self) -> Ids:
+        """The tokens of the timed run."""
+        return self.tokens[:, self.start :]
+
+    def left_over(self, poison: int) -> Left:
+        """One run over memory that holds poison."""
+        self.run.poison(poison)
+        self.run.place(self.given, self.start)
+        self.run.recording.run()
+        return self.left()
+
+    def left(self) -> Left:
+        """What the last run left."""
+        values = {name: self.run.buffer(name) for name in self.run.graph.kept}
+        others = {name: each for name, each in self.run.buffers().items() if name not in values}
+        images = self.model.device.images([*values.values()], [*others.values()])
+        found = dict(zip([*values, *others], images, strict=True))
+        return Left(
+            values={name: _cut(found[name], self.run.graph.sizes[name]) for name in values},
+            guards=found,
+        )
+
+    def _generate(self) -> None:
+        """Read random tokens, then the likeliest ones: all but the last go to `tokens`."""
+        for at in range(0, self.first, MOST_TOKENS):
+            part = self.tokens[:, at : min(at + MOST_TOKENS, self.first)]
+            until = at + part.shape[1]
+            self.model.prepared(part.shape[1], until, wanted=self.case.batch).run(part, at)
+        for at in range(self.first, self.case.tokens):
+            run = self.model.prepared(1, at + 1, wanted=self.case.batch)
+            logits = run.run(self.tokens[:, at : at + 1], at).reshape(self.case.batch, -1)
+            self.chosen_logits.append(logits.copy())
+            if at + 1 < self.case.tokens:
+                self.tokens[:, at + 1] = np.nan_to_num(logits).argmax(axis=-1)
+
+
+def _cut(image: Image, size: int) -> Image:
+    """Without what other values left behind this one in a buffer that they share."""
+    return Image(image.lead, image.data[:size], image.trail, poison=image.poison)
+
+
+def _tokens(case: ModelCase, vocabulary: int) -> Ids:
+    """Seeded by the case alone."""
+    numbers = np.random.Generator(np.random.Philox(key=int(case.case.hash[:16], 16)))
+    return numbers.integers(0, vocabulary, (case.batch, case.tokens))

@@ -1,0 +1,37 @@
+"""What processes share that do one thing on a device, say how it went, and end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from vkbench.errors import VkbenchError
+from vkbench.settings import Settings
+from vkbench_worker.protocol import lock_path
+
+
+def answered(work: Callable[[], Mapping[str, str]]) -> int:
+    """Do the work, print what it says as JSON, and return the exit status."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # drivers talk on stdout
+    try:
+        answer = work()
+    except VkbenchError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(json.dumps(answer), file=answers, flush=True)
+    return 0
+
+
+@contextmanager
+def alone(ours: Settings, device: str) -> Iterator[None]:
+    """Hold a device's lock: no measurement runs there meanwhile."""
+    path = lock_path(ours, device)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
