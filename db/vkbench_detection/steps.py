@@ -7,7 +7,7 @@ series, and the host that imports them screens them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count, islice
@@ -105,10 +105,18 @@ def catch_up(database: Database, now: float) -> list[int]:
     return suspected
 
 
-def scan(database: Database, series: Iterable[int], now: float) -> list[int]:
-    """Look for level shifts in whole series; return changes that are new, or decided now."""
+def scan(
+    database: Database,
+    series: Iterable[int],
+    now: float,
+    over: Callable[[Sequence[int]], Iterable[int]] = iter,
+) -> list[int]:
+    """Look for level shifts in whole series; return changes that are new, or decided now.
+
+    `over` counts the series, for whoever waits, as they are taken.
+    """
     touched: list[int] = []
-    for batch in batches(sorted(set(series)), SCANNED):
+    for batch in batches(over(sorted(set(series))), SCANNED):
         with database.transaction() as tx:
             touched += history.scan(tx, batch, now)
             profiles.refresh(tx, batch)

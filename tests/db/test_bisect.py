@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from math import isnan, nan
 
 import pytest
 
@@ -15,6 +16,7 @@ from vkbench.result import NEW, OLD, Result, Timing, WrongArm, pack_samples
 from vkbench_db.ask import queries
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import Bisection, Candidate
+from vkbench_detection.bisect.verdicts import MOST_PAIRS
 from vkbench_scheduler.watch.bisect import step, stop
 
 CASE = "copy/f32/n4096"
@@ -26,7 +28,7 @@ class Fleet:
     """Devices on which each bundle takes its time, with some noise; or is wrong, or fails."""
 
     lab: Lab
-    seconds: dict[str, float]  # by bundle; 0: it crashes, below: it is wrong
+    seconds: dict[str, float]  # by bundle; 0: it crashes, below: it is wrong, nan: no figure
     devices: int = 1
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     keys: list[str] = field(default_factory=list)
@@ -73,7 +75,8 @@ class Fleet:
             assert bad.verdict
             verdict = replace(bad.verdict, reason="NMSE 0.5", wrong_arm=WrongArm.of(wrong))
             return replace(bad, verdict=verdict)
-        return replace(self.lab.answer(job), timings=self.timings(old, new))
+        timings = () if isnan(new) else self.timings(old, new)
+        return replace(self.lab.answer(job), timings=timings)
 
     def timings(self, old: float, new: float) -> tuple[Timing, ...]:
         found = []
@@ -236,3 +239,18 @@ def test_one_that_cannot_go_on_stops_no_other(lab: Lab, caplog: pytest.LogCaptur
     step(lab.database, lab.now)
     assert [record.message for record in caplog.records] == ["bisection_failed"]
     assert len(fleet.found(other).steps) == 1
+
+
+def test_pairs_that_pass_without_a_figure_are_not_asked_for_for_ever(lab: Lab) -> None:
+    ended = Fleet(lab, {"good": 1.0, "between": 1.0, "bad": nan})
+    found = ended.run(ended.begin())
+    assert found.state == bisections.FAILED
+    assert found.steps[0].pairs == MOST_PAIRS
+    assert f"0 of {MOST_PAIRS} pairs gave times" in found.note
+
+
+def test_a_bundle_whose_pairs_give_no_figure_is_passed_over(lab: Lab) -> None:
+    fleet = Fleet(lab, {"good": 1.0, "mute": nan, "bad": 1.1})
+    found = fleet.run(fleet.begin())
+    assert found.state == bisections.FOUND
+    assert "may also be mute, which cannot be judged" in found.note

@@ -21,6 +21,7 @@ from vkbench_db.database import Database, upgrade
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer import transcript
 from vkbench_db.transfer.exchange import Imported, export_run, import_lines, lines_of
+from vkbench_db.transfer.intake import import_records
 from vkbench_db.work import store
 from vkbench_detection.series.calibrations import LAUNCH, settle
 
@@ -345,7 +346,18 @@ def test_every_changed_or_missing_line_leaves_nothing(
         ('"state":"wrong"', '"state":"queued"', "contradict"),
         ('"settled_token":1', '"settled_token":3', "the attempt that settled it is missing"),
         ("mul_mat_vec/q4_0/m1_n1_k256", "mul_mat_vec", "malformed case"),
-        ('"key":"', '"key":"f', "is not in the file"),
+        ('"device":"', '"device":"f', "is not in the file"),
+        ('"key":"', '"key":"f', r"line 3: the key 'f\w+' is not one of the device's host and UUID"),
+        (
+            '"uuid":"',
+            '"uuid":"f',
+            r"line 3: the key '\w+' is not one of the device's host and UUID",
+        ),
+        (
+            '"host":"',
+            '"host":"f',
+            r"line 3: the key '\w+' is not one of the device's host and UUID",
+        ),
         ('"samples":"', '"samples":"?', "samples cannot be read"),
         ('"driver":"', '"driver":"forged ', r"line \d+: the facts are not those"),
         ('"variant":"auto"', f'"variant":"{"v" * 1001}"', r"line \d+: variant has 1001 bytes"),
@@ -438,3 +450,12 @@ def test_a_line_that_would_fill_the_memory_is_refused(
     (tmp_path / "file").write_text("12345678\n" + "x" * 100)
     with (tmp_path / "file").open() as file, pytest.raises(ImportRefused, match="line 2: it has"):
         list(lines_of(file))
+
+
+def test_records_that_were_never_lines_are_checked_too(lab: Lab) -> None:
+    forged = transcript.Line(7, "device", replace(lab.facts(), key="f" * 12))
+    with (
+        pytest.raises(ImportRefused, match="line 7: the key"),
+        lab.database.transaction() as tx,
+    ):
+        import_records(tx, [forged], LATER)

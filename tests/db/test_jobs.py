@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from databases import Lab
+import vkbench
+from databases import ENVIRONMENT, Lab
+from vkbench.device import device_key
 from vkbench.job import MAX_DISPATCHES, MAX_TRIES, Job, JobState, Mode, Outcome, Source
 from vkbench_db import schema
 from vkbench_db.work import store
+from vkbench_db.work.devices import store_device
 
 
 def runs_of(lab: Lab, jobs: Iterable[Job]) -> list[int]:
@@ -157,10 +161,12 @@ def test_lost_jobs_go_back_without_a_try(lab: Lab) -> None:
 
 
 def test_a_job_that_is_always_lost_fails_in_the_end(lab: Lab) -> None:
-    device = lab.add_device()
+    device, seen_at = lab.add_device(), lab.now
     run = lab.submit(device, 1)
     for _ in range(MAX_DISPATCHES - 1):
         assert lose(lab, *lab.pick(device)).queued == 1
+    lab.now += 3600
+    sent_at = lab.now
     [last] = lab.pick(device)
     assert last.token == MAX_DISPATCHES
     assert lose(lab, last, now=lab.now + 9) == store.Returned(queued=0, failed=1)
@@ -169,7 +175,27 @@ def test_a_job_that_is_always_lost_fails_in_the_end(lab: Lab) -> None:
     with lab.database.reading() as tx:
         job = tx.execute(select(schema.job)).one()
     assert (job.cause, job.tries, job.finished_at) == (Outcome.LOST, 0, lab.now + 9)
-    assert str(MAX_DISPATCHES) in job.reason
+    assert job.reason == (
+        f"sent {MAX_DISPATCHES} times, last at {moment(sent_at)}, to llvmpipe on alpha, and never "
+        f"heard of again: its worker alpha:1 (vkbench {ENVIRONMENT.vkbench}) last announced itself "
+        f"at {moment(seen_at)}; this scheduler is vkbench {vkbench.__version__}"
+    )
+
+
+def test_a_job_for_a_device_that_no_worker_announced_says_so(lab: Lab) -> None:
+    with lab.database.transaction() as tx:
+        store_device(tx, lab.facts())
+    lab.submit(device_key("alpha", "llvmpipe"), 1)
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.job).values(dispatches=MAX_DISPATCHES - 1))
+    lose(lab, *lab.pick(device_key("alpha", "llvmpipe")))
+    with lab.database.reading() as tx:
+        reason = tx.execute(select(schema.job.c.reason)).scalar_one()
+    assert "no worker ever announced llvmpipe on alpha" in reason
+
+
+def moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def test_a_job_that_failed_before_travels_alone(lab: Lab) -> None:

@@ -7,7 +7,7 @@ import pytest
 from vkbench_db.upkeep.bisections import FAILED, FOUND, RUNNING, Bisection, BisectionStep, Candidate
 from vkbench_detection.bisect import course
 from vkbench_detection.bisect.search import Word
-from vkbench_detection.bisect.verdicts import StepJudgement, StepVerdict, judge_step
+from vkbench_detection.bisect.verdicts import MOST_PAIRS, StepJudgement, StepVerdict, judge_step
 from vkbench_detection.confirm.pairs import PairResults
 
 
@@ -105,15 +105,23 @@ def test_an_end_that_is_worse_is_searched_for(verdict: StepVerdict) -> None:
 
 
 def test_pairs_settle_a_step_or_ask_for_more() -> None:
-    assert judge_step(results(pairs=4, new=1.1)) == 4
-    assert judge_step(results(pairs=0, pending=4)) == 0
+    assert judge_step(results(pairs=4, new=1.1), 4) == 4
+    assert judge_step(results(pairs=0, pending=4), 4) == 0
     verdicts = [
         judged.verdict
         for judged in (
-            judge_step(results(new=1.1)),
-            judge_step(results(new=0.9)),
-            judge_step(results(pairs=0, failed="it crashed")),
+            judge_step(results(new=1.1), 24),
+            judge_step(results(new=0.9), 24),
+            judge_step(results(pairs=0, failed="it crashed"), 4),
         )
         if isinstance(judged, StepJudgement)
     ]
     assert verdicts == [StepVerdict.BAD, StepVerdict.GOOD, StepVerdict.AMBIGUOUS]
+
+
+def test_a_step_asks_for_so_many_pairs_and_no_more() -> None:
+    assert judge_step(results(pairs=24, new=1.012), MOST_PAIRS - 3) == 3
+    judged = judge_step(results(pairs=24, new=1.012), MOST_PAIRS)
+    assert isinstance(judged, StepJudgement)
+    assert judged.verdict is StepVerdict.AMBIGUOUS
+    assert judged.note == f"only 24 of {MOST_PAIRS} pairs gave times"

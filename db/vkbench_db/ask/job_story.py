@@ -13,6 +13,7 @@ from vkbench.job import JobState
 from vkbench.result import Verdict, WrongArm
 from vkbench_db import schema
 from vkbench_db.ask.samples import unpacked
+from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, record_of
 
 
@@ -138,6 +139,23 @@ def story(tx: Connection, job: int) -> JobStory:
         last_good=last_good,
         environments=_environments(tx, named),
     )
+
+
+def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, float]:
+    """What cases took hot, the last time that a device timed each of them."""
+    latest, case, timing = schema.latest.c, schema.kernel_case.c, schema.measurement.c
+    found: dict[str, float] = {}
+    for names in batches(cases):
+        asked = (
+            select(case.name, timing.seconds)
+            .join(schema.latest, latest.case_id == case.id)
+            .join(schema.device, schema.device.c.id == latest.device_id)
+            .join(schema.measurement, timing.job_id == latest.job_id)
+            .where(case.name.in_(names), schema.device.c.key == device, timing.metric == "hot")
+            .order_by(latest.finished_at)
+        )
+        found |= {row.name: row.seconds for row in tx.execute(asked)}
+    return found
 
 
 def _facts(tx: Connection, number: int) -> JobFacts:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vkbench.device import Environment
+from vkbench.device import DeviceFacts, Environment, has_own_key
 from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, RunLine
 
@@ -54,18 +54,21 @@ def checked(number: int, record: object) -> object:
     if isinstance(record, RunLine):
         user, label = _UNSHOWN.sub("?", record.user), _UNSHOWN.sub("?", record.label)
         record = replace(record, user=user, label=label)
-    _check_hash(number, record)
+    _check_name(number, record)
     for complaint in _complaints(record):
         raise _refusal(number, complaint)
     return record
 
 
-def _check_hash(number: int, record: object) -> None:
+def _check_name(number: int, record: object) -> None:
+    """Whether a record is what its hash or key names, so that none passes for another."""
     if isinstance(record, BundleLine):
         if hashlib.sha256(record.manifest.encode()).hexdigest() != record.sha:
             raise _refusal(number, "the manifest is not the one that its hash names")
     elif isinstance(record, EnvironmentLine) and record.hash not in _hashes(record.facts):
         raise _refusal(number, "the facts are not those that their hash names")
+    elif isinstance(record, DeviceFacts) and not has_own_key(record):
+        raise _refusal(number, f"the key {record.key!a} is not one of the device's host and UUID")
 
 
 def _refusal(number: int, complaint: str) -> ImportRefused:

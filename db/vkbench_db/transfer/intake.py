@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 
 from sqlalchemy import Connection, bindparam, exc, func, insert, select, update
@@ -23,6 +23,7 @@ from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
 from vkbench_db.rows import fetch, insert_missing
+from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, JobLine, RunLine
 from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.devices import store_device
@@ -85,7 +86,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
     runs: list[int] = []
     section: list[Line] = []
     target: _Target | None = None
-    for kind, group in groupby(records, key=lambda line: line.kind):
+    for kind, group in groupby(map(_checked, records), key=lambda line: line.kind):
         if kind == "header":
             section, target = [], None
         if kind == "job":
@@ -109,6 +110,10 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
         known=counts["known"],
         attempts=counts["attempts"],
     )
+
+
+def _checked(line: Line) -> Line:
+    return replace(line, record=bounds.checked(line.number, line.record))
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import Any, Final, TextIO
 import msgspec
 
 from vkbench_db.errors import ImportRefused
-from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import FORMAT, KINDS, VERSION, End, Header
 
 MOST_LINE_CHARACTERS: Final = 96 << 20  # a manifest of the greatest size, however it is escaped
@@ -79,7 +78,7 @@ def _parse(number: int, text: str) -> Line:
         raise ImportRefused(f"line {number}: unknown kind {error}") from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ImportRefused(f"line {number}: malformed: {error}") from error
-    return Line(number, kind, bounds.checked(number, record))
+    return Line(number, kind, record)
 
 
 def _check_header(number: int, header: Header) -> None:

@@ -19,11 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import cycle, groupby, islice
 from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, RowMapping, Select, bindparam, func, select, update
 
+import vkbench
 from vkbench.job import IN_FLIGHT, MAX_DISPATCHES, Job, JobState, Mode, Outcome, PlannedJob, Source
 from vkbench_db import schema
 from vkbench_db.rows import lock_jobs, record_of
@@ -171,18 +173,48 @@ def return_lost(tx: Connection, lost: Iterable[tuple[int, int]], now: float) -> 
     over = [row.id for row in rows if row.dispatches >= MAX_DISPATCHES]
     job = schema.job.c
     tx.execute(update(schema.job).where(job.id.in_(again)).values(state=JobState.QUEUED))
-    tx.execute(
-        update(schema.job)
-        .where(job.id.in_(over))
-        .values(
-            state=JobState.FAILED,
-            cause=Outcome.LOST,
-            reason=f"sent {MAX_DISPATCHES} times and never heard of again",
-            finished_at=now,
-        )
-    )
+    if over:
+        _fail_lost(tx, over, now)
     note(tx, over)
     return Returned(queued=len(again), failed=len(over))
+
+
+def _fail_lost(tx: Connection, jobs: Sequence[int], now: float) -> None:
+    """End jobs that no worker answers, with what is known of those that should have."""
+    table, device, environment = schema.job, schema.device.c, schema.environment.c
+    rows = tx.execute(
+        select(table.c.id, table.c.dispatched_at, schema.host.c.name.label("host"))
+        .add_columns(device.name, device.worker, device.last_seen, environment.facts)
+        .join(schema.device, device.id == table.c.device_id)
+        .join(schema.host, schema.host.c.id == device.host_id)
+        .outerjoin(schema.environment, environment.hash == device.environment)
+        .where(table.c.id.in_(jobs))
+    )
+    tx.execute(
+        update(table)
+        .where(table.c.id == bindparam("job"))
+        .values(
+            state=JobState.FAILED, cause=Outcome.LOST, reason=bindparam("why"), finished_at=now
+        ),
+        [{"job": row.id, "why": _why_lost(row._mapping)} for row in rows],
+    )
+
+
+def _why_lost(row: RowMapping) -> str:
+    sent = f"sent {MAX_DISPATCHES} times, last at {_moment(row['dispatched_at'])}"
+    place = f"{row['name']} on {row['host']}"
+    ours = f"this scheduler is vkbench {vkbench.__version__}"
+    if not row["last_seen"]:
+        return f"{sent}, and never heard of again: no worker ever announced {place}; {ours}"
+    version = (row["facts"] or {}).get("vkbench", "of unknown version")
+    seen = f"its worker {row['worker']} (vkbench {version}) last announced itself at"
+    return (
+        f"{sent}, to {place}, and never heard of again: {seen} {_moment(row['last_seen'])}; {ours}"
+    )
+
+
+def _moment(seconds: float | None) -> str:
+    return f"{datetime.fromtimestamp(seconds or 0.0, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 J = TypeVar("J", Job, PlannedJob)

@@ -11,6 +11,8 @@ from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LONG_LOOKS, PairJudgement, PairVerdict, judge
 from vkbench_detection.statistics.screen import Direction
 
+MOST_PAIRS = 2 * LONG_LOOKS[-1].pairs  # asked for in a step, those that give no times too
+
 
 class StepVerdict(StrEnum):
     """What a bundle is, beside the good one."""
@@ -43,8 +45,8 @@ class StepJudgement:
         }
 
 
-def judge_step(found: PairResults) -> StepJudgement | int:
-    """What pairs say, or how many more are needed; 0: wait for those that are under way."""
+def judge_step(found: PairResults, asked: int) -> StepJudgement | int:
+    """What `asked` pairs say, or how many more are needed; 0: wait for those under way."""
     if found.new_wrong:
         return StepJudgement(verdict=StepVerdict.WRONG, note=found.new_wrong)
     if found.pending and not found.failed:
@@ -55,8 +57,10 @@ def judge_step(found: PairResults) -> StepJudgement | int:
             return StepJudgement(verdict=StepVerdict.BAD, pairs=compared)
         case PairVerdict.SAME | PairVerdict.IMPROVED:
             return StepJudgement(verdict=StepVerdict.GOOD, pairs=compared)
-    if not (found.failed or compared.is_final):
-        return compared.next_look - compared.pairs
+    if not (found.failed or compared.is_final or asked >= MOST_PAIRS):
+        return min(compared.next_look - compared.pairs, MOST_PAIRS - asked)
     why = found.failed or f"nothing certain after {compared.pairs} pairs"
+    if not (found.failed or compared.is_final):  # a worker that times nothing, and fails no job
+        why = f"only {compared.pairs} of {asked} pairs gave times"
     measured = compared if compared.pairs else None
     return StepJudgement(verdict=StepVerdict.AMBIGUOUS, note=why, pairs=measured)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Subquery, select
 
-from vkbench.case import WEIGHTS, parse
+from vkbench.case import WEIGHTS, is_model, parse
 from vkbench.job import UNFINISHED, JobState, PlannedJob, Source
 from vkbench.result import NEW, OLD, WrongArm
 from vkbench_db import schema
@@ -78,7 +78,7 @@ def last_pairs(tx: Connection, run: int) -> list[PlannedJob]:
 
 def last_source(tx: Connection, case: str, device: str) -> Source | None:
     """Where the weights of a case lie on a device's host, as the last job with them knew it."""
-    if WEIGHTS not in parse(case).params:
+    if WEIGHTS not in parse(case).params and not is_model(case):
         return None
     job = schema.job.c
     found = tx.execute(
