@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 import vkbench
+from vkbench.case import is_model
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_db.upkeep.tuning import TunedRow, tuned, tuned_now
@@ -28,7 +29,10 @@ def with_tuned(tx: Connection, device: str, picked: Sequence[Picked]) -> list[Pi
     table = Table(tuned=_entries(tuned_now(tx, device)))
     if not table.tuned:
         return list(picked)
-    return [_told(each, table) if each.job.variant == AUTO else each for each in picked]
+    return [
+        _told(each, table) if each.job.variant == AUTO and not is_model(each.job.case) else each
+        for each in picked
+    ]
 
 
 def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:

@@ -36,7 +36,9 @@ def postgres(need: Need) -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def make_lab(need: Need, postgres: PostgresServer, tmp_path: Path) -> Iterator[MakeLab]:
+def make_lab(
+    need: Need, postgres: PostgresServer, session_cache: Path, tmp_path: Path
+) -> Iterator[MakeLab]:
     """Makes labs; `make_lab(appendonly=False)` says how Redis is to be."""
     if not shutil.which("redis-server"):
         need("redis", "redis-server is not installed")
@@ -62,6 +64,8 @@ def make_lab(need: Need, postgres: PostgresServer, tmp_path: Path) -> Iterator[M
         redis.start()
         made = Lab(folder=tmp_path, database_url=url, redis=redis, changes=changes)
         labs.callback(made.close)
+        made.settings.cache.mkdir(exist_ok=True)
+        (made.settings.cache / "drivers").symlink_to(session_cache / "drivers")
         return made
 
     with labs:

@@ -44,6 +44,17 @@ def submit(lab: Lab, bundle: str) -> int:
     return run.id
 
 
+def check_refused(lab: Lab, sha: str, reason: str) -> None:
+    """The jobs of a bundle fail for this reason, and no others."""
+    run, other = submit(lab, sha), lab.submit(["sleep/f32/n10"])
+    lab.await_end(run, other)
+    lab.check(run, other)
+    assert lab.counts(run) == {JobState.FAILED: 3}
+    assert {row.cause for row in lab.jobs(run)} == {Outcome.ERROR}
+    assert reason in lab.jobs(run)[0].reason
+    assert lab.counts(other) == {JobState.PASSED: 1}
+
+
 def test_a_worker_fetches_an_unknown_bundle_once(lab: Lab) -> None:
     bundle = edited()
     keep(lab, bundle)
@@ -66,14 +77,7 @@ def test_a_missing_bundle_ends_its_jobs(make_lab: Callable[..., Lab], damage: by
     lab.await_device("a")
     if damage:
         lab.redis.client.set(f"vk:bundle:{'ab' * 32}", damage)
-    run = submit(lab, "ab" * 32)
-    other = lab.submit(["sleep/f32/n10"])
-    lab.await_end(run, other)
-    lab.check(run, other)
-    assert lab.counts(run) == {JobState.FAILED: 3}
-    assert {row.cause for row in lab.jobs(run)} == {Outcome.ERROR}
-    assert "bundle" in lab.jobs(run)[0].reason
-    assert lab.counts(other) == {JobState.PASSED: 1}
+    check_refused(lab, "ab" * 32, "bundle")
 
 
 def test_a_bundle_that_cannot_be_stored_fails_the_jobs_that_need_it_alone(lab: Lab) -> None:
@@ -83,11 +87,18 @@ def test_a_bundle_that_cannot_be_stored_fails_the_jobs_that_need_it_alone(lab: L
     (lab.settings.cache / "bundles").touch()  # as a full disk is, for root too
     lab.start_scheduler()
     lab.start_worker()
-    run, other = submit(lab, bundle.sha), lab.submit(["sleep/f32/n10"])
+    check_refused(lab, bundle.sha, "cannot be stored")
+
+
+def test_a_key_of_the_wrong_type_fails_the_jobs_that_need_it_alone(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    lab.redis.client.rpush(wire.bundle_of("ab" * 32), "no archive")
+    run, other = submit(lab, "ab" * 32), lab.submit(["sleep/f32/n10"])
     lab.await_end(run, other)
     lab.check(run, other)
     assert lab.counts(run) == {JobState.FAILED: 3}
-    assert "cannot be stored" in lab.jobs(run)[0].reason
+    assert "WRONGTYPE" in lab.jobs(run)[0].reason
     assert lab.counts(other) == {JobState.PASSED: 1}
 
 
@@ -170,10 +181,5 @@ def test_a_host_refuses_the_bundles_that_its_policy_does_not_allow(
     keep(lab, bundle)
     lab.start_scheduler()
     lab.start_worker()
-    run, other = submit(lab, bundle.sha), lab.submit(["sleep/f32/n10"])
-    lab.await_end(run, other)
-    lab.check(run, other)
-    assert lab.counts(run) == {JobState.FAILED: 3}
-    assert "this host runs the packaged bundle alone" in lab.jobs(run)[0].reason
-    assert lab.counts(other) == {JobState.PASSED: 1}
+    check_refused(lab, bundle.sha, "this host runs the packaged bundle alone")
     assert not BundleStore(lab.settings.cache / "bundles").list()  # it was never asked for

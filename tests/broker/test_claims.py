@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from cluster import Lab
-from vkbench.job import Job, Mode
+from cluster import Lab, until
+from vkbench.job import Job, JobState, Mode
+from vkbench.wire import claim_of
 from vkbench_worker.service.claims import claim
 
 BYTES_A_JOB = 4
@@ -43,3 +44,17 @@ def test_the_claims_of_many_jobs_take_little_memory(make_lab: Callable[..., Lab]
         claim(redis, jobs(*range(first, first + 1000)))
     after = redis.info("memory")["used_memory_dataset"]
     assert after - before < BYTES_A_JOB * many
+
+
+def test_a_key_of_the_wrong_type_holds_no_worker_up(lab: Lab) -> None:
+    lab.start_scheduler()
+    lab.start_worker()
+    bitmaps = {claim_of(job, token)[0] for job in range(1, 4) for token in range(1, 4)}
+    for bitmap in bitmaps:
+        lab.redis.client.rpush(bitmap, "no bits")
+    run = lab.submit(["sleep/f32/n1"] * 3)
+    log = lab.folder / "worker-a.log"
+    until(lambda: "claim_failed" in log.read_text(), "the worker says nothing", 20)
+    until(lambda: lab.counts(run) == {JobState.QUEUED: 3}, "the jobs stay with the worker", 20)
+    assert not lab.events()
+    assert {row.tries for row in lab.jobs(run)} == {0}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -96,20 +97,23 @@ def test_a_case_that_kills_its_worker_fails_after_three(make_lab: Callable[..., 
     assert outcomes(lab, run, lab.jobs(run)[1].id) == [Outcome.WORKER_DIED] * 3
 
 
-def test_sigterm_hands_back_what_has_not_begun(lab: Lab) -> None:
+def test_sigterm_hands_back_what_has_not_begun(make_lab: Callable[..., Lab]) -> None:
+    lab = make_lab(chunk_seconds=60.0, window_seconds=60.0)
     lab.start_scheduler()
     worker = lab.start_worker()
-    run = lab.submit(["sleep/f32/n300"] * 8)
-    lab.await_start(2)
+    lab.await_end(lab.submit(["sleep/f32/n100"] * 2))  # how long one takes is known
+    run = lab.submit(["sleep/f32/n100"] * 60)
+    lab.await_start(4)
     worker.send_signal(signal.SIGTERM)
-    began = time.monotonic()
-    assert worker.wait(10) == 0
-    assert time.monotonic() - began < 1.5
-    assert lab.ended(run) < 8
+    assert worker.wait(60) == 0
+    ended = len(lab.events("end"))
+    assert ended < 2 + 30  # the chunk had all sixty
+    assert (lab.folder / "worker-a.log").read_text().count("job_handed_back") == 62 - ended
     lab.start_worker()
     lab.await_end(run)
     lab.check(run)
     assert {row.tries for row in lab.jobs(run)} == {0}
+    assert len(lab.events("end")) == 62  # none ran twice
 
 
 def test_sigterm_hands_back_the_rest_at_once_and_ends_the_running_job(lab: Lab) -> None:
@@ -236,3 +240,18 @@ def test_an_entry_that_is_never_deleted_holds_up_nothing(make_lab: Callable[...,
     lab.check(run)
     assert set(states(lab, run)) == {JobState.PASSED}
     assert redis.xlen(wire.RESULTS) == 1
+
+
+def test_a_full_disk_costs_no_job_a_try(lab: Lab) -> None:
+    lab.start_scheduler()
+    worker = lab.start_worker()
+    lab.await_end(lab.submit([SHORT]))
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    run = lab.submit([SHORT] * 10)
+    until(lambda: min(row.token for row in lab.jobs(run)) >= 1, "not all are sent", 20)
+    until(lambda: lab.counts(run) == {JobState.QUEUED: 10}, "the jobs do not go back", 20)
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    lab.await_end(run)
+    lab.check(run)
+    assert lab.counts(run) == {JobState.PASSED: 10}
+    assert {(row.tries, row.dispatches) for row in lab.jobs(run)} == {(0, 1)}

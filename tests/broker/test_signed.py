@@ -167,7 +167,10 @@ def test_jobs_wait_for_a_worker_that_has_other_keys_and_then_run(
     )
     until(lambda: "its sender has other keys" in unfit(signed), "nothing is said", 20)
     second = signed.submit([SHORT] * 3)
-    assert "its sender has other keys" in status_of(signed)["why"]
+    assert "its sender has other keys" in said_by("status", signed)["why"]
+    device = said_by("devices", signed)
+    assert device["state"] == "unfit"
+    assert "its sender has other keys" in device["unfit"]
     time.sleep(2.5)
     assert {row.dispatches for row in signed.jobs(second)} == {0}
     stranger.terminate()
@@ -177,9 +180,9 @@ def test_jobs_wait_for_a_worker_that_has_other_keys_and_then_run(
     signed.check(run, second)
 
 
-def status_of(lab: Lab) -> dict[str, str]:
-    """What `vkbench status` says of the one device."""
-    words = [str(Path(sys.executable).with_name("vkbench")), "status", "--json"]
+def said_by(command: str, lab: Lab) -> dict[str, str]:
+    """What a command says of the one device."""
+    words = [str(Path(sys.executable).with_name("vkbench")), command, "--json"]
     done = subprocess.run(words, env=lab.environ(), capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     [device] = json.loads(done.stdout)["rows"]
@@ -241,6 +244,9 @@ def test_a_worker_without_a_common_protocol_gets_nothing(signed: Lab) -> None:
     signed.start("-m", "versioned_worker", "a", log="a", VKBENCH_REQUIRE="1")
     until(lambda: "not signed" in unfit(signed), "nothing is said", 20)
     assert signed.device_row("a") is None
+    device = said_by("devices", signed)
+    assert (device["key"], device["state"]) == (signed.key("a"), "unfit")
+    assert "not signed" in device["unfit"]
 
 
 def test_redis_tells_how_old_a_chunk_is(signed: Lab) -> None:

@@ -110,6 +110,22 @@ def test_nobody_may_do_more(lab: Lab, secrets: Secrets) -> None:
         stranger.ping()
 
 
+def test_a_restarted_redis_has_what_a_transaction_wrote(lab: Lab, secrets: Secrets) -> None:
+    """Redis repeats its file as the user `default`, who can log in nowhere."""
+    with Redis.from_url(url(lab.redis, secrets, "scheduler")) as redis:
+        both = redis.pipeline()
+        both.set("vk:first", "1")
+        both.set("vk:second", "2")
+        both.execute()
+        lab.redis.kill()
+        lab.redis.start()
+        assert redis.mget("vk:first", "vk:second") == [b"1", b"2"]
+    for password in ("", "any"):
+        stranger = Redis(port=lab.redis.port, username="default", password=password)
+        with stranger, pytest.raises(AuthenticationError):
+            stranger.ping()
+
+
 def test_secrets_are_made_once(tmp_path: Path) -> None:
     Secrets(tmp_path)
     again = subprocess.run(

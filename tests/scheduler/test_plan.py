@@ -1,7 +1,8 @@
 """Plans: what a selection means, in which order, and what is wrong with one."""
 
+import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from vkbench.calibration import CANARIES, canary_of
 from vkbench.device import DeviceFacts, device_key
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode, PlannedJob
+from vkbench_scheduler.planning import plan as planning
 from vkbench_scheduler.planning.plan import count, plan, tasks
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.suites import FEW, NOISE_TIMES, SUITES, Suite, SuiteRow
@@ -309,3 +311,25 @@ def test_a_bad_selection_says_what_is_wrong_at_once(
     with pytest.raises(error) as raised:
         plan(Selection(**changes), [CPU])  # type: ignore[arg-type]
     assert words in str(raised.value)
+
+
+def test_planning_a_suite_again_does_a_fraction_of_the_work() -> None:
+    planning._listed.cache_clear()
+    whole, again = (calls(lambda: planned(suite="quick")) for _ in range(2))
+    assert again < whole / 4
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions were called."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from vkbench import names
-from vkbench.case import WEIGHTS, Case
+from vkbench.case import WEIGHTS, Case, is_model
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
 from vkbench.selector import choose
+from vkbench_scheduler.planning.models import model_jobs, paths
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
@@ -47,14 +49,19 @@ def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[Plann
     Whatever is wrong with the selection is said by the call, before the first job is taken.
     """
     chosen = choose(selection.devices, devices)
+    if selection.model:
+        return model_jobs(selection, chosen)
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     return _jobs(chosen, tasks(suite, selection), selection, suite)
 
 
 def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
     """How many jobs `plan` makes."""
-    suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     chosen = choose(selection.devices, devices)
+    if selection.model:
+        each = len(selection.model.cases) * len(paths(selection))
+        return len(chosen) * each * selection.repeat
+    suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     wanted = tasks(suite, selection)
     each = sum(task.times for facts in chosen for task in wanted if task.is_for(facts))
     return each * selection.repeat
@@ -117,6 +124,8 @@ def _named(selection: Selection) -> dict[Task, None]:
         raise UsageError(
             "--case names full cases: leave out --suite, --kernel, --format and --shape"
         )
+    if models := [name for name in selection.cases if is_model(name)]:
+        raise UsageError(f"{models[0]} is a whole model's: give its file with --model")
     cases = [problem(name).case for name in selection.cases]
     from_file = [case.name for case in cases if WEIGHTS in case.params]
     if from_file and not selection.weights:
@@ -172,16 +181,34 @@ def _cases(
     if row.cases and not selection.shapes:
         named = [problem(name).case for name in row.cases]
         return [case for case in named if case.kernel == kernel and _fits(case.format, (fmt,))]
+    if not selection.shapes:
+        return list(_listed(row, kernel, fmt, timed=timed, any_format=bool(selection.formats)))
     cases = expand(kernel, fmt, shape, timed=timed)
-    return _some([case for case in cases if _is_in(row, selection, case)], row.each)
+    return _some([case for case in cases if selection.formats or _has_formats(row, case)], row.each)
 
 
-def _is_in(row: SuiteRow, selection: Selection, case: Case) -> bool:
-    """Whether a row includes a case, where the selection does not decide."""
+# Processes that serve plan the same suites again and again, and to size each case takes longest.
+@lru_cache(maxsize=4096)
+def _listed(
+    row: SuiteRow, kernel: str, fmt: str, *, timed: bool, any_format: bool
+) -> tuple[Case, ...]:
+    """The catalogue's cases of a row, where no shape is asked for."""
+    cases = [
+        case for case in expand(kernel, fmt, timed=timed) if any_format or _has_formats(row, case)
+    ]
+    return tuple(_some([case for case in cases if _is_small(row, case)], row.each))
+
+
+def _has_formats(row: SuiteRow, case: Case) -> bool:
     posed = Problem(kernel_named(case.kernel), case)
-    chosen = selection.formats or all(_fits(fmt, row.formats) for fmt in posed.types.values())
-    small = posed.flops <= row.most_flops and posed.storage_bytes <= row.most_bytes
-    return bool(chosen) and bool(small or selection.shapes)
+    return all(_fits(fmt, row.formats) for fmt in posed.types.values())
+
+
+def _is_small(row: SuiteRow, case: Case) -> bool:
+    posed = Problem(kernel_named(case.kernel), case)
+    return posed.flops <= row.most_flops and (
+        row.most_bytes == inf or posed.storage_bytes <= row.most_bytes
+    )
 
 
 def _some(cases: Iterable[Case], each: int) -> list[Case]:
@@ -211,14 +238,15 @@ def _modes(row: SuiteRow, selection: Selection) -> list[Mode]:
     return [mode for mode in each if not asked or asked == {mode}]
 
 
-def _paths(case: Case) -> list[str]:
+@lru_cache(maxsize=2**14)
+def _paths(case: Case) -> tuple[str, ...]:
     posed = problem(case)
-    return [variant.name for variant in posed.kernel.variants_for(posed.types)]
+    return tuple(variant.name for variant in posed.kernel.variants_for(posed.types))
 
 
-def _path(case: Case, asked: str) -> list[str]:
+def _path(case: Case, asked: str) -> tuple[str, ...]:
     """The code path that a row asks for; none where the case has no such path."""
-    return [asked] if asked == AUTO or asked in _paths(case) else []
+    return (asked,) if asked == AUTO or asked in _paths(case) else ()
 
 
 def _variants(kernel: str) -> list[str]:

@@ -24,6 +24,15 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelFile:
+    """A whole model of a file, as it was when the run was submitted, and what is done with it."""
+
+    source: Source
+    cases: tuple[str, ...]  # whole names
+    bytes: int  # of its weights
+
+
+@dataclass(frozen=True, kw_only=True)
 class Selection:
     """Which cases run on which devices, and how; the suite fills in what is not given."""
 
@@ -43,3 +52,4 @@ class Selection:
     noise: float = NOISE
     limit_seconds: float = LIMIT_SECONDS
     weights: Weights | None = None  # a tensor of a file, for kernels that read weights
+    model: ModelFile | None = None  # whose cases run instead of the catalogue's

@@ -97,6 +97,6 @@ def submit_in(
 
 
 def selection_json(selection: Selection) -> dict[str, Any]:
-    """A selection as the JSON that the database stores; weights only if it has any."""
+    """A selection as the JSON that the database stores; weights and a model only if it has any."""
     words = cast(dict[str, Any], wire.to_builtins(selection))
-    return words if selection.weights else {k: v for k, v in words.items() if k != "weights"}
+    return {k: v for k, v in words.items() if v is not None or k not in ("weights", "model")}

@@ -1,0 +1,84 @@
+"""Jobs of whole models: prompts and generations of the model that a GGUF file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from vkbench import names
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench.job import Mode, PlannedJob, Source
+from vkbench_scheduler.planning.selection import ALL, AUTO, ModelFile, Selection
+from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.models.cases import GENERATE, PROMPT, VARIANTS, ModelCase, name_of, named
+from vkbench_shaders.models.hyper import hyper_of
+
+MEASURE_SECONDS: Final = 2.0  # of a timing, if nothing else is asked for
+_LEAST_LIMIT_SECONDS: Final = 180.0  # of a job: its weights are loaded, and judged on the host
+_LOADED: Final = 50e6  # bytes a second that are loaded at least
+_READY: Final = 1e9  # bytes a second that are expected
+
+
+def model_from(
+    path: Path,
+    prompts: Sequence[int],
+    generated: Sequence[int],
+    batches: Sequence[int] = (1,),
+    context: int = 0,
+    cache: str = "f16",
+) -> ModelFile:
+    """The cases of a file's model: each prompt and generation at each batch size.
+
+    UsageError if the model is not supported, or a size makes no sense.
+    """
+    file = open_gguf(path)
+    name = name_of(file)
+    phases = [*((PROMPT, count) for count in prompts), *((GENERATE, count) for count in generated)]
+    if not phases:
+        raise UsageError("--prompt and --generate are both 0: nothing is left to run")
+    cases = [
+        ModelCase(
+            model=name, phase=phase, tokens=count, batch=batch, context=context, cache=cache
+        ).case.name
+        for batch, (phase, count) in product(batches, phases)
+    ]
+    hyper_of(file, max(named(case).room for case in cases))
+    return ModelFile(
+        source=Source(path=str(path.resolve()), tensor=""),
+        cases=tuple(dict.fromkeys(cases)),
+        bytes=sum(tensor.bytes for tensor in file.tensors.values()),
+    )
+
+
+def model_jobs(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
+    """The jobs of a selection's model on each device: a timing checks the results too."""
+    model = selection.model
+    assert model
+    mode = Mode.CORRECTNESS if selection.mode is Mode.CORRECTNESS else Mode.PERFORMANCE
+    budget = selection.measure_seconds or MEASURE_SECONDS
+    limit = max(selection.limit_seconds, _LEAST_LIMIT_SECONDS + model.bytes / _LOADED)
+    for facts, _ in product(devices, range(selection.repeat)):
+        for case, variant in product(model.cases, paths(selection)):
+            yield PlannedJob(
+                device=facts.key,
+                case=case,
+                mode=mode,
+                variant=variant,
+                bundle=selection.bundle,
+                limit_seconds=limit,
+                measure_seconds=budget,
+                noise=selection.noise,
+                estimate_seconds=budget + model.bytes / _READY,
+                source=model.source,
+            )
+
+
+def paths(selection: Selection) -> list[str]:
+    """The code paths that a selection asks for."""
+    asked = selection.variant.casefold()
+    if asked == ALL:
+        return list(VARIANTS)
+    return [AUTO if asked == AUTO else names.pick(selection.variant, VARIANTS, "variant")]

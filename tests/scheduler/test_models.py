@@ -1,0 +1,85 @@
+"""Jobs of whole models: which cases a file and sizes make, and what makes none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planted_model import Tiny, write_model
+from planted_runner import facts as facts_of
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench.job import Mode
+from vkbench_scheduler.planning.models import model_from
+from vkbench_scheduler.planning.plan import count, plan
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import selection_json
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "my model.gguf", Tiny())
+
+
+@pytest.fixture
+def facts() -> DeviceFacts:
+    return facts_of("")
+
+
+def test_every_phase_runs_at_every_batch(path: Path, facts: DeviceFacts) -> None:
+    model = model_from(path, [512, 64], [128], [1, 8], context=1024, cache="q8_0")
+    selection = Selection(model=model, repeat=2)
+    jobs = list(plan(selection, [facts]))
+    names = [job.case.split("/", 2)[2] for job in jobs]
+    phases = ["pp512", "pp64", "tg128"]
+    once = [f"{phase}/cache=q8_0,context=1024" for phase in phases]
+    batched = [f"{phase}/batch=8,cache=q8_0,context=1024" for phase in phases]
+    assert names == [*once, *batched] * 2
+    assert count(selection, [facts]) == len(jobs)
+    assert all(job.case.startswith("model/my-model-") for job in jobs)
+    assert {job.mode for job in jobs} == {Mode.PERFORMANCE}
+    assert {job.source.path for job in jobs if job.source} == {str(path)}
+
+
+def test_code_paths_are_asked_for_by_name(path: Path, facts: DeviceFacts) -> None:
+    model = model_from(path, [8], [8])
+    every = Selection(model=model, variant="all")
+    jobs = list(plan(every, [facts]))
+    assert [job.variant for job in jobs] == ["mixed", "via_q8_1", "plain"] * 2
+    assert count(every, [facts]) == 6
+    (job, _) = plan(Selection(model=model, variant="PLAIN"), [facts])
+    assert job.variant == "plain"
+    with pytest.raises(UsageError, match="unknown variant 'fast'"):
+        list(plan(Selection(model=model, variant="fast"), [facts]))
+
+
+def test_a_large_file_has_time_to_load(path: Path, facts: DeviceFacts) -> None:
+    small = model_from(path, [8], [])
+    (quick,) = plan(Selection(model=small, mode=Mode.CORRECTNESS), [facts])
+    large = type(small)(source=small.source, cases=small.cases, bytes=100 << 30)
+    (slow,) = plan(Selection(model=large, mode=Mode.CORRECTNESS), [facts])
+    assert quick.mode is Mode.CORRECTNESS
+    assert slow.limit_seconds > 10 * quick.limit_seconds
+
+
+def test_what_makes_no_case_is_said(path: Path, facts: DeviceFacts) -> None:
+    with pytest.raises(UsageError, match="--prompt and --generate are both 0"):
+        model_from(path, [], [])
+    with pytest.raises(UsageError, match="a context of 32 has no room for 64 tokens"):
+        model_from(path, [64], [], context=32)
+    case = model_from(path, [64], []).cases[0]
+    with pytest.raises(UsageError, match="is a whole model's: give its file with --model"):
+        plan(Selection(cases=(case,)), [facts])
+
+
+def test_positions_that_were_never_learnt_are_refused(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
+    model_from(path, [512], [])
+    with pytest.raises(UsageError, match="513 positions; the model has 512"):
+        model_from(path, [513], [])
+
+
+def test_a_selection_without_a_model_is_stored_as_before(path: Path) -> None:
+    assert "model" not in selection_json(Selection())
+    assert "model" in selection_json(Selection(model=model_from(path, [8], [])))
