@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from vkbench.errors import VkbenchError
 from vkbench.settings import settings
 from vkbench_cli.store import known_devices
+
+_UNSAFE = re.compile(r"[^\w .,:/()+-]")  # for a shell, or for a terminal
 
 
 def kernels(incomplete: str) -> list[tuple[str, str]]:
@@ -28,11 +32,38 @@ def suites(incomplete: str) -> list[tuple[str, str]]:
     return [(s.name, s.description) for s in SUITES if s.name.startswith(incomplete.lower())]
 
 
-def devices(incomplete: str) -> list[tuple[str, str]]:
-    """Keys of the devices that the database knows, with their names."""
+def architectures(incomplete: str) -> list[str]:
+    """Architectures of models that can be made."""
+    from vkbench_shaders.models.making.shapes import ARCHITECTURES
 
+    return [name for name in ARCHITECTURES if name.startswith(incomplete.lower())]
+
+
+def models(incomplete: str) -> list[str]:
+    """Models whose sizes are known."""
+    from vkbench_shaders.models.making.shapes import SHAPES
+
+    return [name for name in SHAPES if name.startswith(incomplete.lower())]
+
+
+def types(incomplete: str) -> list[str]:
+    """Types of model files."""
+    from vkbench_shaders.models.making.mixtures import TYPES
+
+    return [name for name in TYPES if name.casefold().startswith(incomplete.casefold())]
+
+
+def devices(incomplete: str) -> list[tuple[str, str]]:
+    """Keys of the devices that the database knows, with their names.
+
+    Shells evaluate what is completed, and a worker may call its device anything.
+    """
     try:
         known = known_devices(settings())
     except VkbenchError:
         return []  # a Tab key is no place for errors
-    return [(row.key, row.name) for row in known if row.key.startswith(incomplete.lower())]
+    return [
+        (row.key, _UNSAFE.sub("?", row.name))
+        for row in known
+        if row.key.startswith(incomplete.lower()) and not _UNSAFE.search(row.key)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 from vkbench_cli.files import check_readable, whole_file
@@ -10,6 +11,8 @@ from vkbench_cli.show.progress import CountedProgress
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_db.transfer import exchange
+
+BLOCK_BYTES = 1 << 20  # read at once to count lines
 
 
 def export_run(database: Database, run: int, path: Path) -> None:
@@ -23,6 +26,16 @@ def export_run(database: Database, run: int, path: Path) -> None:
 
 def import_file(database: Database, path: Path) -> exchange.Imported:
     """Read what `export_run` wrote, whole or not at all; what is known already stays as it is."""
+    with (
+        CountedProgress(f"lines of {path.name}", _count_lines(path)) as progress,
+        path.open(encoding="utf-8", errors="replace") as file,
+        database.transaction() as tx,
+    ):
+        lines = progress.over(exchange.lines_of(file))
+        return exchange.import_lines(tx, lines, time.time())
+
+
+def _count_lines(path: Path) -> int:
     check_readable(path)
-    with path.open(encoding="utf-8", errors="replace") as file, database.transaction() as tx:
-        return exchange.import_lines(tx, exchange.lines_of(file), time.time())
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(partial(file.read, BLOCK_BYTES), b""))

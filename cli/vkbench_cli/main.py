@@ -8,12 +8,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import takewhile
+from traceback import format_exc
 from typing import Annotated, Any
 
 import typer
 
 import vkbench
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError, VkbenchError
+from vkbench.visible import visible_lines
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import spread
 from vkbench_cli.show.printing import ReaderLeft
@@ -119,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _reader_left()
     except (Exception, KeyboardInterrupt) as error:
         if "--traceback" in takewhile(lambda word: word.startswith("-"), arguments):
-            raise
+            sys.stderr.write(visible_lines(format_exc()))
+            return explain(error)[1]
         message, code = explain(error)
         if message:
             tell(message)

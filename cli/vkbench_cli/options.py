@@ -17,9 +17,16 @@ from vkbench.job import MAIN, Mode
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
-from vkbench_scheduler.planning.selection import LIMIT_SECONDS, NOISE, Selection, Weights
+from vkbench_scheduler.planning.selection import (
+    LIMIT_SECONDS,
+    NOISE,
+    ModelFile,
+    Selection,
+    Weights,
+)
 
 DEFAULT_SUITE = "quick"
+PROMPTS, GENERATED, BATCHES = "512", "128", "1"  # of a model, where nothing else is asked for
 NO_TRACK = "none"
 RUN_HELP = "A run: its number, label, UUID (or the beginning of it), or 'last'."
 
@@ -94,6 +101,17 @@ Devices = Annotated[
         autocompletion=completion.devices,
     ),
 ]
+OneDevice = Annotated[
+    str,
+    Option(
+        "--device",
+        "-d",
+        metavar="SELECTOR",
+        help=f"{HELP} Must match one device; default: the best of this machine.",
+        autocompletion=completion.devices,
+    ),
+]
+KernelsOf = Annotated[str, Option(metavar="SHA", help="Use the kernels of this bundle.")]
 Gguf = Annotated[
     Path | None,
     Option(
@@ -122,6 +140,14 @@ class Aim(StrEnum):
     BOTH = Mode.BOTH.value
 
 
+class CacheFormat(StrEnum):
+    """Formats of a model's keys and values."""
+
+    F16 = "f16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selecting:
     """Options that choose what runs; every command that runs cases has them."""
@@ -144,6 +170,32 @@ class Selecting:
     ] = Aim.BOTH
     gguf: Gguf = None
     tensor: Tensor = ""
+    model: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Run the whole model of this GGUF file: a prompt, and tokens one by one.",
+        ),
+    ] = None
+    prompt: Annotated[
+        str, Option(metavar="N,..", help="Tokens of the model's prompts; 0 for none.")
+    ] = PROMPTS
+    generate: Annotated[
+        str, Option(metavar="N,..", help="Tokens that the model generates; 0 for none.")
+    ] = GENERATED
+    batch: Annotated[
+        str, Option(metavar="N,..", help="Sequences that the model reads at once.")
+    ] = BATCHES
+    context: Annotated[
+        int,
+        Option(
+            metavar="N", min=0, help="Positions that the model's caches have; 0: what is needed."
+        ),
+    ] = 0
+    cache: Annotated[
+        CacheFormat,
+        Option(help="Format of the model's keys and values.", case_sensitive=False),
+    ] = CacheFormat.F16
     variant: Annotated[
         str,
         Option(
@@ -167,7 +219,8 @@ class Selecting:
 
     def selection(self, effort: Effort) -> Selection:
         """What the scheduler plans jobs from; the quick suite if nothing is chosen."""
-        anything = self.suite or self.kernel or self.format or self.shape or self.case
+        model = self._model()
+        anything = model or self.suite or self.kernel or self.format or self.shape or self.case
         return Selection(
             suite=self.suite if anything else DEFAULT_SUITE,
             kernels=tuple(self.kernel),
@@ -185,7 +238,37 @@ class Selecting:
             noise=effort.noise,
             limit_seconds=effort.limit,
             weights=self._weights(),
+            model=model,
         )
+
+    def _model(self) -> ModelFile | None:
+        from vkbench_scheduler.planning.models import model_from
+
+        if not self.model:
+            self._check_modelless()
+            return None
+        others = (self.suite, self.kernel, self.format, self.shape, self.case, self.gguf)
+        if any(others):
+            raise UsageError(
+                "--model runs a whole model: leave out --suite, --kernel, --format, --shape, "
+                "--case and --gguf"
+            )
+        return model_from(
+            self.model,
+            counts(self.prompt, "--prompt"),
+            counts(self.generate, "--generate"),
+            counts(self.batch, "--batch"),
+            self.context,
+            self.cache.value,
+        )
+
+    def _check_modelless(self) -> None:
+        """Options of a model choose nothing without one."""
+        given = (self.prompt, self.generate, self.batch, self.context, self.cache)
+        if given != (PROMPTS, GENERATED, BATCHES, 0, CacheFormat.F16):
+            raise UsageError(
+                "--prompt, --generate, --batch, --context and --cache are of a --model FILE"
+            )
 
     def _weights(self) -> Weights | None:
         from vkbench_scheduler.planning.weights import weights_from
@@ -235,6 +318,17 @@ class Effort:
             ),
         ),
     ] = MAIN
+
+
+def counts(text: str, option: str) -> list[int]:
+    """Numbers with commas between them; 0 is left out."""
+    try:
+        found = [int(each) for each in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} takes whole numbers, as 512,2048; got {text}") from None
+    if min(found) < 0:
+        raise UsageError(f"{option} takes numbers from 0 on; got {text}")
+    return [each for each in found if each]
 
 
 def check_pair(gguf: Path | None, tensor: str) -> None:

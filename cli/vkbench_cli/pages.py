@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 from vkbench.errors import UsageError
 from vkbench.settings import Settings
+from vkbench_cli.show.telling import say
 
 
 def pages_at(
@@ -23,7 +24,7 @@ def pages_at(
     from vkbench_web.serving import serve
 
     def tell(url: str) -> None:
-        print(f"vkbench shows its pages at {url} (Ctrl-C stops it)", flush=True)
+        say(f"vkbench shows its pages at {url} (Ctrl-C stops it)")
         began(url)
 
     try:

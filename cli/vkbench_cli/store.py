@@ -6,7 +6,6 @@ SQLAlchemy loads when a database is opened, so that `--help` does without it.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.settings import Settings
 from vkbench.urls import shown
+from vkbench_cli.show.telling import Elapsed, tell
 
 if TYPE_CHECKING:
     from vkbench_db.ask.queries import DeviceRow, RunRow
     from vkbench_db.database import Database, Transaction
 
+READING = "reading the database"
 NOTHING_YET = "there are no results yet: `vkbench run` makes the first ones"
 
 
@@ -43,12 +44,12 @@ def _note_demonstration(database: Database) -> None:
 
     with database.reading() as tx:
         if is_demonstration(tx):
-            print(NOTE, file=sys.stderr)
+            tell(NOTE)
 
 
 @contextmanager
 def reading(settings: Settings) -> Iterator[Transaction]:
-    """A read-only transaction of the database.
+    """A read-only transaction of the database; while it lasts, stderr says how long already.
 
     If no database exists yet it reads an empty one in memory; no file is created.
     """
@@ -56,7 +57,7 @@ def reading(settings: Settings) -> Iterator[Transaction]:
         with _blank() as database, database.reading() as tx, _explained(settings):
             yield tx
     else:
-        with opened(settings) as database, database.reading() as tx:
+        with opened(settings) as database, Elapsed(READING), database.reading() as tx:
             yield tx
 
 

@@ -136,6 +136,17 @@ COMMANDS = (
         module="serve.exchange",
     ),
     Command(
+        name="model",
+        help="Work with whole models, as GGUF files hold them.",
+        function="app",
+        module="measure.model",
+    ),
+    Command(
+        name="accuracy",
+        help="Show what each format loses: the error of products with weights in it.",
+        module="measure.accuracy",
+    ),
+    Command(
         name="bundle",
         help="Build and list sets of compiled kernels.",
         function="app",

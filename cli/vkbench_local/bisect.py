@@ -10,6 +10,7 @@ from contextlib import suppress
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
 from vkbench.settings import Settings
+from vkbench.visible import visible
 from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import RUNNING, Bisection
@@ -68,4 +69,4 @@ def _tell(found: Bisection, told: set[int]) -> None:
             told.add(each.position)
             ratio = f", ratio {each.ratio:.3f} after {each.pairs} pairs" if each.ratio else ""
             label = found.candidates[each.position].label
-            print(f"{label}: {each.verdict}{ratio}", file=sys.stderr)
+            print(visible(f"{label}: {each.verdict}{ratio}"), file=sys.stderr)

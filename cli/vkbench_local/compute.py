@@ -34,6 +34,18 @@ class Errand:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LogitsErrand:
+    """Tokens that a model reads."""
+
+    model: Path
+    tokens: tuple[int, ...]
+    cache: str  # format of its keys and values
+    variant: str
+    device: str  # selector
+    bundle: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Computed:
     """The outputs of an errand."""
 
@@ -44,14 +56,37 @@ class Computed:
 
 def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Settings) -> Computed:
     """Run a kernel on arrays; ComputationFailed has the worker's error or how it ended."""
-
     with TemporaryDirectory(prefix="vkbench-") as folder:
         given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(given, **dict(arrays))  # type: ignore[arg-type]
-        said = json.loads(
-            ask(_command(errand, given, found), limit_seconds, environment.of(settings))
+        return _computed(_command(errand, given, found), found, limit_seconds, settings)
+
+
+def logits(errand: LogitsErrand, limit_seconds: float, settings: Settings) -> Computed:
+    """A model's logits of tokens; ComputationFailed has the worker's error or how it ended."""
+    with TemporaryDirectory(prefix="vkbench-") as folder:
+        given, found = Path(folder, "in.npy"), Path(folder, "out.npz")
+        np.save(given, np.array(errand.tokens))
+        model = errand.model.resolve()
+        arguments = [
+            *("--model", str(model), "--cache", errand.cache, "--variant", errand.variant),
+            *("--device", errand.device, "--bundle", errand.bundle),
+            *("--input", str(given), "--output", str(found)),
+        ]
+        command = contained(
+            "vkbench_worker.runner.logits",
+            *arguments,
+            reads=[given, model],
+            writes=[found.parent],
         )
-        return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
+        return _computed(command, found, limit_seconds, settings)
+
+
+def _computed(
+    command: list[str], found: Path, limit_seconds: float, settings: Settings
+) -> Computed:
+    said = json.loads(ask(command, limit_seconds, environment.of(settings)))
+    return Computed(outputs=found.read_bytes(), variant=said["variant"], device=said["device"])
 
 
 def _command(errand: Errand, given: Path, found: Path) -> list[str]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
 from vkbench.settings import Settings
+from vkbench.visible import visible
 from vkbench_db.database import Database
 from vkbench_detection.confirm import confirmations
 from vkbench_detection.confirm.confirmations import Confirmed
@@ -60,7 +61,7 @@ def _look(database: Database, executor: Executor, run: int, devices: Sequence[De
     if run not in _runs(database, devices):
         with database.reading() as tx:
             found = confirmations.result_of(tx, run)
-        print(_line(found), file=sys.stderr)
+        print(visible(_line(found)), file=sys.stderr)
 
 
 def _keys(devices: Sequence[DeviceFacts]) -> list[str]:

@@ -67,7 +67,8 @@ def sole_executor(url: str) -> Iterator[None]:
                 f"{path.with_suffix('')}: wait until it ends, or give another --database"
             ) from None
         lock.truncate(0)
-        print(os.getpid(), file=lock, flush=True)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
         yield
 
 
@@ -149,7 +150,7 @@ class Executor:
     def _work_on(self, run: int, facts: DeviceFacts) -> None:
         origin = self._settings.database_url()
         if is_busy(lock_path(self._settings, facts.key)):
-            print(f"waiting for {visible(facts.name)}: another process uses it", file=sys.stderr)
+            print(visible(f"waiting for {facts.name}: another process uses it"), file=sys.stderr)
         with Supervisor(facts.key, self._settings, origin=origin) as supervisor:
             self._announce(supervisor.start())
             self._take_over(supervisor, facts.key)
@@ -195,7 +196,7 @@ class Executor:
             try:
                 self._bring(sha)
             except (VkbenchError, OSError) as error:
-                print(f"bundle {sha[:12]} cannot be had: {error}", file=sys.stderr)
+                print(visible(f"bundle {sha[:12]} cannot be had: {error}"), file=sys.stderr)
 
     def _bring(self, sha: str) -> None:
         if self._bundles.is_whole(sha):

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from vkbench_detection.regress.stages import RegressionStage
+from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
@@ -34,12 +35,7 @@ ROWS = (
 )
 MEMBERS = (
     Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
-    Column(key="host", heading="host", lifted=True),
-    Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case", rank=Rank.KEY),
-    Column(key="variant", heading="variant"),
-    Column(key="metric", heading="metric"),
+    *MEASURED,
     Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),
     Column(key="low", heading="from", kind=ValueKind.NUMBER, rank=Rank.MINOR),
     Column(key="high", heading="to", kind=ValueKind.NUMBER, joined=True),
@@ -76,12 +72,7 @@ STORY = (
 SUSPECTED = (
     Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
     Column(key="state", heading="state", rank=Rank.KEY),
-    Column(key="host", heading="host", lifted=True),
-    Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case", rank=Rank.KEY),
-    Column(key="variant", heading="variant"),
-    Column(key="metric", heading="metric"),
+    *MEASURED,
     Column(key="direction", heading="direction"),
     Column(key="cause", heading="cause"),
     Column(key="ratio", heading="new/old", kind=ValueKind.NUMBER, rank=Rank.KEY),

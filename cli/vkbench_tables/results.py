@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from vkbench.case import tokens_of
 from vkbench.result import NEW, OLD
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -46,6 +47,7 @@ COLUMNS = (
     Column(key="cold_series", heading="cold series", kind=ValueKind.ID, hidden=True),
     Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
     Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
+    Column(key="tokens_per_second", heading="tokens/s", kind=ValueKind.NUMBER, rank=Rank.KEY),
     Column(key="bytes_per_second", heading="", kind=ValueKind.BYTE_RATE),
     Column(key="flops_per_second", heading="", kind=ValueKind.FLOP_RATE, rank=Rank.MINOR),
     Column(key="roof_fraction", heading="of roof", kind=ValueKind.PERCENT),
@@ -83,6 +85,12 @@ def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
     return [_row(list(of_job)) for _, of_job in groupby(results, key=lambda row: row.job)]
 
 
+def _token_rate(case: str, timed: ResultRow | None) -> float | None:
+    """Tokens a second, of a whole model."""
+    tokens = tokens_of(case)
+    return tokens / timed.seconds if tokens and timed and timed.seconds else None
+
+
 def _row(results: list[ResultRow]) -> dict[str, Cell]:
     first = results[0]
     timed = {row.metric: row for row in results if row.metric}
@@ -110,6 +118,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         **_metric("hot", timed),
         **_metric("cold", timed),
         **{f"{arm}_seconds": timed[arm].seconds if arm in timed else None for arm in (OLD, NEW)},
+        "tokens_per_second": _token_rate(first.case_name, timed.get("hot")),
         "bytes_per_second": _scaled(rated.gb_per_second if rated else None),
         "flops_per_second": _scaled(rated.gflop_per_second if rated else None),
         "roof_fraction": rated.roof_fraction if rated else None,

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from vkbench_tables.table import Column, Rank, ValueKind
 
+# What a series measures, in tables of few devices.
+MEASURED = (
+    Column(key="host", heading="host", lifted=True),
+    Column(key="device_name", heading="device", lifted=True),
+    Column(key="device", heading="device key", hidden=True),
+    Column(key="case_name", heading="case", rank=Rank.KEY),
+    Column(key="variant", heading="variant"),
+    Column(key="metric", heading="metric"),
+)
 SERIES = (
     Column(key="series", heading="series", kind=ValueKind.ID, rank=Rank.KEY),
     Column(key="host", heading="host", hidden=True),

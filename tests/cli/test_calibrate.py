@@ -75,7 +75,7 @@ def test_what_devices_reached_is_shown(capsys: Captured) -> None:
 def test_an_unknown_cache_is_told(capsys: Captured) -> None:
     assert cli.main(["calibrate", "--show", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "Planted 9000 (0123456789ab): its last-level cache size is unknown" in err
+    assert "Planted 9000 (252e5e39f6aa): its last-level cache size is unknown" in err
     assert json.loads(out)["rows"][0]["llc_bytes"] is None
 
 

@@ -130,8 +130,8 @@ def test_the_canary_of_the_device_stands_beside_it(past: Past, capsys: Captured)
         tx.execute(text(add.format(0.001, 1)))
         tx.execute(text(add.format(0.0015, 2)))
     out, err = said(capsys, "1", "2", "--json")
-    assert "canary of Planted 9000 (0123456789ab): 1.5000 of what it was" in err
-    assert json.loads(out)["summary"]["canaries"] == {"0123456789ab": {"ratio": 1.5, "count": 1}}
+    assert "canary of Planted 9000 (252e5e39f6aa): 1.5000 of what it was" in err
+    assert json.loads(out)["summary"]["canaries"] == {"252e5e39f6aa": {"ratio": 1.5, "count": 1}}
     assert "- canary of Planted 9000" in said(capsys, "1", "2", "--markdown")[0]
 
 
@@ -152,7 +152,7 @@ def test_unlike_clocks_are_refused_unless_told(past: Past, capsys: Captured) -> 
     past.run("locked", *[replace(past.done(1e-3), environment=locked.hash)] * 3)
     out, err = said(capsys, "before", "locked", code=2)
     assert out == ""
-    assert "0123456789ab default and now locked" in err
+    assert "252e5e39f6aa default and now locked" in err
     assert "--mix" in err
     assert "of new/old" in said(capsys, "before", "locked", "--mix")[1]
 
@@ -170,7 +170,8 @@ def test_runs_imported_from_two_labs_are_compared(
     past: Past, tmp_path: Path, capsys: Captured
 ) -> None:
     for host, seconds in (("h100", 2e-3), ("h200", 1e-3)):
-        device = replace(past.device, key=device_key(host, "0"), name=f"GPU {host}", host=host)
+        key = device_key(host, past.device.uuid)
+        device = replace(past.device, key=key, name=f"GPU {host}", host=host)
         with Database.open(f"sqlite:///{tmp_path / host}.db", create=True) as there:
             lab = replace(past, database=there)
             lab.add_device(device)
@@ -209,7 +210,7 @@ def test_two_devices_are_compared_by_their_times(
         {"key": past.device.key, "name": "Planted 9000", "host": "here"}
     ]
     assert figures["geometric_mean"] == pytest.approx(2**0.5)
-    assert "Planted 9000 (0123456789ab, host here) → " in err
+    assert "Planted 9000 (252e5e39f6aa, host here) → " in err
     assert "Other 1 (ba9876543210, host there): 4 timings in common (2 slower, 0 faster" in err
     assert "1 verdicts differ (on the new side alone 1 wrong, 0 passed)" in err
     assert "roofs" not in err
@@ -225,7 +226,7 @@ def test_the_heading_says_which_devices_stand_on_each_side(other: str, capsys: C
     assert other not in out  # names tell them apart
     markdown = said(capsys, "before", "other", "--markdown")[0]
     assert markdown.startswith("### Across devices: 1 wrong only there, 2 slower\n")
-    assert "run 1 (before) on Planted 9000 (0123456789ab, host here) → run 3 (other) on" in markdown
+    assert "run 1 (before) on Planted 9000 (252e5e39f6aa, host here) → run 3 (other) on" in markdown
     assert "| Other 1 |" not in markdown  # said already
     rows = list(csv.DictReader(io.StringIO(said(capsys, "before", "other", "--csv")[0])))
     assert {(row["old_host"], row["new_host"]) for row in rows} == {("here", "there")}
@@ -235,7 +236,7 @@ def test_devices_of_one_name_are_told_apart_by_their_keys(past: Past, capsys: Ca
     past.add_device(replace(past.device, key="ba9876543210", uuid="1" * 32))
     past.run("other", *map(past.done, (5e-3, 2e-6, 3e-6)), device="ba9876543210")
     out = said(capsys, "before", "other")[0]
-    assert "old device key: 0123456789ab\n" in out
+    assert "old device key: 252e5e39f6aa\n" in out
     assert "new device key: ba9876543210\n" in out
 
 
@@ -285,7 +286,7 @@ def test_a_slower_device_is_no_regression(capsys: Captured) -> None:
         (["1", "date:9999-12-31"], 2, "no date"),
         (["1", "baseline:x"], 2, "unknown baseline 'x'"),
         (["1", "device:nothing"], 2, "unknown device 'nothing'"),
-        (["device:9000", "device:planted"], 2, "both sides are device 0123456789ab"),
+        (["device:9000", "device:planted"], 2, "both sides are device 252e5e39f6aa"),
         (["1", "date:2001-01-01"], 7, "no timed case in common"),
         (["1", "2", "--metric", "warm"], 2, "unknown metric 'warm'"),
         (["1", "2", "--sort", "size"], 2, "size"),

@@ -41,7 +41,7 @@ def there(
     """Another machine's database into which a run with two jobs left was imported."""
     with filled.transaction() as tx:
         run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=1.0).id
-        planned = PlannedJob(device="0123456789ab", case=COPY, mode=Mode.CORRECTNESS)
+        planned = PlannedJob(device="252e5e39f6aa", case=COPY, mode=Mode.CORRECTNESS)
         store.add_jobs(tx, run, [planned] * 2)
     file, database = tmp_path / "run.jsonl", str(tmp_path / "there.db")
     said(capsys, "export", str(run), "-o", str(file))
@@ -73,7 +73,7 @@ def test_jobs_and_devices_say_that_it_is_elsewhere(
         (("cancel", "1"), "run 1 was imported: cancel it on the host of its own database"),
         (
             ("submit", "-k", "copy"),
-            "no worker here has served Planted 9000 (0123456789ab): known from an import alone",
+            "no worker here has served Planted 9000 (252e5e39f6aa): known from an import alone",
         ),
         (("submit", "-k", "copy", "-d", "planted"), "no worker here has served Planted 9000"),
     ],

@@ -127,9 +127,13 @@ def test_errors_have_one_line_and_a_code(error: BaseException, code: int, messag
     assert "\n" not in said
 
 
-def test_traceback_is_there_for_those_who_ask() -> None:
-    with pytest.raises(UnknownName):
-        cli.main(["--traceback", "kernels", "--kernel", "nonsense"])
+def test_traceback_is_there_for_those_who_ask(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--traceback", "kernels", "--kernel", "non\x1bsense"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback (most recent call last):\n")
+    assert ", line " in said
+    assert "UnknownName: unknown kernel 'non\\x1bsense'" in said
+    assert "\x1b" not in said
 
 
 @pytest.mark.parametrize("words", [["kernels", "--json"], ["kernels"], ["--help"]])

@@ -68,7 +68,7 @@ def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
     assert copy["hot_spread"] == pytest.approx(0.01)
     assert copy["bytes_per_second"] == pytest.approx(10_000 / 2e-3)
     assert copy["flops_per_second"] is None
-    assert copy["device"] == "0123456789ab"
+    assert copy["device"] == "252e5e39f6aa"
     assert copy["finished_at"].endswith("+00:00")
 
 
@@ -149,12 +149,12 @@ def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:
     assert (device["state"], device["queued"], device["name"]) == ("online", 0, "Planted 9000")
     said(capsys, "pause", "planted")
     assert rows(capsys, "devices")[0]["state"] == "paused"
-    said(capsys, "resume", "0123456789ab")
+    said(capsys, "resume", "252e5e39f6aa")
     assert rows(capsys, "devices")[0]["state"] == "online"
 
 
 def test_a_pause_says_why_who_and_since_when(capsys: Captured) -> None:
-    assert "Planted 9000 (0123456789ab) is paused" in said(
+    assert "Planted 9000 (252e5e39f6aa) is paused" in said(
         capsys, "pause", "host:here", "--reason", "new fan"
     )
     [device] = rows(capsys, "devices")

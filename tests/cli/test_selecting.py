@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 Captured = pytest.CaptureFixture[str]
 
-HERE, NEAR, FAR, FURTHER = "0123456789ab", "1111aaaa0000", "1111bbbb0000", "beef00000000"
+HERE, NEAR, FAR, FURTHER = "252e5e39f6aa", "1111aaaa0000", "1111bbbb0000", "beef00000000"
 NAMES = {
     HERE: ("here", 0, "Planted 9000"),
     NEAR: ("lab1", 0, "NVIDIA H200"),

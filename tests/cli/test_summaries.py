@@ -38,7 +38,7 @@ def test_nothing_is_said_where_nothing_changed(capsys: Captured) -> None:
 def test_a_regression_is_summed_up_and_its_alerts_are_shown(
     capsys: Captured, database: Database, planted_regression: Callable[..., int]
 ) -> None:
-    number = planted_regression("0123456789ab", "copy/f32/n4096", "a" * 64, "b" * 64)
+    number = planted_regression("252e5e39f6aa", "copy/f32/n4096", "a" * 64, "b" * 64)
     text = said(capsys, "regressions", "show", str(number), "--markdown")
     assert text.startswith(f"### Regression {number}: copy is slower\n")
     assert "| `copy/f32/n4096 portable` | Planted 9000 | hot | 1.100 | 1.050 to 1.150 |" in text

@@ -104,6 +104,21 @@ def test_sizes_are_counted(
     assert (row["standing"], round(row["value"], 1)) == (standing, value)
 
 
+@pytest.mark.usefixtures("filled")
+def test_losses_are_those_of_products(capsys: Captured) -> None:
+    found = rows(capsys)
+    for target, wanted, least, most in (
+        ("Q4_0 loss", "below 2 %", 8, 9),
+        ("Q8_0 loss", "below 0.5 %", 0.52, 0.55),
+        ("IQ2_XXS loss", "below 5 %", 31, 35),
+    ):
+        row = found[target, wanted]
+        assert row["standing"] == "missed"
+        assert least < row["value"] < most
+        assert row["measured"].startswith("products are off by ")
+        assert "`vkbench accuracy`" in row["how"]
+
+
 @pytest.mark.usefixtures("database")
 @pytest.mark.parametrize(
     ("target", "wanted", "command"),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from planted_lab import LONG_CASE, make_lab
+from planted_lab import LONG_CASE, WORDS, make_lab
 from terminals import terminal
 from vkbench.settings import settings
 from vkbench_cli import main as cli
@@ -26,37 +26,6 @@ from vkbench_tables.table import Rank
 pytestmark = pytest.mark.slow
 
 WIDTHS = (80, 100, 120)
-WORDS = {
-    "kernels": ["kernels"],
-    "kernels --grid": ["kernels", "--grid"],
-    "kernels --formats": ["kernels", "--formats"],
-    "kernels --rocm": ["kernels", "--rocm"],
-    "devices": ["devices"],
-    "status": ["status"],
-    "results": ["results", "--limit", "0"],
-    "results --history": ["results", "--history", "--mode", "performance"],
-    "compare": ["compare", "20", "40", "--all"],
-    "baseline ls": ["baseline", "ls"],
-    "noise": ["noise", "--refresh"],
-    "regressions ls": ["regressions", "ls", "--all"],
-    "regressions show": ["regressions", "show", "1"],
-    "regressions suspected": ["regressions", "suspected"],
-    "bisect ls": ["bisect", "ls"],
-    "bisect show": ["bisect", "show", "1"],
-    "report targets": ["report", "targets"],
-    "query": ["query", "SELECT * FROM v_results LIMIT 20"],
-    "schedule ls": ["schedule", "ls"],
-    "token ls": ["token", "ls"],
-    "schedule show": ["schedule", "show", "nightly"],
-    "calibrate": ["calibrate", "--show"],
-    "tune": ["tune", "--show"],
-    "tune --run": ["tune", "--run", "sweep"],
-    "jobs": ["jobs"],
-    "jobs RUN": ["jobs", "long", "--limit", "0"],
-    "bundle ls": ["bundle", "ls"],
-    "doctor": ["doctor"],
-    "selftest detector": ["selftest", "detector", "--streams", "1"],
-}
 ALIKE = {
     "run": "results",
     "submit": "results",

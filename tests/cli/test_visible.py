@@ -6,16 +6,26 @@ import csv
 import io
 import json
 import logging
+import time
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import update
 
+from planted_lab import WORDS, make_lab, make_strange
 from vkbench import log, markdown
+from vkbench.settings import settings
 from vkbench.visible import visible, visible_lines
+from vkbench_cli import completion
+from vkbench_cli import main as cli
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
+from vkbench_db import schema
+from vkbench_db.database import Database
+from vkbench_local.peers import cpu
 from vkbench_tables.table import Cell, Column, Table
 
 EVIL = "\x1b[2J\x9b31m\u202egnp.exe\r\x07\x00\x7f\u2066"
@@ -93,3 +103,67 @@ def test_lines_and_logs_are_tame(
     lines = [log.KeyValue().format(record) for record in caplog.records]
     assert all(map(is_tame, lines))
     assert "\\x1b[2J" in lines[0]
+
+
+WRITTEN = f"&rlm;&#27;{EVIL}".replace("\0", "")  # Markdown has names for characters too
+RENAMED = {"nightly": f"nightly{WRITTEN}", "long": "42", "sweep": "43"}
+TABLES = {
+    name: [RENAMED.get(word, word) for word in words]
+    for name, words in WORDS.items()
+    if name != "selftest detector"
+}
+TEXTS = {
+    "report run": ["report", "run", "20"],
+    "report run --markdown": ["report", "run", "20", "--markdown"],
+    "regressions show --markdown": ["regressions", "show", "1", "--markdown"],
+    "compare --markdown": ["compare", "20", "40", "--all", "--markdown"],
+    "results --as md": ["results", "--as", "md"],
+    "report targets --markdown": ["report", "targets", "--markdown"],
+    "plot": ["plot", "1"],
+    "pause": ["pause", "*"],
+    "resume": ["resume", "*"],
+    "token revoke": ["token", "revoke", f"nightly-of-a-long-name{WRITTEN}"],
+    "results of an unknown device": ["results", "--device", "no-such-device"],
+}
+
+
+@pytest.fixture(scope="module")
+def strange_lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lab in which all that others wrote holds control characters."""
+    path = make_lab(tmp_path_factory.mktemp("strange"), time.time())
+    with Database.open(f"sqlite:///{path}") as database, database.transaction() as tx:
+        make_strange(tx, WRITTEN)
+    return path
+
+
+OURS = ("kernels", "bundle ls", "doctor")  # say nothing that others wrote
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*TABLES, *TEXTS])
+def test_no_command_prints_them(
+    name: str,
+    strange_lab: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{strange_lab}")
+    monkeypatch.setattr(cpu, "SECONDS", 0.001)
+    settings.cache_clear()
+    cli.main({**TABLES, **TEXTS}[name])
+    said = "".join(capsys.readouterr())
+    assert [char for char in said if not is_tame(char)] == []
+    assert ("x1b" in said) != name.startswith(OURS)
+
+
+@pytest.mark.slow
+def test_a_shell_completes_nothing_that_it_would_run(
+    strange_lab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{strange_lab}")
+    settings.cache_clear()
+    with Database.open(f"sqlite:///{strange_lab}") as database, database.transaction() as tx:
+        tx.execute(update(schema.device).values(name=schema.device.c.name + "\\\";$(id)`id`'"))
+    found = completion.devices("")
+    assert len(found) == 2
+    assert not set("".join(map("".join, found))) & set("\\\"'`$;&|<>\x1b")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from databases import Lab
 from vkbench.job import Mode, Outcome
+from vkbench.settings import settings
+from vkbench_cli import main as cli
 from vkbench_db.ask import job_story
 from vkbench_db.work import store
 from vkbench_web.pages import runs
@@ -48,6 +52,7 @@ def test_the_fleet_says_what_waits_and_why(pages: TestClient, busy: Lab) -> None
     assert "2 jobs queued, 0 in flight; no scheduler has run here" in page
     assert "start `vkbench scheduler`" in page
     assert "5 min ago" in page  # since when the oldest waits, and the device was seen
+    assert re.search(r"\b1 row\s*<", page)
     [row] = pages.get("/fleet?format=json").json()["rows"]
     assert (row["health"], row["queued"], row["name"]) == ("well", 2, EVIL)
     assert row["waiting_since"]
@@ -185,3 +190,14 @@ def test_older_runs_are_a_page_of_their_own(
     assert [row["id"] for row in rows] == [1]
     assert "Older ones" not in pages.get("/runs?before=2").text
     assert pages.get("/runs?before=x").status_code == 400
+
+
+def test_the_line_that_takes_a_run_along_does_so(
+    pages: TestClient, busy: Lab, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [line] = re.findall("<code>(vkbench export .*?)</code>", pages.get("/runs/1").text)
+    file = tmp_path / "run.jsonl"
+    monkeypatch.setenv("VKBENCH_DATABASE", url)
+    settings.cache_clear()
+    assert cli.main(shlex.split(line.replace("FILE", str(file)))[1:]) == 0
+    assert file.read_text().count('{"job":') == 6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -18,13 +17,12 @@ from vkbench_cli.show.pace import (
     sum_of,
     trouble,
 )
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import SILENCE_SECONDS, Elapsed, live_view, tell
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-SILENCE_SECONDS = 30.0  # between lines where there is no terminal
 LOOK_SECONDS = 0.5  # between looks for a live view
 BAR_COLUMNS = 16
 OTHER_LINES = 4  # of a terminal, that bars leave free
@@ -50,8 +48,9 @@ class Progress:
         self._told = self._looked = time.monotonic()
 
     def __enter__(self) -> Self:
+        Elapsed.hush()
         self.see()
-        if live := _live(self.view):
+        if live := live_view(self.view):
             self._live = live
             self._live.start()
         return self
@@ -156,16 +155,3 @@ class CountedProgress(Progress):
 
     def _count(self) -> Sequence[Lane]:
         return [Lane(name="", total=self._total, done=self._done)]
-
-
-def _live(view: Callable[[], Group]) -> Any:
-    """A live view on stderr; None where that is no terminal, or one that cannot move its cursor."""
-    if not sys.stderr.isatty():
-        return None
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True, highlight=False)
-    if console.is_dumb_terminal:
-        return None
-    return Live(get_renderable=view, console=console, transient=True, refresh_per_second=4)

@@ -33,6 +33,14 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
     return exit_code(counts)
 
 
+def concluded(database: Database, run: int) -> int:
+    """Print a run's counts alone, on stderr; says the exit code."""
+    with database.reading() as tx:
+        counts = queries.find_run(tx, str(run)).progress.counts
+    tell(summary(run, counts, 0))
+    return exit_code(counts)
+
+
 def telling(rows: Sequence[Mapping[str, Cell]]) -> Sequence[Mapping[str, Cell]]:
     """The rows to show by default: timings and failures; all rows if there are neither."""
     told = [row for row in rows if row["hot_seconds"] or row["verdict"] != JobState.PASSED]

@@ -21,6 +21,7 @@ from vkbench_local.peers import cpu
 from vkbench_local.peers.recorded import recorded
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import QUANTISED
+from vkbench_shaders.quantisers import losses
 from vkbench_shaders.quants import dequantise, gguf_block, quantise
 from vkbench_shaders.rocm_grid import GRID
 from vkbench_shaders.tolerance import LIMITS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from vkbench_db.ask.queries import ResultRow
 
 CHECKS = 32 + 20  # number of tests that two of the plans ask for
+_LOSS_ROWS = 128
 
 
 class TargetState(StrEnum):
@@ -105,6 +107,26 @@ def saved(format: str, least: float) -> Find:
             measured=f"{percent:.1f} % saved",
             value=percent,
             how=f"{size} bytes a block of {elements}, {4 * elements} in f32",
+        )
+
+    return find
+
+
+def loss(format: str, most: float) -> Find:
+    """Percent that products with weights in a format are off by; a model's loss is another."""
+
+    def find(_: Evidence) -> TargetResult:
+        found = _lost(format)
+        assert found.output_error is not None
+        percent = 100 * found.output_error
+        return TargetResult(
+            standing=_met(percent < most),
+            measured=f"products are off by {percent:.3g} %",
+            value=percent,
+            how=(
+                f"{_LOSS_ROWS} rows of {losses.COLUMNS} normal weights times normal vectors, "
+                f"quantised by {found.quantiser}; other weights: `vkbench accuracy`"
+            ),
         )
 
     return find
@@ -327,6 +349,13 @@ def _fastest(results: Sequence[ResultRow], cases: Sequence[str]) -> list[ResultR
 def _of_numpy(row: ResultRow) -> float:
     """How many times as fast as numpy a timing is."""
     return _numpy_seconds(row.case_name) / (row.seconds or np.inf)
+
+
+@cache
+def _lost(format: str) -> losses.Loss:
+    normal = losses.seeded(_LOSS_ROWS, seed=0)[:1]
+    [found] = losses.losses(normal, [format], seed=0)
+    return found
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vkbench_local.peers import standings
-from vkbench_local.peers.standings import Evidence, Find, TargetResult
+from vkbench_local.peers.standings import Find
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +21,6 @@ class Target:
     name: str
     wanted: str
     find: Find
-
-
-def found(measured: Evidence) -> list[tuple[Target, TargetResult]]:
-    """All targets, in the order of their table."""
-    return [(target, target.find(measured)) for target in TARGETS]
 
 
 _SQUARES = tuple(f"matmul/f32/b1_m{n}_n{n}_k{n}" for n in (4096, 2048, 1024, 512, 256))
@@ -39,10 +34,6 @@ _BLOCKS = (
 )
 _ELEMENTS = tuple(f"{name}/f32/b1_c1_h4096_w4096" for name in ("add", "mul", "silu"))
 _ROWS = tuple(f"{name}/f32/b1_c1_h8192_w8192" for name in ("sum", "mean", "max", "argmax"))
-_LOSS = (
-    "a loss is a whole model's, no kernel has one alone:"
-    " compare `llama-perplexity -m MODEL -f TEXT` of the f16 and the {} model"
-)
 _WORKGROUPS = (
     "neither an AMD nor an Intel device was at hand; each tile of a product is a workgroup size:"
     " `vkbench run --case matmul/f32/b1_m1024_n1024_k1024/tile=64x64_8x8 --mode performance`"
@@ -137,10 +128,10 @@ TARGETS = (
         Target(
             plan="002",
             name=f"{name} loss",
-            wanted=f"below {percent} %",
-            find=standings.not_measured(_LOSS.format(name)),
+            wanted=f"below {percent:g} %",
+            find=standings.loss(name.lower(), percent),
         )
-        for name, percent in (("Q4_0", "2"), ("Q8_0", "0.5"), ("IQ2_XXS", "5"))
+        for name, percent in (("Q4_0", 2.0), ("Q8_0", 0.5), ("IQ2_XXS", 5.0))
     ),
     Target(
         plan="002", name="parity with the CPU, 128²", wanted="1e-5", find=standings.parity(_SMALL)

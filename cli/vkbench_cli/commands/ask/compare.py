@@ -13,7 +13,7 @@ from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, UsageError, Wr
 from vkbench.job import JobState
 from vkbench_cli.options import Store
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 from vkbench_tables import comparison, comparison_markdown
 
@@ -120,7 +120,7 @@ def compare(
         canaries = drifts(tx, found.pairs)
         shown = comparison.table(found, pairs, provenances(tx, jobs), canaries)
     if markdown:
-        print(comparison_markdown.in_markdown(found, shown, canaries), end="")
+        hand_over(comparison_markdown.in_markdown(found, shown, canaries))
     elif shown.rows or output.json or output.csv:
         show(shown, output)
     lines = [*comparison.device_lines(found), *comparison.drift_lines(canaries)]

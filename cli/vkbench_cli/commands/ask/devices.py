@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -12,11 +13,12 @@ from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import reading
 from vkbench_tables.devices import COLUMNS, device_row, facts_row
-from vkbench_tables.table import Cell, Table
+from vkbench_tables.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from vkbench.settings import Settings
 
+UNFIT = Column(key="unfit", heading="gets no jobs because", prose=True)
 HERE = "found here"  # state of a device that was asked for now, from no database
 FOUND_HERE = "no device is recorded yet, so these are the devices of this machine"
 NOTHING_YET = (
@@ -35,7 +37,8 @@ def devices(
 ) -> None:
     """List the devices of the database, or of this machine.
 
-    A device is online if its worker reported within the last minute. The canary is a kernel that
+    A device is online if its worker reported within the last minute, and unfit if the scheduler
+    cannot use that worker. The canary is a kernel that
     is timed again and again: it is steady, or off if it is more than 3 sigmas from its own history.
     A device that is known from imported results alone is `elsewhere`, as are the unfinished jobs of
     imported runs: they belong to another database. If no database exists yet and none is named,
@@ -46,16 +49,33 @@ def devices(
     if not (rows or ours.database):
         rows = _here()
         tell(FOUND_HERE)
-    show(Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET), output)
+    show(Table(columns=(*COLUMNS, UNFIT), rows=rows, nothing=NOTHING_YET), output)
 
 
 def _known(ours: Settings) -> list[dict[str, Cell]]:
+    from vkbench_cli.show.services import unfit_devices
     from vkbench_db.ask import queries
     from vkbench_db.ask.canary_status import steadiness
+    from vkbench_db.upkeep.attendance import attendance
 
     with reading(ours) as tx:
         steady, now = steadiness(tx), time.time()
-        return [device_row(row, steady.get(row.key), now) for row in queries.devices(tx)]
+        rows = [device_row(row, steady.get(row.key), now) for row in queries.devices(tx)]
+        has_scheduler = attendance(tx).scheduler_seen is not None  # who else would say so?
+    unfit = unfit_devices(ours) if has_scheduler else {}
+    return _marked(rows, unfit)
+
+
+def _marked(rows: Sequence[dict[str, Cell]], unfit: Mapping[str, str]) -> list[dict[str, Cell]]:
+    """Devices with why they are unfit, those too of which nothing else is known."""
+    known = {str(row["key"]): row for row in rows}
+    found: list[dict[str, Cell]] = [*rows]
+    for key, why in unfit.items():
+        if key in known:
+            known[key].update(state="unfit", unfit=why)
+        else:
+            found.append({"key": key, "state": "unfit", "unfit": why})
+    return found
 
 
 def _here() -> list[dict[str, Cell]]:

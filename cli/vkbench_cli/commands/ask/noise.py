@@ -15,6 +15,7 @@ from vkbench_cli.show.printing import Limit, Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import is_unmade, opened, reading
+from vkbench_tables.series import MEASURED
 from vkbench_tables.table import Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -30,12 +31,7 @@ class Sort(StrEnum):
 
 
 COLUMNS = (
-    Column(key="host", heading="host", lifted=True),
-    Column(key="device_name", heading="device", lifted=True),
-    Column(key="device", heading="device key", hidden=True),
-    Column(key="case_name", heading="case", rank=Rank.KEY),
-    Column(key="variant", heading="variant"),
-    Column(key="metric", heading="metric"),
+    *MEASURED,
     Column(key="environment_class", heading="clocks", lifted=True),
     Column(key="track", heading="track", lifted=True),
     Column(key="sigma", heading="sigma", kind=ValueKind.PERCENT, rank=Rank.KEY),

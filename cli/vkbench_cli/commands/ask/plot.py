@@ -14,7 +14,7 @@ from vkbench.visible import visible
 from vkbench_cli.files import check_writable, whole_file
 from vkbench_cli.options import Devices, Store
 from vkbench_cli.show.printing import ReaderLeft
-from vkbench_cli.show.telling import room, tell
+from vkbench_cli.show.telling import room, say, tell
 from vkbench_cli.store import reading
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def plot(
     width = room(sys.stdout) or WIDTH
     try:
         for line in (drawn.title, drawn.place, *text_plot(drawn, width), *change_lines(drawn)):
-            print(visible(line))
+            say(visible(line))
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderLeft from error

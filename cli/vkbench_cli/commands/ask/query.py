@@ -9,8 +9,8 @@ from typer import Argument, Option
 
 from vkbench_cli.options import Store
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.telling import tell
-from vkbench_cli.store import NOTHING_YET, is_unmade
+from vkbench_cli.show.telling import Elapsed, tell
+from vkbench_cli.store import NOTHING_YET, READING, is_unmade
 from vkbench_tables.queried import answer
 
 
@@ -41,5 +41,6 @@ def query(
         names, rows = readonly.query_blank(text, bounds)
         tell(NOTHING_YET)
     else:
-        names, rows = readonly.query(ours.database_url(), text, bounds)
+        with Elapsed(READING):
+            names, rows = readonly.query(ours.database_url(), text, bounds)
     show(answer(names, rows), output)

@@ -17,7 +17,8 @@ from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Devices, Store, spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
-from vkbench_cli.show.telling import say, tell
+from vkbench_cli.show.progress import CountedProgress
+from vkbench_cli.show.telling import Elapsed, hand_over, say, tell
 from vkbench_cli.store import opened, reading
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage
@@ -142,7 +143,7 @@ def show_(
     if summed:
         from vkbench_scheduler.watch import summaries
 
-        print(summaries.of_regression(summed), end="")
+        hand_over(summaries.of_regression(summed))
         return
     if output.json:
         row = story_row(story) | {"alerts": [asdict(each) for each in told]}
@@ -153,12 +154,12 @@ def show_(
         show(Table(columns=MEMBERS, rows=[member_row(each) for each in story.members]), output)
         return
     say(_headline(story.row))
-    print()
+    say("")
     show(members, output)
-    print()
+    say("")
     show(Table(columns=EVENTS, rows=[asdict(each) for each in story.events]), output)
     if told:
-        print()
+        say("")
         show(Table(columns=ALERTS, rows=[asdict(each) for each in told]), output)
 
 
@@ -224,12 +225,14 @@ def scan(
     require()
     now = time.time()
     with opened(store.settings()) as database:
-        detect(database, now)
+        with Elapsed("placing new results"):
+            detect(database, now)
         with database.reading() as tx:
             wanted = history.every(tx) if everything else history.changed(tx)
-        touched = cut(database, wanted, now)
+        with CountedProgress("series", len(wanted)) as progress:
+            touched = cut(database, wanted, now, progress.over)
         conclude(database, now)
-    print(f"{len(wanted)} series: {len(touched)} changes are new, or certain now")
+    say(f"{len(wanted)} series: {len(touched)} changes are new, or certain now")
 
 
 @app.command()

@@ -13,12 +13,14 @@ from typer import Argument, Option, Typer
 from vkbench import names
 from vkbench.errors import UsageError
 from vkbench.job import Mode
+from vkbench.markdown import APART
 from vkbench.settings import settings
 from vkbench.units import counted, rate_column
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import RUN_HELP, Devices, Store, spread
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.progress import CountedProgress
+from vkbench_cli.show.telling import hand_over, say, tell
 from vkbench_cli.store import reading
 from vkbench_tables.table import Column, Rank, Table, ValueKind
 from vkbench_tables.text import markdown_table
@@ -75,7 +77,10 @@ def run(
         told = news.of_run(tx, found.id, found.label)
     if not only_on_change or summaries.is_eventful(told):
         text = summaries.of_run(told)
-        print(text if markdown else _plain(text), end="")
+        if markdown:
+            hand_over(text)
+        else:
+            say(_plain(text), end="")
 
 
 @app.command()
@@ -104,7 +109,7 @@ def targets(
     from vkbench_db.ask.blank import is_blank
     from vkbench_db.ask.queries import devices, results
     from vkbench_local.peers.standings import Evidence
-    from vkbench_local.peers.targets import found
+    from vkbench_local.peers.targets import TARGETS as PLANNED
 
     ours = [Mode.CORRECTNESS, Mode.PERFORMANCE]
     with reading(store.settings()) as tx:
@@ -118,13 +123,16 @@ def targets(
     if newest and not here:
         hosts = ", ".join(sorted({row.host for row in newest}))
         tell(f"no results of this host ({host}), only of {hosts}")
-    rows = [
-        {"plan": target.plan, "target": target.name, "wanted": target.wanted, **vars(one)}
-        for target, one in found(Evidence(results=here, gpus=gpus))
-    ]
+    evidence = Evidence(results=here, gpus=gpus)
+    with CountedProgress("targets", len(PLANNED)) as progress:
+        rows = [
+            {"plan": each.plan, "target": each.name, "wanted": each.wanted}
+            | vars(each.find(evidence))
+            for each in progress.over(PLANNED)
+        ]
     table = Table(columns=TARGETS, rows=rows)
     if markdown:
-        print(markdown_table(table), end="")
+        hand_over(markdown_table(table))
     else:
         show(table, output)
     counts = Counter(str(row["standing"]) for row in rows)
@@ -180,5 +188,5 @@ def _plain(text: str) -> str:
     from rich.markdown import Markdown
 
     lines = StringIO()
-    Console(file=lines).print(Markdown(text))
+    Console(file=lines, force_terminal=False).print(Markdown(text.replace(APART, "")))
     return "".join(f"{line.rstrip()}\n" for line in lines.getvalue().splitlines())

@@ -15,7 +15,7 @@ from vkbench.job import FINISHED, Mode
 from vkbench.units import counted
 from vkbench_cli.options import RUN_HELP, Devices, Find, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Limit, Output, show_newest
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_tables.interchange import WRITERS, Interchange
@@ -150,10 +150,10 @@ def _print(
     elif asked is Interchange.MD:
         if not shown.rows:
             tell(shown.nothing)
-        print(markdown_table(shown, most=len(shown.rows)), end="")
+        hand_over(markdown_table(shown, most=len(shown.rows)))
     else:
         jobs = {row["job"] for row in shown.rows}
-        print(WRITERS[asked]([row for row in found if row.job in jobs]), end="")
+        hand_over(WRITERS[asked]([row for row in found if row.job in jobs]))
 
 
 def _modes(asked: Mode, run: str) -> list[Mode]:

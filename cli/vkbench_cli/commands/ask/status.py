@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vkbench.errors import EXIT_OK, ServiceUnreachable
 from vkbench_cli.options import Store
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import is_unmade, opened
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -59,7 +59,7 @@ def status(*, store: Store, output: Output) -> int:
     rows = [_row(queue, now, why(queue, fleet)) for queue in fleet.queues]
     if not (output.json or output.csv):
         show(Table(columns=SERVICES, rows=[asdict(each) for each in fleet.services]), output)
-        print()
+        say("")
     nothing = fleet.trouble or NOTHING_YET
     show(Table(columns=DEVICES, rows=rows, summary=_summary(fleet), nothing=nothing), output)
     tell(fleet.verdict)

@@ -14,7 +14,7 @@ from vkbench_cli.bisect_options import BisectOptions, begin, begin_here, check
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Devices, Store, spread
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import opened, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -144,7 +144,7 @@ def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
         with database.reading() as tx:
             keys = served_keys(tx, device or wanted.devices(tx))
         number = begin(database, wanted, keys)
-        print(number)
+        say(str(number))
         tell(f"bisection {number}: `vkbench bisect show {number}`")
         warn(database, f"bisection {number}", devices=keys)
     return 0

@@ -10,11 +10,11 @@ from typer import Argument, Option
 from vkbench.case import parse_shape
 from vkbench.configuration import Configuration, parse
 from vkbench.errors import UsageError
-from vkbench.selector import HELP
 from vkbench.settings import settings
 from vkbench_cli import completion
 from vkbench_cli.files import check_writable, whole_file
-from vkbench_cli.options import Gguf, Tensor, check_pair
+from vkbench_cli.options import Gguf, KernelsOf, OneDevice, Tensor, check_pair
+from vkbench_cli.show.telling import say
 
 if TYPE_CHECKING:
     from vkbench_shaders.kernel import Kernel
@@ -74,16 +74,7 @@ def execute(
             metavar="NAME=VALUE", help="Parameter of the kernel, such as mask=all; may be repeated."
         ),
     ] = [],  # noqa: B006
-    device: Annotated[
-        str,
-        Option(
-            "--device",
-            "-d",
-            metavar="SELECTOR",
-            help=f"{HELP} Must match one device; default: the best of this machine.",
-            autocompletion=completion.devices,
-        ),
-    ] = "",
+    device: OneDevice = "",
     variant: Annotated[
         str,
         Option(
@@ -91,7 +82,7 @@ def execute(
             help="Variant of the kernel; 'auto' is the best one that the device supports.",
         ),
     ] = "auto",
-    bundle: Annotated[str, Option(metavar="SHA", help="Use the kernels of this bundle.")] = "",
+    bundle: KernelsOf = "",
     limit: Annotated[float, Option(metavar="S", min=0.1, help="Give up after S seconds.")] = 60.0,
 ) -> None:
     """Run one kernel on your own arrays.
@@ -131,7 +122,7 @@ def execute(
     done = compute(errand, arrays, limit, settings())
     with whole_file(output) as file:
         file.write(done.outputs)
-    print(f"{posed.case.name}: {done.variant} on {done.device} -> {output}")
+    say(f"{posed.case.name}: {done.variant} on {done.device} -> {output}")
 
 
 def _configuration(kernel: Kernel, asked: str) -> str:

@@ -48,6 +48,9 @@ def run(
     all_rows: Annotated[
         bool, Option("--all", help="List every passed check too, not only how many there are.")
     ] = False,
+    profile: Annotated[
+        bool, Option("--profile", help="Show which kernels the time of a --model goes to.")
+    ] = False,
     store: Store,
     output: Output,
 ) -> int:
@@ -60,11 +63,13 @@ def run(
     vkbench run
     vkbench run --kernel mul_mat_vec --format 'q*' --mode performance
     vkbench run --suite spine --device '*' --export results.jsonl
+    vkbench run --model llama-3-8b-q4_K_M.gguf --profile
 
     Exit codes: 0 all passed, 3 a wrong result, 4 a failed job, 7 nothing ran, 130 interrupted.
     """
     from vkbench_cli.exporting import export_run
-    from vkbench_cli.show.report import conclude, findings
+    from vkbench_cli.show.model_profile import show_profiles
+    from vkbench_cli.show.report import conclude, concluded, findings
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
     from vkbench_local.executor import sole_executor
@@ -95,7 +100,12 @@ def run(
         if export:
             export_run(database, found.id, export)
         detected = detect(database, time.time())
-        code = conclude(database, found.id, output, all_rows=all_rows)
+        if profile and (output.json or output.csv):  # programs read one table
+            code = concluded(database, found.id)
+        else:
+            code = conclude(database, found.id, output, all_rows=all_rows)
+        if profile:
+            show_profiles(database, found.id, output)
     for line in findings(detected):
         tell(line)
     return code

@@ -164,7 +164,7 @@ def fire(*, name: Name, store: Store) -> None:
 
     with opened(store.settings()) as database:
         made = run_now(database, name, time.time())
-        print(made.run.id)
+        say(str(made.run.id))
         tell(f"run {made.run.id}: {made.jobs} jobs submitted")
         warn(database, f"run {made.run.id}", run=made.run.id)
 

@@ -39,7 +39,7 @@ def cancel(*, run: Run, store: Store) -> None:
         found = queries.find_run(tx, run)
         refuse_imported(found, "cancel it")
         count = states.cancel(tx, found.id, time.time())
-    print(f"run {found.id}: {count} jobs cancelled")
+    say(f"run {found.id}: {count} jobs cancelled")
 
 
 def pause(

@@ -11,7 +11,7 @@ from vkbench.errors import EXIT_INTERRUPTED
 from vkbench.user import user_name
 from vkbench_cli.options import Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import opened
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def announce(database: Database, made: Submitted) -> None:
     """Print the number of a run, and on stderr what keeps it waiting."""
     from vkbench_cli.show.absence import warn
 
-    print(made.run.id)
+    say(str(made.run.id))
     tell(f"run {made.run.id}: {made.jobs} jobs submitted")
     warn(database, f"run {made.run.id}", run=made.run.id)
 

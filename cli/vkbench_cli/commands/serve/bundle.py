@@ -15,6 +15,7 @@ from vkbench.settings import settings
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Kernels, spread
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import say
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def build(
             tree, out or Path(scratch, "bundle"), progress_bar(), kernels=_chosen(kernels)
         )
         kept_bundles(settings()).put(bundle)
-    print(bundle.sha)
+    say(bundle.sha)
 
 
 @app.command("tree")
@@ -78,7 +79,7 @@ def copy_tree(
     if folder.exists():
         raise UsageError(f"{folder} exists already: give another folder")
     shutil.copytree(TREE, folder)
-    print(f"vkbench bundle build {folder}")
+    say(f"vkbench bundle build {folder}")
 
 
 @app.command("ls")

@@ -12,6 +12,7 @@ from vkbench.errors import UsageError
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Store, spread
 from vkbench_cli.patience import Wait, patiently
+from vkbench_cli.show.telling import Elapsed, hand_over, say
 from vkbench_cli.store import opened
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
@@ -33,8 +34,9 @@ def upgrade(*, store: Store, wait: Wait = 0.0) -> None:
     from vkbench_db.database import upgrade as bring_up
 
     url = store.settings().database_url()
-    patiently(lambda: bring_up(url), wait)
-    print(f"{parse_url(url).render_as_string(hide_password=True)} is at schema {SCHEMA}")
+    with Elapsed("upgrading the database"):
+        patiently(lambda: bring_up(url), wait)
+    say(f"{parse_url(url).render_as_string(hide_password=True)} is at schema {SCHEMA}")
 
 
 @app.command()
@@ -52,7 +54,7 @@ def reader_role(
     """
     from vkbench_db.upkeep.reader_role import reader_role_sql
 
-    print(reader_role_sql(name), end="")
+    hand_over(reader_role_sql(name))
 
 
 DAYS = {"d": 1, "w": 7, "y": 365}
@@ -92,10 +94,11 @@ def prune(
             ("bundles", prune_bundles, bundles),
         ):
             if asked or both:
-                found = remove(database, before, is_trial=dry_run)
-                print(f"{found.items:,} {what}, {found.bytes / 1e6:,.1f} MB, {done}")
+                with Elapsed(f"looking for {what}"):
+                    found = remove(database, before, is_trial=dry_run)
+                say(f"{found.items:,} {what}, {found.bytes / 1e6:,.1f} MB, {done}")
         if not dry_run:
-            print(_ADVICE[database.engine.dialect.name])
+            say(_ADVICE[database.engine.dialect.name])
 
 
 _ADVICE = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vkbench.errors import EXIT_OK, VkbenchError
 from vkbench_cli.options import Store
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import Elapsed
 from vkbench_tables.table import Column, Rank, Table
 
 COLUMNS = (
@@ -24,7 +25,8 @@ def doctor(*, store: Store, output: Output) -> int:
     """
     from vkbench_local.diagnosis import examine
 
-    findings = list(examine(store.settings()))
+    with Elapsed("checking"):
+        findings = list(examine(store.settings()))
     rows = [
         {
             "check": finding.what,

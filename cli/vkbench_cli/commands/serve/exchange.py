@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from vkbench_cli.options import RUN_HELP, Store
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import Elapsed, say, tell
 from vkbench_cli.store import opened, reading
 
 
@@ -55,13 +55,14 @@ def import_(
 
     with Database.open(store.settings().database_url(), create=True) as database:
         found = import_file(database, file)
-        detected = detect(database, time.time(), all_at_once=True)
+        with Elapsed("comparing the new results with earlier ones"):
+            detected = detect(database, time.time(), all_at_once=True)
     runs = ", ".join(map(str, found.runs))
-    print(
+    say(
         f"run {runs}: {found.new} jobs new, {found.updated} went on, {found.known} known; "
         f"{found.attempts} attempts new"
     )
     if detected.opened:
-        print(f"new in `vkbench regressions ls`: {len(detected.opened)}")
+        say(f"new in `vkbench regressions ls`: {len(detected.opened)}")
     if detected.is_unscreened:
         tell(UNSCREENED)

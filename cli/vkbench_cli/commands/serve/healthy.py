@@ -13,6 +13,7 @@ from vkbench import alive
 from vkbench.errors import EXIT_OK, ServiceUnreachable
 from vkbench.settings import settings
 from vkbench.units import span
+from vkbench_cli.show.telling import say
 
 PAGES = "http://127.0.0.1:8900"
 ANSWER_SECONDS = 5.0
@@ -47,7 +48,7 @@ def healthy(
     Exit codes: 0 it goes on, 8 it does not run or a part of it is stuck.
     """
     said = _pages(url) if service is Service.WEB else _signs(service, within)
-    print(f"{service}: {said or 'well'}")
+    say(f"{service}: {said or 'well'}")
     return ServiceUnreachable.exit_code if said else EXIT_OK
 
 

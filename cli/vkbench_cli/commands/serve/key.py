@@ -10,7 +10,7 @@ from typer import Argument, Option, Typer
 from vkbench.keys import new_keys
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import spread
-from vkbench_cli.show.telling import tell
+from vkbench_cli.show.telling import say, tell
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
@@ -35,5 +35,5 @@ def new(
     line is a key: the first one signs, and each verifies.
     """
     for path in new_keys(folder, add=add):
-        print(path)
+        say(str(path))
     tell(f"copy {folder} to each worker and scheduler, and set VKBENCH_KEYS to it there")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ from vkbench import names
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Store, spread
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.telling import say
+from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import opened, reading
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -77,8 +76,8 @@ def add(
     expires = now + days * DAY if days else None
     with opened(store.settings()) as database, database.transaction() as tx:
         secret = tokens.add(tx, name=name, scopes=scopes, now=now, expires_at=expires)
-    print(secret)
-    print(f"token {name} is made; keep what is printed: only its hash is stored", file=sys.stderr)
+    say(secret)
+    tell(f"token {name} is made; keep what is printed: only its hash is stored")
 
 
 @app.command()

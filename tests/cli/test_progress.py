@@ -1,0 +1,98 @@
+"""A command that takes over two seconds shows how far it is, or how long it has run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from planted_history import Plan, file_lines
+from terminals import terminal
+from vkbench.settings import settings
+from vkbench_cli import main as cli
+from vkbench_cli.show import progress, telling
+from vkbench_cli.show.progress import CountedProgress
+from vkbench_cli.show.telling import Elapsed
+from vkbench_local.peers import cpu
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> Path:
+    """The file of an export, which a database already has."""
+    file = tmp_path / "results.jsonl"
+    file.write_text("".join(file_lines(Plan(cases=2, runs=12, steps=()))))
+    monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{tmp_path}/lab.db")
+    settings.cache_clear()
+    assert cli.main(["import", str(file)]) == 0
+    capsys.readouterr()
+    return file
+
+
+def test_what_can_be_counted_is(
+    lab: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(progress, "SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr(cpu, "SECONDS", 0.001)
+    lines = len(lab.read_text().splitlines())
+    for words, total in (
+        (["import", str(lab)], f"lines of results.jsonl: {lines} of {lines} done"),
+        (["regressions", "scan", "--all"], "series: 2 of 4 done"),
+        (["report", "targets"], "targets: 20 of 26 done"),
+    ):
+        assert cli.main(words) == 0
+        assert total in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        (["results"], "reading the database"),
+        (["query", "SELECT 1"], "reading the database"),
+        (["db", "upgrade"], "upgrading the database"),
+        (["db", "prune", "--older-than", "1y", "--dry-run"], "looking for bundles"),
+        (["doctor"], "checking"),
+    ],
+)
+def test_of_other_waits_the_length_is_told(
+    words: list[str],
+    label: str,
+    lab: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+) -> None:
+    monkeypatch.setattr(telling, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(telling, "SILENCE_SECONDS", 0.001)
+    assert cli.main(words) in (0, 4)
+    assert f"{label}: 0 seconds\n" in capsys.readouterr().err
+
+
+def test_a_short_wait_says_nothing(capsys: Captured) -> None:
+    with Elapsed("a moment"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_progress_takes_its_place(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(telling, "PATIENCE_SECONDS", 0.0)
+    for module in (telling, progress):
+        monkeypatch.setattr(module, "SILENCE_SECONDS", 0.01)
+    with Elapsed("all of it"), CountedProgress("part", 2) as part:
+        capsys.readouterr()
+        time.sleep(0.1)
+        part.tell(1)
+    said = capsys.readouterr().err
+    assert "part: 1 of 2 done" in said
+    assert "all of it" not in said
+
+
+def test_a_terminal_shows_it_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    with terminal(80, monkeypatch, errors=True) as screen, Elapsed("a \x1b query"):
+        time.sleep(0.5)
+    shown = "a \\x1b query: 0 seconds"
+    assert shown in screen.text
+    assert not screen.text.rstrip().endswith(shown)  # it was erased
