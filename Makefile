@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index$(CI:%=,new-lavapipe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test chaos quick snapshots screenshots check offline docs clean
+.PHONY: help setup bench test chaos soak validate quick snapshots screenshots check offline docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,6 +29,17 @@ test: setup ## set up what the tests need, and run them all (ARGS="-k name" for 
 chaos: setup ## 300 faults of all kinds while 10,000 jobs run, in twenty minutes (ARGS="--seed 2")
 	@scripts/services
 	@$(BIN)/python tests/planted/chaos.py $(ARGS)
+
+soak: setup ## 100,000 jobs through the queue and 10,000 on lavapipe: does anything grow? a quarter of an hour
+	@scripts/services
+	@$(BIN)/python benchmarks/soak.py queue
+	@$(BIN)/python benchmarks/soak.py runner
+
+validate: setup ## every kernel by every variant under the validation layer (ARGS="--kernel add")
+	@scripts/services
+	@scripts/new-lavapipe $(VENV) || true
+	@$(BIN)/python tests/planted/validated.py $(ARGS)
+	@[ ! -x $(VENV)/new-lavapipe/bin/python ] || $(VENV)/new-lavapipe/bin/python tests/planted/validated.py $(ARGS)
 
 quick: setup ## formatter, linter, types, and tests without servers and GPUs, in two minutes (ARGS="-k name")
 	@$(BIN)/ruff format --check --quiet .

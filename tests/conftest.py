@@ -106,12 +106,13 @@ def gguf_file(tmp_path: Path) -> GgufFile:
 def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The cache folder of all tests of a session, so that pipelines compile once.
 
-    The Slang compiler, compiled units and names of valid ones, all named by what they hold, are the
-    developer's.
+    The Slang compiler, compiled units, names of valid ones, and what drivers have compiled, all
+    named by what they hold, are the developer's.
     """
     cache = tmp_path_factory.mktemp("cache")
-    (settings().cache / "valid").mkdir(parents=True, exist_ok=True)
-    for name in ("slang-*", "spirv", "valid"):
+    for name in ("valid", "drivers"):
+        (settings().cache / name).mkdir(parents=True, exist_ok=True)
+    for name in ("slang-*", "spirv", "valid", "drivers"):
         for folder in settings().cache.glob(name):
             (cache / folder.name).symlink_to(folder)
     return cache

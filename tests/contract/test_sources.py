@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,31 @@ def test_a_module_is_a_noun_of_readable_length(path: Path) -> None:
 def test_the_environment_is_read_in_settings_alone(path: Path) -> None:
     if path != ROOT / "vkbench" / "settings.py":
         assert not ENVIRONMENT.search(path.read_text())
+
+
+COMMAND_MODULES = [path for path in MODULES if path.is_relative_to(ROOT / "cli")]
+PRINTING = ROOT / "cli/vkbench_cli/show/telling.py"
+TAMING = ("visible", "visible_lines")
+
+
+@pytest.mark.parametrize(
+    "path", [*COMMAND_MODULES, ROOT / "worker/vkbench_worker/service/main.py"], ids=relative
+)
+def test_no_text_of_strangers_is_printed_as_it_is(path: Path) -> None:
+    """Texts that are ours alone are constants; others go through vkbench.visible, or telling.py."""
+    if path != PRINTING:
+        assert [line for line, text in printed(path) if not is_tamed(text)] == []
+
+
+def printed(path: Path) -> Iterator[tuple[int, ast.expr]]:
+    """What a module gives to `print`, with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(func=ast.Name(id="print"), args=texts):
+                yield from ((node.lineno, text) for text in texts)
+
+
+def is_tamed(text: ast.expr) -> bool:
+    if isinstance(text, ast.Call) and isinstance(text.func, ast.Name):
+        return text.func.id in TAMING
+    return isinstance(text, ast.Constant)

@@ -14,6 +14,7 @@ from cluster import RedisServer
 from documented import Shown, blocks, shown
 from postgres_server import PostgresServer
 from typist import is_elsewhere, type_all
+from vkbench.device import device_key
 from vkbench_db.ask.readonly import query
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import import_lines
@@ -118,8 +119,9 @@ def export_of(device: str, run: str = "") -> str:
     lines = (DOCS / "results" / "h200-5-mul-mat-vec.jsonl").read_text().splitlines(keepends=True)
     text = "".join(lines[:-1])
     if device != "H200":
-        key = hashlib.sha256(device.encode()).hexdigest()[:12]
         [known] = re.findall(r'\{"device":\{"key":"(\w+)"', text)
+        [uuid] = re.findall(r'\{"device":.*?"uuid":"(\w+)"', text)
+        key = device_key(device.lower(), uuid)
         text = text.replace("NVIDIA H200", f"NVIDIA {device}").replace(known, key)
         text = text.replace('"host":"h200"', f'"host":"{device.lower()}"')
     text = re.sub(r'"uuid":"\w', f'"uuid":"{run or device[-3]}', text, count=1)

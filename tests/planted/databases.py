@@ -174,7 +174,7 @@ class Lab:
             host=host,
             index=0,
             name=name,
-            uuid="00ff",
+            uuid=name,
             vendor_id=0x10005,
             device_id=0,
             type="cpu",

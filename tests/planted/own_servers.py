@@ -25,9 +25,10 @@ def own_servers(folder: Path) -> Iterator[tuple[PostgresServer, RedisServer]]:
 
 
 @contextmanager
-def own_lab(folder: Path) -> Iterator[Lab]:
+def own_lab(folder: Path, runner: str = "planted_runner") -> Iterator[Lab]:
     """A lab on servers of its own."""
     with own_servers(folder) as (postgres, redis), ExitStack() as stack:
-        lab = Lab(folder=folder, database_url=postgres.make_database("lab"), redis=redis)
+        url = postgres.make_database("lab")
+        lab = Lab(folder=folder, database_url=url, redis=redis, changes={"runner": runner})
         stack.callback(lab.close)
         yield lab

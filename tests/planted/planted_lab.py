@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import insert, select
+from sqlalchemy import Text, insert, select, update
 
 from planted_history import Plan, Step, file_lines
 from vkbench.device import DeviceFacts, Environment
@@ -14,7 +14,7 @@ from vkbench.result import Result
 from vkbench.wire import Announcement
 from vkbench_cli.exporting import import_file
 from vkbench_db import schema
-from vkbench_db.database import Database
+from vkbench_db.database import Database, Transaction
 from vkbench_db.upkeep import bisections, tokens
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_db.upkeep.tuning import SWEEP
@@ -26,6 +26,39 @@ from vkbench_detection.steps import detect
 LONG_CASE = "flash_attn/f16:k=q4_0,v=q4_0/s2_h32_g8_q512_n4096_d128_e128/mask=causal,sinks=on"
 LONG_LABEL = "what the compiler of next month does to attention, measured over night in the lab"
 LONG_DEVICE = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition (engineering sample)"
+
+# What prints each table, asked of this lab.
+WORDS = {
+    "kernels": ["kernels"],
+    "kernels --grid": ["kernels", "--grid"],
+    "kernels --formats": ["kernels", "--formats"],
+    "kernels --rocm": ["kernels", "--rocm"],
+    "devices": ["devices"],
+    "status": ["status"],
+    "results": ["results", "--limit", "0"],
+    "results --history": ["results", "--history", "--mode", "performance"],
+    "compare": ["compare", "20", "40", "--all"],
+    "baseline ls": ["baseline", "ls"],
+    "noise": ["noise", "--refresh"],
+    "regressions ls": ["regressions", "ls", "--all"],
+    "regressions show": ["regressions", "show", "1"],
+    "regressions suspected": ["regressions", "suspected"],
+    "bisect ls": ["bisect", "ls"],
+    "bisect show": ["bisect", "show", "1"],
+    "report targets": ["report", "targets"],
+    "query": ["query", "SELECT * FROM v_results LIMIT 20"],
+    "schedule ls": ["schedule", "ls"],
+    "token ls": ["token", "ls"],
+    "schedule show": ["schedule", "show", "nightly"],
+    "calibrate": ["calibrate", "--show"],
+    "tune": ["tune", "--show"],
+    "tune --run": ["tune", "--run", "sweep"],
+    "jobs": ["jobs"],
+    "jobs RUN": ["jobs", "long", "--limit", "0"],
+    "bundle ls": ["bundle", "ls"],
+    "doctor": ["doctor"],
+    "selftest detector": ["selftest", "detector", "--streams", "1"],
+}
 
 
 def make_lab(folder: Path, now: float) -> Path:
@@ -47,7 +80,7 @@ def make_lab(folder: Path, now: float) -> Path:
 
 def _add_long_names(database: Database, now: float) -> None:
     facts = DeviceFacts(
-        key="fedcba987654",
+        key="839aa817bf1b",
         host="a-host-of-a-long-name.lab.example.org",
         index=3,
         name=LONG_DEVICE,
@@ -166,7 +199,7 @@ def _add_the_rest(database: Database, now: float) -> None:
             insert(schema.bisection).values(
                 created_at=now,
                 user_name="somebody",
-                devices={"keys": ["fedcba987654"]},
+                devices={"keys": ["839aa817bf1b"]},
                 case_name=LONG_CASE,
                 variant="subgroup",
                 metric="hot",
@@ -179,3 +212,32 @@ def _add_the_rest(database: Database, now: float) -> None:
                 note=LONG_LABEL,
             )
         )
+
+
+# What others may have written: a worker, a file, whoever names a token, a revision's subject.
+STRANGE = {
+    *("name", "user_name", "label", "reason", "path", "first_bad", "driver", "driver_version"),
+    *("variant", "note", "title", "owner", "case_name", "worker", "paused_reason", "paused_by"),
+    *("group_key", "before_bundle", "after_bundle", "configuration", "estimated", "channel"),
+    *("error", "environment_class"),
+}
+STRANGE_FACTS = ("name", "host", "driver", "driver_version", "label")  # in JSON
+
+
+def make_strange(tx: Transaction, mark: str) -> None:
+    """Append a mark to all text in the lab that others may have written."""
+
+    def marked(value: object, key: str = "") -> object:
+        if isinstance(value, dict):
+            return {name: marked(item, name) for name, item in value.items()}
+        if isinstance(value, list):
+            return [marked(item) for item in value]
+        return f"{value}{mark}" if key in STRANGE_FACTS else value
+
+    for column in [column for table in schema.TABLES.sorted_tables for column in table.c]:
+        if isinstance(column.type, Text) and column.name in STRANGE:
+            tx.execute(update(column.table).values({column: column + mark}))
+    for held in (schema.device.c.facts, schema.environment.c.facts, schema.bisection.c.bundles):
+        [key] = held.table.primary_key.columns
+        for row in tx.execute(select(key, held)).all():
+            tx.execute(update(held.table).where(key == row[0]).values({held: marked(row[1])}))

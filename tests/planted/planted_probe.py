@@ -19,6 +19,19 @@ from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
 Words = NDArray[np.uint32]
 
+# Writes to the word of binding 1 that binding 0 names, wherever that is.
+STRAY = """
+[[vk::binding(0)]] StructuredBuffer<uint> x;
+[[vk::binding(1)]] RWStructuredBuffer<uint> y;
+
+[shader("compute")]
+[numthreads(1, 1, 1)]
+void probe()
+{
+    y[x[0]] = 7;
+}
+"""
+
 
 def compiled(source: str, folder: Path) -> bytes:
     """Entry point `probe` of a source that imports modules of the shader library."""

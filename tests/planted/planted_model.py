@@ -1,0 +1,215 @@
+"""GGUF files of tiny seeded models, one of every architecture, in any formats, written by gguf."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+from gguf import GGMLQuantizationType, GGUFWriter
+
+from vkbench_shaders import catalogue, quants
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import Array
+
+VOCABULARY = 61
+Keys = dict[str, int | float | str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny:
+    """A model's sizes."""
+
+    arch: str = "llama"
+    fmt: str = "f32"  # of matrices; of several names, with commas, each has the next one
+    layers: int = 2
+    width: int = 64
+    heads: int = 4
+    groups: int = 2
+    head: int = 16
+    inner: int = 96
+    experts: int = 0
+    tied: bool = False
+
+    @staticmethod
+    def wide(**changes: object) -> Tiny:
+        """With rows of whole blocks of 256."""
+        sizes = {"width": 256, "heads": 4, "groups": 2, "head": 64, "inner": 256}
+        return Tiny(**{**sizes, **changes})  # type: ignore[arg-type]
+
+
+def write_model(path: Path, tiny: Tiny, changes: Keys | None = None) -> Path:
+    """A file of the model; `changes` are keys that it has beside or instead of the usual ones."""
+    writer = GGUFWriter(path, tiny.arch)
+    for key, value in {**_keys(tiny), **(changes or {})}.items():
+        add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+        add[type(value)](f"{tiny.arch}.{key}", value)  # type: ignore[operator]
+    writer.add_string("tokenizer.ggml.model", "no_vocab")
+    formats = cycle(tiny.fmt.split(","))
+    later: list[str] = []
+    quantised = any(format_named(fmt).quantised for fmt in tiny.fmt.split(","))
+    for number, (name, shape) in enumerate(_tensors(tiny)):
+        matrix = len(shape) > 1 and "position" not in name and "inp" not in name
+        fmt = next(formats) if matrix else "f32"
+        small = quantised and "norm" in name and shape[0] == tiny.width
+        stored = _stored(
+            name,
+            "q4_0" if fmt == "q2_0" else fmt,
+            shape,
+            number,
+            0.5 / np.sqrt(tiny.width) if small else 1.0,
+        )
+        kind = GGMLQuantizationType["Q4_0" if fmt == "q2_0" else fmt.upper()]
+        writer.add_tensor(name, stored, raw_dtype=kind)
+        later += [name] if fmt == "q2_0" else []
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    for name in later:
+        _make_q2_0(path, name)
+    return path
+
+
+def _make_q2_0(path: Path, name: str) -> None:
+    """Give a tensor of q4_0 the type that gguf does not know: half of its bytes are of it then."""
+    data = bytearray(path.read_bytes())
+    at = data.index(struct.pack("<Q", len(name)) + name.encode()) + 8 + len(name)
+    dims = struct.unpack_from("<I", data, at)[0]
+    struct.pack_into("<I", data, at + 4 + 8 * dims, format_named("q2_0").ggml)
+    path.write_bytes(data)
+
+
+def _keys(tiny: Tiny) -> Keys:
+    rms = tiny.arch != "gpt2"
+    found: Keys = {
+        "block_count": tiny.layers,
+        "context_length": 512,
+        "embedding_length": tiny.width,
+        "feed_forward_length": tiny.inner,
+        "attention.head_count": tiny.heads,
+        "attention.head_count_kv": tiny.groups,
+        "attention.key_length": tiny.head,
+        "attention.value_length": tiny.head,
+        f"attention.layer_norm_{'rms_' if rms else ''}epsilon": 1e-5,
+    }
+    if tiny.experts:
+        found |= {"expert_count": tiny.experts, "expert_used_count": 2}
+    if tiny.arch == "phi3":
+        found["rope.dimension_count"] = tiny.head - 4
+    if tiny.arch == "gemma2":
+        found["attention.sliding_window"] = 8
+    return found
+
+
+def _tensors(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    width = tiny.width
+    yield "token_embd.weight", (VOCABULARY, width)
+    if tiny.arch == "gpt2":
+        yield "position_embd.weight", (512, width)
+    for layer in range(tiny.layers):
+        yield from ((f"blk.{layer}.{name}", shape) for name, shape in _LAYERS[tiny.arch](tiny))
+    yield "output_norm.weight", (width,)
+    if tiny.arch == "gpt2":
+        yield "output_norm.bias", (width,)
+    if not tiny.tied and tiny.arch not in ("gpt2", "gemma2"):
+        yield "output.weight", (VOCABULARY, width)
+
+
+def _attention(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    query, key = tiny.heads * tiny.head, tiny.groups * tiny.head
+    yield "attn_norm.weight", (tiny.width,)
+    for name, rows in (("q", query), ("k", key), ("v", key)):
+        yield f"attn_{name}.weight", (rows, tiny.width)
+        if tiny.arch == "qwen2":
+            yield f"attn_{name}.bias", (rows,)
+    if tiny.arch.startswith("qwen3"):
+        yield "attn_q_norm.weight", (tiny.head,)
+        yield "attn_k_norm.weight", (tiny.head,)
+    yield "attn_output.weight", (tiny.width, query)
+    yield "ffn_norm.weight", (tiny.width,)
+
+
+def _llama(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from _attention(tiny)
+    width, inner = tiny.width, tiny.inner
+    if tiny.experts:
+        yield "ffn_gate_inp.weight", (tiny.experts, width)
+        yield "ffn_gate_exps.weight", (tiny.experts, inner, width)
+        yield "ffn_up_exps.weight", (tiny.experts, inner, width)
+        yield "ffn_down_exps.weight", (tiny.experts, width, inner)
+        return
+    yield "ffn_gate.weight", (inner, width)
+    yield "ffn_up.weight", (inner, width)
+    yield "ffn_down.weight", (width, inner)
+
+
+def _gemma2(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from _llama(tiny)
+    yield "post_attention_norm.weight", (tiny.width,)
+    yield "post_ffw_norm.weight", (tiny.width,)
+
+
+def _fused(tiny: Tiny) -> int:
+    """Rows of a matrix of queries, keys and values."""
+    return (tiny.heads + 2 * tiny.groups) * tiny.head
+
+
+def _phi3(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "attn_norm.weight", (tiny.width,)
+    yield "attn_qkv.weight", (_fused(tiny), tiny.width)
+    yield "attn_output.weight", (tiny.width, tiny.heads * tiny.head)
+    yield "ffn_norm.weight", (tiny.width,)
+    yield "ffn_up.weight", (2 * tiny.inner, tiny.width)
+    yield "ffn_down.weight", (tiny.width, tiny.inner)
+
+
+def _gpt2(tiny: Tiny) -> Iterator[tuple[str, tuple[int, ...]]]:
+    query = tiny.heads * tiny.head
+    for name, rows, columns in (
+        ("attn_qkv.weight", _fused(tiny), tiny.width),
+        ("attn_output.weight", tiny.width, query),
+        ("ffn_up.weight", tiny.inner, tiny.width),
+        ("ffn_down.weight", tiny.width, tiny.inner),
+    ):
+        yield name, (rows, columns)
+        yield name.replace("weight", "bias"), (rows,)
+    for norm in ("attn_norm", "ffn_norm"):
+        yield f"{norm}.weight", (tiny.width,)
+        yield f"{norm}.bias", (tiny.width,)
+
+
+_LAYERS: dict[str, Callable[[Tiny], Iterator[tuple[str, tuple[int, ...]]]]] = {
+    "llama": _llama,
+    "qwen2": _llama,
+    "qwen3": _llama,
+    "qwen3moe": _llama,
+    "phi3": _phi3,
+    "gpt2": _gpt2,
+    "gemma2": _gemma2,
+}
+
+
+def _stored(name: str, fmt: str, shape: tuple[int, ...], seed: int, unit: float) -> Array:
+    """Blocks whose numbers are about 1; numbers by the root of a row's length.
+
+    Norms in front of blocks make vectors smaller instead.
+    """
+    numbers = np.random.Generator(np.random.Philox(key=seed))
+    quantised = format_named(fmt).quantised
+    if quantised and not format_named(fmt).encoded:
+        rows, columns = int(np.prod(shape[:-1])), shape[-1]
+        posed = catalogue.problem(f"mul_mat_vec/{fmt}/m{rows}_n1_k{columns}")
+        made = np.roll(data.weights(posed, "weights"), seed, axis=0)
+        return np.ascontiguousarray(made.reshape(*shape[:-1], -1))
+    values: Array = np.asarray(numbers.standard_normal(shape, np.float32))
+    root = np.sqrt(np.float32(shape[-1]))
+    if "norm" in name and name.endswith("weight"):
+        values = np.float32(unit) * (1 + values / 8)
+    elif len(shape) > 1 and not quantised and "embd" not in name:
+        values = values / root
+    return quants.quantise(fmt, values)
