@@ -18,6 +18,7 @@ FEATURES = {  # what asks for each device feature
     "subgroup_basic": {"GroupNonUniform"},
     "subgroup_arithmetic": {"GroupNonUniform", "GroupNonUniformArithmetic"},
     "subgroup_shuffle": {"GroupNonUniform", "GroupNonUniformShuffle"},
+    "subgroup_vote": {"GroupNonUniform", "GroupNonUniformVote"},
     "int_dot": {"DotProduct", "DotProductInput4x8BitPacked"},
     "fp16": {"Float16"},
     "int8": {"Int8"},

@@ -85,6 +85,7 @@ class Subgroup(IntFlag):
     """VkSubgroupFeatureFlagBits."""
 
     BASIC = 0x1
+    VOTE = 0x2
     ARITHMETIC = 0x4
     SHUFFLE = 0x10
 

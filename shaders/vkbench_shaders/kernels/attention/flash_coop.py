@@ -372,7 +372,7 @@ VARIANT = Variant(
     arithmetic="f16_attention",
     requires=(
         *("coopmat", "device_scope", "fp16", "storage16"),
-        *("subgroup_arithmetic", "subgroup_shuffle"),
+        *("subgroup_arithmetic", "subgroup_shuffle", "subgroup_vote"),
     ),
     accepts=lambda types: types["k"] not in ("f32", "bf16"),
     refuses=_refuses,

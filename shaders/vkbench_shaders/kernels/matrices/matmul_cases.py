@@ -94,7 +94,7 @@ _COOPERATIVE = (
 def _cooperative() -> Iterator[str]:
     for pair in _PAIRS:
         yield from (f"matmul/{pair}/{shape}" for shape in _COOPERATIVE)
-    for name in coop_tiles.NAMES:
+    for name in coop_tiles.EXACT_NAMES:
         yield f"matmul/f16:b=f16/b1_m261_n253_k96/tile={name}"
 
 

@@ -156,7 +156,7 @@ _MORE = (
     "m2_n3_k256/batch3=2,repeat2=4",
 )
 _MORE_FOR = ("f32", "q4_0", "q4_K")
-_COOPERATIVE = tuple(f"m261_n37_k256/tile={name}" for name in coop_tiles.NAMES)
+_COOPERATIVE = tuple(f"m261_n37_k256/tile={name}" for name in coop_tiles.EXACT_NAMES)
 _COOPERATIVE_FOR = ("f16", "q4_0", "iq2_xs")
 
 

@@ -60,6 +60,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "subgroup_basic": ("subgroup_basic",),
     "subgroup_arithmetic": ("subgroup_arithmetic",),
     "subgroup_shuffle": ("subgroup_shuffle",),
+    "subgroup_vote": ("subgroup_vote",),
     "int_dot": ("int_dot",),
     "fp16": ("fp16",),
     "storage16": ("storage16",),
@@ -80,6 +81,7 @@ _SUBGROUP = {
     "subgroup_basic": vk.Subgroup.BASIC,
     "subgroup_arithmetic": vk.Subgroup.BASIC | vk.Subgroup.ARITHMETIC,
     "subgroup_shuffle": vk.Subgroup.BASIC | vk.Subgroup.SHUFFLE,
+    "subgroup_vote": vk.Subgroup.BASIC | vk.Subgroup.VOTE,
 }
 _HEADER_WORDS = 4  # type, padding and pNext, in 32-bit words
 

@@ -77,6 +77,8 @@ TILES = (
     Tile(m=16, n=32, shape=SMALL),
 )
 NAMES = tuple(dict.fromkeys(tile.name for tile in TILES))
+# that variants which are chosen without being asked for have
+EXACT_NAMES = tuple(dict.fromkeys(tile.name for tile in TILES if "f32" in tile.costs))
 
 
 def no_tiles(asked: object) -> str:
