@@ -14,6 +14,7 @@ from vkbench_shaders.kernels.elementwise.affine import AFFINE
 from vkbench_shaders.kernels.elementwise.binary import BINARY
 from vkbench_shaders.kernels.elementwise.compare import COMPARE
 from vkbench_shaders.kernels.elementwise.glu import GLU
+from vkbench_shaders.kernels.elementwise.glu_rounded import GLU_ROUNDED
 from vkbench_shaders.kernels.elementwise.random import RANDOM
 from vkbench_shaders.kernels.elementwise.select import SELECT
 from vkbench_shaders.kernels.elementwise.unary import UNARY
@@ -46,6 +47,7 @@ from vkbench_shaders.kernels.reductions.scan import SCAN
 from vkbench_shaders.kernels.reductions.sort import SORT
 from vkbench_shaders.kernels.rowwise.loss import LOSS
 from vkbench_shaders.kernels.rowwise.norm import NORM
+from vkbench_shaders.kernels.rowwise.norm_rounded import NORM_ROUNDED
 from vkbench_shaders.kernels.rowwise.rope import ROPE
 from vkbench_shaders.kernels.rowwise.softmax import SOFTMAX
 from vkbench_shaders.kernels.training.muon import MUON
@@ -64,6 +66,7 @@ KERNELS: tuple[Kernel, ...] = (
     MUL_MAT_ID,
     *UNARY,
     *GLU,
+    *GLU_ROUNDED,
     *BINARY,
     *COMPARE,
     *SELECT,
@@ -72,6 +75,7 @@ KERNELS: tuple[Kernel, ...] = (
     *SCAN,
     *SORT,
     *NORM,
+    *NORM_ROUNDED,
     *SOFTMAX,
     *LOSS,
     *ROPE,

@@ -5,7 +5,7 @@ Vectors of all tokens are the rows of a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -15,6 +15,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Problem
+from vkbench_shaders.kernels.rowwise import norm_rounded
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
@@ -29,6 +30,7 @@ from vkbench_shaders.models.graph import (
 from vkbench_shaders.models.hyper import Hyper
 
 MOST_VECTORS: Final = 8  # that are multiplied without tiles
+BLOCK: Final = 32  # numbers that are rounded together
 ROUNDING: Final = "via_q8_1"  # the code path of products that rounds vectors to bytes
 
 
@@ -41,6 +43,7 @@ class Builder:
         self.layer = -1
         self.steps: list[Step] = []
         self.sizes: dict[str, int] = {}
+        self.formats: dict[str, str] = {}  # of what steps make
         self.inputs: dict[str, Format] = {}
         self.caches: list[str] = []
         self.weights: dict[str, Weight] = {}
@@ -60,11 +63,20 @@ class Builder:
         )
 
     def normalised(
-        self, name: str, x: str, branch: str = "", rows: int = 0, width: int = 0
+        self,
+        name: str,
+        x: str,
+        branch: str = "",
+        rows: int = 0,
+        width: int = 0,
+        readers: Sequence[str] = (),
     ) -> tuple[str, str]:
-        """(x plus the branch, that normalised)."""
+        """(x plus the branch, that normalised), rounded if the matrices that read it allow that."""
         prefix = f"blk.{self.layer}." if self.layer >= 0 else ""
         kernel, shape = self.hyper.architecture.norm, self.grid(width or self.hyper.width, rows)
+        if kernel == "rms_norm" and shape[-1] <= norm_rounded.MOST and self.rounds(*readers):
+            weights = self.weight(f"{prefix}{name}.weight", "f32")
+            return self._rounded_norm(name, x, branch, shape, weights)
         if branch and kernel != "rms_norm":
             x, branch = self.step("residual", "add", shape, a=branch, b=x)["y"], ""
         biased = f"{prefix}{name}.bias" in self.file.tensors
@@ -81,6 +93,34 @@ class Builder:
             return x, self.step(name, kernel, shape, params, {}, **bound)["y"]
         made = self.step(name, f"add_{kernel}", shape, params, {}, **bound, residual=x)
         return made["sum"], made["y"]
+
+    def _rounded_norm(
+        self, name: str, x: str, branch: str, shape: tuple[int, ...], weights: str
+    ) -> tuple[str, str]:
+        params: dict[str, Value] = {"eps": self.hyper.eps}
+        if not branch:
+            made = self.step(name, "rms_norm_q8_1", shape, params, x=x, weights=weights)
+            return x, made["y"]
+        bound = {"x": branch, "residual": x, "weights": weights}
+        made = self.step(name, "add_rms_norm_q8_1", shape, params, {}, **bound)
+        return made["sum"], made["y"]
+
+    def rounds(self, *names: str) -> bool:
+        """Whether the step before these matrices rounds the vectors that they multiply.
+
+        That costs no launch, so it is done for matrices of any size.
+        """
+        if not names or self.phase.rounds_from is None or self.count > MOST_VECTORS:
+            return False
+        tensors = [self.file.tensor(name) for name in names]
+        return all(
+            tensor.format and tensor.format.quantised and tensor.shape[-1] % BLOCK == 0
+            for tensor in tensors
+        )
+
+    def of_layer(self, *names: str) -> list[str]:
+        """The names of those matrices that this layer has."""
+        return [f"blk.{self.layer}.{name}.weight" for name in names if self.has(f"{name}.weight")]
 
     def product(self, name: str, x: str, first: int = 0, rows: int = 0) -> str:
         """Vectors times a matrix of this layer, or some rows of it, plus its bias."""
@@ -100,14 +140,15 @@ class Builder:
         counts = zip(weight.parts, tensors, strict=True)
         m, k = sum(part.rows or tensor.shape[0] for part, tensor in counts), tensors[0].shape[-1]
         kernel = "mul_mat_vec" if self.count <= MOST_VECTORS else "mul_mat"
+        given = self.formats.get(x, "f32")
         made = self.step(
             label,
             kernel,
             (m, self.count, k),
             {},
-            {"weights": weight.format},
+            {"weights": weight.format, "x": given},
             result="" if bias else result,
-            variant=self.path(weight.format, m * k),
+            variant=self.path(weight.format, m * k) if given == "f32" else "",
             weights=self.used(weight),
             x=x,
         )["y"]
@@ -171,6 +212,7 @@ class Builder:
         }
         for binding, name in made.items():
             self.sizes[name] = problem.layout(binding).storage * problem.item_bytes(binding)
+            self.formats[name] = problem.types[binding]
         self.steps.append(
             Step(
                 label=label,

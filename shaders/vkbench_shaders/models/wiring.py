@@ -8,7 +8,8 @@ from math import sqrt
 from vkbench.case import Value
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.models.building import MOST_VECTORS, Builder
+from vkbench_shaders.kernels.attention.entries import ROUNDED
+from vkbench_shaders.models.building import BLOCK, MOST_VECTORS, Builder
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
@@ -39,9 +40,11 @@ class _Wiring(Builder):
         x, branch = self.embedding(), ""
         for layer in range(self.hyper.layers):
             self.layer = layer
-            x, y = self.normalised("attn_norm", x, branch)
+            readers = self.of_layer("attn_qkv", "attn_q", "attn_k", "attn_v")
+            x, y = self.normalised("attn_norm", x, branch, readers=readers)
             self.streams.append(x)
-            x, y = self.normalised("ffn_norm", x, self.attention(y))
+            readers = [] if self.hyper.experts else self.of_layer("ffn_gate", "ffn_up")
+            x, y = self.normalised("ffn_norm", x, self.attention(y), readers=readers)
             branch = self.experts(y) if self.hyper.experts else self.forward(y)
             if self.has("post_ffw_norm.weight"):
                 branch = self.normalised("post_ffw_norm", branch)[1]
@@ -83,7 +86,7 @@ class _Wiring(Builder):
             "flash_attn",
             (*shape, hyper.key_size, hyper.value_size),
             params,
-            {"k": phase.cache, "v": phase.cache},
+            {"k": phase.cache, "v": phase.cache, "y": self.attended_as()},
             **stored,
             q=q,
             mask=mask,
@@ -93,6 +96,11 @@ class _Wiring(Builder):
         if self.has("post_attention_norm.weight"):
             made = self.normalised("post_attention_norm", made)[1]
         return made
+
+    def attended_as(self) -> str:
+        """The format of attention's results."""
+        whole = self.hyper.value_size % BLOCK == 0 and self.phase.cache in ROUNDED
+        return "q8_1" if whole and self.rounds(*self.of_layer("attn_output")) else "f32"
 
     def projected(self, y: str) -> tuple[str, str, str]:
         """Queries, keys and values: of one matrix or of three."""
@@ -159,8 +167,10 @@ class _Wiring(Builder):
         return self.product("ffn_down", inner)
 
     def gated(self, x: str) -> str:
-        """Of rows of two halves."""
+        """Of rows of two halves, rounded if what reads it allows that."""
         gate = self.hyper.architecture.gate
+        if self.rounds(*self.of_layer("ffn_down")):
+            return self.step(gate, f"{gate}_q8_1", self.grid(self.hyper.inner), x=x)["y"]
         return self.step(gate, gate, self.grid(self.hyper.inner), x=x)["y"]
 
     def joined(self, *names: str) -> Weight | None:
@@ -215,21 +225,30 @@ class _Wiring(Builder):
 
     def head(self, x: str, branch: str) -> None:
         """Logits of the tokens that are wanted."""
-        shape = self.grid(self.hyper.width)
-        wanted = self.phase.wanted or self.count
-        self.streams.append(last := self.step("residual", "add", shape, a=branch, b=x)["y"])
-        if wanted < self.count:
-            ids = self.input(WANTED, "i32", wanted)
-            picked = (self.count, wanted, self.hyper.width)
-            types = {"table": "f32"}
-            last = self.step("wanted", "get_rows", picked, {}, types, table=last, ids=ids)["y"]
-        self.count = wanted
-        y = self.normalised("output_norm", last)[1]
         tied = "output.weight" not in self.file.tensors
-        weight = self.whole("token_embd.weight" if tied else "output.weight")
+        output = "token_embd.weight" if tied else "output.weight"
+        wanted = self.phase.wanted or self.count
+        if wanted == self.count:
+            last, y = self.normalised("output_norm", x, branch, readers=[output])
+            self.streams.append(last)
+        else:
+            last = self.picked(x, branch, wanted)
+            self.count = wanted
+            y = self.normalised("output_norm", last, readers=[output])[1]
+        weight = self.whole(output)
         cap, bias = self.hyper.logit_cap, self.bias("output.bias")
         logits = self.multiplied("output", y, weight, "" if cap else LOGITS, bias)
         if cap:
             small = self.each("scale", logits, {"factor": 1 / cap}, self.hyper.vocabulary)
             bent = self.each("tanh", small, {}, self.hyper.vocabulary)
             self.each("scale", bent, {"factor": cap}, self.hyper.vocabulary, LOGITS)
+
+    def picked(self, x: str, branch: str, wanted: int) -> str:
+        """The last layer's results of the tokens that are wanted."""
+        shape = self.grid(self.hyper.width)
+        last = self.step("residual", "add", shape, a=branch, b=x)["y"]
+        self.streams.append(last)
+        ids = self.input(WANTED, "i32", wanted)
+        shape = (self.count, wanted, self.hyper.width)
+        types = {"table": "f32"}
+        return self.step("wanted", "get_rows", shape, {}, types, table=last, ids=ids)["y"]

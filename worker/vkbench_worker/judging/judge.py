@@ -18,6 +18,8 @@ The rules where they are not obvious:
   next to the middle: as many as one element in 50, and two more, may be the reference's neighbour.
 - Where an arithmetic rounds an input to bytes, each element may be off by so many standard
   deviations of what that rounding does to it. NMSE has the limit that follows.
+- An output of blocks that is not judged bit by bit is judged by the numbers that its blocks stand
+  for: each within half a step of its block (see `blocks`), and what the arithmetic may be off by.
 - Guard bands of every buffer, and the gaps of strided outputs, have to hold their poison after both
   runs.
 """
@@ -34,6 +36,7 @@ from vkbench.result import Verdict
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Layout, Problem
 from vkbench_shaders.tolerance import LIMITS, Limits
+from vkbench_worker.judging import blocks
 from vkbench_worker.judging.distance import distance, errors, far, without_neighbours
 from vkbench_worker.judging.rounding import bits, finite, is_float, rounded, widened
 from vkbench_worker.runtime.program import GUARD, Image
@@ -45,7 +48,7 @@ Images = Mapping[str, Image]  # binding -> what its buffer holds
 class Expected:
     """Reference values: of all rows, or of some."""
 
-    outputs: Mapping[str, Array]  # float64, or rounded to the output's format
+    outputs: Mapping[str, Array]  # float64, rounded to the output's format unless that has blocks
     rows: Array | None = None  # along the kernel's `rows` dimension; None: all
     # float64 RMS errors of the outputs where an input is rounded to bytes, if a path asks for them
     deviations: Mapping[str, Array] = field(default_factory=dict)
@@ -108,7 +111,8 @@ class _Output:
         self.images = (first, second)
         self.storages = [image.data.view(self.format.dtype) for image in self.images]
         self.views = [self.layout.view(storage) for storage in self.storages]
-        self.reference = rounded(expected.outputs[name], self.format)
+        self.exact = expected.outputs[name]  # not rounded
+        self.reference = rounded(self.exact, self.format)
         self.axis = _axis(problem, name) if expected.rows is not None else None
         self.rows = expected.rows
         self.deviations = expected.deviations
@@ -150,6 +154,8 @@ class _Output:
         self._judge_finite(found)
         if limits.nmse == 0 and limits.max_abs == 0:
             self._judge_exact(found, view, reference)
+        elif self.format.quantised:
+            self._judge_blocks(found, view, limits)
         else:
             self._judge_near(found, view, reference, limits)
 
@@ -235,6 +241,23 @@ class _Output:
                 f" ({np.count_nonzero(bad)} elements exceed it)"
             )
         found.complain(_VALUES, reason, self._compared(bad, view, reference))
+
+    def _judge_blocks(self, found: Findings, view: Array, limits: Limits) -> None:
+        off = blocks.compared(view, self.exact, self.format, limits.max_abs)
+        found.nmse = max(found.nmse, off.nmse)
+        if _excess(off.worst, off.limit) >= _excess(found.max_abs, found.max_abs_limit):
+            found.max_abs, found.max_abs_limit = off.worst, off.limit
+        count = int(np.count_nonzero(off.bad))
+        if count:
+            at = self._first(off.bad)
+            reason = (
+                f"{count} numbers of {self.name} are off by more than half a step of their block"
+            )
+            values = f"found {off.values[at]:.9g}, expected {self.exact[at]:.9g}"
+            element = f"{self.name}[{','.join(map(str, at))}], in the sample: {values}"
+            found.complain(_VALUES, reason, element)
+        if (wrong := int(np.count_nonzero(off.wrong_sums))) > 0:
+            found.complain(_VALUES, f"{wrong} blocks of {self.name} hold wrong sums of their codes")
 
     def _poison_view(self, run: int) -> Array:
         image, storage = self.images[run], self.storages[run]

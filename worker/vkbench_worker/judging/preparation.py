@@ -15,6 +15,7 @@ import numpy as np
 
 from vkbench.case import WEIGHTS
 from vkbench.job import Source
+from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
 from vkbench_shaders.tolerance import LIMITS
 from vkbench_worker.judging.judge import Expected
@@ -60,8 +61,13 @@ def expect(problem: Problem, inputs: Arrays) -> Expected:
     """The reference on given inputs: all rows where that is cheap, else a sample of them."""
     rows = sample_rows(problem)
     values = problem.kernel.reference(problem, inputs, rows)
-    outputs = {name: rounded(array, problem.format(name)) for name, array in values.items()}
+    outputs = {name: _kept(array, problem.format(name)) for name, array in values.items()}
     return Expected(outputs=outputs, rows=rows)
+
+
+def _kept(array: Array, fmt: Format) -> Array:
+    """As it is stored; numbers that become blocks stay numbers, for they are judged as such."""
+    return array if fmt.quantised else rounded(array, fmt)
 
 
 def expected_by(problem: Problem, prepared: Prepared, path: str) -> Expected:

@@ -120,7 +120,10 @@ def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
 
 
 def _path(trial: Trial[P, B]) -> str:
-    used = {choice.variant.arithmetic for choice in trial.run.schedule.choices}
+    run = trial.run
+    used = {choice.variant.arithmetic for choice in run.schedule.choices}
+    if "q8_1" in {fmt for step in run.graph.steps for fmt in step.problem.types.values()}:
+        used.add("int8")
     return next((path for path in _LIMITS if path in used), "f32")
 
 

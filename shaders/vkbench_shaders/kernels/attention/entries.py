@@ -12,6 +12,7 @@ from vkbench_shaders.kernel import Binding, Kernel, Param, Problem, Shapes, Stag
 from vkbench_shaders.kernels.attention import caches, flash, flash_coop, flash_plan, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
+ROUNDED = ("f16", "q8_0", "q4_0")  # of caches with which results may be rounded to bytes
 DIMS = ("s", "h", "g", "q", "n", "d", "e")
 
 
@@ -35,6 +36,11 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 _SPREAD = Stage(module="flash_spread", entry="flash_spread", arguments=lambda types: (types["k"],))
 
 
+def _result(types: Mapping[str, str]) -> tuple[str, ...]:
+    """What `flash_combine` stores."""
+    return ("numbers" if types["y"] == "f32" else "rounded",)
+
+
 def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
     return Variant(
         name=name,
@@ -44,7 +50,7 @@ def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
         more=(
             _SPREAD,
             *(Stage(module="flash_tiles", entry=entry) for entry in flash_plan.ENTRIES),
-            Stage(module="flash_combine", entry="flash_combine"),
+            Stage(module="flash_combine", entry="flash_combine", arguments=_result),
         ),
         launch=flash.launch,
         scratch=flash.scratch,
@@ -96,9 +102,9 @@ _BINDINGS = (
     Binding(
         name="y",
         access="out",
-        types=("f32",),
+        types=("f32", "q8_1"),
         dims=("s", "h", "q", "e"),
-        description="results; 0 where a query sees nothing",
+        description="results, or rounded to bytes; 0 where a query sees nothing",
     ),
 )
 
@@ -136,6 +142,7 @@ _SHAPES = (
     "s1_h4_g1_q75_n129_d64_e128/mask=causal",
     "s1_h2_g2_q70_n65_d96_e64/layout=strided",
 )
+_TOKEN = "s1_h8_g2_q1_n96_d128_e128/layout=cache,mask=blocks"  # of a model's token
 # formats of numbers: any head
 _RAGGED = (
     "s1_h1_g1_q1_n1_d1_e1",
@@ -182,6 +189,8 @@ def _listed(kernel: str) -> Iterator[Case]:
         plain = not format_named(fmt).quantised
         for shape in (*(_RAGGED if plain else ()), *_SHAPES, *_MORE.get(fmt, ())):
             yield parse(f"{kernel}/{fmt}/{shape}")
+    for fmt in ROUNDED:
+        yield from (parse(f"{kernel}/{fmt}:y=q8_1/{shape}") for shape in (_TOKEN, *_SHAPES))
 
 
 def _timed_as(fmt: str, h: int, g: int, q: int, n: int, d: int, mask: bool = True) -> Case:
@@ -231,6 +240,7 @@ FLASH_ATTN = Kernel(
     flops=flops,
     infer=infer,
     empty=("s", "q", "n"),
+    accepts=lambda types: types["y"] == "f32" or types["k"] in ROUNDED,
     rows="q",
     cases=tuple(_listed("flash_attn")),
     timed=_TIMED,
@@ -249,7 +259,10 @@ SDPA = replace(
     FLASH_ATTN,
     name="sdpa",
     description="Attention with its scores in memory: their softmax in place, then times values.",
-    bindings=tuple(replace(b, types=("f32", "f16")) if b.name in "kv" else b for b in _BINDINGS),
+    bindings=tuple(
+        replace(b, types=("f32", "f16")) if b.name in "kv" else replace(b, types=b.types[:1])
+        for b in _BINDINGS
+    ),
     params=_PARAMS,
     tuning=None,
     variants=(

@@ -1,0 +1,103 @@
+"""Gated linear units rounded to blocks of q8_1, as products of quantised weights read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from vkbench.case import Case, parse
+from vkbench.device import DeviceFacts
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, Variant, grid
+from vkbench_shaders.kernels.elementwise import glu, strided
+from vkbench_shaders.kernels.elementwise.glu import GATES, Gate
+from vkbench_shaders.kernels.shared.division import divisor
+
+_NAMES = ("swiglu", "geglu")  # of the gates that models put before a product
+_THREADS = 128  # a workgroup
+_EACH = 4  # numbers a thread
+_SPAN = 8.0  # inputs lie between this and its negative: larger ones leave one number of a block
+
+
+def _layout(problem: Problem, binding: str) -> Layout:
+    """Rows of x have two halves."""
+    *outer, columns = problem.full_shape(binding)
+    return Layout.contiguous((*outer, columns * (2 if binding == "x" else 1)))
+
+
+def launch(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
+    b, c, h, w = (problem.shape[dim] for dim in strided.DIMS)
+    fours = b * c * h * w // _EACH
+    groups = grid(-(-fours // _THREADS))
+    starts = (0, w // _EACH)
+    is_first = problem.params["gate"] == "first"
+    given, passed = starts if is_first else starts[::-1]
+    values = glu.values(gate, problem)
+    return Launch(
+        groups=groups,
+        push={
+            "fours": fours,
+            "groups_x": groups[0],
+            "width": divisor(w // _EACH),
+            "gate": given,
+            "passed": passed,
+            "params": (*values, *(0.0,) * (4 - len(values))),
+        },
+        constants={"THREADS": _THREADS},
+    )
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    return {"x": data.uniform(problem, "x", -_SPAN, _SPAN)}
+
+
+def _arguments(gate: Gate, types: Mapping[str, str]) -> tuple[str, ...]:
+    return (gate.struct("f32"),)
+
+
+_SHAPES = (
+    "b1_c1_h1_w32",
+    "b1_c1_h1_w14336",
+    "b2_c3_h5_w96",
+    "b1_c1_h7_w4096",
+    "b1_c1_h3_w64/gate=second",
+)
+_TIMED = ("b1_c1_h1_w14336", "b1_c1_h512_w14336")
+
+
+def _listed(name: str, shapes: tuple[str, ...]) -> tuple[Case, ...]:
+    return tuple(parse(f"{name}/f32/{shape}") for shape in shapes)
+
+
+def _kernel(gate: Gate, halves: Kernel) -> Kernel:
+    name = f"{gate.name}_q8_1"
+    return replace(
+        halves,
+        name=name,
+        description=f"{gate.description}, rounded to q8_1; a and b are the halves of rows of x.",
+        bindings=(
+            strided.array("x", "in", ("f32",), "rows of two halves: the gate and what passes it"),
+            strided.array("y", "out", ("q8_1",), "what has passed, rounded to bytes"),
+        ),
+        params={name: halves.params[name] for name in ("gate", *gate.params)},
+        empty=(),
+        layout=_layout,
+        variants=(
+            Variant(
+                name="portable",
+                module="glu_rounded",
+                entry="glu_rounded",
+                arguments=partial(_arguments, gate),
+                launch=partial(launch, gate),
+                arithmetic="f32",
+            ),
+        ),
+        inputs=inputs,
+        cases=_listed(name, _SHAPES),
+        timed=_listed(name, _TIMED),
+    )
+
+
+_HALVES = {kernel.name: kernel for kernel in glu.GLU}
+GLU_ROUNDED = tuple(_kernel(gate, _HALVES[gate.name]) for gate in GATES if gate.name in _NAMES)
