@@ -46,7 +46,7 @@ def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
         name=name,
         module="flash_split",
         entry="flash_split",
-        arguments=lambda types: (types["k"], lanes),
+        arguments=lambda types: (types["k"], lanes, *_result(types)),
         more=(
             _SPREAD,
             *(Stage(module="flash_tiles", entry=entry) for entry in flash_plan.ENTRIES),

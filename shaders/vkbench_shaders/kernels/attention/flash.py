@@ -43,7 +43,8 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     chosen = plan(problem, device)
     combine = combine_launch(problem, device, chosen)
     if isinstance(chosen, Split):
-        return (_split_launch(problem, chosen), combine)
+        split = _split_launch(problem, chosen)
+        return (split,) if chosen.is_whole else (split, combine)
     return (spread_launch(problem, chosen), _tiles_launch(problem, chosen), combine)
 
 
@@ -71,7 +72,8 @@ def _split_launch(problem: Problem, plan: Split) -> Launch:
         groups=workgroups(problem, plan),
         push=push(problem, plan, 1),
         constants={
-            "THREADS": THREADS,
+            "THREADS": plan.threads,
+            "WHOLE": plan.is_whole,
             "WIDE": is_wide(problem),
             "ROWS": plan.rows,
             "FOURS": plan.fours,

@@ -22,6 +22,10 @@ _LANES = 8
 _LEAST_LANES = 4
 _MOST_SHARED = 32768  # bytes of shared memory: no device has less than half of it
 _SMALL = 1024  # of them beside queries and scores
+_ROUNDING = 8192  # of them where results are rounded
+_WHOLE_THREADS = 512  # of a workgroup that makes a whole row at once
+_WHOLE_POSITIONS = 512  # up to which it does
+_WHOLE_VALUES = 512  # numbers of a value
 _MOST_POOL = 4096  # singles: more would leave room for fewer workgroups
 TILES_FROM = 64  # rows of a group from which on tiles are faster
 _TILES_AT_ONCE = 1536  # the same in tiles: enough for the last ones to leave few without work
@@ -36,11 +40,19 @@ class Split:
     part: int  # positions of a partition
     fours: int  # of a query, padded
     lanes: int  # that share the work on a position, where they can
+    threads: int = THREADS  # of a workgroup
+    is_whole: bool = False  # whether one row's partition has all positions, and makes the result
 
     @property
     def pool(self) -> int:
         """Singles of shared memory for scores, and for eight sums a thread."""
-        return max(self.rows * self.part, EIGHT * THREADS)
+        return max(self.rows * self.part, EIGHT * self.threads)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory."""
+        rows = _WHOLE_VALUES * 4 + _ROUNDING if self.is_whole else 0
+        return self.rows * self.fours * 16 + self.pool * 4 + self.threads * 4 + rows + _SMALL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +158,8 @@ def split(problem: Problem, device: DeviceFacts) -> Split:
     """Tiles of as many rows as there are, or fit, in as many partitions as keep a device busy."""
     shape, lanes = problem.shape, _LANES if device.subgroup_size >= _LANES else _LEAST_LANES
     fours = ceil(shape["d"] / EIGHT / lanes) * lanes * EIGHT // 4
+    if (whole := _whole(problem, device, fours, lanes)) is not None:
+        return whole
     room = min(device.limits.get("max_shared_bytes", 0), _MOST_SHARED) - _SMALL
     least = 4 * EIGHT * THREADS
     tile = min(_MOST_ROWS, power_of_two(group_rows(problem)))
@@ -154,13 +168,35 @@ def split(problem: Problem, device: DeviceFacts) -> Split:
     pool = min(_MOST_POOL, max(room - tile * fours * 16, least) // 4)
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
     part = partition(shape["n"], _AT_ONCE // max(groups, 1), _least_split(shape["d"]), pool // tile)
+    return Split(tile, part, fours, _more_lanes(device, fours, lanes, THREADS, part))
+
+
+def _whole(problem: Problem, device: DeviceFacts, fours: int, lanes: int) -> Split | None:
+    """One launch for all positions where they are few, and so are the queries: it saves another."""
+    shape, part = problem.shape, max(1, problem.shape["n"])
+    if (
+        part > _WHOLE_POSITIONS
+        or group_rows(problem) > _MOST_ROWS
+        or shape["e"] > _WHOLE_VALUES
+        or problem.params["sinks"] == "yes"
+    ):
+        return None
+    lanes = _more_lanes(device, fours, lanes, _WHOLE_THREADS, part)
+    found = Split(1, part, fours, lanes, threads=_WHOLE_THREADS, is_whole=True)
+    has_threads = device.limits.get("max_workgroup_invocations", 0) >= _WHOLE_THREADS
+    fits = device.limits.get("max_shared_bytes", 0) >= found.shared
+    return found if has_threads and fits else None
+
+
+def _more_lanes(device: DeviceFacts, fours: int, lanes: int, threads: int, part: int) -> int:
+    """As many lanes a position as leave no thread without one."""
     while (
         lanes * 2 <= device.subgroup_size
         and fours // 2 % (lanes * 2) == 0
-        and THREADS // lanes * _DEPTH > part
+        and threads // lanes * _DEPTH > part
     ):
         lanes *= 2
-    return Split(tile, part, fours, lanes)
+    return lanes
 
 
 def _least_split(d: int) -> int:
@@ -240,7 +276,7 @@ def too_large_for(problem: Problem, device: DeviceFacts, plan: Split | Tiles) ->
 
 
 def too_wide(problem: Problem, device: DeviceFacts, plan: Split) -> str | None:
-    needed = plan.rows * plan.fours * 16 + plan.pool * 4 + _SMALL
+    needed = plan.shared
     has = device.limits.get("max_shared_bytes", 0)
     if needed > has:
         d = problem.shape["d"]
