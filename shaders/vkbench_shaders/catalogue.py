@@ -49,6 +49,7 @@ from vkbench_shaders.kernels.rowwise.loss import LOSS
 from vkbench_shaders.kernels.rowwise.norm import NORM
 from vkbench_shaders.kernels.rowwise.norm_rounded import NORM_ROUNDED
 from vkbench_shaders.kernels.rowwise.rope import ROPE
+from vkbench_shaders.kernels.rowwise.rope_rows import ROPE_SET_ROWS
 from vkbench_shaders.kernels.rowwise.softmax import SOFTMAX
 from vkbench_shaders.kernels.training.muon import MUON
 from vkbench_shaders.kernels.training.optimisers import OPTIMISERS
@@ -79,6 +80,7 @@ KERNELS: tuple[Kernel, ...] = (
     *SOFTMAX,
     *LOSS,
     *ROPE,
+    ROPE_SET_ROWS,
     *COPIES,
     *CASTS,
     *MOVES,

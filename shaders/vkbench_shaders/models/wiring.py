@@ -9,6 +9,8 @@ from vkbench.case import Value
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernels.attention.entries import ROUNDED
+from vkbench_shaders.kernels.attention.flash_plan import EIGHT
+from vkbench_shaders.kernels.rowwise import rope_rows
 from vkbench_shaders.models.building import BLOCK, MOST_VECTORS, Builder
 from vkbench_shaders.models.graph import (
     LOGITS,
@@ -67,13 +69,16 @@ class _Wiring(Builder):
         hyper, phase = self.hyper, self.phase
         q, k, v = self.projected(y)
         q, k = (
-            self.turned(label, self.head_norm(label, part, heads), heads)
+            self.head_norm(label, part, heads)
             for label, part, heads in (("q", q, hyper.heads), ("k", k, hyper.groups))
         )
-        stored = {
-            name: self.stored(name, part, size)
-            for name, part, size in (("k", k, hyper.key_size), ("v", v, hyper.value_size))
-        }
+        stored = {"v": self.stored("v", v, hyper.value_size)}
+        if self.turns_into_cache():
+            stored["k"] = self.turned_and_stored(k)
+        else:
+            k = self.turned("k", k, hyper.groups)
+            stored["k"] = self.stored("k", k, hyper.key_size)
+        q = self.turned("q", q, hyper.heads)
         params: dict[str, Value] = {"mask": "blocks", "layout": "cache"}
         if hyper.scale != 1 / sqrt(hyper.key_size):
             params["scale"] = hyper.scale
@@ -124,9 +129,16 @@ class _Wiring(Builder):
         return self.normalised(name, x, rows=self.count * heads, width=self.hyper.key_size)[1]
 
     def turned(self, label: str, x: str, heads: int) -> str:
-        rope = self.hyper.rope
-        if not rope:
+        if not self.hyper.rope:
             return x
+        params, bound = self.turning()
+        shape = (self.phase.batch, self.phase.tokens, heads, self.hyper.key_size)
+        return self.step(f"rope_{label}", "rope", shape, params, x=x, **bound)["y"]
+
+    def turning(self) -> tuple[dict[str, Value], dict[str, str]]:
+        """Parameters of rope, and what it is given beside heads."""
+        rope = self.hyper.rope
+        assert rope
         params: dict[str, Value] = {k: v for k, v in asdict(rope).items() if k != "factors"}
         if rope.n_dims == self.hyper.key_size:
             del params["n_dims"]
@@ -134,24 +146,43 @@ class _Wiring(Builder):
         if rope.factors:
             params["factors"] = "given"
             factors = self.weight(rope.factors, "f32")
-        shape = (self.phase.batch, self.phase.tokens, heads, self.hyper.key_size)
         positions = self.input(POSITIONS, "i32", self.phase.tokens)
-        return self.step(
-            f"rope_{label}", "rope", shape, params, x=x, positions=positions, factors=factors
-        )["y"]
+        return params, {"positions": positions, "factors": factors}
+
+    def turns_into_cache(self) -> bool:
+        """Whether one step turns keys and stores them."""
+        rope = self.hyper.rope
+        if not rope or self.phase.cache not in rope_rows.TYPES:
+            return False
+        return self.hyper.key_size % EIGHT == rope.n_dims % EIGHT == 0
+
+    def turned_and_stored(self, x: str) -> str:
+        """The cache of keys with these heads in it, turned."""
+        phase, params, bound = self.phase, *self.turning()
+        rows, cache = self.cache("k", self.hyper.key_size)
+        shape = (rows, phase.batch, phase.tokens, self.hyper.groups, self.hyper.key_size)
+        ids = self.input(ROWS, "i32", self.count)
+        types = {"y": phase.cache}
+        self.step("cache_k", "rope_set_rows", shape, params, types, x=x, ids=ids, y=cache, **bound)
+        return cache
 
     def stored(self, name: str, x: str, size: int) -> str:
         """The cache of keys or values, with these vectors in it."""
-        phase, width = self.phase, self.hyper.groups * size
+        rows, cache = self.cache(name, size)
+        ids = self.input(ROWS, "i32", self.count)
+        shape = (rows, self.count, self.hyper.groups * size)
+        types = {"y": self.phase.cache}
+        self.step(f"cache_{name}", "set_rows", shape, {}, types, y=cache, x=x, ids=ids)
+        return cache
+
+    def cache(self, name: str, size: int) -> tuple[int, str]:
+        """Rows and name of this layer's cache of keys or values, of so many numbers a head."""
+        phase, fmt = self.phase, format_named(self.phase.cache)
         rows = phase.batch * (phase.capacity or phase.length)
         cache = f"cache.{name}.{self.layer}"
         self.caches.append(cache)
-        fmt = format_named(phase.cache)
-        self.sizes[cache] = rows * fmt.items(width) * fmt.dtype.itemsize
-        ids = self.input(ROWS, "i32", self.count)
-        shape = (rows, self.count, width)
-        self.step(f"cache_{name}", "set_rows", shape, {}, {"y": phase.cache}, y=cache, x=x, ids=ids)
-        return cache
+        self.sizes[cache] = rows * fmt.items(self.hyper.groups * size) * fmt.dtype.itemsize
+        return rows, cache
 
     def forward(self, y: str) -> str:
         gate = self.hyper.architecture.gate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -144,14 +145,20 @@ def variants(
 ) -> tuple[Variant, ...]:
     """The code paths of a product with few vectors and so many buffers, of shader module `name`."""
     subgroups = ("subgroup_arithmetic",)
+
+    def of_bytes(problem: Problem, device: DeviceFacts) -> Launch:
+        plain = launch(problem, device)
+        return replace(plain, constants=via_q8_1.fast_constants(problem, device, plain.constants))
+
     return (
         Variant(
             name="int_dot",
             module=name,
             entry=name,
             arguments=arguments("packed_dot", "subgroup_sum"),
-            launch=launch,
+            launch=of_bytes,
             arithmetic="f32",
+            candidates=via_q8_1.candidates,
             requires=("int_dot", *subgroups),
             accepts=products.is_blocks,
             refuses=refuses,

@@ -70,7 +70,7 @@ def variant(
             plain,
             entry=fast.entry if _is_fast(device) else "",
             push={**plain.push, **rounded.numbered},
-            constants=_constants(problem, device, plain.constants),
+            constants=fast_constants(problem, device, plain.constants),
         )
         return _rounding(problem, device, rounded), last
 
@@ -95,7 +95,7 @@ def variant(
         scratch=scratch,
         arithmetic="int8",
         only_by_name=lambda types: True,
-        candidates=_candidates,
+        candidates=candidates,
         accepts=accepts,
         refuses=refuses,
     )
@@ -133,14 +133,16 @@ def _columns(problem: Problem) -> int:
     return 1 if "u" in problem.shape else problem.shape["n"]
 
 
-def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Threads of the product's workgroups."""
     usual = _threads(problem, device)
     most = device.limits.get("max_workgroup_invocations", usual)
     sizes = [size for size in _SIZES if size <= most]
     return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
 
 
-def _constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]) -> dict[str, int]:
+def fast_constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]) -> dict[str, int]:
+    """Constants of a product of bytes: threads, and blocks that each takes at a time."""
     threads = int(problem.params["threads"]) or _threads(problem, device)
     return {
         **own,

@@ -174,6 +174,7 @@ def launch(problem: Problem, sign: float) -> Launch:
         "sections23": width | extra << 16,
         "magnitude": found.magnitude,
         "sign": sign,
+        "table_rows": 0,
     }
     entry = "rope" if aligned else "rope_ragged"
     return Launch(groups=groups, push=push, constants={"HALVES": found.halves}, entry=entry)

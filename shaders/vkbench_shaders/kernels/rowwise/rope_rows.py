@@ -1,0 +1,160 @@
+"""rope_set_rows: heads turned by their token's position become rows of a table, a cache of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from vkbench.case import parse
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Layout,
+    Problem,
+    Shapes,
+    Variant,
+)
+from vkbench_shaders.kernels.rowwise import rope
+
+DIMS = ("m", "b", "n", "h", "k")
+TYPES = ("f16", "f32")  # of the table
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    turned, y = rope.launch(problem, 1.0), problem.layout("y")
+    place = {"y": (y.offset, y.strides[0]), "table_rows": problem.shape["m"]}
+    return replace(turned, push={**turned.push, **place}, entry="")
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    if not rope.is_aligned(problem):
+        return "is for heads of which 16 bytes hold whole pairs"
+    return rope.refuses(problem, device)
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Each sequence of the batch has a stretch of the table, as in a cache."""
+    b, each = problem.shape["b"], problem.shape["m"] // problem.shape["b"]
+    firsts = np.arange(b, dtype=np.int32)[:, None] * each
+    return {
+        **rope.inputs(problem),
+        "ids": data.distinct(problem, "ids", each) + firsts,
+        "y": data.uniform(problem, "y", -2, 2),
+    }
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    y = quants.dequantise(problem.types["y"], inputs["y"])
+    y[inputs["ids"]] = rope.reference(problem, inputs, None, 1.0)["y"]
+    return {"y": y}
+
+
+def layout(problem: Problem, binding: str) -> Layout:
+    if binding in ("positions", "factors"):
+        return rope.layout(problem, binding)
+    return Layout.contiguous(problem.full_shape(binding))
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """x has four dimensions, y has rows of all heads of a token."""
+    if len(shapes["x"]) != 4 or len(shapes["y"]) != 3:
+        raise UsageError("x has four dimensions (b, n, h, k), y has three (m, h, k)")
+    return {"m": shapes["y"][0], **dict(zip(DIMS[1:], shapes["x"], strict=True))}
+
+
+def bytes_moved(problem: Problem) -> int:
+    """Of y only the rows that are set."""
+    b, n, h, k = (problem.shape[dim] for dim in DIMS[1:])
+    return b * n * (h * k * (4 + problem.item_bytes("y")) + 4) + 4 * n
+
+
+_CASES = (
+    "m5_b1_n1_h1_k8",
+    "m40_b2_n3_h8_k128",
+    "m9_b1_n9_h3_k64/mode=neox",
+    "m64_b1_n33_h4_k80/factors=given,mode=neox,n_dims=32",
+    "m17_b1_n5_h2_k96/factors=given",
+)
+_TIMED = ("m4096_b1_n1_h8_k128", "m4096_b1_n512_h8_k128")
+
+
+def _types_of(name: str) -> str:
+    return "f32" if name == TYPES[0] else f"f32:y={name}"
+
+
+ROPE_SET_ROWS = Kernel(
+    name="rope_set_rows",
+    description="Turns heads as rope does and sets rows of a table to them: y[ids[n]] = rope(x[n]).",
+    group="rope",
+    dims=DIMS,
+    bindings=(
+        Binding(
+            name="x",
+            access="in",
+            types=("f32",),
+            dims=DIMS[1:],
+            description="heads of tokens",
+        ),
+        Binding(
+            name="positions",
+            access="in",
+            types=("i32",),
+            dims=("n",),
+            description="of tokens, alike for all of the batch",
+        ),
+        Binding(
+            name="factors",
+            access="in",
+            types=("f32",),
+            dims=("k",),
+            description="divisors of pairs' angles",
+            when={"factors": ("given",)},
+        ),
+        Binding(
+            name="ids",
+            access="in",
+            types=("i32",),
+            dims=("b", "n"),
+            description="numbers of the rows, none of them twice",
+        ),
+        Binding(
+            name="y",
+            access="inout",
+            types=TYPES,
+            dims=("m", "h", "k"),
+            description="the table; rows that are not set stay as they are",
+        ),
+    ),
+    params={name: param for name, param in rope.PARAMS.items() if name != "layout"},
+    layout=layout,
+    variants=(
+        Variant(
+            name="portable",
+            module="rope",
+            entry="rope_rows",
+            arguments=lambda types: (types["y"],),
+            launch=launch,
+            refuses=refuses,
+            arithmetic="f32",
+        ),
+    ),
+    inputs=inputs,
+    reference=reference,
+    flops=lambda problem: 3 * prod(problem.full_shape("x")),
+    bytes_moved=bytes_moved,
+    infer=infer,
+    cases=tuple(
+        parse(f"rope_set_rows/{_types_of(fmt)}/{shape}") for fmt in TYPES for shape in _CASES
+    ),
+    timed=tuple(parse(f"rope_set_rows/{_types_of(TYPES[0])}/{shape}") for shape in _TIMED),
+)
