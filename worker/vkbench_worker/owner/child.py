@@ -108,6 +108,11 @@ class Child:
         self._drain()
         return status
 
+    def cause_of_death(self) -> tuple[int, str]:
+        """Its exit status, and how and why it ended in words."""
+        status, words = self.wait(), self.last_words()
+        return status, f"{ending(status)}: {words}" if words else ending(status)
+
     def close(self) -> None:
         """End it, and close its pipes."""
         self.kill()

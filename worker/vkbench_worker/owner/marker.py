@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from types import TracebackType
 
 from vkbench.job import Job
+from vkbench.settings import Settings
 
 _SIZE = 24  # one write of this size at offset 0 is seen whole or not at all
 _EMPTY = b" " * _SIZE
@@ -18,6 +20,13 @@ class Marker:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    @classmethod
+    def of(cls, settings: Settings, device: str, origin: str) -> Marker:
+        """The marker of a device (by key) for the jobs of one origin."""
+        # Job ids are unique within one database only.
+        shortened = hashlib.sha256(origin.encode()).hexdigest()[:8]
+        return cls(settings.data / "markers" / f"{device}.{shortened}")
 
     def __enter__(self) -> Marker:
         return self

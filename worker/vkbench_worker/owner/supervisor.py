@@ -7,7 +7,6 @@ alike.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import time
@@ -18,7 +17,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import islice, takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from vkbench import log, wire
@@ -76,12 +74,7 @@ class Supervisor:
     def __enter__(self) -> Supervisor:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -268,11 +261,9 @@ class Supervisor:
 
     def _cause_of_death(self) -> tuple[Outcome, str]:
         assert self._child
-        status = self._child.wait()
-        words = self._child.last_words()
+        status, words = self._child.cause_of_death()
         self._drop()
-        outcome = Outcome.DEVICE_LOST if status == DEVICE_LOST_STATUS else Outcome.CRASHED
-        return outcome, f"{ending(status)}: {words}" if words else ending(status)
+        return Outcome.DEVICE_LOST if status == DEVICE_LOST_STATUS else Outcome.CRASHED, words
 
     def _refuse(self, jobs: Iterable[Job], emit: Emit, reason: str) -> None:
         if not self._aborted:
@@ -356,7 +347,7 @@ class Supervisor:
         self._owner = own(owner_path(self._settings, ready.facts.key))
         if self._owner is None:
             return False
-        self._marker = Marker(self._marker_path(ready.facts.key))
+        self._marker = Marker.of(self._settings, ready.facts.key, self._origin)
         self._left = self._left_behind()
         self._marker.clear()
         return True
@@ -374,11 +365,6 @@ class Supervisor:
         reason = "the worker ended while this job was on the device"
         died = Result(job=job, token=token, outcome=Outcome.WORKER_DIED, reason=reason)
         return self._signed(replace(died, started=time.time()))
-
-    def _marker_path(self, key: str) -> Path:
-        # Job ids are unique within one database only.
-        origin = hashlib.sha256(self._origin.encode()).hexdigest()[:8]
-        return self._settings.data / "markers" / f"{key}.{origin}"
 
     def _command(self) -> list[str]:
         arguments = ("--device", self._selector, "--parent", str(os.getpid()))
