@@ -27,7 +27,10 @@ def devices(lab: Lab) -> list[DeviceFacts]:
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("lavapipe")
 def test_a_model_goes_through_the_queue(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
-    """The job of a file that was changed meanwhile says so, and those around it pass."""
+    """The job of a file that was changed meanwhile says so, and those around it pass.
+
+    The worker makes the model of a suite by itself.
+    """
     lab = make_lab(runner="vkbench_worker.runner.main")
     good, changed = (write_model(tmp_path / f"{name}.gguf", Tiny()) for name in ("good", "changed"))
     models = [model_from(path, [20], [9]) for path in (good, changed)]
@@ -38,11 +41,13 @@ def test_a_model_goes_through_the_queue(make_lab: Callable[..., Lab], tmp_path: 
     chosen = [
         *(Selection(model=model, measure_seconds=0.1) for model in models),
         Selection(cases=("add/f32/b1_c2_h3_w5",), mode=Mode.CORRECTNESS),
+        Selection(suite="models-quick", mode=Mode.CORRECTNESS),
     ]
     runs = [submit(lab.database, selection, devices(lab)).run.id for selection in chosen]
     lab.await_end(*runs, seconds=120)
     lab.check(*runs)
-    assert [dict(lab.counts(run)) for run in runs] == [{"passed": 2}, {"failed": 2}, {"passed": 1}]
+    counts = [dict(lab.counts(run)) for run in runs]
+    assert counts == [{"passed": 2}, {"failed": 2}, {"passed": 1}, {"passed": 2}]
     with lab.database.reading() as tx:
         reasons = [row.reason for row in queries.jobs(tx, run=runs[1])]
         series = tx.execute(select(schema.measurement.c.series_id)).scalars().all()

@@ -11,6 +11,7 @@ from planted_model import VOCABULARY, Tiny, write_model
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.graph import Phase
 from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.making.seeded import SEEDED
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.models.wiring import graph_of
 
@@ -40,6 +41,16 @@ def test_a_model_is_run_and_profiled(vkbench: Vkbench, path: Path) -> None:
     assert steps["ffn_down"]["alone_seconds"] is None
     graph = graph_of(file := open_gguf(path), hyper_of(file), Phase(tokens=1, length=32))
     assert steps.keys() == {step.label for step in graph.steps}
+
+
+def test_a_suite_makes_its_model_and_profiles_it(vkbench: Vkbench) -> None:
+    words = ("--suite", "models-quick", "--seconds", "0.05", "--profile", "--json")
+    ended = vkbench("run", *words)
+    assert ended.code == 0, ended.err
+    assert "2 passed" in ended.err
+    cases = {row["case"] for row in ended.rows}
+    assert cases == {f"model/{SEEDED[0].name}/{phase}" for phase in ("pp32", "tg16")}
+    assert any((row["step_case"] or "").startswith("mul_mat_vec/q4_K/") for row in ended.rows)
 
 
 def test_tokens_a_second_are_shown(vkbench: Vkbench, path: Path) -> None:

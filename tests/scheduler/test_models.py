@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from planted_model import Tiny, write_model
 from planted_runner import facts as facts_of
 from vkbench.device import DeviceFacts
-from vkbench.errors import UsageError
+from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode
 from vkbench_scheduler.planning.models import model_from
 from vkbench_scheduler.planning.plan import count, plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import selection_json
+from vkbench_shaders.models.making.seeded import SEEDED, seeded_of
 
 
 @pytest.fixture
@@ -83,3 +85,32 @@ def test_positions_that_were_never_learnt_are_refused(tmp_path: Path) -> None:
 def test_a_selection_without_a_model_is_stored_as_before(path: Path) -> None:
     assert "model" not in selection_json(Selection())
     assert "model" in selection_json(Selection(model=model_from(path, [8], [])))
+
+
+def test_a_suite_names_models_that_nobody_made_yet(facts: DeviceFacts) -> None:
+    """Their jobs name no file; a choice among kernels or formats is about others."""
+    gpu = replace(facts, type="discrete")
+    jobs = list(plan(Selection(suite="models"), [gpu]))
+    assert {job.case.split("/")[2] for job in jobs} == {"pp512", "tg128"}
+    assert {seeded_of(job.case) for job in jobs} == {each for each in SEEDED if not each.is_tiny}
+    assert all(job.source is None and job.mode is Mode.PERFORMANCE for job in jobs)
+    assert max(job.limit_seconds for job in jobs) > 300
+    every = list(plan(Selection(suite="models-quick", variant="all"), [facts]))
+    assert [job.variant for job in every] == ["mixed", "via_q8_1", "plain"] * 2
+    (plain, _) = plan(Selection(suite="models-quick", variant="plain"), [facts])
+    assert plain.variant == "plain"
+    chosen = plan(Selection(suite="quick", kernels=("add",)), [facts])
+    assert {job.case.split("/")[0] for job in chosen} == {"add"}
+    with pytest.raises(UsageError, match="variants of whole models have no settings"):
+        plan(Selection(suite="models-quick", variant="plain:split=2"), [facts])
+
+
+def test_a_suite_of_gpus_says_so_to_a_cpu(facts: DeviceFacts) -> None:
+    with pytest.raises(NothingToDo, match="what was chosen runs on GPUs only"):
+        plan(Selection(suite="models"), [replace(facts, type="cpu")])
+
+
+def test_a_seeded_model_s_case_needs_no_file(facts: DeviceFacts) -> None:
+    name = f"model/{SEEDED[0].name}/pp9"
+    (job,) = plan(Selection(cases=(name,), mode=Mode.CORRECTNESS), [facts])
+    assert (job.case, job.mode, job.source) == (name, Mode.CORRECTNESS, None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from vkbench.calibration import CANARIES, canary_of
+from vkbench.case import MODEL, is_model
 from vkbench.device import DeviceFacts, device_key
 from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode, PlannedJob
@@ -18,6 +19,7 @@ from vkbench_scheduler.planning.suites import FEW, NOISE_TIMES, SUITES, Suite, S
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.families import families
+from vkbench_shaders.models.cases import named
 
 
 def device(name: str, index: int = 0, host: str = "alpha") -> DeviceFacts:
@@ -45,6 +47,11 @@ def planned(**changes: object) -> list[PlannedJob]:
     return list(plan(Selection(**changes), [CPU]))  # type: ignore[arg-type]
 
 
+def of_kernels(jobs: list[PlannedJob]) -> list[PlannedJob]:
+    """Those that are not of whole models."""
+    return [job for job in jobs if not is_model(job.case)]
+
+
 EVERYTHING = {kernel.name for kernel in KERNELS}
 BLOCKS = {f.kernel.name for f in families() if f.kernel.group != "attention"}
 SPINE = {"copy", "add", *BLOCKS}
@@ -60,16 +67,22 @@ HOLDS = {  # kernels checked, kernels timed
     "transformer-perf": (set(), MODELS - BLOCKS | {"get_rows", "set_rows"}),
     "calibration": (CALIBRATE, CALIBRATE | {"copy"}),
     "tuning": (set(), {kernel.name for kernel in KERNELS if kernel.tuning}),
+    "models-quick": (set(), {MODEL}),
+    "models": (set(), {MODEL}),
 }
+HOLDS["quick"][1].add(MODEL)
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_a_suite_has_its_kernels_and_only_real_cases(suite: Suite) -> None:
-    jobs = planned(suite=suite.name)
+    device = replace(GPU, type="discrete") if suite.name == "models" else CPU
+    jobs = list(plan(Selection(suite=suite.name), [device]))
     modes = (Mode.CORRECTNESS, Mode.PERFORMANCE)
     for mode, wanted in zip(modes, HOLDS[suite.name], strict=True):
         assert {job.case.split("/")[0] for job in jobs if job.mode is mode} == wanted
-    assert all(problem(job.case).case.name == job.case for job in jobs)
+    for job in jobs:
+        found = named(job.case) if is_model(job.case) else problem(job.case)
+        assert found.case.name == job.case
     again = sum(job.case in CANARIES and job.mode is Mode.PERFORMANCE for job in jobs)
     assert again == (len(CANARIES) + NOISE_TIMES if suite.name == "calibration" else 0)
     once = len({(job.case, job.mode, job.variant) for job in jobs})
@@ -99,7 +112,9 @@ def test_a_gpu_s_calibration_leaves_out_the_matrices_of_cpu_drivers() -> None:
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_every_row_of_a_suite_means_something(suite: Suite) -> None:
     for row in suite.rows:
-        assert tasks(replace(suite, rows=(row,)), Selection())
+        assert tasks(replace(suite, rows=(row,), models=()), Selection())
+    for models in suite.models:
+        assert tasks(replace(suite, rows=(), models=(models,)), Selection())
 
 
 def test_the_spine_is_all_that_is_checked_of_its_kernels_in_few_formats() -> None:
@@ -114,7 +129,7 @@ def test_the_spine_is_all_that_is_checked_of_its_kernels_in_few_formats() -> Non
 
 
 def test_quick_has_each_code_path_of_each_kernel_in_each_of_few_formats() -> None:
-    jobs = planned(suite="quick", mode=Mode.CORRECTNESS)
+    jobs = of_kernels(planned(suite="quick", mode=Mode.CORRECTNESS))
     found = {(job.variant, *problem(job.case).types.items()) for job in jobs}
     assert found == {
         (variant.name, *types.items())
@@ -250,7 +265,7 @@ def test_a_suite_checks_every_code_path_and_times_the_best() -> None:
     of_bf16 = {"coopmat_bf16", "coopmat_to_bf16"}  # a format that the suite leaves out
     for (kernel, mode), variants in paths(planned(suite="quick")).items():
         assert variants == (every[kernel] - of_bf16 if mode is Mode.CORRECTNESS else {"auto"})
-    timed = planned(suite="quick", variant="ALL", mode=Mode.PERFORMANCE)
+    timed = of_kernels(planned(suite="quick", variant="ALL", mode=Mode.PERFORMANCE))
     assert {(job.case, job.variant) for job in timed} == {
         (job.case, variant.name)
         for job in timed

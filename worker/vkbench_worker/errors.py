@@ -11,3 +11,7 @@ class RunnerFailed(VkbenchError):
 
 class BundleUnavailable(VkbenchError):
     """The bundle that a job names is neither here nor in Redis."""
+
+
+class NoRoom(VkbenchError):
+    """The model does not fit on the device, or its file on the disk."""

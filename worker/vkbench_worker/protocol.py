@@ -8,6 +8,7 @@ died, and a line that begins with NOTICE goes to the supervisor's log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -41,6 +42,18 @@ class Listing:
 
     devices: tuple[DeviceFacts, ...] = ()
     error: str | None = None  # why there is no device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """How far something is that a job waits for, in bytes."""
+
+    what: str  # and of which file
+    done: int
+    total: int
+
+
+Tell = Callable[[Stage], None]
 
 
 def line_of(record: Ready | Job | Result) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vkbench.case import is_model
 from vkbench.errors import UsageError
@@ -16,6 +17,9 @@ from vkbench_db.ask.job_story import JobStory, hot_seconds, story
 from vkbench_db.database import Database
 from vkbench_tables.model_profile import COLUMNS, StepCases, rows_of, steps_of
 from vkbench_tables.table import Table
+
+if TYPE_CHECKING:
+    from vkbench_shaders.gguf_file import GgufFile
 
 
 def show_profiles(database: Database, run: int, output: Output) -> None:
@@ -40,18 +44,16 @@ def show_profiles(database: Database, run: int, output: Output) -> None:
 
 def step_cases(told: JobStory) -> Mapping[str, StepCases]:
     """The kernels' cases of each label, from the file of the model; none where it is gone."""
-    from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.cases import named
     from vkbench_shaders.models.hyper import hyper_of
     from vkbench_shaders.models.wiring import graph_of
 
-    source: Mapping[str, Any] = told.facts.source or {}
     case, settled = named(told.facts.case_name), told.settling
     try:
-        file = open_gguf(Path(str(source.get("path", ""))))
-        case.check_file(file)
-        phase = case.timed_phase(settled.variant if settled else "")
-        graph = graph_of(file, hyper_of(file, case.room), phase)
+        with _file_of(told) as file:
+            case.check_file(file)
+            phase = case.timed_phase(settled.variant if settled else "")
+            graph = graph_of(file, hyper_of(file, case.room), phase)
     except UsageError as error:
         tell(f"the kernels' cases are not shown: {error}")
         return {}
@@ -59,6 +61,18 @@ def step_cases(told: JobStory) -> Mapping[str, StepCases]:
     for step in graph.steps:
         found[step.label][step.problem.case.name] += 1
     return {label: StepCases(cases=cases) for label, cases in found.items()}
+
+
+def _file_of(told: JobStory) -> AbstractContextManager[GgufFile]:
+    """The file of a job's model; of one that its worker made an outline, on any host."""
+    from vkbench_shaders.gguf_file import open_gguf
+    from vkbench_shaders.models.making.seeded import seeded_of
+
+    source: Mapping[str, Any] = told.facts.source or {}
+    model = seeded_of(told.facts.case_name)
+    if model and not source:
+        return model.outlined()
+    return nullcontext(open_gguf(Path(str(source.get("path", "")))))
 
 
 def _coverage(told: JobStory) -> str:

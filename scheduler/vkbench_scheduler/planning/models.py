@@ -1,4 +1,4 @@
-"""Jobs of whole models: prompts and generations of the model that a GGUF file holds."""
+"""Jobs of whole models: prompts and generations of a GGUF file's model, or of seeded ones."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from vkbench_scheduler.planning.selection import ALL, AUTO, ModelFile, Selection
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import GENERATE, PROMPT, VARIANTS, ModelCase, name_of, named
 from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.making.seeded import seeded_of
 
 MEASURE_SECONDS: Final = 2.0  # of a timing, if nothing else is asked for
 _LEAST_LIMIT_SECONDS: Final = 180.0  # of a job: its weights are loaded, and judged on the host
@@ -57,23 +58,23 @@ def model_jobs(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator
     """The jobs of a selection's model on each device: a timing checks the results too."""
     model = selection.model
     assert model
-    mode = Mode.CORRECTNESS if selection.mode is Mode.CORRECTNESS else Mode.PERFORMANCE
-    budget = selection.measure_seconds or MEASURE_SECONDS
-    limit = max(selection.limit_seconds, _LEAST_LIMIT_SECONDS + model.bytes / _LOADED)
     for facts, _ in product(devices, range(selection.repeat)):
         for case, variant in product(model.cases, paths(selection)):
-            yield PlannedJob(
-                device=facts.key,
-                case=case,
-                mode=mode,
-                variant=variant,
-                bundle=selection.bundle,
-                limit_seconds=limit,
-                measure_seconds=budget,
-                noise=selection.noise,
-                estimate_seconds=budget + model.bytes / _READY,
-                source=model.source,
-            )
+            yield _job(facts, case, variant, selection, model.bytes, MEASURE_SECONDS, model.source)
+
+
+def seeded_job(
+    facts: DeviceFacts, case: str, variant: str, selection: Selection, seconds: float
+) -> PlannedJob:
+    """The job of a seeded model's case: whoever runs it makes the file."""
+    model = seeded_of(case)
+    assert model
+    return _job(facts, case, variant, selection, model.plan.size, seconds)
+
+
+def mode_of(selection: Selection) -> Mode:
+    """What jobs of models are to find out: a timing checks the results too."""
+    return Mode.CORRECTNESS if selection.mode is Mode.CORRECTNESS else Mode.PERFORMANCE
 
 
 def paths(selection: Selection) -> list[str]:
@@ -82,3 +83,27 @@ def paths(selection: Selection) -> list[str]:
     if asked == ALL:
         return list(VARIANTS)
     return [AUTO if asked == AUTO else names.pick(selection.variant, VARIANTS, "variant")]
+
+
+def _job(
+    facts: DeviceFacts,
+    case: str,
+    variant: str,
+    selection: Selection,
+    size: int,
+    seconds: float,
+    source: Source | None = None,
+) -> PlannedJob:
+    budget = selection.measure_seconds or seconds
+    return PlannedJob(
+        device=facts.key,
+        case=case,
+        mode=mode_of(selection),
+        variant=variant,
+        bundle=selection.bundle,
+        limit_seconds=max(selection.limit_seconds, _LEAST_LIMIT_SECONDS + size / _LOADED),
+        measure_seconds=budget,
+        noise=selection.noise,
+        estimate_seconds=budget + size / _READY,
+        source=source,
+    )

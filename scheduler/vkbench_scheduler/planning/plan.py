@@ -10,18 +10,25 @@ from itertools import product
 from math import inf, prod
 
 from vkbench import names
-from vkbench.case import WEIGHTS, Case, is_model
+from vkbench.case import MODEL, WEIGHTS, Case, is_model
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench.job import Mode, PlannedJob
 from vkbench.selector import choose
-from vkbench_scheduler.planning.models import model_jobs, paths
+from vkbench_scheduler.planning.models import (
+    mode_of,
+    model_jobs,
+    paths,
+    seeded_job,
+)
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem
-from vkbench_shaders.kernel import Problem
+from vkbench_shaders.kernel import Problem, Settings
+from vkbench_shaders.models.cases import VARIANTS, named
+from vkbench_shaders.models.making.seeded import seeded_of
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(SuiteRow(),))
 CHECK_SECONDS = 0.15  # estimate of a check until its device has run one
@@ -52,7 +59,11 @@ def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[Plann
     if selection.model:
         return model_jobs(selection, chosen)
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    return _jobs(chosen, tasks(suite, selection), selection, suite)
+    wanted = tasks(suite, selection)
+    if chosen and not any(task.is_for(facts) for facts in chosen for task in wanted):
+        kinds = " or ".join(sorted({f"{task.only.upper()}s" for task in wanted}))
+        raise NothingToDo(f"what was chosen runs on {kinds} only, and no such device is among them")
+    return _jobs(chosen, wanted, selection, suite)
 
 
 def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
@@ -83,6 +94,8 @@ def _jobs(
 
 def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:
     """The job of a task on a device."""
+    if is_model(task.case.name):
+        return seeded_job(facts, task.case.name, task.variant, selection, suite.measure_seconds)
     budget = selection.measure_seconds or suite.measure_seconds
     timed = task.mode is Mode.PERFORMANCE
     return PlannedJob(
@@ -113,9 +126,20 @@ def _of_rows(suite: Suite, selection: Selection) -> dict[Task, None]:
     found = dict.fromkeys(
         task for row in suite.rows for task in _row_tasks(row, selection, complaints)
     )
+    found |= dict.fromkeys(_model_tasks(suite, selection))
     if not found:
         raise complaints[0] if complaints else NothingToDo()
     return found
+
+
+def _model_tasks(suite: Suite, selection: Selection) -> Iterator[Task]:
+    """Those of a suite's models, which a choice among kernels leaves out."""
+    if selection.kernels or selection.formats or selection.shapes or selection.weights:
+        return
+    each = list(VARIANTS) if selection.variant.casefold() == ALL else [AUTO]
+    for row in suite.models:
+        for case, variant in product(row.cases, each):
+            yield Task(case, mode_of(selection), variant, only=row.only)
 
 
 def _named(selection: Selection) -> dict[Task, None]:
@@ -124,21 +148,25 @@ def _named(selection: Selection) -> dict[Task, None]:
         raise UsageError(
             "--case names full cases: leave out --suite, --kernel, --format and --shape"
         )
-    if models := [name for name in selection.cases if is_model(name)]:
-        raise UsageError(f"{models[0]} is a whole model's: give its file with --model")
-    cases = [problem(name).case for name in selection.cases]
+    models = [name for name in selection.cases if is_model(name)]
+    for name in models:
+        if not seeded_of(name):
+            raise UsageError(f"{name} is a whole model's: give its file with --model")
+    cases = [problem(name).case for name in selection.cases if name not in models]
     from_file = [case.name for case in cases if WEIGHTS in case.params]
     if from_file and not selection.weights:
         raise UsageError(
             f"the weights of {from_file[0]} come from a file: give --gguf and --tensor"
         )
     each = selection.variant.casefold() == ALL
-    return {
+    found: dict[Task, None] = {
         Task(case, mode, path): None
         for case in cases
         for mode in _modes(SuiteRow(), selection)
         for path in (_paths(case) if each else [AUTO])
     }
+    asked = product(models, VARIANTS if each else [AUTO])
+    return found | {Task(named(name).case, mode_of(selection), path): None for name, path in asked}
 
 
 def _check_names(selection: Selection) -> None:
@@ -255,22 +283,31 @@ def _variants(kernel: str) -> list[str]:
 
 def _with_variant(found: Iterable[Task], asked: str) -> list[Task]:
     """Tasks of kernels that have a variant, and the parameters that its settings are of."""
-    has = {kernel.name: _variants(kernel.name) for kernel in KERNELS}
+    has = {MODEL: list(VARIANTS), **{each.name: _variants(each.name) for each in KERNELS}}
     known = dict.fromkeys(name for task in found for name in has[task.case.kernel])
     wanted = parse(asked)
     variant = names.pick(wanted.variant, [*known, AUTO, ALL], "variant")
     kept: list[Task] = []
     complaints: list[UsageError] = []
     for task in found:
-        kernel = kernel_named(task.case.kernel)
-        if variant in has[kernel.name]:
-            try:
-                settings = kernel.settings(wanted.settings)
-            except UsageError as error:
-                complaints.append(error)
-                continue
-            name = Configuration(variant=variant, settings=settings).name
-            kept.append(replace(task, variant=name))
+        if variant not in has[task.case.kernel]:
+            continue
+        try:
+            settings = _settings(task.case, wanted)
+        except UsageError as error:
+            complaints.append(error)
+            continue
+        name = Configuration(variant=variant, settings=settings).name
+        kept.append(replace(task, variant=name))
     if complaints and not kept:
         raise complaints[0]
     return list(dict.fromkeys(kept))
+
+
+def _settings(case: Case, wanted: Configuration) -> Settings:
+    """The settings that a variant is asked to have, if the case's kernel has them."""
+    if case.kernel != MODEL:
+        return kernel_named(case.kernel).settings(wanted.settings)
+    if wanted.settings:
+        raise UsageError("the variants of whole models have no settings")
+    return {}

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from math import inf
 
 from vkbench import calibration, names
+from vkbench.case import Case
 from vkbench.job import Mode
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
+from vkbench_shaders.models.cases import GENERATE, PROMPT, ModelCase
+from vkbench_shaders.models.making.seeded import SEEDED, Seeded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +40,36 @@ class SuiteRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelRow:
+    """Prompts and generations of seeded models: timed, and judged before."""
+
+    models: tuple[Seeded, ...]
+    prompts: tuple[int, ...]  # tokens
+    generated: tuple[int, ...]  # tokens
+    only: str = ""  # as in SuiteRow
+
+    @property
+    def cases(self) -> list[Case]:
+        """What each model does."""
+        phases = [
+            *((PROMPT, count) for count in self.prompts),
+            *((GENERATE, count) for count in self.generated),
+        ]
+        return [
+            ModelCase(model=model.name, phase=phase, tokens=count).case
+            for model in self.models
+            for phase, count in phases
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Suite:
     """A named set of cases."""
 
     name: str
     description: str
-    rows: tuple[SuiteRow, ...]
+    rows: tuple[SuiteRow, ...] = ()
+    models: tuple[ModelRow, ...] = ()  # whole ones, behind the rows
     measure_seconds: float = 1.0  # budget of one metric of a timing
 
 
@@ -69,6 +96,10 @@ VIA_BYTES = tuple(
 )
 # products whose f32 numbers matrix units round, and by which variant
 BY_MATRICES = {"f32": "coopmat", "bf16": "coopmat_to_bf16"}
+MODELS_OF_GPUS = tuple(model for model in SEEDED if not model.is_tiny)
+TINY_MODELS = ModelRow(
+    models=tuple(model for model in SEEDED if model.is_tiny), prompts=(32,), generated=(16,)
+)
 SPINE_KERNELS = ("copy", "add", *ABOUT_BLOCKS)
 SEEN_FIRST = ("softmax", "rms_norm", "rope", "sum", "argmax", "matmul")
 
@@ -107,6 +138,7 @@ QUICK = Suite(
             most_bytes=140e6,
         ),
     ),
+    models=(TINY_MODELS,),
     measure_seconds=0.3,
 )
 
@@ -214,6 +246,20 @@ TUNING = Suite(
     measure_seconds=0.2,
 )
 
+MODELS_QUICK = Suite(
+    name="models-quick",
+    description="A model of two layers, checked and timed as a whole: CPU: ten seconds.",
+    models=(TINY_MODELS,),
+    measure_seconds=0.3,
+)
+
+MODELS = Suite(
+    name="models",
+    description="Whole models of GPT-2's, Llama's, Mixtral's and Qwen's shapes, on GPUs.",
+    models=(ModelRow(models=MODELS_OF_GPUS, prompts=(512,), generated=(128,), only="gpu"),),
+    measure_seconds=2.0,
+)
+
 SUITES: tuple[Suite, ...] = (
     QUICK,
     SPINE,
@@ -223,6 +269,8 @@ SUITES: tuple[Suite, ...] = (
     TRANSFORMER_PERF,
     CALIBRATION,
     TUNING,
+    MODELS_QUICK,
+    MODELS,
 )
 
 _BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from vkbench import wire
-from vkbench.case import Case
+from vkbench.case import MODEL, Case
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
 from vkbench.job import Mode, PlannedJob
@@ -68,7 +68,8 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
     Cases that leave a device no choice have none; NothingToDo if no case leaves one.
     """
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    wanted = {task.case: task for task in tasks(suite, selection)}
+    chosen = tasks(suite, selection)
+    wanted = {task.case: task for task in chosen if task.case.kernel != MODEL}
     found: list[PlannedJob] = []
     for facts in choose(selection.devices, devices):
         once = [

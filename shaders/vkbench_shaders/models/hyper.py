@@ -18,7 +18,7 @@ from vkbench_shaders.gguf_file import SHA_DIGITS, GgufFile
 from vkbench_shaders.models.architectures import ARCHITECTURES, OPTIONAL, Architecture
 
 _SCALINGS: Final = ("none", "linear", "yarn", "longrope")
-_PART: Final = 1 << 16  # bytes of a tensor's beginning and end that its model's hash is made of
+HASHED: Final = 1 << 16  # bytes of a tensor's beginning and end that its model's hash is made of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +264,7 @@ def hash_of(file: GgufFile) -> str:
     with file.path.open("rb") as opened:
         for tensor in file.tensors.values():
             digest.update(repr((tensor.name, tensor.number, tensor.shape)).encode())
-            for start in {0, max(0, tensor.bytes - _PART)}:
+            for start in {0, max(0, tensor.bytes - HASHED)}:
                 opened.seek(tensor.offset + start)
-                digest.update(opened.read(min(_PART, tensor.bytes)))
+                digest.update(opened.read(min(HASHED, tensor.bytes)))
     return digest.hexdigest()[:SHA_DIGITS]

@@ -32,7 +32,8 @@ from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.marker import Marker
 from vkbench_worker.owner.ownership import await_release, own
-from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
+from vkbench_worker.owner.stock import Stock, unheard
+from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, Tell, line_of, owner_path, read_line
 
 GRACE_SECONDS = 0.5  # past a job's limit
 LOOK_SECONDS = 0.25  # how often a waiting supervisor asks whether its job is cancelled
@@ -50,12 +51,15 @@ Emit = Callable[[Result], None]
 class Supervisor:
     """Runs jobs on one device through a runner that it starts, watches and replaces."""
 
-    def __init__(self, selector: str, settings: Settings, *, origin: str = "") -> None:
+    def __init__(
+        self, selector: str, settings: Settings, *, origin: str = "", tell: Tell = unheard
+    ) -> None:
         self._selector = selector
         self._settings = settings
         self._origin = origin or settings.database_url()  # where job ids come from
         if settings.sandbox is not Sandbox.OFF:
             kernel.hide()  # where the kernel has no Landlock, runners could read our variables
+        self._stock = Stock(settings, tell)
         self._worker = f"{settings.host}:{os.getpid()}"
         # The kernel ends a runner together with the thread that started it: this one lives as long
         # as we do.
@@ -124,10 +128,19 @@ class Supervisor:
         where its memory lies, shall differ from pair to pair. While any of them is to be timed
         nothing else runs on the same hardware. Nothing runs any more after `abort` or `drain`.
         """
-        waiting = deque(jobs)
+        waiting = list(jobs)
+        memory = self._ready.facts.memory_bytes if self._ready else None
+
+        def is_over(job: Job) -> bool:
+            return self._leaving() or cancelled(job)
+
+        def refuse(job: Job, outcome: Outcome, reason: str) -> None:
+            emit(self._failure(job, outcome, reason, time.monotonic()))
+
         with self._held(waiting):
             try:
-                self._run(waiting, emit, cancelled)
+                for part in self._stock.parts(waiting, memory, is_over, refuse):
+                    self._run(deque(part), emit, cancelled)
             except BaseException:
                 self._drop()  # it has jobs of this call, and would answer them in the next one
                 raise

@@ -12,7 +12,7 @@ from vkbench_shaders.models.making.metadata import metadata
 from vkbench_shaders.models.making.mixtures import Mixture, format_of
 from vkbench_shaders.models.making.shapes import Shape
 from vkbench_shaders.models.making.tensors import TensorPlan, plan_tensors
-from vkbench_shaders.models.making.weights import WAYS
+from vkbench_shaders.models.making.weights import WAYS, ends
 from vkbench_shaders.models.making.writing import Placed, header
 
 
@@ -59,6 +59,23 @@ def make(plan: ModelPlan, file: IO[bytes], told: Callable[[int], None]) -> None:
         file.write(part)
         written += len(part)
         told(written)
+
+
+def outline(plan: ModelPlan, file: IO[bytes], size: int) -> None:
+    """Write a model drawn from blocks with holes: of each tensor its first and last bytes.
+
+    Whatever reads no more of a tensor than `size` bytes at its ends takes it for the whole model.
+    """
+    file.write(plan.header)
+    start = len(plan.header)
+    for tensor, placed in plan.tensors:
+        first, last = ends(tensor, placed.format, plan.seed, size)
+        for data, offset in ((first, 0), (last, placed.bytes - len(last))):
+            file.seek(start + offset)
+            file.write(data)
+        start += placed.room
+    file.truncate(start)
+    file.flush()
 
 
 def _parts(plan: ModelPlan) -> Iterator[bytes | memoryview]:

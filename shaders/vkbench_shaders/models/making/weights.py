@@ -41,21 +41,53 @@ def normal_parts(tensor: TensorPlan, fmt: Format, seed: int) -> Iterator[Bytes]:
 
 def drawn_parts(tensor: TensorPlan, fmt: Format, seed: int) -> Iterator[Bytes]:
     """Blocks of a matrix, drawn from a stock; small tensors are made as by `normal_parts`."""
-    units = ceil(tensor.count / _UNIT)
-    if units <= _STOCK or tensor.mean:
+    if not _is_drawn(tensor):
         yield from normal_parts(tensor, fmt, seed)
         return
     stock = _stock(fmt.name, tensor.deviation, seed)
-    left = tensor.count // fmt.elements * fmt.bytes
-    for first in range(0, units, _DRAWN):
-        count = min(_DRAWN, units - first)
-        bits = noise.raw(_key(seed, tensor.name, first), 2 * count).view("<u2")
-        part = stock.take(bits % _STOCK, axis=0).reshape(-1)[:left]
+    left = _bytes(tensor, fmt)
+    for first in range(0, _units(tensor), _DRAWN):
+        part = stock.take(_choices(tensor, seed, first), axis=0).reshape(-1)[:left]
         left -= part.size
         yield part
 
 
 WAYS: Final[dict[str, Parts]] = {"blocks": drawn_parts, "normal": normal_parts}
+
+
+def ends(tensor: TensorPlan, fmt: Format, seed: int, size: int) -> tuple[bytes, bytes]:
+    """The first and the last `size` bytes of what `drawn_parts` makes, without the rest."""
+    if not _is_drawn(tensor):
+        whole = b"".join(part.tobytes() for part in normal_parts(tensor, fmt, seed))
+        return whole[:size], whole[-size:]
+    stock = _stock(fmt.name, tensor.deviation, seed)
+    few = ceil(size / stock.shape[1]) + 1
+    last = (_units(tensor) - 1) // _DRAWN * _DRAWN
+    behind = [_choices(tensor, seed, first) for first in (last - _DRAWN, last) if first >= 0]
+    head = stock.take(_choices(tensor, seed, 0)[:few], axis=0).tobytes()
+    tail = stock.take(np.concatenate(behind)[-few:], axis=0).tobytes()
+    over = _units(tensor) * stock.shape[1] - _bytes(tensor, fmt)
+    whole_tail = tail[: len(tail) - over]
+    return head[:size], whole_tail[-size:]
+
+
+def _is_drawn(tensor: TensorPlan) -> bool:
+    return _units(tensor) > _STOCK and not tensor.mean
+
+
+def _units(tensor: TensorPlan) -> int:
+    return ceil(tensor.count / _UNIT)
+
+
+def _bytes(tensor: TensorPlan, fmt: Format) -> int:
+    return tensor.count // fmt.elements * fmt.bytes
+
+
+def _choices(tensor: TensorPlan, seed: int, first: int) -> NDArray[np.integer]:
+    """Which units of the stock a part has that begins at a unit."""
+    count = min(_DRAWN, _units(tensor) - first)
+    bits = noise.raw(_key(seed, tensor.name, first), 2 * count).view("<u2")
+    return bits % _STOCK
 
 
 def _normal(tensor: TensorPlan, seed: int, first: int, count: int) -> NDArray[np.float32]:

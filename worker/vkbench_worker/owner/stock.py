@@ -1,0 +1,161 @@
+"""The seeded models of this host: made in the cache when a job needs one, and kept there.
+
+Not by a runner, which writes nothing that another job reads. Two workers of a host make a file
+once: one holds the model's lock and writes it, and the other waits.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from vkbench import log
+from vkbench.errors import VkbenchError
+from vkbench.job import Job, Outcome, Source
+from vkbench.settings import Settings
+from vkbench_shaders.models.making.seeded import Seeded, seeded_of
+from vkbench_worker.errors import NoRoom
+from vkbench_worker.protocol import Stage, Tell, lock_folder
+
+LOOK_SECONDS: Final = 0.25  # between looks whether another process has made the file
+_SPARE: Final = 20  # a model leaves one such part of its size free on the disk
+
+_log = logging.getLogger(__name__)
+
+Ask = Callable[[], bool]
+Refuse = Callable[[Job, Outcome, str], None]  # with a reason
+
+
+class _GaveUp(Exception):
+    """Whoever wanted the file does not want it any more."""
+
+
+def unheard(stage: Stage) -> None:
+    """Tell nobody."""
+
+
+class Stock:
+    """Files of seeded models."""
+
+    def __init__(self, settings: Settings, tell: Tell) -> None:
+        self.folder = settings.cache / "models"
+        self._locks = lock_folder(settings)
+        self._tell = tell
+
+    def path(self, model: Seeded) -> Path:
+        """Where the file of a model is, or would be."""
+        return self.folder / model.hash / f"{model.stem}.gguf"
+
+    def parts(
+        self,
+        jobs: Iterable[Job],
+        memory: int | None,
+        is_over: Callable[[Job], bool],
+        refuse: Refuse,
+    ) -> Iterator[list[Job]]:
+        """The jobs in order, cut where one needs another model's file, which is there by then.
+
+        Jobs whose model does not fit into so many bytes of memory, or on the disk, are refused.
+        While a file is made, `is_over` is asked whether its jobs are still wanted.
+        """
+        for model, group in groupby(jobs, key=_wanted):
+            part = list(group)
+            yield self._with_file(model, part, memory, is_over, refuse) if model else part
+
+    def _with_file(
+        self,
+        model: Seeded,
+        jobs: list[Job],
+        memory: int | None,
+        is_over: Callable[[Job], bool],
+        refuse: Refuse,
+    ) -> list[Job]:
+        try:
+            source = self._provide(model, memory, lambda: all(map(is_over, jobs)))
+        except _GaveUp:
+            return []
+        except VkbenchError as error:
+            outcome = Outcome.SKIPPED if isinstance(error, NoRoom) else Outcome.ERROR
+            for job in jobs:
+                refuse(job, outcome, str(error))
+            return []
+        return [replace(job, source=source) for job in jobs]
+
+    def _provide(self, model: Seeded, memory: int | None, is_over: Ask) -> Source:
+        size, path = model.plan.size, self.path(model)
+        if memory is not None and size > memory:
+            raise NoRoom(
+                f"the weights of {model.stem} need {size:,} bytes of device memory; "
+                f"the device has {memory:,}"
+            )
+        try:
+            if not path.exists():
+                with _held(self._locks / f"{model.hash}.model", is_over):
+                    self._make(model, path, is_over)
+        except OSError as error:
+            raise VkbenchError(f"cannot make {path}: {error.strerror}") from error
+        return Source(path=str(path), tensor="")
+
+    def _make(self, model: Seeded, path: Path, is_over: Ask) -> None:
+        from vkbench_shaders.models.making.making import make  # loads what few workers need
+
+        if path.exists():  # another process had the lock
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = model.plan.size
+        needed, free = size + size // _SPARE, shutil.disk_usage(path.parent).free
+        if needed > free:
+            raise NoRoom(
+                f"{model.stem} needs {needed:,} bytes of disk in {self.folder}; {free:,} are free"
+            )
+        began = time.monotonic()
+
+        def told(written: int) -> None:
+            if is_over():
+                raise _GaveUp
+            self._tell(Stage(what=f"making {path.name}", done=written, total=size))
+
+        unfinished = path.with_name(f".{path.name}")
+        try:
+            with unfinished.open("wb") as file:
+                make(model.plan, file, told)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.rename(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        seconds = round(time.monotonic() - began, 1)
+        log.event(_log, "model_made", path=path, bytes=size, seconds=seconds)
+
+
+def _wanted(job: Job) -> Seeded | None:
+    """The seeded model of a job that names no file."""
+    return None if job.source else seeded_of(job.case)
+
+
+@contextmanager
+def _held(lock: Path, is_over: Ask) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as file:
+        while not _locked(file.fileno()):
+            if is_over():
+                raise _GaveUp
+            time.sleep(LOOK_SECONDS)
+        yield
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
