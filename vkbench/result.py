@@ -16,6 +16,11 @@ from vkbench.job import Outcome
 OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
 NEW: Final = "new"
 STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of one label
+# What telemetry tells of a whole model: the bytes and numbers of its tensors, and the most device
+# memory that all its buffers took.
+MODEL_BYTES: Final = "model_bytes"
+MODEL_WEIGHTS: Final = "model_weights"
+MEMORY_BYTES: Final = "memory_bytes"
 NOT_COLD: Final = "not cold"  # first words of the warning that a cold timing may have hit a cache
 
 

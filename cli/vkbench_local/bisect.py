@@ -49,7 +49,8 @@ def search(
                 return True
             for each in found.steps:
                 if not each.verdict and not executor.stopped:
-                    with show(each.run) as executor.watch:
+                    with show(each.run) as view:
+                        executor.follow(view)
                         executor.work(each.run, devices)
                     _check(database, executor, each.run)
     return False

@@ -45,7 +45,8 @@ def confirm_here(
                 break
             for run in runs:
                 if not executor.stopped:
-                    with show(run) as executor.watch:
+                    with show(run) as view:
+                        executor.follow(view)
                         executor.work(run, devices)
                     _look(database, executor, run, devices)
     conclude(database, time.time())

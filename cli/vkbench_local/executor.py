@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError, VkbenchError
@@ -38,14 +39,27 @@ from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 from vkbench_scheduler.tuned import with_tuned
 from vkbench_shaders.bundle import Bundle, kept_bundles, packaged_sha
 from vkbench_worker.owner.supervisor import Supervisor
-from vkbench_worker.protocol import Ready, lock_path
+from vkbench_worker.progress import Tell, unheard
+from vkbench_worker.protocol import Ready, Stage, lock_path
 
 # What the runner gets at once: `vkbench cancel` takes effect after each chunk.
 CHUNK = ChunkBounds(jobs=256, seconds=15.0)
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 Watch = Callable[[Result], None]
-Show = Callable[[int], AbstractContextManager[Watch]]  # shows how far a run is while it is open
+
+
+class View(Protocol):
+    """Shows how far a run is."""
+
+    def watch(self, result: Result) -> None:
+        """A job ended."""
+
+    def tell(self, stage: Stage) -> None:
+        """A job waits for a file."""
+
+
+Show = Callable[[int], AbstractContextManager[View]]  # a run, shown while the view is open
 
 
 class DatabaseInUse(VkbenchError):
@@ -107,10 +121,12 @@ def store_run(
 class Executor:
     """Does the jobs of one run, a device after the other, until they are done or it is stopped."""
 
-    def __init__(self, database: Database, settings: Settings, watch: Watch) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, watch: Watch, tell: Tell = unheard
+    ) -> None:
         self._database = database
         self._settings = settings
-        self.watch = watch  # called with each result
+        self._watch, self._tell = watch, tell  # called with each result, and of files on the way
         self._bundles = kept_bundles(settings)
         self._brought: set[str] = set()  # bundles that were looked for
         self._supervisor: Supervisor | None = None
@@ -120,6 +136,10 @@ class Executor:
     def stopped(self) -> bool:
         """Whether the user asked it to stop."""
         return self._interrupts > 0
+
+    def follow(self, view: View) -> None:
+        """From now on show this view what happens."""
+        self._watch, self._tell = view.watch, view.tell
 
     def work(self, run: int, devices: Sequence[DeviceFacts]) -> None:
         """Do what a run has left on these devices."""
@@ -151,7 +171,7 @@ class Executor:
         origin = self._settings.database_url()
         if is_busy(lock_path(self._settings, facts.key)):
             print(visible(f"waiting for {facts.name}: another process uses it"), file=sys.stderr)
-        with Supervisor(facts.key, self._settings, origin=origin) as supervisor:
+        with Supervisor(facts.key, self._settings, origin=origin, tell=self._tell) as supervisor:
             self._announce(supervisor.start())
             self._take_over(supervisor, facts.key)
             self._supervisor = supervisor
@@ -213,7 +233,7 @@ class Executor:
             with self._writing() as tx:
                 store.record(tx, [result], time.time())
             unanswered.discard((result.job, result.token))
-            self.watch(result)
+            self._watch(result)
 
         supervisor.run(jobs, record)
         with self._writing() as tx:

@@ -48,6 +48,7 @@ def test_a_suite_makes_its_model_and_profiles_it(vkbench: Vkbench) -> None:
     ended = vkbench("run", *words)
     assert ended.code == 0, ended.err
     assert "2 passed" in ended.err
+    assert ended.err.count("MB of device memory at most") == 2
     cases = {row["case"] for row in ended.rows}
     assert cases == {f"model/{SEEDED[0].name}/{phase}" for phase in ("pp32", "tg16")}
     assert any((row["step_case"] or "").startswith("mul_mat_vec/q4_K/") for row in ended.rows)

@@ -67,6 +67,9 @@ def test_a_model_is_judged_and_timed(
     weights = sum(tensor.bytes for tensor in open_gguf(path).tensors.values())
     assert hot.metric == "hot"
     assert 0.5 < hot.bytes_moved / weights < 10
+    assert result.telemetry["model_bytes"] == weights
+    assert result.telemetry["model_weights"] == weights / 4
+    assert weights < result.telemetry["memory_bytes"] < 3 * weights
     assert hot.flops > wanted.batch * weights / 4
 
 

@@ -29,10 +29,12 @@ from vkbench.settings import Settings, settings
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
     Ready,
+    Stage,
     line_of,
     lock_folder,
     lock_path,
     read_line,
+    stage_line,
 )
 from vkbench_worker.runner.inbox import Inbox
 
@@ -167,6 +169,19 @@ def flood(case: Case) -> None:
     time.sleep(0.01)
 
 
+def tell_stages(case: Case) -> None:
+    """Say n times how far a file is loaded; n = 0: without end."""
+    total = case.shape["n"]
+    for done in range(total or sys.maxsize):
+        say(stage_line(Stage(what="loading x", done=done, total=total)))
+
+
+def no_stage(case: Case) -> None:
+    """Write a line that tells no stage, and wait to be killed for it."""
+    say(b'stage {"what": 1}\n')
+    time.sleep(30)
+
+
 ACTS: dict[str, Callable[[Case], None]] = {
     "sleep": sleep,
     "segfault": segfault,
@@ -179,6 +194,8 @@ ACTS: dict[str, Callable[[Case], None]] = {
     "babble": babble,
     "lie": lie,
     "flood": flood,
+    "stages": tell_stages,
+    "no_stage": no_stage,
 }
 
 

@@ -21,6 +21,7 @@ from vkbench_worker.containment.support import Support
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import MOST_NOTICES, Child, Gone
 from vkbench_worker.owner.supervisor import AHEAD_JOBS, Supervisor
+from vkbench_worker.protocol import Stage
 
 PLANTED = Path(__file__).parents[1] / "planted"
 
@@ -112,9 +113,24 @@ def test_a_runner_s_notices_are_logged_and_are_no_cause_of_death(
     assert [record.getMessage() for record in caplog.records] == ["runner_notice"] * MOST_NOTICES
 
 
+def test_how_far_a_job_is_is_told_and_is_no_answer(planted: Settings) -> None:
+    told: list[Stage] = []
+    with Supervisor("0", planted, tell=told.append) as supervisor:
+        results = run(supervisor, jobs("stages/f32/n3", "sleep/f32/n1"))
+    assert outcomes(results) == [(1, Outcome.PASSED), (2, Outcome.PASSED)]
+    assert told == [Stage(what="loading x", done=done, total=3) for done in range(3)]
+
+
+def test_stages_without_end_are_ended_at_the_limit(planted: Settings) -> None:
+    with Supervisor("0", planted) as supervisor:
+        results = run(supervisor, [job(1, "stages/f32/n0", limit=0.5)])
+    assert outcomes(results) == [(1, Outcome.TIMED_OUT)]
+
+
 @pytest.mark.parametrize(
     ("act", "outcome", "reason"),
     [
+        ("no_stage/f32/n1", Outcome.ERROR, "the runner sent an invalid line: a malformed stage"),
         ("segfault/f32/n1", Outcome.CRASHED, "SIGSEGV"),
         ("lose_device/f32/n1", Outcome.DEVICE_LOST, "exit 42: VK_ERROR_DEVICE_LOST"),
         ("babble/f32/n1", Outcome.ERROR, "the runner sent an invalid line"),

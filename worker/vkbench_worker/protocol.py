@@ -1,14 +1,14 @@
 """What a runner and its supervisor say to each other: one JSON record a line.
 
 Out, first: `Ready`. In: one `Job` a line, as many as one likes ahead. Out: one `Result` a line, in
-the same order. End of file on stdin ends the runner with exit status 0; a lost device with
+the same order; before it, now and then, how far the job's `Stage` is, behind the word STAGE. End
+of file on stdin ends the runner with exit status 0; a lost device with
 DEVICE_LOST_STATUS, after its Result. Standard error is free text; its last line says why a runner
 died, and a line that begins with NOTICE goes to the supervisor's log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +25,7 @@ DEVICE_LOST_STATUS = 42  # exit status of a runner whose device is lost
 MALFORMED_STATUS = 65  # a line on stdin was no Job; the line is named on stderr
 FAILED_STATUS = 70  # the device could not be opened; the last line of stderr says why
 NOTICE = "notice: "
+STAGE = b"stage "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +54,14 @@ class Stage:
     total: int
 
 
-Tell = Callable[[Stage], None]
-
-
 def line_of(record: Ready | Job | Result) -> bytes:
     """A record as one line, newline included."""
     return wire.encode(record) + b"\n"
+
+
+def stage_line(stage: Stage) -> bytes:
+    """How far a job is, as one line."""
+    return STAGE + wire.encode(stage) + b"\n"
 
 
 def read_line(line: bytes | str, kind: type[T]) -> T:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from vkbench.case import is_model
 from vkbench.errors import UsageError
+from vkbench.result import MEMORY_BYTES
+from vkbench.units import rate_column
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
 from vkbench_db.ask.job_story import JobStory, hot_seconds, story
+from vkbench_db.ask.model_results import model_results
 from vkbench_db.database import Database
 from vkbench_tables.model_profile import COLUMNS, StepCases, rows_of, steps_of
 from vkbench_tables.table import Table
@@ -40,6 +43,21 @@ def show_profiles(database: Database, run: int, output: Output) -> None:
     for rows in tables:
         print()
         show(Table(columns=COLUMNS, rows=rows), output)
+
+
+def tell_memory(database: Database, run: int) -> None:
+    """Say how much device memory each model of a run took at most."""
+    with database.reading() as tx:
+        jobs = [job.id for job in queries.jobs(tx, run=run, limit=None) if is_model(job.case_name)]
+        found = model_results(tx, jobs).values()
+    told = {
+        each.case_name: each.telemetry[MEMORY_BYTES]
+        for each in found
+        if MEMORY_BYTES in each.telemetry
+    }
+    unit, cells = rate_column(list(told.values()), "B")
+    for case, cell in zip(told, cells, strict=True):
+        tell(f"{case}: {cell} {unit} of device memory at most")
 
 
 def step_cases(told: JobStory) -> Mapping[str, StepCases]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from vkbench.errors import WaitTimeout
 from vkbench.job import JobState
 from vkbench.result import Result
+from vkbench.units import rate_column
 from vkbench_cli.show.pace import Lane, sum_of
 from vkbench_cli.show.progress import LOOK_SECONDS, Progress
 from vkbench_db.ask import tallies
 from vkbench_db.ask.tallies import Tally
 from vkbench_db.database import Database
+from vkbench_worker.protocol import Stage
 
 
 def wait_for(database: Database, run: int, timeout: float | None = None) -> None:
@@ -31,11 +32,20 @@ def wait_for_fleet(database: Database, since: float, timeout: float | None = Non
     return _wait("fleet", look, timeout, "vkbench watch")
 
 
-@contextmanager
-def shown(database: Database, run: int) -> Iterator[Callable[[Result], None]]:
-    """A view of a run of this machine; the executor passes it each result."""
-    with Progress(f"run {run}", lambda: run_lanes(database, run)) as progress:
-        yield lambda result: progress.update(result.case)
+class RunProgress(Progress):
+    """A view of a run of this machine; the executor passes it what it has to tell."""
+
+    def __init__(self, database: Database, run: int) -> None:
+        super().__init__(f"run {run}", lambda: run_lanes(database, run))
+
+    def watch(self, result: Result) -> None:
+        """A job ended."""
+        self.update(result.case)
+
+    def tell(self, stage: Stage) -> None:
+        """A job waits for a file: it is made or loaded."""
+        unit, (done, total) = rate_column([stage.done, stage.total], "B")
+        self.update(f"{stage.what}: {done} of {total} {unit}")
 
 
 def run_lanes(database: Database, run: int) -> list[Lane]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +18,7 @@ from vkbench.configuration import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result, Verdict
+from vkbench.result import MEMORY_BYTES, MODEL_BYTES, MODEL_WEIGHTS, Result, Verdict
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.cases import VARIANTS, ModelCase, named
@@ -28,7 +29,9 @@ from vkbench_worker.models.judging import judge, judged_layers
 from vkbench_worker.models.model import Model, Options, Prepared
 from vkbench_worker.models.profile import profile
 from vkbench_worker.models.trial import Left, Trial
+from vkbench_worker.models.weights import Progress
 from vkbench_worker.phases import phase
+from vkbench_worker.progress import stage
 from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.runtime.computer import B, Computer, P
@@ -92,7 +95,9 @@ def execute_model(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
 def _executed(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     asked = posed(job, device.facts)
     with (
-        Model(device, bundle, asked.file, asked.hyper, asked.options) as model,
+        Model(
+            device, bundle, asked.file, asked.hyper, asked.options, _loading(asked.file)
+        ) as model,
         ExitStack() as stack,
     ):
         trial = Trial(model, asked.case, asked.kept)
@@ -101,8 +106,24 @@ def _executed(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -
         first, verdict = checked(trial)
         if verdict.passed and job.mode is not Mode.CORRECTNESS:
             result, verdict = _timed(device, job, trial, first, verdict, result, stack)
+        result = replace(result, telemetry={**result.telemetry, **_about(model)})
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
+
+
+def _loading(file: GgufFile) -> Progress:
+    """Tells whoever watches how far the weights are loaded."""
+    return stage(f"loading {file.path.name}")
+
+
+def _about(model: Model[P, B]) -> dict[str, float]:
+    """How large a model is, and what it took on the device."""
+    tensors = model.file.tensors.values()
+    return {
+        MODEL_BYTES: float(sum(tensor.bytes for tensor in tensors)),
+        MODEL_WEIGHTS: float(sum(prod(tensor.shape) for tensor in tensors)),
+        MEMORY_BYTES: float(model.memory_bytes),
+    }
 
 
 def checked(trial: Trial[P, B]) -> tuple[Left, Verdict]:

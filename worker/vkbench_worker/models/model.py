@@ -239,6 +239,14 @@ class Model(Generic[P, B]):
         """The caches that were made so far."""
         return self._caches
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that it has taken on the device; none go before the model does."""
+        made = [*self.weights.buffers.values(), *self._caches.values(), *self._tables.values()]
+        for run in self._phases.values():
+            made += [*run.inputs.values(), *run.slots]
+        return sum(region_bytes(buffer.size) for buffer in made)
+
     def table(self, name: str, words: Array) -> B:
         """A lookup table of a format."""
         if name not in self._tables:

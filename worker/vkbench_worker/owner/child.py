@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from vkbench import log
-from vkbench_worker.protocol import NOTICE
+from vkbench import log, wire
+from vkbench_worker.progress import Tell, unheard
+from vkbench_worker.protocol import NOTICE, STAGE, Stage, read_line
 
 LONGEST_LINE = 16 << 20  # bytes; all samples of a long timing fit many times over
 KEPT_STDERR = 4096  # bytes
@@ -33,13 +34,15 @@ class Gone(Exception):
 
 
 class Babble(Exception):
-    """A line is longer than any that is expected."""
+    """A line is longer than any that is expected, or tells a stage that is none."""
 
 
 class Child:
     """One process, its pipes, and the end of what it said on stderr."""
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], environ: Mapping[str, str], tell: Tell = unheard
+    ) -> None:
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -55,6 +58,7 @@ class Child:
         self._scanned = 0  # bytes of the inbox that hold no line end
         self._said: deque[bytes] = deque(maxlen=64)
         self._notices = 0
+        self._tell = tell
         self._ready = selectors.PollSelector()
         self._ready.register(self._stdout, selectors.EVENT_READ)
         self._ready.register(self._stderr, selectors.EVENT_READ)
@@ -79,7 +83,20 @@ class Child:
         self._outbox += data
 
     def line(self, deadline: float) -> bytes:
-        """The next line without its end; raises Silence at the deadline, Gone, or Babble."""
+        """The next line without its end that tells no stage, which `tell` hears.
+
+        Raises Silence at the deadline, Gone, or Babble.
+        """
+        while (line := self._next(deadline)).startswith(STAGE):
+            try:
+                self._tell(read_line(line.removeprefix(STAGE), Stage))
+            except wire.MalformedMessage as error:
+                raise Babble(f"a malformed stage: {error}") from error
+            if time.monotonic() >= deadline:
+                raise Silence
+        return line
+
+    def _next(self, deadline: float) -> bytes:
         while True:
             end = self._inbox.find(b"\n", self._scanned)
             if end >= 0:

@@ -24,7 +24,8 @@ from vkbench.job import Job, Outcome, Source
 from vkbench.settings import Settings
 from vkbench_shaders.models.making.seeded import Seeded, seeded_of
 from vkbench_worker.errors import NoRoom
-from vkbench_worker.protocol import Stage, Tell, lock_folder
+from vkbench_worker.progress import Tell
+from vkbench_worker.protocol import Stage, lock_folder
 
 LOOK_SECONDS: Final = 0.25  # between looks whether another process has made the file
 _SPARE: Final = 20  # a model leaves one such part of its size free on the disk
@@ -37,10 +38,6 @@ Refuse = Callable[[Job, Outcome, str], None]  # with a reason
 
 class _GaveUp(Exception):
     """Whoever wanted the file does not want it any more."""
-
-
-def unheard(stage: Stage) -> None:
-    """Tell nobody."""
 
 
 class Stock:

@@ -32,8 +32,9 @@ from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.marker import Marker
 from vkbench_worker.owner.ownership import await_release, own
-from vkbench_worker.owner.stock import Stock, unheard
-from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, Tell, line_of, owner_path, read_line
+from vkbench_worker.owner.stock import Stock
+from vkbench_worker.progress import Tell, unheard
+from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
 
 GRACE_SECONDS = 0.5  # past a job's limit
 LOOK_SECONDS = 0.25  # how often a waiting supervisor asks whether its job is cancelled
@@ -59,7 +60,7 @@ class Supervisor:
         self._origin = origin or settings.database_url()  # where job ids come from
         if settings.sandbox is not Sandbox.OFF:
             kernel.hide()  # where the kernel has no Landlock, runners could read our variables
-        self._stock = Stock(settings, tell)
+        self._stock, self._tell = Stock(settings, tell), tell
         self._worker = f"{settings.host}:{os.getpid()}"
         # The kernel ends a runner together with the thread that started it: this one lives as long
         # as we do.
@@ -324,8 +325,8 @@ class Supervisor:
         raise failure
 
     def _spawn(self, deadline: float | None) -> Ready:
-        started = self._parent.submit(Child, self._command(), environment.of(self._settings))
-        child = self._child = started.result()
+        given = (self._command(), environment.of(self._settings), self._tell)
+        child = self._child = self._parent.submit(Child, *given).result()
         self._used = False
         try:
             self._ready = read_line(self._first_line(child, deadline), Ready)

@@ -34,15 +34,18 @@ from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.models.execute import execute_model
 from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.phases import telemetry
+from vkbench_worker.progress import heard
 from vkbench_worker.protocol import (
     DEVICE_LOST_STATUS,
     FAILED_STATUS,
     MALFORMED_STATUS,
     Ready,
+    Stage,
     canary_folder,
     line_of,
     lock_path,
     read_line,
+    stage_line,
 )
 from vkbench_worker.runner.execute import execute as execute_job
 from vkbench_worker.runner.foresight import Foresight
@@ -92,6 +95,7 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
             return FAILED_STATUS
         ready = Ready(facts=device.facts, environment=device.environment, hardware=device.hardware)
         _answer(answers, ready)
+        stack.enter_context(heard(partial(_tell, answers)))
         stack.enter_context(SHELF.helped(preparers(device.facts)))
         bundle_of = _bundles(ours)
         canary = CanaryTimer(device, bundle_of, canary_folder(ours))
@@ -183,6 +187,11 @@ def _leave(status: int) -> None:
 
 def _answer(answers: BinaryIO, record: Ready | Result) -> None:
     answers.write(line_of(record))
+    answers.flush()
+
+
+def _tell(answers: BinaryIO, stage: Stage) -> None:
+    answers.write(stage_line(stage))
     answers.flush()
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
@@ -254,7 +255,7 @@ def confirm(
     The old and the new bundle run in turns, where both are kept: 4 to 24 pairs per change, some
     seconds per pair. Where a scheduler runs, it does this by itself.
     """
-    from vkbench_cli.show.waiting import shown
+    from vkbench_cli.show.waiting import RunProgress
     from vkbench_detection.regress import inbox
     from vkbench_detection.steps import require
     from vkbench_local.confirm import confirm_here
@@ -269,7 +270,7 @@ def confirm(
             rows = [row for row in inbox.suspected(tx) if change in (None, row.change)]
         if not {row.device for row in rows} & {facts.key for facts in devices}:
             raise NothingToDo("there is no suspected change on the devices of this machine")
-        done = confirm_here(database, ours, devices, change, lambda run: shown(database, run))
+        done = confirm_here(database, ours, devices, change, partial(RunProgress, database))
     return EXIT_OK if done else EXIT_INTERRUPTED
 
 

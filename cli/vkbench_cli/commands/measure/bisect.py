@@ -153,7 +153,7 @@ def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
 def _search_here(
     wanted: BisectOptions, device: list[str], resume: int, store: Store, output: Output
 ) -> int:
-    from vkbench_cli.show.waiting import shown
+    from vkbench_cli.show.waiting import RunProgress
     from vkbench_db.database import Database
     from vkbench_db.upkeep import bisections
     from vkbench_detection.steps import require
@@ -168,7 +168,7 @@ def _search_here(
     ):
         number = resume or begin_here(database, wanted, device, ours)
         devices = devices_of(database, number)
-        if not search(database, ours, number, devices, partial(shown, database)):
+        if not search(database, ours, number, devices, partial(RunProgress, database)):
             where = f" --database {store.database}" if store.database else ""
             tell(f"stopped; `vkbench bisect --resume {number}{where}` continues")
             return EXIT_INTERRUPTED

@@ -68,7 +68,7 @@ def run(
     Exit codes: 0 all passed, 3 a wrong result, 4 a failed job, 7 nothing ran, 130 interrupted.
     """
     from vkbench_cli.exporting import export_run
-    from vkbench_cli.show.model_profile import show_profiles
+    from vkbench_cli.show.model_profile import show_profiles, tell_memory
     from vkbench_cli.show.report import conclude, concluded, findings
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
@@ -104,6 +104,7 @@ def run(
             code = concluded(database, found.id)
         else:
             code = conclude(database, found.id, output, all_rows=all_rows)
+        tell_memory(database, found.id)
         if profile:
             show_profiles(database, found.id, output)
     for line in findings(detected):
@@ -158,11 +159,11 @@ def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]
 
 def work(database: Database, ours: Settings, found: RunRow, devices: list[DeviceFacts]) -> bool:
     """Do the run's jobs; whether it came to its end."""
-    from vkbench_cli.show.waiting import shown
+    from vkbench_cli.show.waiting import RunProgress
     from vkbench_local.executor import Executor, stoppable
 
-    with shown(database, found.id) as watch:
-        executor = Executor(database, ours, watch)
+    with RunProgress(database, found.id) as progress:
+        executor = Executor(database, ours, progress.watch, progress.tell)
         with suppress(KeyboardInterrupt), stoppable(executor):
             executor.work(found.id, devices)
     return not executor.stopped

@@ -1,0 +1,57 @@
+"""What jobs of whole models tell beside their rows: sizes, memory, samples, software."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from vkbench.case import MODEL
+from vkbench_db import schema
+from vkbench_db.ask.samples import unpacked
+from vkbench_db.batches import batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResult:
+    """What settled one job of a whole model."""
+
+    job: int
+    case_name: str
+    path: str  # of the file on the host that ran it; "" of a seeded model
+    telemetry: Mapping[str, Any]
+    environment: Mapping[str, Any]  # vkbench.device.Environment
+    samples: Sequence[float]  # seconds, hot; none of a check
+
+
+def model_results(tx: Connection, jobs: Sequence[int]) -> dict[int, ModelResult]:
+    """Of those of these jobs that are of models and were decided, by job."""
+    return {found.job: found for batch in batches(jobs) for found in _of(tx, batch)}
+
+
+def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
+    job, case, attempt = schema.job.c, schema.kernel_case.c, schema.attempt.c
+    timing, environment = schema.measurement.c, schema.environment.c
+    asked = (
+        select(
+            *(job.id, case.name, job.source, attempt.telemetry, timing.samples),
+            environment.facts,
+        )
+        .join(schema.kernel_case, case.id == job.case_id)
+        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .outerjoin(schema.measurement, (timing.job_id == job.id) & (timing.metric == "hot"))
+        .outerjoin(schema.environment, environment.hash == attempt.environment)
+        .where(job.id.in_(jobs), case.kernel == MODEL)
+        .order_by(job.id)
+    )
+    for row in tx.execute(asked):
+        yield ModelResult(
+            job=row.id,
+            case_name=row.name,
+            path=(row.source or {}).get("path", ""),
+            telemetry=row.telemetry,
+            environment=row.facts or {},
+            samples=unpacked(row.samples) if row.samples else [],
+        )
