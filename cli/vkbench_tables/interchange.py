@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from vkbench.case import MODEL
 from vkbench.errors import UsageError
 from vkbench.job import JobState, Mode
 
@@ -45,6 +46,8 @@ _JUNIT = {JobState.WRONG: "failure", JobState.FAILED: "error", JobState.SKIPPED:
 class Interchange(StrEnum):
     """A format that another tool reads."""
 
+    LLAMA_BENCH = "llama-bench"  # the table of llama.cpp's llama-bench, of whole models
+    LLAMA_BENCH_JSON = "llama-bench-json"  # the same as its JSON
     LLAMA_BENCH_SQL = "llama-bench-sql"  # SQL for compare-llama-bench.py of llama.cpp
     BMF = "bmf"  # Bencher's metric format
     JUNIT = "junit"  # a test case for each result, for CI
@@ -52,14 +55,18 @@ class Interchange(StrEnum):
 
 
 def in_sql(results: Results) -> str:
-    """SQL that makes a table and fills it, as llama.cpp's tools print with `-o sql`.
+    """SQL that makes a table of kernels and fills it, as llama.cpp's tools print with `-o sql`.
 
-    A build is a bundle of kernels, a backend is a device.
+    A build is a bundle of kernels, a backend is a device. Whole models have a table of their own
+    (llama_bench.py); where nothing else is asked for, there is none of kernels.
     """
+    kernels = [row for row in results if row.kernel != MODEL]
+    if results and not kernels:
+        return ""
     columns = ",\n".join(f"  {name} {kind}" for name, kind in SQL_COLUMNS.items())
     lines = [f"CREATE TABLE IF NOT EXISTS {SQL_TABLE} (\n{columns}\n);\n"]
-    for row in _rated(results):
-        values = ", ".join(map(_quoted, _sql_row(row)))
+    for row in _rated(kernels):
+        values = ", ".join(map(quoted, _sql_row(row)))
         lines.append(f"INSERT INTO {SQL_TABLE} ({', '.join(SQL_COLUMNS)}) VALUES ({values});")
     return "\n".join(lines) + "\n"
 
@@ -131,7 +138,7 @@ def _sql_row(row: ResultRow) -> tuple[object, ...]:
     )
 
 
-def _quoted(value: object) -> str:
+def quoted(value: object) -> str:
     """A literal of SQL; text holds no NUL, which SQLite ends a statement at."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''").replace("\0", "") + "'"

@@ -217,7 +217,7 @@ def test_a_damaged_import_changes_nothing(tmp_path: Path, capsys: Captured) -> N
         (["results", "--database", "postgresql://u:secret@127.0.0.1:1/x"], 8, "127.0.0.1"),
         (["submit", "--device", "nothing"], 2, "unknown device 'nothing'"),
         (["submit", "--kernel", "copi"], 2, "did you mean 'copy'"),
-        (["submit", "--suite", "quik"], 2, "did you mean 'quick'?"),
+        (["submit", "--suite", "quik"], 2, "did you mean 'quick' or 'models-quick'?"),
         (["submit", "--bundle", "abcd"], 2, "unknown bundle 'abcd'"),
         (["submit", "--variant", "portabel", "-k", "copy"], 2, "did you mean 'portable'?"),
         (["compare", "1", "99"], 2, "unknown run or baseline '99'"),

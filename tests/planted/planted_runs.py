@@ -73,9 +73,15 @@ class Past:
         with self.database.transaction() as tx:
             store.register_device(tx, said, time.time())
 
-    def run(self, label: str, *endings: Result, device: str = DEVICE.key) -> int:
+    def run(
+        self,
+        label: str,
+        *endings: Result,
+        device: str = DEVICE.key,
+        cases: Sequence[str] = CASES,
+    ) -> int:
         """A run of all cases that ends as told."""
-        return do_run(self.database, endings, label, device)
+        return do_run(self.database, endings, label, device, cases=cases)
 
     def sweep(self, *endings: Result) -> int:
         """A sweep of `vkbench tune` that times each case once."""
@@ -102,6 +108,7 @@ def do_run(
     label: str,
     device: str = DEVICE.key,
     tags: Mapping[str, object] | None = None,
+    cases: Sequence[str] = CASES,
 ) -> int:
     """A run of all cases that ends as told."""
     with database.transaction() as tx:
@@ -114,9 +121,9 @@ def do_run(
             track="" if tags else MAIN,
             tags=tags,
         )
-        planned = [PlannedJob(device=device, case=case, mode=Mode.PERFORMANCE) for case in CASES]
+        planned = [PlannedJob(device=device, case=case, mode=Mode.PERFORMANCE) for case in cases]
         store.add_jobs(tx, run.id, planned)
-        picked = store.pick(tx, device, len(CASES), time.time())
+        picked = store.pick(tx, device, len(cases), time.time())
         results = [_of(each.job, end) for each, end in zip(picked, endings, strict=True)]
         store.record(tx, results, time.time())
     return run.id

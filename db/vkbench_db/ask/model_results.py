@@ -21,6 +21,7 @@ class ModelResult:
     job: int
     case_name: str
     path: str  # of the file on the host that ran it; "" of a seeded model
+    bundle: str  # SHA-256 of the bundle that ran, the packaged one's too
     telemetry: Mapping[str, Any]
     environment: Mapping[str, Any]  # vkbench.device.Environment
     samples: Sequence[float]  # seconds, hot; none of a check
@@ -36,7 +37,8 @@ def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
     timing, environment = schema.measurement.c, schema.environment.c
     asked = (
         select(
-            *(job.id, case.name, job.source, attempt.telemetry, timing.samples),
+            *(job.id, case.name, job.source, attempt.bundle, attempt.telemetry),
+            *(timing.samples,),
             environment.facts,
         )
         .join(schema.kernel_case, case.id == job.case_id)
@@ -51,6 +53,7 @@ def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
             job=row.id,
             case_name=row.name,
             path=(row.source or {}).get("path", ""),
+            bundle=row.bundle,
             telemetry=row.telemetry,
             environment=row.facts or {},
             samples=unpacked(row.samples) if row.samples else [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from vkbench import names
-from vkbench.case import parse_shape
+from vkbench.case import MODEL, parse_shape
 from vkbench.errors import UsageError
 from vkbench.job import FINISHED, Mode
 from vkbench.units import counted
@@ -18,11 +19,13 @@ from vkbench_cli.show.printing import Limit, Output, show_newest
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 from vkbench_scheduler.planning.selection import Selection
+from vkbench_tables import llama_bench
 from vkbench_tables.interchange import WRITERS, Interchange
 from vkbench_tables.results import rows_of, table
 from vkbench_tables.text import markdown_table
 
 if TYPE_CHECKING:
+    from vkbench_db.ask.model_results import ModelResult
     from vkbench_db.ask.queries import ResultCount, ResultRow
     from vkbench_db.database import Transaction
 
@@ -63,8 +66,8 @@ def results(
         Interchange | None,
         Option(
             "--as",
-            help="Print what another tool reads: SQL of llama.cpp, JSON of Bencher, XML of "
-            "JUnit; or a table in Markdown.",
+            help="Print what another tool reads: llama-bench's table, JSON or SQL, JSON of "
+            "Bencher, XML of JUnit; or a table in Markdown.",
             case_sensitive=False,
         ),
     ] = None,
@@ -75,8 +78,9 @@ def results(
     """Show results, the latest of each case by default.
 
     The newest results come first. What `vkbench tune` tried is left out, unless a run is named.
-    --as llama-bench-sql prints SQL that fills the table test_backend_ops, which llama.cpp's
-    compare-llama-bench.py reads.
+    --as llama-bench and llama-bench-json print timings of whole models as llama-bench of llama.cpp
+    does. --as llama-bench-sql prints SQL that fills the table llama_bench with these, and
+    test_backend_ops with kernels, which llama.cpp's compare-llama-bench.py reads.
 
     \b
     vkbench results --device '*' --kernel mul_mat_vec
@@ -115,12 +119,13 @@ def results(
         )
         tried = _counts(tx, hidden, kernel, format, **filters) if hidden else []
         works = _works_of(tx, suite, mode) if suite else None
+        models = _models(tx, found) if as_ in llama_bench.WRITERS else {}
 
     def is_asked(row: ResultRow | ResultCount) -> bool:
         in_suite = works is None or (row.case_name, row.mode) in works
         return in_suite and _has_shape(row.shape, sizes)
 
-    _print(list(filter(is_asked, found)), as_, output, most)
+    _print(list(filter(is_asked, found)), as_, output, most, models=models)
     if left_out := sum(each.results for each in tried if is_asked(each)):
         said = counted(left_out, "trial")
         tell(f"left out {said} of `vkbench tune`; --trials shows them")
@@ -140,6 +145,7 @@ def _print(
     output: Output,
     most: int | None,
     nothing: str = "",
+    models: Mapping[int, ModelResult] = {},
 ) -> None:
     rows = rows_of(found)
     shown = table(rows[:most] if asked else rows)
@@ -153,7 +159,26 @@ def _print(
         hand_over(markdown_table(shown, most=len(shown.rows)))
     else:
         jobs = {row["job"] for row in shown.rows}
-        hand_over(WRITERS[asked]([row for row in found if row.job in jobs]))
+        hand_over(_written([row for row in found if row.job in jobs], asked, models))
+
+
+def _written(found: list[ResultRow], asked: Interchange, models: Mapping[int, ModelResult]) -> str:
+    """Results as another tool reads them; kernels and models may have a part each."""
+    text = WRITERS[asked](found) if asked in WRITERS else ""
+    if asked in llama_bench.WRITERS:
+        tests, others = llama_bench.benches(found, models)
+        text += llama_bench.WRITERS[asked](tests)
+        if others:
+            said = counted(others, "timing")
+            tell(f"left out {said} of several sequences at once, which llama-bench does not have")
+    return text
+
+
+def _models(tx: Transaction, found: list[ResultRow]) -> Mapping[int, ModelResult]:
+    """What results of whole models tell beside their rows."""
+    from vkbench_db.ask.model_results import model_results
+
+    return model_results(tx, [row.job for row in found if row.kernel == MODEL])
 
 
 def _modes(asked: Mode, run: str) -> list[Mode]:
