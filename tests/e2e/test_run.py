@@ -150,7 +150,7 @@ def test_no_device_is_one_line(vkbench: Vkbench, database: Path) -> None:
         (["--shape", "m=-1"], 2, "malformed shape 'm=-1'"),
         (["--shape", "z=5"], 7, "z=5"),
         (["--variant", "portabel", "-k", "copy"], 2, "did you mean 'portable'?"),
-        (["--suite", "quik"], 2, "did you mean 'quick'?"),
+        (["--suite", "quik"], 2, "did you mean 'quick' or 'models-quick'?"),
         (["--bundle", "abcdef"], 2, "unknown bundle 'abcdef'"),
         (["--resume", "99"], 2, "unknown run '99'"),
         (["--resume", "1", "--kernel", "copy"], 2, "leave out the options that choose cases"),
