@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from subprocess import PIPE
+from tempfile import TemporaryDirectory, TemporaryFile
+from threading import Event, Timer
 
 import numpy as np
 
@@ -102,23 +104,41 @@ def _command(errand: Errand, given: Path, found: Path) -> list[str]:
 
 def ask(command: list[str], limit_seconds: float, environ: Mapping[str, str]) -> str:
     """The stdout of a command; ComputationFailed with the last line of its stderr."""
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=limit_seconds,
-            check=False,
-            env=environ,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ComputationFailed(f"no answer from the device within {limit_seconds:g} s") from error
-    if done.returncode == 0:
-        return done.stdout
+    return "".join(answers(command, limit_seconds, environ))
 
-    last = (done.stderr.strip().splitlines() or ["no message on stderr"])[-1]
-    if done.returncode < 0:
-        last = f"the driver ended the computation with {ending(done.returncode)}: {last}"
+
+def answers(command: list[str], limit_seconds: float, environ: Mapping[str, str]) -> Iterator[str]:
+    """The lines of a command's stdout as they come; ComputationFailed as of `ask`."""
+    late = Event()
+    with (
+        TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=PIPE, stderr=errors, text=True, env=environ) as process,
+    ):
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = Timer(limit_seconds, end)
+        timer.start()
+        try:
+            assert process.stdout
+            yield from process.stdout
+            process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+        if late.is_set():
+            raise ComputationFailed(f"no answer from the device within {limit_seconds:g} s")
+        if process.returncode:
+            errors.seek(0)
+            raise _failure(process.returncode, errors.read())
+
+
+def _failure(status: int, errors: str) -> ComputationFailed:
+    last = (errors.strip().splitlines() or ["no message on stderr"])[-1]
+    if status < 0:
+        last = f"the driver ended the computation with {ending(status)}: {last}"
     failure = ComputationFailed(last)
-    failure.exit_code = done.returncode if done.returncode > 1 else failure.exit_code
-    raise failure
+    failure.exit_code = status if status > 1 else failure.exit_code
+    return failure

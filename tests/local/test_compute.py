@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from vkbench_local.compute import ComputationFailed, ask
+from vkbench_local.compute import ComputationFailed, answers, ask
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_every_end_is_one_line(code: str, message: str, status: int) -> None:
         ask([sys.executable, "-c", code], 0.5 if "sleep" in code else 20, {})
     assert caught.value.exit_code == status
     assert "\n" not in str(caught.value)
+
+
+def test_answers_come_as_they_are_said() -> None:
+    """The first is here before the process, which says more than a pipe holds, has ended."""
+    code = (
+        "import sys, time\nprint('one', flush=True)\n"
+        "sys.stderr.write('e' * 200_000)\ntime.sleep(60)"
+    )
+    found = answers([sys.executable, "-c", code], 1.5, {})
+    assert next(found) == "one\n"
+    with pytest.raises(ComputationFailed, match=r"within 1\.5 s"):
+        next(found)

@@ -23,7 +23,7 @@ from vkbench_worker.runtime.device import Device
 
 def main() -> int:
     """Compute, and return the exit status."""
-    return answered(lambda: run(_arguments(), settings()))
+    return answered(lambda: [run(_arguments(), settings())])
 
 
 def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:

@@ -6,24 +6,26 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
 from vkbench_worker.protocol import lock_path
 
+Answer = Mapping[str, object]
 
-def answered(work: Callable[[], Mapping[str, str]]) -> int:
-    """Do the work, print what it says as JSON, and return the exit status."""
+
+def answered(work: Callable[[], Iterable[Answer]]) -> int:
+    """Do the work, print each thing that it says as a line of JSON, and return the exit status."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # drivers talk on stdout
     try:
-        answer = work()
+        for answer in work():
+            print(json.dumps(answer), file=answers, flush=True)
     except VkbenchError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(json.dumps(answer), file=answers, flush=True)
     return 0
 
 

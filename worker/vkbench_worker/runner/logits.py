@@ -49,4 +49,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(answered(lambda: run(_arguments(), settings())))
+    sys.exit(answered(lambda: [run(_arguments(), settings())]))
