@@ -143,7 +143,7 @@ COMMANDS = (
     ),
     Command(
         name="accuracy",
-        help="Show what each format loses: the error of products with weights in it.",
+        help="Show what each format loses: the error of products, or a model's perplexity.",
         module="measure.accuracy",
     ),
     Command(

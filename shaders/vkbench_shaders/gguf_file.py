@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
@@ -43,7 +43,7 @@ _BY_NUMBER: Final = {fmt.ggml: fmt for fmt in FORMATS if fmt.ggml is not None}
 
 
 # What a key has; None for what is long, as the words of a vocabulary are.
-KeyValue = int | float | str | tuple[int | float, ...] | None
+KeyValue = int | float | str | tuple[int | float | str, ...] | None
 
 
 class BadGguf(UsageError):
@@ -65,9 +65,14 @@ class Tensor:
         return _BY_NUMBER.get(self.number)
 
     @property
+    def count(self) -> int:
+        """Numbers that it has."""
+        return prod(self.shape)
+
+    @property
     def bytes(self) -> int:
         """Bytes that it takes; 0 for a type that is not among the formats."""
-        return prod(self.shape) // self.format.elements * self.format.bytes if self.format else 0
+        return self.count // self.format.elements * self.format.bytes if self.format else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +185,14 @@ def open_gguf(path: Path) -> GgufFile:
     return GgufFile(path=path, tensors=by_name, keys=header.keys)
 
 
+def long_values(path: Path, keys: Collection[str]) -> dict[str, tuple[int | float | str, ...]]:
+    """What these keys have if it is an array, however long: the words of a vocabulary."""
+    with _opened(path) as file:
+        header = _Header(path, file, frozenset(keys))
+        header.tensors()
+    return {key: values for key in keys if isinstance(values := header.keys.get(key), tuple)}
+
+
 def _opened(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
@@ -190,8 +203,9 @@ def _opened(path: Path) -> BinaryIO:
 class _Header:
     """The beginning of a file, read from front to back."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._path = path
+    def __init__(self, path: Path, file: BinaryIO, long: frozenset[str] = frozenset()) -> None:
+        """Arrays of the keys `long` are kept whatever they hold."""
+        self._path, self._long = path, long
         self._file = file
         self._size = os.fstat(file.fileno()).st_size
         self._alignment = _ALIGNMENT
@@ -258,12 +272,14 @@ class _Header:
         if depth > _MOST_DIMS:
             raise self._corrupt(f"{key} holds arrays within arrays without end")
         inner, count = self._number("<I", key), self._number("<Q", key)
-        if inner in _CODES and count <= _MOST_ITEMS:
+        if inner in _CODES and (count <= _MOST_ITEMS or key in self._long):
             data = self._take(_SIZES[inner] * count, key)
             return tuple(value for (value,) in _CODES[inner].iter_unpack(data))
         if inner in _SIZES:
             self._skip_bytes(_SIZES[inner] * count, key)
             return None
+        if inner == _STRING and key in self._long:
+            return tuple(self._text(key) or "" for _ in range(count))
         for _ in range(count):
             self._skip(inner, key, depth + 1)
         return None

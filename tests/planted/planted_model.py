@@ -9,7 +9,7 @@ from itertools import cycle
 from pathlib import Path
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFWriter
+from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter
 
 from vkbench_shaders import catalogue, quants
 from vkbench_shaders.formats import format_named
@@ -18,6 +18,7 @@ from vkbench_shaders.kernel import Array
 
 VOCABULARY = 61
 Keys = dict[str, int | float | str]
+Vocabulary = dict[str, str | int | bool | list[str] | list[int] | list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +43,20 @@ class Tiny:
         return Tiny(**{**sizes, **changes})  # type: ignore[arg-type]
 
 
-def write_model(path: Path, tiny: Tiny, changes: Keys | None = None) -> Path:
-    """A file of the model; `changes` are keys that it has beside or instead of the usual ones."""
+def write_model(
+    path: Path, tiny: Tiny, changes: Keys | None = None, vocabulary: Vocabulary | None = None
+) -> Path:
+    """A file of the model; `changes` are keys that it has beside or instead of the usual ones.
+
+    A vocabulary has keys too: tokens, merges, scores and the like.
+    """
     writer = GGUFWriter(path, tiny.arch)
     for key, value in {**_keys(tiny), **(changes or {})}.items():
         add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
         add[type(value)](f"{tiny.arch}.{key}", value)  # type: ignore[operator]
-    writer.add_string("tokenizer.ggml.model", "no_vocab")
+    for key, word in (vocabulary or {"model": "no_vocab"}).items():
+        of_key = GGUFValueType.ARRAY if isinstance(word, list) else GGUFValueType.get_type(word)
+        writer.add_key_value(f"tokenizer.ggml.{key}", word, of_key)
     formats = cycle(tiny.fmt.split(","))
     later: list[str] = []
     quantised = any(format_named(fmt).quantised for fmt in tiny.fmt.split(","))

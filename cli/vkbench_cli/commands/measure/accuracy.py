@@ -1,23 +1,37 @@
-"""`vkbench accuracy`: what each format loses, beside its size."""
+"""`vkbench accuracy`: what each format loses, beside its size, and what whole models do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from vkbench import names
 from vkbench.errors import UsageError
-from vkbench_cli.options import Formats
+from vkbench.settings import settings
+from vkbench_cli.options import CacheFormat, Formats, KernelsOf, OneDevice
 from vkbench_cli.show.printing import Output, show
-from vkbench_tables.accuracy import COLUMNS, loss_row
+from vkbench_cli.show.progress import CountedProgress
+from vkbench_tables import accuracy as losses_of_products
+from vkbench_tables import perplexity
 from vkbench_tables.table import Table
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-def accuracy(
-    *,
-    format: Formats = [],  # noqa: B006
+    from vkbench_shaders.gguf_file import GgufFile
+    from vkbench_shaders.models.perplexity import Foreseen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrices:
+    """Options that choose the weights of products."""
+
     gguf: Annotated[
         Path | None,
         Option(
@@ -25,7 +39,7 @@ def accuracy(
             metavar="FILE",
             help="Take the weights from this GGUF file in f32, f16 or bf16; default: seeded ones.",
         ),
-    ] = None,
+    ] = None
     kind: Annotated[
         list[str],
         Option(
@@ -33,28 +47,170 @@ def accuracy(
             help="Only matrices of the file whose kind matches, such as attn_v.weight; "
             "may be repeated.",
         ),
-    ] = [],  # noqa: B006
+    ] = field(default_factory=list)
     rows: Annotated[
         int, Option(metavar="N", min=1, max=1 << 16, help="Rows of each matrix that are tried.")
-    ] = 64,
-    seed: Annotated[int, Option(metavar="N", min=0, help="Seed of weights and vectors.")] = 0,
+    ] = 64
+    seed: Annotated[int, Option(metavar="N", min=0, help="Seed of weights and vectors.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Options of models that read a text."""
+
+    model: Annotated[
+        list[Path],
+        Option(
+            metavar="FILE",
+            help="Have the model of this GGUF file read --text or --tokens; may be repeated.",
+        ),
+    ] = field(default_factory=list)
+    text: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="The text, in UTF-8: the file has to have a vocabulary."),
+    ] = None
+    tokens: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="The text as numbers of tokens, with spaces or commas."),
+    ] = None
+    context: Annotated[
+        int, Option(metavar="N", min=4, help="Tokens of the windows into which a text is cut.")
+    ] = 512
+    windows: Annotated[
+        int, Option(metavar="N", min=0, help="Read so many windows at most; 0: all of the text.")
+    ] = 0
+    cache: Annotated[
+        CacheFormat, Option(help="Format of keys and values.", case_sensitive=False)
+    ] = CacheFormat.F16
+    variant: Annotated[
+        str, Option(metavar="V", help="plain, via_q8_1, mixed, or auto, as of `vkbench run`.")
+    ] = "auto"
+    bundle: KernelsOf = ""
+    device: OneDevice = ""
+    limit: Annotated[
+        float, Option(metavar="S", min=0.1, help="Give up on a model after S seconds.")
+    ] = 3600.0
+
+
+def accuracy(
+    *,
+    format: Formats = [],  # noqa: B006
+    matrices: Matrices,
+    reading: Reading,
     output: Output,
 ) -> None:
-    """Show what each format loses: the error of products with weights in it.
+    """Show what each format loses: the error of products, or a model's perplexity.
 
     The error is the length of what the product W x is off by, in the length of W x, for vectors x
     of normal numbers: 0.01 is one percent. Seeded weights are normal, have heavy tails, or have a
     few large columns. Of a file, the middle layer's matrices are tried.
 
+    With --model, whole models read a text on a device: perplexity as llama-perplexity counts it,
+    and by how much it is above that of the first model.
+
     \b
     vkbench accuracy --format "q*"
     vkbench accuracy --gguf model-f16.gguf --kind "ffn_*" --csv
+    vkbench accuracy --model f16.gguf --model q4_0.gguf --text wiki.test.raw
     """
+    if reading.model:
+        _check_alone(format, matrices)
+        show(_of_models(reading), output)
+    elif reading != Reading():
+        raise UsageError("--text, --tokens and what follows them are of a --model FILE")
+    else:
+        show(_of_products(format, matrices), output)
+
+
+def _of_products(format: Sequence[str], asked: Matrices) -> Table:
     from vkbench_shaders.quantisers.losses import FORMATS, losses, of_file, seeded
 
-    if kind and gguf is None:
+    if asked.kind and asked.gguf is None:
         raise UsageError("--kind chooses among the matrices of --gguf FILE, which is missing")
-    asked = {name for glob in format for name in names.matching(glob, FORMATS, "format")}
-    formats = [name for name in FORMATS if name in asked or not format]
-    samples = of_file(gguf, rows, kind) if gguf else seeded(rows, seed)
-    show(Table(columns=COLUMNS, rows=[*map(loss_row, losses(samples, formats, seed))]), output)
+    globbed = {name for glob in format for name in names.matching(glob, FORMATS, "format")}
+    formats = [name for name in FORMATS if name in globbed or not format]
+    file, rows = asked.gguf, asked.rows
+    samples = of_file(file, rows, asked.kind) if file else seeded(rows, asked.seed)
+    found = map(losses_of_products.loss_row, losses(samples, formats, asked.seed))
+    return Table(columns=losses_of_products.COLUMNS, rows=[*found])
+
+
+def _check_alone(format: Sequence[str], matrices: Matrices) -> None:
+    if format or matrices != Matrices():
+        raise UsageError(
+            "--model reads a text: leave out --format, --gguf, --kind, --rows and --seed"
+        )
+
+
+def _of_models(asked: Reading) -> Table:
+    from vkbench_local.foreseeing import Text, foreseen
+    from vkbench_shaders.gguf_file import open_gguf
+
+    files = [open_gguf(path) for path in asked.model]
+    texts = [
+        Text(
+            windows=_windows(asked, file),
+            cache=asked.cache.value,
+            variant=asked.variant,
+            device=asked.device or settings().device,
+            bundle=asked.bundle,
+        )
+        for file in files
+    ]
+    if len({text.windows.tobytes() for text in texts}) > 1:
+        raise UsageError("the models have different vocabularies: their losses compare nothing")
+    found: list[Foreseen] = []
+    with CountedProgress("windows", sum(len(text.windows) for text in texts)) as progress:
+        done = 0
+        for file, text in zip(files, texts, strict=True):
+            told = partial(_told, progress, done, file.path.name)
+            found.append(foreseen(file.path, text, asked.limit, settings(), told))
+            done += len(text.windows)
+    rows = [
+        perplexity.perplexity_row(file, asked.context, each, found[0])
+        for file, each in zip(files, found, strict=True)
+    ]
+    return Table(columns=perplexity.COLUMNS, rows=rows)
+
+
+def _told(progress: CountedProgress, before: int, model: str, windows: int) -> None:
+    progress.tell(before + windows, model)
+
+
+def _windows(asked: Reading, file: GgufFile) -> NDArray[np.integer]:
+    """The text as a file's model reads it: (windows, tokens)."""
+    import numpy as np
+
+    from vkbench_shaders.models.hyper import hyper_of
+    from vkbench_shaders.models.perplexity import check_context, windows
+    from vkbench_shaders.models.vocabulary import begin_of, encoder_of
+
+    check_context(asked.context)
+    known = hyper_of(file, asked.context).vocabulary
+    if asked.text and not asked.tokens:
+        numbers = encoder_of(file)(_read(asked.text))
+    elif asked.tokens and not asked.text:
+        numbers = _numbers(asked.tokens, known)
+    else:
+        raise UsageError("--model reads either --text FILE or --tokens FILE")
+    begin = begin_of(file)
+    return np.stack([*windows(np.array(numbers), asked.context, begin, asked.windows)])
+
+
+def _numbers(path: Path, known: int) -> list[int]:
+    try:
+        found = [int(word) for word in _read(path).replace(",", " ").split()]
+    except ValueError as error:
+        raise UsageError(f"{path} has to hold numbers of tokens: {error}") from None
+    if wrong := [each for each in found if not 0 <= each < known]:
+        raise UsageError(f"{path}: token {wrong[0]} is not in the vocabulary, which has {known}")
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no text in UTF-8: {error.reason} at {error.start}") from error
