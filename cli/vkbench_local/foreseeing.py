@@ -32,17 +32,22 @@ class Text:
 
 def foreseen(
     model: Path,
+    type: str,
     text: Text,
     limit_seconds: float,
     settings: Settings,
     told: Callable[[int], None] = lambda done: None,
 ) -> Foreseen:
-    """Read all windows; `told` how many are done. ComputationFailed says why there is no answer."""
+    """Have a file's model read all windows, quantised to a type unless that is "".
+
+    `told` is called with how many are done. ComputationFailed says why there is no answer.
+    """
     with TemporaryDirectory(prefix="vkbench-") as folder:
         given = Path(folder, "windows.npy")
         np.save(given, text.windows)
         arguments = [
             *("--model", str(model.resolve()), "--input", str(given), "--cache", text.cache),
+            *("--type", type),
             *("--variant", text.variant, "--device", text.device, "--bundle", text.bundle),
         ]
         command = contained(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column(key="model", heading="model", rank=Rank.KEY),
+    Column(key="type", heading="quantised to", rank=Rank.KEY),
     Column(key="bytes", heading="weights", kind=ValueKind.BYTES),
     Column(key="bits", heading="bits", kind=ValueKind.NUMBER),
     Column(key="tokens_per_second", heading="tokens/s", kind=ValueKind.NUMBER),
@@ -27,9 +28,12 @@ COLUMNS = (
 
 
 def perplexity_row(
-    file: GgufFile, context: int, found: Foreseen, base: Foreseen
+    file: GgufFile, type: str, context: int, found: Foreseen, base: Foreseen
 ) -> dict[str, Cell]:
-    """How well a file's model foresaw a text; `base` is the first model, itself without a loss."""
+    """How well a file's model foresaw a text; `base` is the first one, itself without a loss.
+
+    A type is what the file was quantised to for that; "" if it was read as it is.
+    """
     from vkbench_shaders.models.perplexity import perplexity, ratio
 
     own, risen = perplexity(found.losses), ratio(found.losses, base.losses)
@@ -37,6 +41,7 @@ def perplexity_row(
     size = sum(tensor.bytes for tensor in file.tensors.values())
     return {
         "model": file.path.name,
+        "type": type or None,
         "bytes": size,
         "bits": 8 * size / sum(tensor.count for tensor in file.tensors.values()),
         "tokens_per_second": found.tokens_per_second,

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from planted_model import VOCABULARY, Tiny, Vocabulary, write_model
-from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.hyper import hyper_of
-from vkbench_shaders.models.perplexity import losses, perplexity
+from vkbench_shaders.models.perplexity import Estimate, losses, perplexity, windows
 from vkbench_shaders.models.reference import Reference
+from vkbench_shaders.models.requantised import typed
 
 from .conftest import Vkbench
 
@@ -32,6 +34,15 @@ def path(tmp_path: Path) -> Path:
     return write_model(tmp_path / "tiny.gguf", Tiny(), None, WORDS)
 
 
+def foreseen(file: GgufFile, tokens: NDArray[np.integer], context: int) -> Estimate:
+    """The perplexity in float64, of windows that begin with token 0."""
+    found, half = [], context // 2
+    for window in windows(tokens, context, 0):
+        logits = Reference(file=file, hyper=hyper_of(file, context)).logits(window)
+        found.append(losses(logits[half:-1], window[half + 1 :]))
+    return perplexity(np.concatenate(found))
+
+
 def test_a_text_and_its_tokens_are_read(vkbench: Vkbench, path: Path, tmp_path: Path) -> None:
     """By two files of the model, of which one has lost something; the reference says how much."""
     tokens = np.random.default_rng(5).integers(1, VOCABULARY, 70)
@@ -44,13 +55,7 @@ def test_a_text_and_its_tokens_are_read(vkbench: Vkbench, path: Path, tmp_path: 
         ended = vkbench("accuracy", *words, *given)
         assert ended.code == 0, ended.err
         for row, file in zip(ended.rows, map(open_gguf, (path, small)), strict=True):
-            hyper = hyper_of(file, 32)
-            wanted = []
-            for window in (tokens[:32].copy(), tokens[32:64].copy()):
-                window[0] = 0
-                logits = Reference(file=file, hyper=hyper).logits(window)
-                wanted.append(losses(logits[16:-1], window[17:]))
-            estimate = perplexity(np.concatenate(wanted))
+            estimate = foreseen(file, tokens, 32)
             assert row["perplexity"] == pytest.approx(estimate.value, rel=1e-3)
             assert row["perplexity_error"] == pytest.approx(estimate.error, rel=1e-3)
             assert row["tokens"] == 30
@@ -59,6 +64,23 @@ def test_a_text_and_its_tokens_are_read(vkbench: Vkbench, path: Path, tmp_path: 
         assert first["loss"] is None
         assert second["loss"] == pytest.approx(second["perplexity"] / first["perplexity"] - 1)
         assert second["bits"] < first["bits"] == 32
+
+
+def test_a_model_is_quantised_and_reads_again(vkbench: Vkbench, path: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.txt"
+    numbers = [token % VOCABULARY for token in range(0, 715, 11)]
+    tokens.write_text(" ".join(map(str, numbers)))
+    words = ("--tokens", str(tokens), "--context", "32", "--json")
+    types = ("--format", "f32", "--format", "q8_0", "--format", "iq4_nl")
+    ended = vkbench("accuracy", "--model", str(path), *types, *words)
+    assert ended.code == 0, ended.err
+    plain, same, q8_0, iq4_nl = ended.rows
+    assert [row["type"] for row in ended.rows] == [None, "f32", "q8_0", "iq4_nl"]
+    assert same["loss"] == same["loss_error"] == 0
+    assert plain["bytes"] == same["bytes"] > 3 * q8_0["bytes"] > 5 * iq4_nl["bytes"]
+    assert 0 < abs(q8_0["loss"]) < abs(iq4_nl["loss"])
+    wanted = foreseen(typed(open_gguf(path), "iq4_nl"), np.array(numbers), 32)
+    assert iq4_nl["perplexity"] == pytest.approx(wanted.value, rel=1e-3)
 
 
 def test_wrong_wishes_are_answered(asked: Vkbench, path: Path, tmp_path: Path) -> None:
@@ -77,7 +99,8 @@ def test_wrong_wishes_are_answered(asked: Vkbench, path: Path, tmp_path: Path) -
         ((*model, "--text", str(latin)), "is no text in UTF-8"),
         ((*model, "--text", str(text)), "40 tokens are fewer than one window of 512"),
         ((*model, "--text", str(text), "--context", "7"), "an even number from 4 on; got 7"),
-        ((*model, "--text", str(text), "--format", "q4_0"), "leave out --format"),
+        ((*model, "--text", str(text), "--rows", "4"), "leave out --gguf, --kind, --rows and"),
+        ((*model, "--text", str(text), "--format", "q9"), "unknown type 'q9'"),
         (("--text", str(text)), "are of a --model FILE"),
         (("--model", plain, "--text", str(text)), "tokenizer.ggml.model is no_vocab"),
     ):

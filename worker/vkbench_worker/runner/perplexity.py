@@ -19,6 +19,7 @@ from vkbench_shaders.bundle import kept_bundles
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import VARIANTS
 from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.requantised import typed
 from vkbench_worker import policy
 from vkbench_worker.models.execute import variant_for
 from vkbench_worker.models.foreseeing import foreseen
@@ -32,8 +33,8 @@ def run(asked: argparse.Namespace, ours: Settings) -> Iterator[Mapping[str, obje
     bundle = kept_bundles(ours).get(asked.bundle)
     policy.check(ours.bundles, bundle.sha)
     windows = np.load(asked.input, allow_pickle=False)
-    file = open_gguf(asked.model)
     context = windows.shape[1]
+    file = typed(open_gguf(asked.model), asked.type)
     hyper = hyper_of(file, context)
     with Device.open(asked.device, ours) as device, alone(ours, device.facts.key):
         variant = variant_for(asked.variant, device.facts)
@@ -47,7 +48,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> Iterator[Mapping[str, obje
 
 def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser()
-    for name in ("variant", "device", "bundle", "cache"):
+    for name in ("variant", "device", "bundle", "cache", "type"):
         arguments.add_argument(f"--{name}", required=True)
     for name in ("model", "input"):
         arguments.add_argument(f"--{name}", required=True, type=Path)

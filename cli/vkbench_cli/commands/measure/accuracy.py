@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from vkbench_local.foreseeing import Text
     from vkbench_shaders.gguf_file import GgufFile
     from vkbench_shaders.models.perplexity import Foreseen
 
@@ -106,16 +107,19 @@ def accuracy(
     few large columns. Of a file, the middle layer's matrices are tried.
 
     With --model, whole models read a text on a device: perplexity as llama-perplexity counts it,
-    and by how much it is above that of the first model.
+    and by how much it is above that of the first model. With --format too, each is quantised to
+    these types of files, such as q4_K_M, and reads again.
 
     \b
     vkbench accuracy --format "q*"
     vkbench accuracy --gguf model-f16.gguf --kind "ffn_*" --csv
     vkbench accuracy --model f16.gguf --model q4_0.gguf --text wiki.test.raw
+    vkbench accuracy --model f16.gguf --format "q4_*" --text wiki.test.raw
     """
     if reading.model:
-        _check_alone(format, matrices)
-        show(_of_models(reading), output)
+        if matrices != Matrices():
+            raise UsageError("--model reads a text: leave out --gguf, --kind, --rows and --seed")
+        show(_of_models(format, reading), output)
     elif reading != Reading():
         raise UsageError("--text, --tokens and what follows them are of a --model FILE")
     else:
@@ -135,42 +139,54 @@ def _of_products(format: Sequence[str], asked: Matrices) -> Table:
     return Table(columns=losses_of_products.COLUMNS, rows=[*found])
 
 
-def _check_alone(format: Sequence[str], matrices: Matrices) -> None:
-    if format or matrices != Matrices():
-        raise UsageError(
-            "--model reads a text: leave out --format, --gguf, --kind, --rows and --seed"
-        )
+@dataclass(frozen=True, kw_only=True)
+class _Reader:
+    """A model that reads the text: a file's, quantised to a type unless that is ""."""
+
+    file: GgufFile
+    type: str
+    text: Text
 
 
-def _of_models(asked: Reading) -> Table:
-    from vkbench_local.foreseeing import Text, foreseen
+def _of_models(format: Sequence[str], asked: Reading) -> Table:
+    from vkbench_local.foreseeing import foreseen
+
+    readers = _readers(format, asked)
+    found: list[Foreseen] = []
+    with CountedProgress("windows", sum(len(each.text.windows) for each in readers)) as progress:
+        done = 0
+        for each in readers:
+            path = each.file.path
+            told = partial(_told, progress, done, f"{path.name} {each.type}")
+            found.append(foreseen(path, each.type, each.text, asked.limit, settings(), told))
+            done += len(each.text.windows)
+    rows = [
+        perplexity.perplexity_row(each.file, each.type, asked.context, one, found[0])
+        for each, one in zip(readers, found, strict=True)
+    ]
+    return Table(columns=perplexity.COLUMNS, rows=rows)
+
+
+def _readers(format: Sequence[str], asked: Reading) -> list[_Reader]:
+    from vkbench_local.foreseeing import Text
     from vkbench_shaders.gguf_file import open_gguf
+    from vkbench_shaders.models.making.mixtures import TYPES
+    from vkbench_shaders.models.requantised import typed
 
-    files = [open_gguf(path) for path in asked.model]
-    texts = [
-        Text(
+    types = ["", *(name for glob in format for name in names.matching(glob, TYPES, "type"))]
+    readers = []
+    for file in map(open_gguf, asked.model):
+        text = Text(
             windows=_windows(asked, file),
             cache=asked.cache.value,
             variant=asked.variant,
             device=asked.device or settings().device,
             bundle=asked.bundle,
         )
-        for file in files
-    ]
-    if len({text.windows.tobytes() for text in texts}) > 1:
+        readers += [_Reader(file=typed(file, type), type=type, text=text) for type in types]
+    if len({each.text.windows.tobytes() for each in readers}) > 1:
         raise UsageError("the models have different vocabularies: their losses compare nothing")
-    found: list[Foreseen] = []
-    with CountedProgress("windows", sum(len(text.windows) for text in texts)) as progress:
-        done = 0
-        for file, text in zip(files, texts, strict=True):
-            told = partial(_told, progress, done, file.path.name)
-            found.append(foreseen(file.path, text, asked.limit, settings(), told))
-            done += len(text.windows)
-    rows = [
-        perplexity.perplexity_row(file, asked.context, each, found[0])
-        for file, each in zip(files, found, strict=True)
-    ]
-    return Table(columns=perplexity.COLUMNS, rows=rows)
+    return readers
 
 
 def _told(progress: CountedProgress, before: int, model: str, windows: int) -> None:
