@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import lzma
 import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
@@ -30,6 +29,10 @@ from vkbench_shaders.compile import reflection
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.kernel import Stage, Variant
 from vkbench_shaders.launch import Interface
+from vkbench_shaders.manifest import Entry as Entry
+from vkbench_shaders.manifest import Manifest as Manifest
+from vkbench_shaders.manifest import interface_name as interface_name
+from vkbench_shaders.manifest import manifest_text as manifest_text
 
 MANIFEST = "manifest.json"
 CODE = "code.xz"
@@ -65,32 +68,6 @@ class UnknownBundle(UsageError):
 
 class MissingBundle(VkbenchError):
     """The packaged kernels are not built: run python -m vkbench_shaders.compile.build."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One compiled kernel: which unit it is and what it needs."""
-
-    key: str
-    module: str
-    entry: str
-    arguments: tuple[str, ...]
-    sha256: str
-    bytes: int
-    local_size: tuple[int, int, int] | None
-    capabilities: tuple[str, ...]
-    interface: str = ""  # which of the manifest's; "": its SPIR-V says, as before version 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """What a bundle says of itself."""
-
-    version: int
-    slang: str  # compiler version
-    tree: str  # SHA-256 of the shader sources
-    entries: tuple[Entry, ...]
-    interfaces: Mapping[str, Interface] = field(default_factory=dict)  # what entries take, by hash
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,31 +166,9 @@ def unit_of(stage: Stage | Variant, types: Mapping[str, str]) -> Unit:
     return Unit(module=stage.module, entry=stage.entry, arguments=stage.arguments(types))
 
 
-def manifest_text(
-    slang: str, tree: str, entries: Iterable[Entry], interfaces: Mapping[str, Interface]
-) -> str:
-    """A manifest as canonical JSON: sorted, no dates, so the same sources give the same bundle.
-
-    It has those of the interfaces that its entries name.
-    """
-    ordered = tuple(sorted(entries, key=lambda entry: entry.key))
-    named = {entry.interface: interfaces[entry.interface] for entry in ordered if entry.interface}
-    manifest = Manifest(version=2, slang=slang, tree=tree, entries=ordered, interfaces=named)
-    return _canonical(manifest)
-
-
-def interface_name(interface: Interface) -> str:
-    """What a manifest calls an interface: the beginning of its hash."""
-    return hashlib.sha256(_canonical(interface).encode()).hexdigest()[:16]
-
-
 @lru_cache(maxsize=256)
 def _interface_in(code: bytes) -> Interface:
     return reflection.needs(code).interface
-
-
-def _canonical(record: Manifest | Interface) -> str:
-    return json.dumps(msgspec.to_builtins(record), sort_keys=True, separators=(",", ":"))
 
 
 def load(path: Path) -> Bundle:

@@ -1,0 +1,60 @@
+"""What a bundle says of itself: its entries, and what they take from a launch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from vkbench_shaders.launch import Interface
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One compiled kernel: which unit it is and what it needs."""
+
+    key: str
+    module: str
+    entry: str
+    arguments: tuple[str, ...]
+    sha256: str
+    bytes: int
+    local_size: tuple[int, int, int] | None
+    capabilities: tuple[str, ...]
+    interface: str = ""  # which of the manifest's; "": its SPIR-V says, as before version 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a bundle says of itself."""
+
+    version: int
+    slang: str  # compiler version
+    tree: str  # SHA-256 of the shader sources
+    entries: tuple[Entry, ...]
+    interfaces: Mapping[str, Interface] = field(default_factory=dict)  # what entries take, by hash
+
+
+def manifest_text(
+    slang: str, tree: str, entries: Iterable[Entry], interfaces: Mapping[str, Interface]
+) -> str:
+    """A manifest as canonical JSON: sorted, no dates, so the same sources give the same bundle.
+
+    It has those of the interfaces that its entries name.
+    """
+    ordered = tuple(sorted(entries, key=lambda entry: entry.key))
+    named = {entry.interface: interfaces[entry.interface] for entry in ordered if entry.interface}
+    manifest = Manifest(version=2, slang=slang, tree=tree, entries=ordered, interfaces=named)
+    return _canonical(manifest)
+
+
+def interface_name(interface: Interface) -> str:
+    """What a manifest calls an interface: the beginning of its hash."""
+    return hashlib.sha256(_canonical(interface).encode()).hexdigest()[:16]
+
+
+def _canonical(record: Manifest | Interface) -> str:
+    return json.dumps(msgspec.to_builtins(record), sort_keys=True, separators=(",", ":"))
