@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from vkbench.errors import VkbenchError
@@ -22,16 +20,14 @@ from vkbench_shaders.bundle import (
     PACKAGED,
     PROBES,
     Bundle,
-    Entry,
-    interface_name,
     manifest_text,
     replace_file,
     unit_of,
 )
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.compile import compiler, launches, reflection, spirv, workers
-from vkbench_shaders.compile.compiler import CompileError, Compiler, Unit
-from vkbench_shaders.compile.reflection import Needs
+from vkbench_shaders.compile.compiler import Compiler, Unit
+from vkbench_shaders.compile.entries import entry_of
 from vkbench_shaders.compile.tree import (
     TREE,
     constants_of,
@@ -41,7 +37,6 @@ from vkbench_shaders.compile.tree import (
     tree_sha,
 )
 from vkbench_shaders.kernel import Kernel, Problem
-from vkbench_shaders.launch import Interface
 
 Progress = Callable[[int, int, str], None]  # units done, units in all, the last one's key
 
@@ -80,7 +75,7 @@ def compiled(
     for unit in units:
         code = spirv.nameless(codes[unit])
         needs = reflection.needs(codes[unit])
-        entry, interface = _entry(unit, code, needs, declared[unit.module])
+        entry, interface = entry_of(unit, code, needs, declared[unit.module])
         entries.append(entry)
         interfaces[entry.interface] = interface
         blobs[entry.sha256] = code
@@ -149,36 +144,6 @@ def _kept(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     return code if code[:4] == spirv.MAGIC.to_bytes(4, "little") else b""
-
-
-def _entry(
-    unit: Unit, code: bytes, needs: Needs, declared: Collection[str]
-) -> tuple[Entry, Interface]:
-    _refuse_shared_numbers(unit, needs.interface)
-    kept = {constant.name for constant in needs.interface.constants}
-    interface = replace(needs.interface, dropped=tuple(sorted(set(declared) - kept)))
-    entry = Entry(
-        key=unit.key,
-        module=unit.module,
-        entry=unit.entry,
-        arguments=unit.arguments,
-        sha256=hashlib.sha256(code).hexdigest(),
-        bytes=len(code),
-        local_size=needs.local_size,
-        capabilities=needs.capabilities,
-        interface=interface_name(interface),
-    )
-    return entry, interface
-
-
-def _refuse_shared_numbers(unit: Unit, interface: Interface) -> None:
-    """A launch gives constants by name, and Vulkan sets all that have the number."""
-    for one, other in pairwise(interface.constants):
-        if one.id == other.id:
-            raise CompileError(
-                f"{unit.key}: the specialisation constants {one.name} and {other.name} "
-                f"have one number, {one.id}"
-            )
 
 
 def _silent(done: int, total: int, key: str) -> None:
