@@ -94,7 +94,7 @@ def _types_of(name: str) -> str:
 
 ROPE_SET_ROWS = Kernel(
     name="rope_set_rows",
-    description="Turns heads as rope does and sets rows of a table to them: y[ids[n]] = rope(x[n]).",
+    description="Turns heads as rope does and sets rows of a table: y[ids[n]] = rope(x[n]).",
     group="rope",
     dims=DIMS,
     bindings=(
