@@ -1,7 +1,6 @@
 """The records that a kernel is declared with, and a case resolved against them.
 
-A kernel is one `Kernel(...)` in `kernels/<family>.py` and its shader; everything else reads these
-records.
+A kernel is one `Kernel(...)` in `kernels/<family>.py` and its shader; all else reads these records.
 
 Arrays are numpy arrays of a format's storage type: float32, float16, uint16 for bf16, and for
 quantised formats uint8 whose last axis holds whole blocks (bytes a row). A `Layout` counts in items
@@ -33,6 +32,7 @@ from vkbench_shaders.launch import Launch as Launch
 from vkbench_shaders.launch import Push as Push
 from vkbench_shaders.launch import grid as grid
 from vkbench_shaders.layout import Layout as Layout
+from vkbench_shaders.rounded_factors import Rounding
 
 Array = np.ndarray
 Arrays = Mapping[str, Array]
@@ -40,6 +40,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]  # binding formats -> generic arguments
 # outputs, from inputs; only some `rows` if given
 Outputs = Callable[["Problem", Arrays, Array | None], dict[str, Array]]
+Deviations = Callable[["Problem", Arrays, Array | None, Rounding], dict[str, Array]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,7 @@ class Kernel:
     timed: tuple[Case, ...]  # timed (and checked)
     # array shapes, formats -> sizes; None: read off by the dimensions of the bindings
     infer: Callable[[Shapes, Mapping[str, str]], dict[str, int]] | None = None
-    deviations: Outputs | None = None  # RMS errors where x is rounded to bytes (arithmetic int8)
+    deviations: Deviations | None = None  # RMS errors of outputs where a path rounds factors
     empty: tuple[str, ...] = ()  # dimensions that may be 0
     rows: str = ""  # the dimension a sampled check picks from; "": always whole
     params: Mapping[str, Param] = field(default_factory=dict)

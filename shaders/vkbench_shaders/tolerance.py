@@ -6,14 +6,19 @@ weights that nearly cancel) and 6.4e-5 (experts of 512 tokens); exact 0. The f32
 times that. Vectors of q8_1 take path f32 as well: integer products are exact, and their reference
 is what the blocks stand for. Operations on single elements take path f32_each: there a small result
 is not hidden behind large ones. Sums that carry what rounding takes from them take path f32_once:
-that tells whether a driver's compiler lost it. No kernel takes the f16 paths yet: their limits are
-the design's.
+that tells whether a driver's compiler lost it. The limits of f16_accumulation are the design's.
 
-Path int8 rounds an input x to bytes, each 32 numbers in steps of their largest / 127, and is f32
-otherwise. An error of rounding is at most half a step, and as likely everywhere between:
-its variance is step^2 / 12. The errors of a sum's terms w * x are independent, so that the sum's
-variance is the sum of w^2 * step^2 / 12, and the sum is about normal, for it has many terms, or, if
-one term outweighs all others, bounded by 1.8 standard deviations. Beyond six lies one of 5e8 sums.
+Paths int8, f16_inputs and bf16_inputs round factors of products, and are f32 otherwise. An element
+may be off by six standard deviations of what rounding does to its own products, which
+rounded_factors.py derives. A limit in the RMS of all elements is no use there: one row of large
+weights, such as a block of iq2_xs with the largest scale, carries that RMS, and its own honest
+errors pass 1 % of it (in 8 of 487 cases), while a small row may be wrong altogether. Honest
+products are off by up to 3.6 deviations: 1,100,000 elements, all cases of mul_mat and mul_mat_id.
+
+Path int8 rounds an input x to bytes, each 32 numbers in steps of their largest / 127. What that is
+of x differs from case to case, and so does the limit of NMSE. Rounding to f16 puts a number off by
+2^-12.2 of itself (RMS), and products of two by 8.6e-8 as NMSE; rounding to bf16, by 2^-9.2 and
+5.5e-6. Their limits are 12 and 2 times that: no case rounds both factors to bf16.
 
 Path f16_attention rounds queries, keys and weights to f16. That puts each number off by up to 2^-12
 of itself, so scores of about 10 off by some 2e-3, and with them weights and results by that share:
@@ -27,6 +32,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
+from vkbench_shaders.rounded_factors import TO_BF16, TO_F16, X_TO_BYTES, Rounding
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -35,7 +42,9 @@ class Limits:
     nmse: float
     max_abs: float  # in RMS of the reference
     each: float = inf  # of an element, in its own reference; 2^-126 besides, for flushed denormals
-    deviations: float = 0.0  # besides: standard deviations of what rounding an input to bytes does
+    rounding: Rounding | None = None  # of factors
+    deviations: float = 6.0  # that an element may be off by, besides, where factors are rounded
+    nmse_follows: bool = False  # its limit is raised by what such errors make, if all are so large
 
 
 LIMITS: Mapping[str, Limits] = {
@@ -45,8 +54,8 @@ LIMITS: Mapping[str, Limits] = {
     "f32_each": Limits(nmse=1e-10, max_abs=5e-4, each=2e-6),
     "f32_once": Limits(nmse=1e-10, max_abs=5e-4, each=2.4e-7),
     "f16_attention": Limits(nmse=1e-5, max_abs=1e-1),
-    "f16_inputs": Limits(nmse=1e-6, max_abs=1e-2),
-    "bf16_inputs": Limits(nmse=1e-5, max_abs=3e-2),
+    "f16_inputs": Limits(nmse=1e-6, max_abs=0.0, rounding=TO_F16),
+    "bf16_inputs": Limits(nmse=1e-5, max_abs=0.0, rounding=TO_BF16),
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
-    "int8": Limits(nmse=1e-10, max_abs=5e-4, deviations=6.0),
+    "int8": Limits(nmse=1e-10, max_abs=5e-4, rounding=X_TO_BYTES, nmse_follows=True),
 }

@@ -176,6 +176,7 @@ def test_the_last_variant_runs_everywhere(kernel: Kernel) -> None:
 def test_a_variant_asks_for_known_features_and_limits(kernel: Kernel, variant: Variant) -> None:
     assert set(variant.requires) <= FEATURES
     assert variant.arithmetic in LIMITS
+    assert kernel.deviations or not LIMITS[variant.arithmetic].rounding
 
 
 def test_names_are_unique_and_canonical() -> None:

@@ -8,6 +8,7 @@ import pytest
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Array, Problem
+from vkbench_shaders.rounded_factors import X_TO_BYTES
 
 KERNELS = ("mul_mat_vec", "mul_mat_vec_id")
 
@@ -31,7 +32,7 @@ def test_deviations_are_those_of_rounding_x(name: str) -> None:
             continue
         inputs = kernel.inputs(posed)
         assert kernel.deviations
-        said = kernel.deviations(posed, inputs, None)["y"]
+        said = kernel.deviations(posed, inputs, None, X_TO_BYTES)["y"]
         exact = kernel.reference(posed, inputs, None)["y"]
         off = kernel.reference(posed, {**inputs, "x": rounded(inputs["x"])}, None)["y"] - exact
         known = said > 0
@@ -48,6 +49,6 @@ def test_deviations_of_some_rows_are_those_rows() -> None:
         posed = problem(name)
         inputs, rows = posed.kernel.inputs(posed), np.array([0, 7, 66])
         assert posed.kernel.deviations
-        some = posed.kernel.deviations(posed, inputs, rows)["y"]
-        every = posed.kernel.deviations(posed, inputs, None)["y"]
+        some = posed.kernel.deviations(posed, inputs, rows, X_TO_BYTES)["y"]
+        every = posed.kernel.deviations(posed, inputs, None, X_TO_BYTES)["y"]
         np.testing.assert_allclose(some, every[..., rows], rtol=1e-12)

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from vkbench.result import Verdict
+from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
+from vkbench_shaders.tolerance import LIMITS
 from vkbench_worker.judging.judge import Expected, judge
 from vkbench_worker.judging.preparation import expected_by, prepare
 from vkbench_worker.runner.variants import choose, plan
@@ -269,9 +271,9 @@ def test_few_halves_may_be_rounded_to_the_other_neighbour(bundle: Bundle) -> Non
     assert "NMSE of y" in verdict_on(bundle, case, stepped(32, 100), "f32").reason
 
 
-def deviations_of(case: str) -> np.ndarray:
+def deviations_of(case: str, path: str = "int8") -> np.ndarray:
     posed = problem(case)
-    return expected_by(posed, prepare(posed), "int8").deviations["y"]
+    return expected_by(posed, prepare(posed), path).deviations["y"]
 
 
 @pytest.mark.parametrize(("deviations", "passes"), [(-5.9, True), (5.9, True), (6.2, False)])
@@ -296,3 +298,89 @@ def test_the_limit_on_all_elements_follows_from_what_rounding_does(bundle: Bundl
     share = float(np.sum(each**2) / np.sum(exact.astype(float) ** 2))
     assert verdict.nmse_limit == pytest.approx(36 * share, rel=1e-3)
     assert 1e-4 < verdict.nmse_limit < 1e-1
+
+
+# A row is one block, some of them with the largest scale: these rows carry the RMS of all.
+LARGE_ROWS = [
+    f"mul_mat/{shape}"
+    for shape in ("iq2_xs/m258_n37_k256", "iq2_s/m129_n17_k256", "q4_K/m259_n33_k256")
+]
+
+
+def by_halves(case: str) -> np.ndarray:
+    """The products of a case's factors in f16, flat."""
+    posed = problem(case)
+    weights, x = (
+        quants.dequantise(posed.types[name], stored).astype(np.float16).astype(np.float64)
+        for name, stored in _inputs(posed).items()
+    )
+    return (x @ weights.T).astype(np.float32).reshape(-1)
+
+
+def root_mean_square(case: str) -> float:
+    return float(np.sqrt(np.mean(prepare(problem(case)).expected.outputs["y"] ** 2)))
+
+
+@pytest.mark.parametrize("case", LARGE_ROWS)
+def test_honest_halves_pass_where_few_rows_carry_the_rms(bundle: Bundle, case: str) -> None:
+    honest = by_halves(case)
+
+    def edit(shown: Shown) -> None:
+        shown["y"][: honest.size] = honest
+
+    verdict = verdict_on(bundle, case, edit, "f16_inputs")
+    assert verdict.passed, verdict.reason
+    expected = prepare(problem(case)).expected.outputs["y"].reshape(-1)
+    assert np.abs(honest - expected).max() > 1e-2 * root_mean_square(case)
+
+
+@pytest.mark.parametrize("path", ["f16_inputs", "bf16_inputs"])
+def test_a_wrong_element_of_a_small_row_is_found(bundle: Bundle, path: str) -> None:
+    """It is off by less than a tenth of what an element of a large row may be."""
+    case = LARGE_ROWS[0]
+    each = deviations_of(case, path).reshape(-1)
+    at = int(np.argsort(each)[len(each) // 2])
+    assert 10 * 7 * each[at] < 6 * each.max()
+
+    def shift(shown: Shown) -> None:
+        shown["y"][at] += np.float32(7 * each[at])
+
+    verdict = verdict_on(bundle, case, shift, path)
+    assert "(1 elements exceed it)" in verdict.reason
+    assert verdict.nmse is not None
+    assert verdict.nmse < verdict.nmse_limit == LIMITS[path].nmse
+
+
+def test_rows_in_each_other_s_place_are_found_however_small(bundle: Bundle) -> None:
+    """Neither the mean of all errors nor a hundredth of the RMS of all elements shows them."""
+    case = LARGE_ROWS[0]
+    expected = prepare(problem(case)).expected.outputs["y"]
+    sizes = np.abs(expected).max(axis=0)
+    small = np.argsort(np.where(sizes > 0, sizes, np.inf))[:2]
+
+    def swap(shown: Shown) -> None:
+        y = shown["y"][: expected.size].reshape(expected.shape)
+        y[:, small] = y[:, small[::-1]]
+
+    assert np.abs(expected[:, small]).max() < 5e-3 * root_mean_square(case)
+    verdict = verdict_on(bundle, case, swap, "f16_inputs")
+    assert verdict.reason.startswith("largest error of y is ")
+    assert verdict.nmse is not None
+    assert verdict.nmse < verdict.nmse_limit
+
+
+@pytest.mark.parametrize(("by", "passes"), [(1, True), (3, False)])
+def test_rounded_factors_may_round_narrow_outputs_to_neighbours(
+    bundle: Bundle, by: int, passes: bool
+) -> None:
+    """Where they are more than the few that any path may have."""
+    case = "matmul/f16:b=f16:y=f16/b1_m128_n128_k128"
+
+    def step(shown: Shown) -> None:
+        y = shown["y"][: 128 * 128]
+        largest = int(np.argmax(np.abs(y)))
+        y.view(np.uint16)[largest % 10 :: 10] += np.uint16(1)
+        y.view(np.uint16)[largest] += np.uint16(by - 1)
+
+    verdict = verdict_on(bundle, case, step, "f16_inputs")
+    assert verdict.passed == passes, verdict.reason

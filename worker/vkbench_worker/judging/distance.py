@@ -77,6 +77,15 @@ def without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
     return moved
 
 
+def steps(reference: Array, fmt: Format) -> Array:
+    """From each element to the next larger one of a narrow format; 0 in singles, and of Inf."""
+    if not is_float(fmt) or reference.itemsize >= _SINGLE:
+        return np.zeros(())
+    at = np.ascontiguousarray(reference)
+    after = (bits(at) + bits(at).dtype.type(1)).view(at.dtype)
+    return _finite(np.abs(_subtracted(widened(after, fmt), widened(at, fmt))))
+
+
 def _subtracted(found: Array, wanted: Array) -> Array:
     with np.errstate(invalid="ignore"):  # Inf - Inf
         return np.asarray(found - wanted)

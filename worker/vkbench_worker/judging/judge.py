@@ -16,8 +16,10 @@ The rules where they are not obvious:
   leaves its bits open. A binding that is `exact` is judged so whatever the path.
 - An output narrower than f32 may round to the other neighbour where the sum before the rounding lay
   next to the middle: as many as one element in 50, and two more, may be the reference's neighbour.
-- Where an arithmetic rounds an input to bytes, each element may be off by so many standard
-  deviations of what that rounding does to it. NMSE has the limit that follows.
+- Where an arithmetic rounds factors of products, each element may be off by so many standard
+  deviations of what that rounding does to it. Where one factor becomes bytes, what becomes of it
+  differs from case to case: then NMSE has the limit that follows. An output narrower than f32 may
+  be a step further off, for it may be rounded to the other neighbour.
 - An output of blocks that is not judged bit by bit is judged by the numbers that its blocks stand
   for: each within half a step of its block (see `blocks`), and what the arithmetic may be off by.
 - Guard bands of every buffer, and the gaps of strided outputs, have to hold their poison after both
@@ -37,7 +39,7 @@ from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Layout, Problem
 from vkbench_shaders.tolerance import LIMITS, Limits
 from vkbench_worker.judging import blocks
-from vkbench_worker.judging.distance import distance, errors, far, without_neighbours
+from vkbench_worker.judging.distance import distance, errors, far, steps, without_neighbours
 from vkbench_worker.judging.rounding import bits, finite, is_float, rounded, widened
 from vkbench_worker.runtime.program import GUARD, Image
 
@@ -50,7 +52,7 @@ class Expected:
 
     outputs: Mapping[str, Array]  # float64, rounded to the output's format unless that has blocks
     rows: Array | None = None  # along the kernel's `rows` dimension; None: all
-    # float64 RMS errors of the outputs where an input is rounded to bytes, if a path asks for them
+    # float64 RMS errors of the outputs by rounding factors, if a path does that
     deviations: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -215,9 +217,11 @@ class _Output:
         nmse, worst = off.nmse, off.worst
         limit, nmse_limit = limits.max_abs * off.rms, limits.nmse
         allowed = np.asarray(limit)  # of each element
-        if limits.deviations:
+        if limits.rounding:
             spread = limits.deviations * self.deviations[self.name]
-            allowed, nmse_limit = limit + spread, nmse_limit + _relative(spread, off.rms)
+            allowed = limit + spread + steps(reference, self.format)
+            if limits.nmse_follows:
+                nmse_limit += _relative(spread, off.rms)
             worst, limit = _nearest(errors(view, reference, self.format), allowed)
         found.nmse, found.nmse_limit = max(found.nmse, nmse), max(found.nmse_limit, nmse_limit)
         if _excess(worst, limit) >= _excess(found.max_abs, found.max_abs_limit):

@@ -72,14 +72,15 @@ def _kept(array: Array, fmt: Format) -> Array:
 
 def expected_by(problem: Problem, prepared: Prepared, path: str) -> Expected:
     """The expected outputs, with all that the limits of an arithmetic path look at."""
-    if not LIMITS[path].deviations:
+    if not (rounding := LIMITS[path].rounding):
         return prepared.expected
     views = {
         name: problem.layout(name).view(storage) for name, storage in prepared.storages.items()
     }
     if problem.kernel.deviations is None:
-        raise ValueError(f"{problem.kernel.name} does not say what rounding its inputs does")
-    found = problem.kernel.deviations(problem, views, prepared.expected.rows)
+        raise ValueError(f"{problem.kernel.name} does not say what rounding its factors does")
+    with phase("reference"):
+        found = problem.kernel.deviations(problem, views, prepared.expected.rows, rounding)
     return replace(prepared.expected, deviations=found)
 
 

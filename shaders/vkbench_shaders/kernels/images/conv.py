@@ -29,7 +29,9 @@ from vkbench_shaders.kernels.images.conv_layout import LAYOUT, along, is_last, l
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import no_tiles
+from vkbench_shaders.kernels.shared import sums
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.rounded_factors import Floats, Of
 
 _AXES = 3  # of the shader's windows
 _FOUR = 4
@@ -148,16 +150,17 @@ def _sizes(problem: Problem) -> conv_coop.Sizes:
     )
 
 
-def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    weights = inputs["weights"] if rows is None else inputs["weights"][rows]
-    taps = weights.astype(np.float64).reshape(*weights.shape[:2], -1)
+def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
+    stored = inputs["weights"] if rows is None else inputs["weights"][rows]
+    weights = of_weights(stored.astype(np.float64))
+    taps = weights.reshape(*weights.shape[:2], -1)
     images = problem.shape["n"]
     counts = [axis.count for axis in along(problem)]
     total = np.zeros((images, len(weights), prod(counts)))
-    seen = windows.taps(inputs["x"].astype(np.float64), along(problem), 0.0)
+    seen = windows.taps(of_x(inputs["x"].astype(np.float64)), along(problem), 0.0)
     for tap, (_, values) in enumerate(seen):
         total += taps[:, :, tap] @ values.reshape(images, problem.shape["c"], prod(counts))
-    return {"y": total.reshape(images, len(weights), *counts)}
+    return total.reshape(images, len(weights), *counts)
 
 
 def flops(problem: Problem) -> int:
@@ -301,7 +304,8 @@ def _kernel(conv: Conv) -> Kernel:
             ),
         ),
         inputs=inputs,
-        reference=reference,
+        reference=sums.reference(_sums),
+        deviations=sums.deviations(_sums),
         flops=flops,
         rows="o",
         empty=("n",),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vkbench.errors import UsageError
 from vkbench_shaders import formats, quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Layout, Param, Problem, Shapes
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.shared import rows
-
-Floats = NDArray[np.float64]
+from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.rounded_factors import Floats, Of
 
 DIMS = ("e", "u", "m", "n", "k")  # experts, used by a token, rows of each, tokens, columns
 PARAMS = {
@@ -98,26 +96,9 @@ def _ids(problem: Problem) -> Array:
     return ids
 
 
-def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    x = products.exact_x(problem, inputs)
-    return {"y": _product(problem, inputs, rows, x, lambda weights: weights)}
-
-
-def deviations(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """RMS errors of y where x is rounded to bytes."""
-    variance = products.rounding_variance(problem, inputs)
-    return {"y": np.sqrt(_product(problem, inputs, rows, variance, np.square))}
-
-
-def _product(
-    problem: Problem,
-    inputs: Arrays,
-    rows: Array | None,
-    x: Floats,
-    of_weights: Callable[[Floats], Floats],
-) -> Floats:
+def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
     """Expert by expert: only the matrices that someone uses are decoded."""
-    ids = inputs["ids"]
+    ids, x = inputs["ids"], of_x(products.exact_x(problem, inputs))
     kept = problem.shape["m"] if rows is None else len(rows)
     y = np.zeros((*ids.shape, kept))
     for expert in np.unique(ids):
@@ -127,6 +108,10 @@ def _product(
         vectors = x[tokens] if is_single(problem) else x[tokens, slots]
         y[tokens, slots] = vectors @ weights.T
     return y
+
+
+reference = sums.reference(_sums)
+deviations = sums.deviations(_sums)
 
 
 def flops(problem: Problem) -> int:

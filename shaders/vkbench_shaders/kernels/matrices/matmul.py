@@ -35,7 +35,8 @@ from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
 from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
 from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
-from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.kernels.shared import dense, sums
+from vkbench_shaders.rounded_factors import Floats, Of
 
 Dims = Mapping[str, tuple[str, str, str]]
 
@@ -117,12 +118,12 @@ def _operand(problem: Problem, binding: str, stored: Array) -> NDArray[np.float6
     return served[: problem.shape["b"]]
 
 
-def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_a: Of, of_b: Of) -> Floats:
     stored = inputs["a"] if rows is None else inputs["a"].take(rows, axis=_rows_axis(problem))
-    a, b = _operand(problem, "a", stored), _operand(problem, "b", inputs["b"])
+    a, b = of_a(_operand(problem, "a", stored)), of_b(_operand(problem, "b", inputs["b"]))
     if _rows_axis(problem) == 2:
         a = a.swapaxes(1, 2)
-    return {"y": a @ b}
+    return a @ b
 
 
 def _rows_axis(problem: Problem) -> int:
@@ -241,7 +242,8 @@ def _kernel(
         layout=layout,
         variants=(*variants, PORTABLE),
         inputs=inputs,
-        reference=reference,
+        reference=sums.reference(_sums),
+        deviations=sums.deviations(_sums),
         flops=lambda problem: 2 * prod(problem.shape[dim] for dim in DIMS),
         infer=_infer(dims),
         rows="m",

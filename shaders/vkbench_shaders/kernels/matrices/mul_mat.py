@@ -30,7 +30,8 @@ from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
 from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
 from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.rounded_factors import Floats, Of
 
 BATCHES = ("batch3", "batch2")  # of the weights, outermost first
 _FEWEST = 32  # vectors and rows from which on `auto` decodes all weights before it multiplies
@@ -88,12 +89,12 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     return tiles.refuses(problem, device)
 
 
-def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    weights = products.exact_weights(problem, inputs, rows)
+def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
+    weights = of_weights(products.exact_weights(problem, inputs, rows))
     if weights.ndim == 4:
         for axis, name in enumerate(REPEATS):
             weights = np.repeat(weights, int(problem.params[name]), axis)
-    return {"y": products.exact_x(problem, inputs) @ weights.swapaxes(-1, -2)}
+    return of_x(products.exact_x(problem, inputs)) @ weights.swapaxes(-1, -2)
 
 
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
@@ -234,7 +235,8 @@ MUL_MAT = Kernel(
     layout=layout,
     variants=(*COOPERATIVE.variants(), *tiles.variants("mul_mat", launch, refuses)),
     inputs=products.inputs,
-    reference=reference,
+    reference=sums.reference(_sums),
+    deviations=sums.deviations(_sums),
     flops=lambda problem: (
         2 * prod(batches(problem, "x")) * prod(problem.shape[dim] for dim in "mnk")
     ),

@@ -119,6 +119,7 @@ MUL_MAT_ID = Kernel(
     ),
     inputs=experts.inputs,
     reference=experts.reference,
+    deviations=experts.deviations,
     flops=experts.flops,
     bytes_moved=experts.bytes_moved,
     infer=experts.infer,

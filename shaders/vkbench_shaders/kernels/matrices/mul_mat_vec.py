@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
@@ -29,7 +27,8 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.matrices import products, via_q8_1
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.rounded_factors import Floats, Of
 
 MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
 LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
@@ -117,15 +116,9 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     return too_large(problem, device)
 
 
-def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    weights = products.exact_weights(problem, inputs, rows)
-    return {"y": products.exact_x(problem, inputs) @ weights.T}
-
-
-def deviations(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    """RMS errors of y where x is rounded to bytes."""
-    weights = products.exact_weights(problem, inputs, rows)
-    return {"y": np.sqrt(products.rounding_variance(problem, inputs) @ np.square(weights).T)}
+def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
+    weights = of_weights(products.exact_weights(problem, inputs, rows))
+    return of_x(products.exact_x(problem, inputs)) @ weights.T
 
 
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]
@@ -258,8 +251,8 @@ MUL_MAT_VEC = Kernel(
     layout=rows.layout,
     variants=variants("mul_mat_vec", 3, vectors, launch, refuses),
     inputs=products.inputs,
-    reference=reference,
-    deviations=deviations,
+    reference=sums.reference(_sums),
+    deviations=sums.deviations(_sums),
     flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
     infer=products.infer,
     accepts=products.accepts,

@@ -97,14 +97,6 @@ def exact_x(problem: Problem, inputs: Arrays) -> NDArray[np.float64]:
     return quants.dequantise(problem.types["x"], inputs["x"])
 
 
-def rounding_variance(problem: Problem, inputs: Arrays) -> NDArray[np.float64]:
-    """Of each number of the vectors, rounded to bytes in blocks of 32 with a step of their own."""
-    x = exact_x(problem, inputs)
-    blocks = x.reshape(*x.shape[:-1], -1, QUANTISED_UNIT)
-    steps = np.abs(blocks).max(axis=-1, keepdims=True) / 127
-    return np.broadcast_to(steps**2 / 12, blocks.shape).reshape(x.shape)
-
-
 def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
     """Sizes from a matrix of weights and one of vectors."""
     m, k = matrix_shape("weights", shapes, types)
