@@ -25,7 +25,7 @@ def test_losses_are_those_of_the_reference(
     lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
 ) -> None:
     """Window after window, each in parts of 7 tokens, over what the one before left in caches."""
-    monkeypatch.setattr("vkbench_worker.models.foreseeing.MOST_TOKENS", 7)
+    monkeypatch.setattr("vkbench_shaders.models.cases.PART", 7)
     tiny = Tiny(arch=arch, groups=4 if arch == "gpt2" else 2)
     file = open_gguf(write_model(tmp_path / "model.gguf", tiny))
     hyper = hyper_of(file, CONTEXT)

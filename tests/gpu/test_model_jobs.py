@@ -21,7 +21,7 @@ from vkbench_shaders.models.graph import Weight
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.execute import execute_model
-from vkbench_worker.models.model import Prepared
+from vkbench_worker.models.model import Ids, Prepared
 from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.models.weights import Weights
 from vkbench_worker.runtime.computer import B, P
@@ -73,6 +73,47 @@ def test_a_model_is_judged_and_timed(
     assert hot.flops > wanted.batch * weights / 4
 
 
+@pytest.mark.parametrize("case", ["pp40", "pp40/batch=2"])
+def test_a_long_prompt_is_read_in_parts(
+    lavapipe: Device,
+    bundle: Bundle,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+) -> None:
+    """Of 16, 16 and 8 tokens: judged and timed as a whole, and so told as phases."""
+    whole = done(lavapipe, bundle, job_of(path, case, Mode.PERFORMANCE))
+    monkeypatch.setattr("vkbench_shaders.models.cases.PART", 16)
+    parts = done(lavapipe, bundle, job_of(path, case, Mode.PERFORMANCE))
+    assert steps(parts).keys() >= steps(whole).keys()
+    assert parts.verdict
+    assert whole.verdict
+    assert parts.verdict.compared == whole.verdict.compared
+    assert 1 < parts.timings[0].bytes_moved / whole.timings[0].bytes_moved < 3
+    phases = named(parts.case).timed_phases("plain")
+    assert [phase.tokens for phase in phases] == [16, 16, 8]
+    room = [32, 32, 64] if case == "pp40" else [64, 64, 64]
+    assert [phase.length for phase in phases] == room
+    assert {phase.capacity for phase in phases} == {64}
+
+
+@pytest.mark.parametrize("work", [2e10, 1])
+def test_a_part_that_reads_elsewhere_is_wrong(
+    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, work: float
+) -> None:
+    """The second of three parts is placed a position too early; also if only parts are judged."""
+    place = Prepared.place
+
+    def early(self: Prepared[P, B], tokens: Ids, start: int) -> None:
+        place(self, tokens, start - (start == 16))
+
+    monkeypatch.setattr("vkbench_shaders.models.cases.PART", 16)
+    monkeypatch.setattr("vkbench_worker.models.judging._WORK", work)
+    assert done(lavapipe, bundle, job_of(path, "pp40")).outcome is Outcome.PASSED
+    monkeypatch.setattr(Prepared, "place", early)
+    assert done(lavapipe, bundle, job_of(path, "pp40")).outcome is Outcome.WRONG
+
+
 def test_rounding_is_a_variant(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
     path = write_model(tmp_path / "tiny.gguf", Tiny.wide(fmt="q4_0"))
     plain, rounded = (
@@ -104,7 +145,8 @@ def test_a_slower_kernel_shows_and_is_named(
     before, after = (steps(done(lavapipe, each, job)) for each in (bundle, slow))
     slowest = max(after, key=lambda label: after[label] - before[label])
     file = open_gguf(path)
-    graph = graph_of(file, hyper_of(file), named(job.case).timed_phase("plain"))
+    (phase,) = named(job.case).timed_phases("plain")
+    graph = graph_of(file, hyper_of(file), phase)
     assert {s.problem.kernel.name for s in graph.steps if f"{STEP}{s.label}" == slowest} == {"add"}
 
 

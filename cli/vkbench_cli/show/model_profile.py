@@ -70,13 +70,14 @@ def step_cases(told: JobStory) -> Mapping[str, StepCases]:
     try:
         with _file_of(told) as file:
             case.check_file(file)
-            phase = case.timed_phase(settled.variant if settled else "")
-            graph = graph_of(file, hyper_of(file, case.room), phase)
+            phases = case.timed_phases(settled.variant if settled else "")
+            hyper = hyper_of(file, case.room)
+            graphs = [graph_of(file, hyper, phase) for phase in phases]
     except UsageError as error:
         tell(f"the kernels' cases are not shown: {error}")
         return {}
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for step in graph.steps:
+    for step in (step for graph in graphs for step in graph.steps):
         found[step.label][step.problem.case.name] += 1
     return {label: StepCases(cases=cases) for label, cases in found.items()}
 

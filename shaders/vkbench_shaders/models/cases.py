@@ -24,6 +24,7 @@ from vkbench_shaders.models.hyper import hash_of
 PROMPT: Final = "pp"
 GENERATE: Final = "tg"
 HASH_DIGITS: Final = 12
+PART: Final = 512  # tokens of a sequence that are read at once
 # Code paths: from how many weights of a matrix on vectors are rounded to bytes. That is a launch
 # more, which pays from about 8 million weights on: by an H200's times of q4_K, m 4096 k 14336.
 VARIANTS: Final[Mapping[str, int | None]] = {"mixed": 8 << 20, "via_q8_1": 0, "plain": None}
@@ -57,17 +58,25 @@ class ModelCase:
         """Positions of the caches."""
         return self.context or self.tokens
 
-    def timed_phase(self, variant: str) -> Phase:
-        """What is timed: the prompt, or the last token."""
-        found = phase_at(
-            1 if self.phase == GENERATE else self.tokens,
-            self.tokens,
-            batch=self.batch,
-            context=self.room,
-            cache=self.cache,
-            rounds_from=VARIANTS.get(variant),
+    @property
+    def timed(self) -> int:
+        """Tokens of each sequence that are read while it is timed: all, or the last one."""
+        return 1 if self.phase == GENERATE else self.tokens
+
+    def timed_phases(self, variant: str) -> list[Phase]:
+        """What is timed: the parts of the prompt, or the last token."""
+        found = (
+            phase_at(
+                until - at,
+                self.tokens - self.timed + until,
+                batch=self.batch,
+                context=self.room,
+                cache=self.cache,
+                rounds_from=VARIANTS.get(variant),
+            )
+            for at, until in parts_of(self.timed)
         )
-        return replace(found, wanted=self.batch)
+        return [replace(phase, wanted=self.batch) for phase in found]
 
     def check_file(self, file: GgufFile) -> None:
         """UsageError unless the file is of the model that the case names."""
@@ -77,6 +86,11 @@ class ModelCase:
                 f"{file.path} is another model on this host: its hash is {found}, "
                 f"the case names {self.model}"
             )
+
+
+def parts_of(count: int) -> list[tuple[int, int]]:
+    """So many tokens as parts that are read at once: the first of each, and the one behind it."""
+    return [(at, min(at + PART, count)) for at in range(0, count, PART)]
 
 
 def named(name: str) -> ModelCase:

@@ -22,11 +22,11 @@ from vkbench.result import MEMORY_BYTES, MODEL_BYTES, MODEL_WEIGHTS, Result, Ver
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.cases import VARIANTS, ModelCase, named
-from vkbench_shaders.models.graph import LOGITS
 from vkbench_shaders.models.hyper import Hyper, hyper_of
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.models.judging import judge, judged_layers
-from vkbench_worker.models.model import Model, Options, Prepared
+from vkbench_worker.models.model import Model, Options
+from vkbench_worker.models.passage import Passage
 from vkbench_worker.models.profile import profile
 from vkbench_worker.models.trial import Left, Trial
 from vkbench_worker.models.weights import Progress
@@ -43,12 +43,12 @@ from vkbench_worker.timing.measure import LaunchWork, SampleBounds, measure_hot
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseWork(LaunchWork[P]):
-    """A phase of a model as work that can be timed: it runs again and again at one place."""
+    """A passage as work that can be timed: it runs again and again at one place."""
 
-    steps: Sequence[Any]  # on the phase's own buffers
+    steps: Sequence[Any]  # on the passage's own buffers
 
     def launch(self, buffers: Sequence[B]) -> list[Step[P, B]]:
-        """One run of the phase."""
+        """One run of the passage."""
         return list(self.steps)
 
 
@@ -145,11 +145,9 @@ def variant_for(asked: str, device: DeviceFacts) -> str:
         raise Unsupported(str(error)) from error
 
 
-def work_of(run: Prepared[P, B]) -> PhaseWork[P]:
-    """A phase, to be timed."""
-    return PhaseWork(
-        passes=(), bytes_moved=run.graph.bytes_moved, flops=run.graph.flops, steps=run.steps()
-    )
+def work_of(run: Passage[P, B]) -> PhaseWork[P]:
+    """A passage, to be timed."""
+    return PhaseWork(passes=(), bytes_moved=run.bytes_moved, flops=run.flops, steps=run.steps())
 
 
 def _timed(
@@ -181,7 +179,7 @@ def _timed(
 
 def judged_again(trial: Trial[P, B], judged: Left, verdict: Verdict) -> Verdict:
     """The verdict on what timing left: right if the logits are those that were judged."""
-    before, after = (each.values[LOGITS].data for each in (judged, trial.left()))
+    before, after = (each.logits.data for each in (judged, trial.left()))
     changed = int((before != after).sum())
     if not changed:
         return verdict
@@ -189,7 +187,7 @@ def judged_again(trial: Trial[P, B], judged: Left, verdict: Verdict) -> Verdict:
     return replace(verdict, passed=False, reason=reason, unrepeated=changed)
 
 
-def sha_of(run: Prepared[P, B]) -> str:
+def sha_of(run: Passage[P, B]) -> str:
     """SHA-256 of the hashes of all code that runs."""
-    parts = dict.fromkeys(each.program.sha for level in run.schedule.levels for each in level)
+    parts = dict.fromkeys(each.program.sha for level in run.levels for each in level)
     return hashlib.sha256("".join(parts).encode()).hexdigest()

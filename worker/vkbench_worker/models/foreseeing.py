@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from vkbench.errors import VkbenchError
+from vkbench_shaders.models.cases import parts_of
 from vkbench_shaders.models.graph import LOGITS
 from vkbench_shaders.models.perplexity import Losses, losses
-from vkbench_worker.models.model import MOST_TOKENS, Ids, Model
+from vkbench_worker.models.model import Ids, Model
 from vkbench_worker.runtime.computer import B, P
 
 
@@ -22,8 +23,7 @@ def foreseen(model: Model[P, B], window: Ids) -> tuple[Losses, float]:
     """
     half, seconds, found = len(window) // 2, 0.0, []
     for start, end in ((0, half), (half, len(window))):
-        for at in range(start, end, MOST_TOKENS):
-            until = min(at + MOST_TOKENS, end)
+        for at, until in ((start + at, start + until) for at, until in parts_of(end - start)):
             run = model.prepared(until - at, until, wanted=0 if start else 1)
             run.place(window[None, at:until], at)
             seconds += sum(run.recording.run())

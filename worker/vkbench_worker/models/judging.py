@@ -29,6 +29,7 @@ from vkbench_shaders.models.reference import Cache, Floats, Reference
 from vkbench_worker.judging.judge import guard_changes, poison_of
 from vkbench_worker.models.trial import Left, Trial
 from vkbench_worker.runtime.computer import B, P
+from vkbench_worker.runtime.program import Image
 
 # Largest NMSE of a layer, and of the logits of a whole model, by the least exact arithmetic.
 _LIMITS: Final[Mapping[str, tuple[float, float]]] = {
@@ -111,7 +112,7 @@ def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
         max_abs=None,
         max_abs_limit=0.0,
         compared=found.compared,
-        total=trial.run.graph.sizes[LOGITS] // 4,
+        total=trial.run.last.graph.sizes[LOGITS] // 4,
         nonfinite=found.counts["nonfinite"],
         unwritten=found.counts["unwritten"],
         guard_bytes=found.counts["guard_bytes"],
@@ -120,9 +121,10 @@ def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
 
 
 def _path(trial: Trial[P, B]) -> str:
-    run = trial.run
-    used = {choice.variant.arithmetic for choice in run.schedule.choices}
-    if "q8_1" in {fmt for step in run.graph.steps for fmt in step.problem.types.values()}:
+    parts = trial.run.parts
+    used = {choice.variant.arithmetic for part in parts for choice in part.schedule.choices}
+    steps = (step for part in parts for step in part.graph.steps)
+    if "q8_1" in {fmt for step in steps for fmt in step.problem.types.values()}:
         used.add("int8")
     return next((path for path in _LIMITS if path in used), "f32")
 
@@ -130,17 +132,22 @@ def _path(trial: Trial[P, B]) -> str:
 def _judge_memory(found: Findings, first: Left, second: Left) -> None:
     """Guards, poison, and whether both runs left the same."""
     for left in (first, second):
-        for name, image in left.guards.items():
+        for name, image in left.guards:
             if changed := guard_changes(image):
                 found.complain("guard_bytes", changed, f"{changed} bytes outside {name} changed")
-    for name in first.values:
-        bits = [left.values[name].data.view(np.uint32) for left in (first, second)]
-        poisons = [poison_of(left.values[name], bits[0].dtype) for left in (first, second)]
-        unwritten = int(((bits[0] == poisons[0]) & (bits[1] == poisons[1])).sum())
-        if unwritten:
-            found.complain("unwritten", unwritten, f"{unwritten} of {name} were never written")
-        if differing := int((bits[0] != bits[1]).sum()):
-            found.complain("unrepeated", differing, f"{differing} of {name} differ on a second run")
+    for one, other in zip(first.values, second.values, strict=True):
+        for name in one:
+            _judge_repeated(found, name, one[name], other[name])
+
+
+def _judge_repeated(found: Findings, name: str, one: Image, other: Image) -> None:
+    bits = [image.data.view(np.uint32) for image in (one, other)]
+    poisons = [poison_of(image, bits[0].dtype) for image in (one, other)]
+    unwritten = int(((bits[0] == poisons[0]) & (bits[1] == poisons[1])).sum())
+    if unwritten:
+        found.complain("unwritten", unwritten, f"{unwritten} of {name} were never written")
+    if differing := int((bits[0] != bits[1]).sum()):
+        found.complain("unrepeated", differing, f"{differing} of {name} differ on a second run")
 
 
 def _judge_whole(found: Findings, trial: Trial[P, B], left: Left) -> None:
@@ -148,7 +155,7 @@ def _judge_whole(found: Findings, trial: Trial[P, B], left: Left) -> None:
     case, model = trial.case, trial.model
     stored = _STORED[case.cache][1]
     limit = max(_LIMITS[found.path][1], stored)
-    last = left.numbers(LOGITS, case.batch)
+    last = left.numbers(-1, LOGITS, case.batch)
     for sequence in range(case.batch):
         reference = Reference(file=model.file, hyper=model.hyper, cache_format=case.cache)
         wanted = reference.logits(trial.tokens[sequence])
@@ -176,18 +183,17 @@ class _Sampled(Reference):
 
 def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int) -> None:
     """Embedding, some layers and some logits of some tokens of a sequence."""
-    model, graph, case = trial.model, trial.run.graph, trial.case
-    phase, start = graph.phase, trial.start
-    rows = np.array(_spread(phase.tokens, min(_ROWS, phase.tokens)))
-    positions, at = start + rows, sequence * phase.tokens + rows
+    model, case = trial.model, trial.case
+    count = max(_ROWS, len(trial.run.parts))
+    rows = np.array(_spread(case.timed, min(count, case.timed)))
+    positions = trial.start + rows
     reference = _Sampled(file=model.file, hyper=model.hyper, cache_format=case.cache)
     limit = _LIMITS[found.path][0]
 
     def stream(layer: int) -> Floats:
-        kept = left.numbers(graph.streams[layer], phase.count)
-        return np.asarray(kept[at], np.float64)
+        return _kept(trial, left, layer, sequence, rows)
 
-    for layer in phase.kept:
+    for layer in trial.kept:
         before, after = stream(layer), stream(layer + 1)
         if layer == 0:
             wanted = reference.embedded(trial.given[sequence][rows], positions)
@@ -208,8 +214,22 @@ def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int)
             found.compare(f"{name} of layer {layer}", told, made, stored, base)
     words = np.array(_spread(model.hyper.vocabulary, min(_WORDS, model.hyper.vocabulary)))
     wanted = reference.head(stream(model.hyper.layers)[-1:], words)
-    logits = left.numbers(LOGITS, case.batch)[sequence : sequence + 1, words]
+    logits = left.numbers(-1, LOGITS, case.batch)[sequence : sequence + 1, words]
     found.compare("the output", logits, wanted, limit, float(np.square(wanted).sum()))
+
+
+def _kept(
+    trial: Trial[P, B], left: Left, layer: int, sequence: int, rows: NDArray[np.integer]
+) -> Floats:
+    """What went into a layer, of some tokens of a sequence, whichever part read them."""
+    found = []
+    for number, (part, (first, end)) in enumerate(
+        zip(trial.run.parts, trial.run.places, strict=True)
+    ):
+        here = rows[(first <= rows) & (rows < end)] - first
+        kept = left.numbers(number, part.graph.streams[layer], part.graph.phase.count)
+        found.append(kept[sequence * (end - first) + here])
+    return np.concatenate(found).astype(np.float64)
 
 
 def _cached(

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
-from typing import Final, Generic, Self
+from typing import Generic, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
+from vkbench_shaders.models.cases import parts_of
 from vkbench_shaders.models.graph import LOGITS, Graph, Inputs, Phase, length_of, phase_at
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.wiring import graph_of
@@ -29,8 +30,6 @@ from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.errors import OutOfMemory
 from vkbench_worker.runtime.program import Barrier, Dispatch, Stamp, Step, region_bytes
-
-MOST_TOKENS: Final = 512  # of a prompt that are read at once
 
 Ids = NDArray[np.integer]
 
@@ -72,15 +71,14 @@ class Prepared(Generic[P, B]):
     @cached_property
     def recording(self) -> Runnable:
         """The phase between two stamps."""
-        return self._recorded([Stamp(), *self.steps(), Stamp()])
+        return self._model.recorded([Stamp(), *self.steps(), Stamp()])
 
-    @cached_property
-    def stamped(self) -> Runnable:
-        """The phase with a stamp behind each level."""
-        steps: list[Step[P, B]] = [Stamp()]
+    def stamped_steps(self) -> list[Step[P, B]]:
+        """All launches, with a stamp behind each level."""
+        steps: list[Step[P, B]] = []
         for level in self.schedule.levels:
             steps += [*self._dispatches(level), Barrier(launches_only=True), Stamp()]
-        return self._recorded(steps)
+        return steps
 
     def steps(self) -> list[Step[P, B]]:
         """All launches, and the barriers between levels."""
@@ -131,11 +129,6 @@ class Prepared(Generic[P, B]):
             for each in level
         ]
 
-    def _recorded(self, steps: Sequence[Step[P, B]]) -> Runnable:
-        recording = self.device.record(steps)
-        self._stack.callback(recording.close)
-        return recording
-
     def _check_room(self, slots: Sequence[int]) -> None:
         needed, left = sum(map(region_bytes, slots)), self.device.memory_left()
         if needed > left:
@@ -168,7 +161,7 @@ class Model(Generic[P, B]):
         self._progress = progress
         self._caches: dict[str, B] = {}
         self._tables: dict[str, B] = {}
-        self._phases: dict[Phase, Prepared[P, B]] = {}
+        self._phases: dict[tuple[Phase, int], Prepared[P, B]] = {}
 
     def by(self, bundle: Bundle) -> Model[P, B]:
         """The same model by another bundle's kernels, on the same weights and caches."""
@@ -188,9 +181,17 @@ class Model(Generic[P, B]):
         self.stack.close()
 
     def prepared(
-        self, tokens: int, until: int, wanted: int = 0, kept: tuple[int, ...] = ()
+        self,
+        tokens: int,
+        until: int,
+        wanted: int = 0,
+        kept: tuple[int, ...] = (),
+        number: int = 0,
     ) -> Prepared[P, B]:
-        """The phase that reads so many tokens of each sequence, the last one before `until`."""
+        """The phase that reads so many tokens of each sequence, the last one before `until`.
+
+        Phases of other numbers have inputs and scratch of their own, to run in one recording.
+        """
         options = self.options
         asked = phase_at(
             tokens,
@@ -201,21 +202,21 @@ class Model(Generic[P, B]):
             rounds_from=options.rounds_from,
         )
         asked = replace(asked, wanted=wanted, kept=kept)
-        if asked not in self._phases:
+        key = asked, number
+        if key not in self._phases:
             graph = graph_of(self.file, self.hyper, asked)
             scheduled = schedule(graph, self.bundle, self.device.facts)
             with phase("weights"):
                 self.weights.load(graph.weights, self._progress)
-            self._phases[asked] = Prepared(self, graph, scheduled)
-        return self._phases[asked]
+            self._phases[key] = Prepared(self, graph, scheduled)
+        return self._phases[key]
 
     def logits(self, tokens: Ids, start: int = 0) -> Array:
         """Of all these tokens of one sequence, read from a position on: (tokens, vocabulary)."""
         found = []
-        for at in range(0, len(tokens), MOST_TOKENS):
-            part = tokens[at : at + MOST_TOKENS]
-            run = self.prepared(len(part), start + at + len(part))
-            found.append(run.run(part[None], start + at).reshape(len(part), -1))
+        for at, until in parts_of(len(tokens)):
+            run = self.prepared(until - at, start + until)
+            found.append(run.run(tokens[None, at:until], start + at).reshape(until - at, -1))
         return np.concatenate(found)
 
     def greedy(self, tokens: Ids, count: int, start: int = 0) -> tuple[list[int], Array]:
@@ -234,6 +235,12 @@ class Model(Generic[P, B]):
             self._caches[name] = self._made(size)
             self._caches[name].fill(0)
         return self._caches[name]
+
+    def recorded(self, steps: Sequence[Step[P, B]]) -> Runnable:
+        """A recording that closes with the model."""
+        recording = self.device.record(steps)
+        self.stack.callback(recording.close)
+        return recording
 
     def cached(self) -> Mapping[str, B]:
         """The caches that were made so far."""

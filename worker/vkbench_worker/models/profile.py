@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final
 
 from vkbench.result import STEP
-from vkbench_worker.models.model import Prepared
+from vkbench_worker.models.passage import Passage
 from vkbench_worker.runtime.computer import B, P
 
 _LEAST_RUNS: Final = 5
@@ -17,7 +17,7 @@ _MOST_RUNS: Final = 50
 _SECONDS: Final = 0.2
 
 
-def profile(run: Prepared[P, B]) -> Mapping[str, float]:
+def profile(run: Passage[P, B]) -> Mapping[str, float]:
     """Seconds of the steps of each label, over all layers; none where the host's clock times.
 
     Launches of one level run beside each other: its time is shared out by what they move. A
@@ -33,7 +33,7 @@ def profile(run: Prepared[P, B]) -> Mapping[str, float]:
     ):
         runs.append(stamped.run())
     found: dict[str, float] = defaultdict(float)
-    for level, seconds in zip(run.schedule.levels, zip(*runs, strict=True), strict=True):
+    for level, seconds in zip(run.levels, zip(*runs, strict=True), strict=True):
         shares = [each.step.problem.bytes_moved for each in level]
         for each, share in zip(level, shares, strict=True):
             found[f"{STEP}{each.step.label}"] += median(seconds) * share / sum(shares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic
 
@@ -9,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkbench_shaders.kernel import Array
-from vkbench_shaders.models.cases import GENERATE, ModelCase
-from vkbench_worker.models.model import MOST_TOKENS, Model, Prepared
+from vkbench_shaders.models.cases import GENERATE, ModelCase, parts_of
+from vkbench_shaders.models.graph import LOGITS
+from vkbench_worker.models.model import Model
+from vkbench_worker.models.passage import Passage
 from vkbench_worker.runtime.computer import B, P
 from vkbench_worker.runtime.program import Image
 
@@ -21,14 +24,19 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a run left: logits, the vectors between layers that were kept, and all guards."""
+    """What a run left: of each part the values that it kept; and all guards, by a value's name."""
 
-    values: dict[str, Image]
-    guards: dict[str, Image]
+    values: Sequence[Mapping[str, Image]]
+    guards: Sequence[tuple[str, Image]]
 
-    def numbers(self, name: str, rows: int) -> Array:
-        """A kept value, a row for each token."""
-        return self.values[name].data.view(np.float32).reshape(rows, -1)
+    @property
+    def logits(self) -> Image:
+        """Those that count."""
+        return self.values[-1][LOGITS]
+
+    def numbers(self, part: int, name: str, rows: int) -> Array:
+        """A value that a part kept, a row for each token."""
+        return self.values[part][name].data.view(np.float32).reshape(rows, -1)
 
 
 class Trial(Generic[P, B]):
@@ -42,15 +50,13 @@ class Trial(Generic[P, B]):
         like: Trial[P, B] | None = None,
     ) -> None:
         """With another bundle's trial on the same caches, `like`, go on from where that stands."""
-        self.model, self.case = model, case
+        self.model, self.case, self.kept = model, case, kept
         self.generates = case.phase == GENERATE
         steps = min(GREEDY, case.tokens) if self.generates else 0
         self.tokens = _tokens(case, model.hyper.vocabulary)  # (batch, tokens)
         self.first = case.tokens - steps if self.generates else 0  # position of the first run
         self.chosen_logits: list[Array] = []  # of each step of a generation: (batch, vocabulary)
-        self.run: Prepared[P, B] = model.prepared(
-            1 if self.generates else case.tokens, case.tokens, wanted=case.batch, kept=kept
-        )
+        self.run = Passage(model, self.start, case.timed, wanted=case.batch, kept=kept)
         if like:
             self.tokens, self.chosen_logits = like.tokens, like.chosen_logits
         elif self.generates:
@@ -59,7 +65,7 @@ class Trial(Generic[P, B]):
     @property
     def start(self) -> int:
         """Position of the first token of the timed run."""
-        return self.case.tokens - 1 if self.generates else 0
+        return self.case.tokens - self.case.timed
 
     @property
     def given(self) -> Ids:
@@ -69,38 +75,26 @@ class Trial(Generic[P, B]):
     def left_over(self, poison: int) -> Left:
         """One run over memory that holds poison."""
         self.run.poison(poison)
-        self.run.place(self.given, self.start)
+        self.run.place(self.given)
         self.run.recording.run()
         return self.left()
 
     def left(self) -> Left:
         """What the last run left."""
-        values = {name: self.run.buffer(name) for name in self.run.graph.kept}
-        others = {name: each for name, each in self.run.buffers().items() if name not in values}
-        images = self.model.device.images([*values.values()], [*others.values()])
-        found = dict(zip([*values, *others], images, strict=True))
-        return Left(
-            values={name: _cut(found[name], self.run.graph.sizes[name]) for name in values},
-            guards=found,
-        )
+        values, guards = self.run.images()
+        return Left(values=values, guards=guards)
 
     def _generate(self) -> None:
         """Read random tokens, then the likeliest ones: all but the last go to `tokens`."""
-        for at in range(0, self.first, MOST_TOKENS):
-            part = self.tokens[:, at : min(at + MOST_TOKENS, self.first)]
-            until = at + part.shape[1]
-            self.model.prepared(part.shape[1], until, wanted=self.case.batch).run(part, at)
+        for at, until in parts_of(self.first):
+            run = self.model.prepared(until - at, until, wanted=self.case.batch)
+            run.run(self.tokens[:, at:until], at)
         for at in range(self.first, self.case.tokens):
             run = self.model.prepared(1, at + 1, wanted=self.case.batch)
             logits = run.run(self.tokens[:, at : at + 1], at).reshape(self.case.batch, -1)
             self.chosen_logits.append(logits.copy())
             if at + 1 < self.case.tokens:
                 self.tokens[:, at + 1] = np.nan_to_num(logits).argmax(axis=-1)
-
-
-def _cut(image: Image, size: int) -> Image:
-    """Without what other values left behind this one in a buffer that they share."""
-    return Image(image.lead, image.data[:size], image.trail, poison=image.poison)
 
 
 def _tokens(case: ModelCase, vocabulary: int) -> Ids:
