@@ -17,7 +17,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import ModelCase, name_of, named
-from vkbench_shaders.models.graph import Weight
+from vkbench_shaders.models.graph import ROWS, Weight
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.execute import execute_model
@@ -112,6 +112,27 @@ def test_a_part_that_reads_elsewhere_is_wrong(
     assert done(lavapipe, bundle, job_of(path, "pp40")).outcome is Outcome.PASSED
     monkeypatch.setattr(Prepared, "place", early)
     assert done(lavapipe, bundle, job_of(path, "pp40")).outcome is Outcome.WRONG
+
+
+@pytest.mark.parametrize("case", ["tg20", "pp20", "tg9"])
+def test_a_cache_that_keeps_an_earlier_prompt_is_wrong(
+    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """A prompt that is read a second time is not written where its first token lies."""
+    place, begun = Prepared.place, set[bytes]()
+
+    def stale(self: Prepared[P, B], tokens: Ids, start: int) -> None:
+        place(self, tokens, start)
+        if start == 0 and tokens.tobytes() in begun:
+            rows = np.maximum(np.arange(tokens.shape[1]), 1)
+            self.inputs[ROWS].upload(rows.astype(np.int32))
+        elif start == 0:
+            begun.add(tokens.tobytes())
+
+    monkeypatch.setattr(Prepared, "place", stale)
+    result = done(lavapipe, bundle, job_of(path, case))
+    assert result.outcome is Outcome.WRONG
+    assert "differ on a second run" in result.reason
 
 
 def test_rounding_is_a_variant(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:

@@ -127,8 +127,8 @@ def _about(model: Model[P, B]) -> dict[str, float]:
 
 
 def checked(trial: Trial[P, B]) -> tuple[Left, Verdict]:
-    """What a run left, and the verdict on it and a second one."""
-    first, second = trial.left_over(POISON_A), trial.left_over(POISON_B)
+    """What a run left, and the verdict on it and a second one that follows another prompt."""
+    first, second = trial.left_over(POISON_A), trial.left_again(POISON_B)
     with phase("judging"):
         return first, judge(trial, first, second)
 

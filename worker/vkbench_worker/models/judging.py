@@ -95,7 +95,10 @@ def judged_layers(file: GgufFile, layers: int, tokens: int) -> tuple[int, ...]:
 
 
 def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
-    """The verdict on two runs of a case, each over memory with another poison."""
+    """The verdict on two runs of a case, each over memory with another poison.
+
+    Between them another prompt went through the caches.
+    """
     found = Findings(path=_path(trial))
     _judge_memory(found, first, second)
     if not found.complaint:

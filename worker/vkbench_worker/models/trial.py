@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic
 
@@ -57,6 +57,7 @@ class Trial(Generic[P, B]):
         self.first = case.tokens - steps if self.generates else 0  # position of the first run
         self.chosen_logits: list[Array] = []  # of each step of a generation: (batch, vocabulary)
         self.run = Passage(model, self.start, case.timed, wanted=case.batch, kept=kept)
+        self._follows = like is not None
         if like:
             self.tokens, self.chosen_logits = like.tokens, like.chosen_logits
         elif self.generates:
@@ -79,6 +80,17 @@ class Trial(Generic[P, B]):
         self.run.recording.run()
         return self.left()
 
+    def left_again(self, poison: int) -> Left:
+        """As `left_over`, after another prompt went through the caches and this one was read anew.
+
+        What follows another trial leaves the caches as those are.
+        """
+        if not self._follows:
+            for tokens in ((self.tokens + 1) % self.model.hyper.vocabulary, self.tokens):
+                for _ in self._read(tokens):
+                    pass
+        return self.left_over(poison)
+
     def left(self) -> Left:
         """What the last run left."""
         values, guards = self.run.images()
@@ -86,15 +98,23 @@ class Trial(Generic[P, B]):
 
     def _generate(self) -> None:
         """Read random tokens, then the likeliest ones: all but the last go to `tokens`."""
-        for at, until in parts_of(self.first):
-            run = self.model.prepared(until - at, until, wanted=self.case.batch)
-            run.run(self.tokens[:, at:until], at)
-        for at in range(self.first, self.case.tokens):
-            run = self.model.prepared(1, at + 1, wanted=self.case.batch)
-            logits = run.run(self.tokens[:, at : at + 1], at).reshape(self.case.batch, -1)
+        for at, logits in self._read(self.tokens):
             self.chosen_logits.append(logits.copy())
             if at + 1 < self.case.tokens:
                 self.tokens[:, at + 1] = np.nan_to_num(logits).argmax(axis=-1)
+
+    def _read(self, tokens: Ids) -> Iterator[tuple[int, Array]]:
+        """Read all tokens: a prompt, then one by one what is generated, with the logits of each."""
+        if not self.generates:
+            self.run.place(tokens)
+            self.run.recording.run()
+            return
+        for at, until in parts_of(self.first):
+            run = self.model.prepared(until - at, until, wanted=self.case.batch)
+            run.run(tokens[:, at:until], at)
+        for at in range(self.first, self.case.tokens):
+            run = self.model.prepared(1, at + 1, wanted=self.case.batch)
+            yield at, run.run(tokens[:, at : at + 1], at).reshape(self.case.batch, -1)
 
 
 def _tokens(case: ModelCase, vocabulary: int) -> Ids:
