@@ -55,6 +55,7 @@ class Outcome(StrEnum):
 SETTLED = (Outcome.PASSED, Outcome.WRONG, Outcome.SKIPPED)  # the first of these decides the job
 
 MAIN = "main"  # the default track: timings that regression detection watches
+PEERS = "peers"  # that of other programs' timings of the same cases
 
 MAX_TRIES = 3  # attempts without a verdict after which a job fails
 MAX_DISPATCHES = 30  # times that a job is sent before it fails

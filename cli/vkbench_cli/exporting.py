@@ -6,11 +6,15 @@ import time
 from functools import partial
 from pathlib import Path
 
+from vkbench.selector import one
+from vkbench.units import counted
 from vkbench_cli.files import check_readable, whole_file
 from vkbench_cli.show.progress import CountedProgress
+from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_db.transfer import exchange
+from vkbench_db.transfer.intake import import_records
 
 BLOCK_BYTES = 1 << 20  # read at once to count lines
 
@@ -33,6 +37,31 @@ def import_file(database: Database, path: Path) -> exchange.Imported:
     ):
         lines = progress.over(exchange.lines_of(file))
         return exchange.import_lines(tx, lines, time.time())
+
+
+def import_peer(
+    database: Database, path: Path, device: str, model: Path | None
+) -> exchange.Imported:
+    """Read what llama-bench printed, and store it as results of a peer.
+
+    `device` names the device, and `model` the file, where what is stored does not tell them.
+    """
+    from vkbench_db.ask.model_results import model_names
+    from vkbench_local.peers.llama_bench import peer_run
+    from vkbench_local.peers.llama_bench_file import read_tests
+    from vkbench_shaders.gguf_file import open_gguf
+    from vkbench_shaders.models.cases import name_of
+
+    tests = read_tests(path)
+    name = name_of(open_gguf(model)) if model else ""
+    with database.transaction() as tx:
+        known = [row.facts for row in queries.devices(tx)]
+        chosen = one(device, known) if device else None
+        label, models = f"llama-bench {path.name}", model_names(tx)
+        found = peer_run(tests, label, known, models, chosen, name)
+        for reason, count in found.left_out.items():
+            tell(f"left out {counted(count, 'test')} {reason}: vkbench has no such case")
+        return import_records(tx, found.records, time.time())
 
 
 def _count_lines(path: Path) -> int:

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,70 @@ def test_without_models_nothing_breaks(past: Past, capsys: Captured, form: str) 
     assert len(text.splitlines()) == empty.get(form, len(text.splitlines()))
     if form == "llama-bench-sql":
         sqlite3.connect(":memory:").executescript(text)
+
+
+@pytest.fixture
+def bench(models: Past, tmp_path: Path) -> Path:
+    """What llama-bench would print of the same model and device."""
+    path = tmp_path / "bench.jsonl"
+    test = {
+        "gpu_info": models.device.name,
+        "model_filename": "llama-3-8b-q4_K_M.gguf",
+        "n_prompt": 512,
+        "n_gen": 0,
+        "test_time": "2026-11-22T10:00:00Z",
+        "avg_ns": 500_000_000,
+        "samples_ns": [500_000_000, 500_000_001],
+    }
+    path.write_text("".join(json.dumps(test | more) + "\n" for more in ({}, {"n_depth": 4})))
+    return path
+
+
+def test_llama_cpp_stands_beside_our_own(bench: Path, capsys: Captured) -> None:
+    for new in (1, 0):
+        assert cli.main(["import", "--llama-bench", str(bench)]) == 0
+        found = capsys.readouterr()
+        assert f"{new} jobs new" in found.out
+        assert "left out 1 test behind a filled cache" in found.err
+    assert cli.main(["results", "--kernel", "model", "--shape", "pp=512", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    (theirs,) = [row for row in rows if row["variant"] == "llama.cpp"]
+    (ours,) = [row for row in rows if row["case"] == theirs["case"] and row != theirs]
+    assert theirs["tokens_per_second"] == pytest.approx(1024)
+    assert theirs["hot_series"] not in (None, ours["hot_series"])
+    assert "not judged" in theirs["remark"]
+    assert cli.main(["results", "--as", "llama-bench-json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 3  # what came from there does not go back
+
+
+def test_a_series_of_llama_cpp_grows(bench: Path, capsys: Captured) -> None:
+    assert cli.main(["import", "--llama-bench", str(bench)]) == 0
+    bench.write_text(bench.read_text().replace("2026-11-22", "2026-11-23"))
+    assert cli.main(["import", "--llama-bench", str(bench)]) == 0
+    capsys.readouterr()
+    words = ["--kernel", "model", "--history", "--shape", "pp=512", "--json"]
+    assert cli.main(["results", *words]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    theirs = [row["hot_series"] for row in rows if row["variant"] == "llama.cpp"]
+    assert len(theirs) == 2
+    assert len(set(theirs)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "give either the FILE of an export or --llama-bench FILE"),
+        (["a", "--llama-bench", "b"], "give either the FILE of an export"),
+        (["a", "--device", "x"], "--device and --model are of --llama-bench"),
+        (["--llama-bench", "nowhere"], "cannot read nowhere"),
+        (["--llama-bench", "BENCH", "--device", "nothing"], "unknown device 'nothing'"),
+        (["--llama-bench", "BENCH", "--model", "nowhere"], "cannot read nowhere"),
+    ],
+)
+def test_a_wrong_import_is_one_line(
+    bench: Path, capsys: Captured, words: list[str], complaint: str
+) -> None:
+    given = [str(bench) if word == "BENCH" else word for word in words]
+    assert cli.main(["import", *given]) == 2
+    err = capsys.readouterr().err
+    assert complaint in " ".join(err.split())

@@ -27,6 +27,13 @@ class ModelResult:
     samples: Sequence[float]  # seconds, hot; none of a check
 
 
+def model_names(tx: Connection) -> list[str]:
+    """The whole models that cases are of: names with hashes."""
+    case = schema.kernel_case.c
+    asked = select(case.format).where(case.kernel == MODEL).distinct().order_by(case.format)
+    return list(tx.execute(asked).scalars())
+
+
 def model_results(tx: Connection, jobs: Sequence[int]) -> dict[int, ModelResult]:
     """Of those of these jobs that are of models and were decided, by job."""
     return {found.job: found for batch in batches(jobs) for found in _of(tx, batch)}

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from vkbench.errors import UsageError
+from vkbench_cli import completion
 from vkbench_cli.options import RUN_HELP, Store
 from vkbench_cli.show.telling import Elapsed, say, tell
 from vkbench_cli.store import opened, reading
@@ -35,26 +37,63 @@ def export(
 def import_(
     *,
     file: Annotated[
-        Path,
+        Path | None,
         Argument(
             metavar="FILE", help="File that `vkbench export` or `vkbench run --export` wrote."
         ),
-    ],
+    ] = None,
+    llama_bench: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="File that llama-bench of llama.cpp wrote as JSON, JSON lines, CSV or SQL: its "
+            "timings of whole models stand beside vkbench's.",
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        Option(
+            "--device",
+            "-d",
+            metavar="SELECTOR",
+            help="With --llama-bench: the device it ran on, if its name does not tell.",
+            autocompletion=completion.devices,
+        ),
+    ] = "",
+    model: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="With --llama-bench: the GGUF file it ran, if vkbench has no result of it yet.",
+        ),
+    ] = None,
     store: Store,
 ) -> None:
-    """Import results that another host exported.
+    """Import results that another host exported, or llama.cpp's own.
 
     Importing a file again changes nothing. The database is created if it does not exist. New
     results are compared with the stored ones and with each other; `vkbench regressions ls` lists
     what was found.
+
+    \b
+    vkbench import results.jsonl
+    vkbench import --llama-bench bench.json --device H200
     """
-    from vkbench_cli.exporting import import_file
+    from vkbench_cli.exporting import import_file, import_peer
     from vkbench_cli.show.report import UNSCREENED
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
 
+    if (file is None) == (llama_bench is None):
+        raise UsageError("give either the FILE of an export or --llama-bench FILE")
+    if file and (device or model):
+        raise UsageError("--device and --model are of --llama-bench: an export names both")
     with Database.open(store.settings().database_url(), create=True) as database:
-        found = import_file(database, file)
+        if llama_bench:
+            found = import_peer(database, llama_bench, device, model)
+        else:
+            assert file
+            found = import_file(database, file)
         with Elapsed("comparing the new results with earlier ones"):
             detected = detect(database, time.time(), all_at_once=True)
     runs = ", ".join(map(str, found.runs))
