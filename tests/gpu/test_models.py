@@ -115,6 +115,21 @@ def test_sequences_of_a_batch_see_only_themselves(
         assert nmse(step.reshape(3, -1)[row], reference.logits(np.array([row + 1]))[0]) < 1e-8
 
 
+def test_a_model_of_more_pipelines_than_are_kept(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its recordings go on although others are made; afterwards no more than usual are kept."""
+    monkeypatch.setattr("vkbench_worker.runtime.pipelines.MOST", 6)
+    model, reference = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=64))
+    with model:
+        first = model.logits(PROMPT)
+        model.logits(PROMPT[:1], 40)
+        assert lavapipe.live["Pipeline"] > 12
+        np.testing.assert_array_equal(model.logits(PROMPT), first)
+    assert nmse(first, reference.logits(PROMPT)) < 1e-8
+    assert len(lavapipe._pipelines) == 6
+
+
 def test_a_model_leaves_nothing_behind(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
     before = {name: lavapipe.live[name] for name in ("buffer", "CommandBuffer", "DescriptorPool")}
     model, _ = opened(lavapipe, bundle, tmp_path, Tiny(), Options(context=32))

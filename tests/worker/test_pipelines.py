@@ -156,6 +156,23 @@ def test_there_are_never_more_than_the_bound(maker: Maker, ahead: Pipelines[Made
     assert len(maker.made) == len({made.number for made in maker.made})  # none twice
 
 
+def test_what_is_held_stays(maker: Maker, ahead: Pipelines[Made]) -> None:
+    """However much it is, until the last holder lets go; what others left goes first."""
+    ahead.get(numbered(-1))
+    with ahead.held():
+        first = ahead.get(numbered(0))
+        with ahead.held():
+            for number in range(2 * MOST):
+                ahead.make_ahead(numbered(number))
+                assert ahead.get(numbered(number)).number == number
+        assert len(ahead) == 2 * MOST
+        assert [made.number for made in maker.made if made.closed] == [-1]
+        assert ahead.get(numbered(0)) is first
+    assert len(ahead) == MOST
+    assert len([made for made in maker.made if not made.closed]) == MOST
+    assert not first.closed  # it was asked for last
+
+
 def test_pipelines_that_no_job_takes_are_not_in_the_way(
     maker: Maker, ahead: Pipelines[Made]
 ) -> None:

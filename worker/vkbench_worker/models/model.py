@@ -157,6 +157,7 @@ class Model(Generic[P, B]):
         self.device, self.bundle, self.file, self.hyper = device, bundle, file, hyper
         self.options = replace(options, context=length_of(options.context))
         self.stack = ExitStack()
+        self.stack.enter_context(device.held_pipelines())
         self.weights = Weights(device, file, self.stack)
         self._progress = progress
         self._caches: dict[str, B] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -80,6 +81,8 @@ class Computer(Protocol[P, B]):
     def makes_ahead(self) -> bool: ...
 
     def make_ahead(self, program: Program) -> None: ...
+
+    def held_pipelines(self) -> AbstractContextManager[None]: ...
 
     def quiet(self) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self
 
@@ -156,6 +157,10 @@ class Device:
     def make_ahead(self, program: Program) -> None:
         """Begin to make a pipeline that will be asked for soon; errors wait until then."""
         self._pipelines.make_ahead(program)
+
+    def held_pipelines(self) -> AbstractContextManager[None]:
+        """Pipelines that are asked for in this context stay until its end."""
+        return self._pipelines.held()
 
     def quiet(self) -> None:
         """Have nothing made ahead any more, until more is asked for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from types import TracebackType
 from typing import Self
@@ -209,6 +210,10 @@ class NullDevice:
 
     def make_ahead(self, program: Program) -> None:
         """There is nothing to be made."""
+
+    def held_pipelines(self) -> AbstractContextManager[None]:
+        """Programs stay anyway."""
+        return nullcontext()
 
     def quiet(self) -> None:
         """It always is."""

@@ -8,13 +8,14 @@ make: one thread, the caller's, keeps, looks up and closes.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
 from vkbench_worker.runtime.program import Program
 
-MOST: Final = 256  # kept or being made; the one used longest ago goes first
+MOST: Final = 256  # kept or being made; the one used longest ago goes first, but for held ones
 MOST_AHEAD: Final = 64  # asked for and not yet taken
 
 
@@ -35,6 +36,8 @@ class Pipelines(Generic[C]):
         self._kept: OrderedDict[Hashable, C] = OrderedDict()
         self._coming: dict[Hashable, Future[C]] = {}
         self._failed: set[Hashable] = set()  # made again only when a job needs them
+        self._holders = 0
+        self._held: set[Hashable] = set()  # those that were asked for since there is a holder
         self._pool = ThreadPoolExecutor(threads, "pipelines") if threads else None
 
     def __len__(self) -> int:
@@ -53,13 +56,31 @@ class Pipelines(Generic[C]):
             self._make_room()
             found = self._make(program)
         self._kept[program.key] = found
+        self._hold(program)
         return found
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What is asked for in this context stays until its end, however much it is.
+
+        So recordings of a whole model may live as long as it does, which may need more pipelines
+        than are kept otherwise.
+        """
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                self._held.clear()
+                self._make_room(0)
 
     def make_ahead(self, program: Program) -> None:
         """Begin to make a pipeline that `get` will be asked for; asking again is fine.
 
         What goes wrong shows when it is asked for: it is made once more then.
         """
+        self._hold(program)
         if program.key in self._kept:
             self._kept.move_to_end(program.key)
         elif self._pool and program.key not in self._coming and program.key not in self._failed:
@@ -102,6 +123,13 @@ class Pipelines(Generic[C]):
             else:
                 self._kept[key] = made.result()
 
-    def _make_room(self) -> None:
-        while len(self) >= MOST and self._kept:
-            self._kept.popitem(last=False)[1].close()
+    def _hold(self, program: Program) -> None:
+        if self._holders:
+            self._held.add(program.key)
+
+    def _make_room(self, wanted: int = 1) -> None:
+        """Close those that were asked for longest ago, but for what is held."""
+        surplus = len(self) + wanted - MOST
+        if surplus > 0:
+            for key in [key for key in self._kept if key not in self._held][:surplus]:
+                self._kept.pop(key).close()
