@@ -82,6 +82,13 @@ class GgufFile:
     path: Path
     tensors: dict[str, Tensor]
     keys: Mapping[str, KeyValue] = field(default_factory=dict)
+    stamp: tuple[int, ...] = field(default=(), compare=False)  # what the host knows it by
+
+    def check_unchanged(self) -> None:
+        """BadGguf if the file at this path is not what it was when it was opened."""
+        with _opened(self.path) as file:
+            if _stamp(file) != self.stamp:
+                raise BadGguf(f"{self.path} was changed while it was in use")
 
     def tensor(self, name: str) -> Tensor:
         """A tensor by name, of a known type; UsageError says what is wrong with the wish."""
@@ -179,10 +186,10 @@ def check_part(has: tuple[int, ...], wanted: tuple[int, ...]) -> None:
 def open_gguf(path: Path) -> GgufFile:
     """The file's tensors; BadGguf says what is wrong with it."""
     with _opened(path) as file:
-        header = _Header(path, file)
+        stamp, header = _stamp(file), _Header(path, file)
         tensors = header.tensors()
     by_name = {tensor.name: tensor for tensor in tensors}
-    return GgufFile(path=path, tensors=by_name, keys=header.keys)
+    return GgufFile(path=path, tensors=by_name, keys=header.keys, stamp=stamp)
 
 
 def long_values(path: Path, keys: Collection[str]) -> dict[str, tuple[int | float | str, ...]]:
@@ -198,6 +205,11 @@ def _opened(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise BadGguf(f"cannot read {path}: {error.strerror}") from error
+
+
+def _stamp(file: BinaryIO) -> tuple[int, ...]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class _Header:

@@ -130,7 +130,10 @@ def checked(trial: Trial[P, B]) -> tuple[Left, Verdict]:
     """What a run left, and the verdict on it and a second one that follows another prompt."""
     first, second = trial.left_over(POISON_A), trial.left_again(POISON_B)
     with phase("judging"):
-        return first, judge(trial, first, second)
+        verdict = judge(trial, first, second)
+        if not verdict.passed:  # the reference read the file anew
+            trial.model.file.check_unchanged()
+        return first, verdict
 
 
 def variant_for(asked: str, device: DeviceFacts) -> str:
