@@ -7,37 +7,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from planted_runner import events_path
-from vkbench.job import Job, Mode, Outcome, Source
+from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
-from vkbench.settings import Sandbox, Settings, settings
+from vkbench.settings import Sandbox, Settings
 from vkbench_worker.containment.support import Support
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import MOST_NOTICES, Child, Gone
 from vkbench_worker.owner.supervisor import AHEAD_JOBS, Supervisor
 from vkbench_worker.protocol import Stage
-
-PLANTED = Path(__file__).parents[1] / "planted"
-
-
-@pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Settings whose runner is the planted one."""
-    monkeypatch.setenv("PYTHONPATH", str(PLANTED), prepend=os.pathsep)
-    return replace(settings(), runner="planted_runner", host="here")
-
-
-@pytest.fixture
-def supervisor(planted: Settings) -> Iterator[Supervisor]:
-    """A supervisor of planted device 0."""
-    with Supervisor("0", planted) as made:
-        yield made
 
 
 def job(number: int, act: str = "sleep/f32/n1", limit: float = 20) -> Job:
@@ -176,19 +160,6 @@ def test_what_a_runner_started_ends_with_it(
     assert len(children) == 8
     until(lambda: all(map(gone, children)))
     assert outcomes(run(supervisor, jobs("sleep/f32/n1"))) == [(1, Outcome.PASSED)]
-
-
-def test_a_runner_may_read_the_weights_of_its_jobs_alone(
-    kernel: Support, supervisor: Supervisor, planted: Settings
-) -> None:
-    planted.data.mkdir(parents=True, exist_ok=True)
-    for name in ("named", "other"):
-        (planted.data / name).write_text("weights")
-    source = Source(path=str(planted.data / "named"), tensor="x")
-    first, second = jobs("read/f32/n1/file=named", "read/f32/n1/file=other")
-    results = run(supervisor, [replace(first, source=source), second])
-    assert [result.outcome for result in results] == [Outcome.PASSED, Outcome.CRASHED]
-    assert "Permission denied" in results[1].reason
 
 
 def test_each_pair_has_a_runner_that_did_nothing_before(

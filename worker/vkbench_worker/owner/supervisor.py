@@ -11,11 +11,11 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -32,6 +32,7 @@ from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.marker import Marker
 from vkbench_worker.owner.ownership import await_release, own
+from vkbench_worker.owner.reading import Group, first_group
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.progress import Tell, unheard
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
@@ -66,7 +67,9 @@ class Supervisor:
         # as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
         self._child: Child | None = None
-        self._weights: frozenset[str] = frozenset()  # files that its runner may read
+        self._weights: frozenset[str] = (
+            frozenset()
+        )  # files that its runner may read, see reading.py
         self._used = False  # whether the runner had any job
         self._start_seconds = 0.0  # what it took to have it for the jobs at hand
         self._ready: Ready | None = None
@@ -161,7 +164,8 @@ class Supervisor:
                 continue
             if waiting[0].mode is Mode.PAIRED and self._used:
                 self._drop()
-            self._admit({job.source.path for job in waiting if job.source})
+            group = first_group(waiting)
+            self._admit(group)
             began = time.monotonic()
             try:
                 self._start_again()
@@ -169,7 +173,7 @@ class Supervisor:
                 self._refuse(waiting, emit, str(error))
                 break
             self._start_seconds = time.monotonic() - began
-            self._stream(waiting, ahead, emit, cancelled)
+            self._stream(waiting, group.jobs, ahead, emit, cancelled)
             if not self._child:
                 # A driver may have died of the pipeline of a later job, and an innocent one have
                 # paid a try for it. That happens once: now a runner has only the job that it does.
@@ -177,10 +181,9 @@ class Supervisor:
         if self._marker:
             self._marker.clear()
 
-    def _admit(self, weights: set[str]) -> None:
-        """A running runner cannot be given more files to read."""
-        if not weights <= self._weights:
-            self._weights |= weights
+    def _admit(self, group: Group) -> None:
+        if (weights := group.readable(self._weights)) != self._weights:
+            self._weights = weights
             self._drop()
 
     def drain(self) -> None:
@@ -200,6 +203,7 @@ class Supervisor:
     def _stream(
         self,
         waiting: deque[Job],
+        together: Sequence[Job],
         ahead: int,
         emit: Emit,
         cancelled: Callable[[Job], bool],
@@ -208,7 +212,6 @@ class Supervisor:
         assert self._marker
         # Many go in at once, so that the runner never waits for us; answers come in order, so the
         # first job without one is the job on the device.
-        together = _together(waiting)
         unsent = iter(together)
         self._send(islice(unsent, ahead))
         for job in together:
@@ -389,11 +392,3 @@ class Supervisor:
         if child:
             with suppress(OSError):
                 child.close()
-
-
-def _together(waiting: Iterable[Job]) -> list[Job]:
-    """The next jobs that one runner may do: a paired one has it alone."""
-    first, *others = waiting
-    if first.mode is Mode.PAIRED:
-        return [first]
-    return [first, *takewhile(lambda job: job.mode is not Mode.PAIRED, others)]

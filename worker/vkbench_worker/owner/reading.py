@@ -1,0 +1,56 @@
+"""Which jobs share a runner, by the files of weights that it may read.
+
+What a runner may read cannot be changed while it runs. The packaged kernels are ours, and their
+runner keeps what it was allowed, so that a file starts a runner once. Kernels of other bundles come
+from anybody: a runner that does their jobs reads the files of these jobs and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import takewhile
+
+from vkbench.job import Job, Mode
+from vkbench_shaders.bundle import packaged_sha
+
+Files = frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Jobs that one runner may do, one after the other."""
+
+    jobs: list[Job]
+    strange: bool  # whether they run kernels of other bundles
+
+    @property
+    def files(self) -> Files:
+        """All that these jobs name."""
+        return frozenset[str]().union(*map(_files, self.jobs))
+
+    def readable(self, before: Files) -> Files:
+        """What their runner may read, where the one before could read some files."""
+        return self.files if self.strange else before | self.files
+
+
+def first_group(waiting: Iterable[Job]) -> Group:
+    """The next jobs that one runner may do: a paired one has it alone."""
+    first, *others = waiting
+    strange = _is_strange(first)
+    if first.mode is Mode.PAIRED:
+        return Group(jobs=[first], strange=strange)
+
+    def fits(job: Job) -> bool:
+        alike = not strange or _files(job) == _files(first)
+        return job.mode is not Mode.PAIRED and _is_strange(job) == strange and alike
+
+    return Group(jobs=[first, *takewhile(fits, others)], strange=strange)
+
+
+def _is_strange(job: Job) -> bool:
+    return any(sha not in ("", packaged_sha()) for sha in (job.bundle, job.against))
+
+
+def _files(job: Job) -> Files:
+    return frozenset({job.source.path} if job.source else ())
