@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 
 # What tests may not do without; elsewhere than in CI there may be no newer lavapipe.
-REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index$(CI:%=,new-lavapipe)
+REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench test chaos soak validate quick snapshots screenshots check offline docs clean

@@ -2,13 +2,14 @@
 
 A test that needs something of the machine asks `need` for it: a laptop without it skips with the
 reason, a machine whose VKBENCH_REQUIRE names it (comma list: browser, gpu, swiftshader,
-new-lavapipe, redis, postgres, validation, index, compose) fails.
+new-lavapipe, redis, postgres, validation, index, glslang, compose) fails.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -63,6 +64,13 @@ def need() -> Need:
         pytest.skip(f"{name}: {reason}")
 
     return lacking
+
+
+@pytest.fixture(scope="session")
+def glslang(need: Need) -> None:
+    """This machine compiles GLSL."""
+    if not shutil.which("glslangValidator"):
+        need("glslang", "glslang-tools is not installed")
 
 
 @pytest.fixture(scope="session")

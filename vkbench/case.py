@@ -5,11 +5,13 @@
     add/f32/b2_c3_h5_w7/broadcast=row,layout=strided
     mul_mat_vec/q4_K/m4096_n1_k4096/weights=0123456789abcdef
     model/llama-8b-q4_K_M-0123456789ab/pp512
+    lab.rms_quant/f32/m64_k4096
 
 Only what differs from a kernel's defaults is named, so a parameter that is added later with a
 default leaves all old names, hashes and histories as they are. Input data follow from the name
 alone; where `weights` is named, those of the first binding are a file's bytes with that SHA-256.
 A whole model's cases have the kernel `model`, and the model's name and hash in the format's place.
+A kernel that a user declares has its owner's name before its own, and a point between.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from vkbench.errors import UsageError
 Value = int | float | str
 WEIGHTS = "weights"  # parameter of every kernel that reads weights: what they hash to
 MODEL = "model"  # the kernel of a whole model's cases
+
+OWN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\.[A-Za-z][A-Za-z0-9_]{0,63}")
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*-[0-9a-f]{12}")
@@ -69,6 +73,11 @@ def is_model(name: str) -> bool:
     return name.startswith(f"{MODEL}/")
 
 
+def is_own(name: str) -> bool:
+    """Whether a case is of a user's kernel, which a bundle declares."""
+    return "." in name.partition("/")[0]
+
+
 def tokens_of(name: str) -> int:
     """Tokens of one run of a whole model's case: a prompt's, or one; 0 of a kernel's case."""
     if not is_model(name):
@@ -81,7 +90,8 @@ def tokens_of(name: str) -> int:
 def parse(name: str) -> Case:
     """Read a canonical name; UsageError says which part is malformed."""
     parts = name.split("/")
-    if len(parts) not in (3, 4) or not _WORD.fullmatch(parts[0]):
+    word = OWN_NAME if is_own(name) else _WORD
+    if len(parts) not in (3, 4) or not word.fullmatch(parts[0]):
         raise UsageError(f"malformed case '{name}': expected kernel/format/shape[/parameters]")
     fmt, *typed = parts[1].split(":")
     if not (_MODEL_NAME if parts[0] == MODEL else _WORD).fullmatch(fmt):

@@ -1,12 +1,22 @@
-"""The bundle that `--bundle` names, of this machine or of the database."""
+"""The bundle that options name, of this machine, of the database, or of a kernel of one's own."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from vkbench.settings import settings
 from vkbench_db.database import Transaction
 from vkbench_db.work.store import bundles_named
 from vkbench_scheduler.bundles import bundle_beginning
 from vkbench_shaders.bundle import AmbiguousBundle, Bundle, kept_bundles
+
+if TYPE_CHECKING:
+    from vkbench_shaders.own.building import Built
+
+
+def bundle_chosen(tx: Transaction, own: Built | None, asked: str) -> Bundle | None:
+    """The bundle that is to run: of one's own kernel, or the one asked for; None for ""."""
+    return own.bundle if own else bundle_named(tx, asked)
 
 
 def bundle_named(tx: Transaction, asked: str) -> Bundle | None:

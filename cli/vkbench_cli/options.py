@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from typer import Option
 
@@ -17,6 +17,7 @@ from vkbench.job import MAIN, Mode
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
+from vkbench_cli.own import built, cases_of
 from vkbench_scheduler.planning.selection import (
     LIMIT_SECONDS,
     NOISE,
@@ -24,6 +25,9 @@ from vkbench_scheduler.planning.selection import (
     Selection,
     Weights,
 )
+
+if TYPE_CHECKING:
+    from vkbench_shaders.own.building import Built
 
 DEFAULT_SUITE = "quick"
 PROMPTS, GENERATED, BATCHES = "512", "128", "1"  # of a model, where nothing else is asked for
@@ -196,6 +200,13 @@ class Selecting:
         CacheFormat,
         Option(help="Format of the model's keys and values.", case_sensitive=False),
     ] = CacheFormat.F16
+    kernel_file: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Run the kernel of your own that this file declares, in all its cases.",
+        ),
+    ] = None
     variant: Annotated[
         str,
         Option(
@@ -220,12 +231,13 @@ class Selecting:
     def selection(self, effort: Effort) -> Selection:
         """What the scheduler plans jobs from; the quick suite if nothing is chosen."""
         model = self._model()
-        anything = model or self.suite or self.kernel or self.format or self.shape or self.case
+        own = cases_of(self.own())
+        anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
         return Selection(
-            suite=self.suite if anything else DEFAULT_SUITE,
+            suite=self.suite if any(anything) else DEFAULT_SUITE,
             kernels=tuple(self.kernel),
             formats=tuple(self.format),
-            shapes=tuple(parse_shape(text) for text in self.shape),
+            shapes=() if own else tuple(parse_shape(text) for text in self.shape),
             cases=tuple(self.case),
             devices=tuple(self.device),
             mode=Mode(self.mode),
@@ -239,7 +251,19 @@ class Selecting:
             limit_seconds=effort.limit,
             weights=self._weights(),
             model=model,
+            own=own,
         )
+
+    def own(self) -> Built | None:
+        """The kernel of --kernel-file, with its bundle; None without the option."""
+        if not self.kernel_file:
+            return None
+        if any((self.suite, self.kernel, self.format, self.gguf, self.model, self.bundle)):
+            raise UsageError(
+                "--kernel-file runs a kernel of your own: leave out --suite, --kernel, --format, "
+                "--gguf, --model and --bundle"
+            )
+        return built(self.kernel_file, tuple(self.shape))
 
     def _model(self) -> ModelFile | None:
         from vkbench_scheduler.planning.models import model_from

@@ -36,6 +36,12 @@ COMMANDS = (
         name="kernels", help="List kernels with their formats and variants.", module="ask.kernels"
     ),
     Command(
+        name="kernel",
+        help="Begin a kernel of your own, and check the file that declares it.",
+        function="app",
+        module="measure.kernel",
+    ),
+    Command(
         name="devices",
         help="List the devices of the database, or of this machine.",
         module="ask.devices",

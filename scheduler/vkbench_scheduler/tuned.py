@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 import vkbench
-from vkbench.case import is_model
+from vkbench.case import is_model, is_own
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_db.upkeep.tuning import TunedRow, tuned, tuned_now
@@ -30,7 +30,7 @@ def with_tuned(tx: Connection, device: str, picked: Sequence[Picked]) -> list[Pi
     if not table.tuned:
         return list(picked)
     return [
-        _told(each, table) if each.job.variant == AUTO and not is_model(each.job.case) else each
+        _told(each, table) if each.job.variant == AUTO and _may_be_tuned(each.job.case) else each
         for each in picked
     ]
 
@@ -57,6 +57,11 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
         sources=_sources(newest.values()),
         tuned=_entries(sorted(newest.values(), key=lambda row: row.case)),
     )
+
+
+def _may_be_tuned(case: str) -> bool:
+    """Whether a case is of the catalogue: nothing else is tuned."""
+    return not is_model(case) and not is_own(case)
 
 
 def _told(picked: Picked, table: Table) -> Picked:

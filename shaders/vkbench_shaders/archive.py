@@ -46,7 +46,7 @@ def from_archive(data: bytes) -> Bundle:
         raise _refusal(error) from error
     blobs = {name.removesuffix(".spv"): blob for name, blob in files.items()}
     bundle = Bundle(text=text, blobs=blobs).check()
-    if unnamed := blobs.keys() - {entry.sha256 for entry in bundle.manifest.entries}:
+    if unnamed := blobs.keys() - set(bundle.manifest.blobs):
         raise _refusal(f"the manifest does not name {min(unnamed)}")
     return bundle
 

@@ -1,7 +1,8 @@
 """Bundles: compiled kernels as a manifest and blobs, both named by their SHA-256.
 
 folder/manifest.json   canonical JSON; its SHA-256 names the bundle everywhere
-folder/<sha256>.spv    one blob an entry (entries may share one)
+folder/<sha256>.spv    one blob an entry (entries may share one), or a part of an array that a
+                       user's kernel brings
 folder/code.xz         in a wheel, in place of the blobs: all of them, a third as large
 """
 
@@ -14,7 +15,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
@@ -33,6 +34,8 @@ from vkbench_shaders.manifest import Entry as Entry
 from vkbench_shaders.manifest import Manifest as Manifest
 from vkbench_shaders.manifest import interface_name as interface_name
 from vkbench_shaders.manifest import manifest_text as manifest_text
+from vkbench_shaders.own import records
+from vkbench_shaders.own.records import OwnKernel
 
 MANIFEST = "manifest.json"
 CODE = "code.xz"
@@ -121,10 +124,14 @@ class Bundle:
         for entry in self.manifest.entries:
             self._blob(entry)
             if entry.interface and entry.interface not in self.manifest.interfaces:
-                raise CorruptBundle(
-                    f"bundle {self.name or self.sha[:12]}: the interface of {entry.key} is missing"
-                )
+                raise self._refusal(f"the interface of {entry.key} is missing")
+        for kernel in self.manifest.kernels:
+            self._check_kernel(kernel)
         return self
+
+    def array(self, parts: Iterable[str]) -> bytes:
+        """The bytes of an array that a user's kernel brings, its parts' hashes checked."""
+        return b"".join(self._checked(sha, "an array") for sha in parts)
 
     def archive(self) -> bytes:
         """The whole bundle as one zip file, the same bytes every time."""
@@ -147,13 +154,28 @@ class Bundle:
                 path.unlink()
 
     def _blob(self, entry: Entry) -> bytes:
-        blob = self.blobs.get(entry.sha256)
-        if blob is None or hashlib.sha256(blob).hexdigest() != entry.sha256:
+        return self._checked(entry.sha256, f"the code of {entry.key}")
+
+    def _checked(self, sha: str, what: str) -> bytes:
+        blob = self.blobs.get(sha)
+        if blob is None or hashlib.sha256(blob).hexdigest() != sha:
             state = "missing" if blob is None else "not what its hash says"
-            raise CorruptBundle(
-                f"bundle {self.name or self.sha[:12]}: the code of {entry.key} is {state}"
-            )
+            raise self._refusal(f"{what} is {state}")
         return blob
+
+    def _check_kernel(self, kernel: OwnKernel) -> None:
+        try:
+            records.check(kernel)
+        except VkbenchError as error:
+            raise self._refusal(f"kernel {kernel.name[:80]}: {error}") from error
+        for sha in kernel.stored:
+            self._checked(sha, f"an array of {kernel.name}")
+        for variant in kernel.variants:
+            if f"{kernel.name}/{variant.name}" not in self.entries:
+                raise self._refusal(f"the code of {kernel.name}/{variant.name} is missing")
+
+    def _refusal(self, why: str) -> CorruptBundle:
+        return CorruptBundle(f"bundle {self.name or self.sha[:12]}: {why}")
 
 
 def entry_key(stage: Stage | Variant, types: Mapping[str, str]) -> str:

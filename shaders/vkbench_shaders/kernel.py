@@ -138,6 +138,7 @@ class Kernel:
     deterministic: bool = True  # the same bits every time
     tuning: Tuning | None = None
     whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
+    content: str = ""  # what it is apart from its name, where a bundle declares it
 
     def binding(self, name: str) -> Binding:
         """A binding by name, whatever its case."""

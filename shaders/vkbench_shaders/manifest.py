@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from vkbench_shaders.launch import Interface
+from vkbench_shaders.own.records import OwnKernel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +37,22 @@ class Manifest:
     tree: str  # SHA-256 of the shader sources
     entries: tuple[Entry, ...]
     interfaces: Mapping[str, Interface] = field(default_factory=dict)  # what entries take, by hash
+    kernels: tuple[OwnKernel, ...] = ()  # of users; those of the catalogue are declared in Python
+
+    @property
+    def blobs(self) -> Iterator[str]:
+        """The hashes of all blobs."""
+        yield from (entry.sha256 for entry in self.entries)
+        for kernel in self.kernels:
+            yield from kernel.stored
 
 
 def manifest_text(
-    slang: str, tree: str, entries: Iterable[Entry], interfaces: Mapping[str, Interface]
+    slang: str,
+    tree: str,
+    entries: Iterable[Entry],
+    interfaces: Mapping[str, Interface],
+    kernels: Iterable[OwnKernel] = (),
 ) -> str:
     """A manifest as canonical JSON: sorted, no dates, so the same sources give the same bundle.
 
@@ -47,7 +60,14 @@ def manifest_text(
     """
     ordered = tuple(sorted(entries, key=lambda entry: entry.key))
     named = {entry.interface: interfaces[entry.interface] for entry in ordered if entry.interface}
-    manifest = Manifest(version=2, slang=slang, tree=tree, entries=ordered, interfaces=named)
+    manifest = Manifest(
+        version=2,
+        slang=slang,
+        tree=tree,
+        entries=ordered,
+        interfaces=named,
+        kernels=tuple(kernels),
+    )
     return _canonical(manifest)
 
 
@@ -57,4 +77,7 @@ def interface_name(interface: Interface) -> str:
 
 
 def _canonical(record: Manifest | Interface) -> str:
-    return json.dumps(msgspec.to_builtins(record), sort_keys=True, separators=(",", ":"))
+    said = msgspec.to_builtins(record)
+    if isinstance(record, Manifest) and not record.kernels:
+        del said["kernels"]  # a bundle of the catalogue's kernels alone keeps its name
+    return json.dumps(said, sort_keys=True, separators=(",", ":"))

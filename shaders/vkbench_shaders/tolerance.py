@@ -24,14 +24,20 @@ Path f16_attention rounds queries, keys and weights to f16. That puts each numbe
 of itself, so scores of about 10 off by some 2e-3, and with them weights and results by that share:
 4e-6 as NMSE. Worst seen is 2.9e-6 (blocks of 5 bits), and 0.035 where two scores compete; the
 limits are 3 times that.
+
+A kernel that a user declares may have limits of its own, which are the name of its path:
+nmse=1e-06,max_abs=0.01.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 
+from vkbench import names
+from vkbench.errors import UsageError
 from vkbench_shaders.rounded_factors import TO_BF16, TO_F16, X_TO_BYTES, Rounding
 
 
@@ -59,3 +65,31 @@ LIMITS: Mapping[str, Limits] = {
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
     "int8": Limits(nmse=1e-10, max_abs=5e-4, rounding=X_TO_BYTES, nmse_follows=True),
 }
+
+OWN_LIMITS = ("nmse", "max_abs", "each")  # that a user's kernel may name
+
+
+@lru_cache(maxsize=1024)
+def limits_of(path: str) -> Limits:
+    """The limits of an arithmetic path, or those that it names; UsageError if it is none."""
+    if "=" not in path:
+        return LIMITS[names.pick(path, LIMITS, "tolerance")]
+    found: dict[str, float] = {}
+    for item in path.split(","):
+        name, _, text = item.partition("=")
+        if name not in OWN_LIMITS or name in found:
+            raise UsageError(f"a tolerance is {', '.join(OWN_LIMITS)}, each once; got '{item}'")
+        try:
+            found[name] = float(text)
+        except ValueError as error:
+            raise UsageError(f"the tolerance {name} is no number: '{text}'") from error
+        if not 0 <= found[name] < inf:
+            raise UsageError(f"the tolerance {name} is a number of at least 0, not {text}")
+    if not {"nmse", "max_abs"} <= found.keys():
+        raise UsageError("a tolerance needs both nmse and max_abs")
+    return Limits(nmse=found["nmse"], max_abs=found["max_abs"], each=found.get("each", inf))
+
+
+def path_of(limits: Mapping[str, float]) -> str:
+    """The path that names limits of its own."""
+    return ",".join(f"{name}={value!r}" for name, value in limits.items())

@@ -22,6 +22,7 @@ from vkbench_scheduler.planning.models import (
     paths,
     seeded_job,
 )
+from vkbench_scheduler.planning.own import chosen_of
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
@@ -114,6 +115,8 @@ def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -
 
 def tasks(suite: Suite, selection: Selection) -> list[Task]:
     """What the rows of a suite and a selection together ask for, each once."""
+    if selection.own:
+        return [Task(*each) for each in chosen_of(selection.own, selection)]
     found = _named(selection) if selection.cases else _of_rows(suite, selection)
     if selection.variant.casefold() in (AUTO, ALL):
         return list(found)

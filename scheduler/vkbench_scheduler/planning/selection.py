@@ -33,6 +33,16 @@ class ModelFile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnCases:
+    """What a user's kernel can do, as its bundle declares it."""
+
+    kernel: str
+    cases: tuple[str, ...]  # whole names
+    timed: tuple[str, ...]  # those of them that are timed too
+    variants: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Selection:
     """Which cases run on which devices, and how; the suite fills in what is not given."""
 
@@ -53,3 +63,4 @@ class Selection:
     limit_seconds: float = LIMIT_SECONDS
     weights: Weights | None = None  # a tensor of a file, for kernels that read weights
     model: ModelFile | None = None  # whose cases run instead of the catalogue's
+    own: OwnCases | None = None  # of a user's kernel, which run instead of the catalogue's

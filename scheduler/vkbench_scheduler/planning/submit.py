@@ -19,6 +19,8 @@ from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_shaders.bundle import Bundle
 
+_SOURCES = ("weights", "model", "own")  # of cases, other than the catalogue
+
 Planner = Callable[[Selection, Sequence[DeviceFacts]], Iterable[PlannedJob]]
 
 
@@ -97,6 +99,6 @@ def submit_in(
 
 
 def selection_json(selection: Selection) -> dict[str, Any]:
-    """A selection as the JSON that the database stores; weights and a model only if it has any."""
+    """A selection as the JSON that the database stores; sources of cases only if it has any."""
     words = cast(dict[str, Any], wire.to_builtins(selection))
-    return {k: v for k, v in words.items() if v is not None or k not in ("weights", "model")}
+    return {k: v for k, v in words.items() if v is not None or k not in _SOURCES}

@@ -280,6 +280,6 @@ class _Wiring(Builder):
         last = self.step("residual", "add", shape, a=branch, b=x)["y"]
         self.streams.append(last)
         ids = self.input(WANTED, "i32", wanted)
-        shape = (self.count, wanted, self.hyper.width)
+        chosen = (self.count, wanted, self.hyper.width)
         types = {"table": "f32"}
-        return self.step("wanted", "get_rows", shape, {}, types, table=last, ids=ids)["y"]
+        return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]

@@ -37,7 +37,7 @@ import numpy as np
 from vkbench.result import Verdict
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Layout, Problem
-from vkbench_shaders.tolerance import LIMITS, Limits
+from vkbench_shaders.tolerance import LIMITS, Limits, limits_of
 from vkbench_worker.judging import blocks
 from vkbench_worker.judging.distance import distance, errors, far, steps, without_neighbours
 from vkbench_worker.judging.rounding import bits, finite, is_float, rounded, widened
@@ -85,7 +85,7 @@ def judge(
     problem: Problem, path: str, first: Images, second: Images, expected: Expected
 ) -> Verdict:
     """The verdict on two runs of one problem, each over buffers with another poison."""
-    found, limits = Findings(), LIMITS[path]
+    found, limits = Findings(), limits_of(path)
     for name in first:
         _judge_guards(name, first[name], second[name], found)
     for binding in problem.kernel.bindings:

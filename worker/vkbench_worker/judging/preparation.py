@@ -17,7 +17,7 @@ from vkbench.case import WEIGHTS
 from vkbench.job import Source
 from vkbench_shaders.formats import Format
 from vkbench_shaders.kernel import Array, Arrays, Layout, Problem
-from vkbench_shaders.tolerance import LIMITS
+from vkbench_shaders.tolerance import limits_of
 from vkbench_worker.judging.judge import Expected
 from vkbench_worker.judging.rounding import rounded
 from vkbench_worker.judging.weights import weights_of
@@ -72,7 +72,7 @@ def _kept(array: Array, fmt: Format) -> Array:
 
 def expected_by(problem: Problem, prepared: Prepared, path: str) -> Expected:
     """The expected outputs, with all that the limits of an arithmetic path look at."""
-    if not (rounding := LIMITS[path].rounding):
+    if not (rounding := limits_of(path).rounding):
         return prepared.expected
     views = {
         name: problem.layout(name).view(storage) for name, storage in prepared.storages.items()

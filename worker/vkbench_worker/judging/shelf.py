@@ -31,8 +31,8 @@ class Shelf:
         self._most = 0  # preparers
         self.preparers: list[Preparer] = []
         self.ahead: dict[str, Prepared] = {}  # of coming jobs
-        self._due = ""  # name of the case of the job at hand
-        self._wanted: dict[str, Posed] = {}  # by name: its case and those of coming jobs, in order
+        self._due = ""  # key of the case of the job at hand
+        self._wanted: dict[str, Posed] = {}  # by key: its case and those of coming jobs, in order
 
     @contextmanager
     def helped(self, processes: int) -> Iterator[None]:
@@ -60,9 +60,10 @@ class Shelf:
         """
         if not self._most:
             return
-        self._due = due[0].case.name if due else ""
+        self._due = key_of(due[0]) if due else ""
+        coming = [posed for posed in coming if not posed[0].kernel.content]  # these take no time
         all_of_them = (*([due] if due else []), *coming)
-        self._wanted = {problem.case.name: (problem, source) for problem, source in all_of_them}
+        self._wanted = {key_of(problem): (problem, source) for problem, source in all_of_them}
         self.ahead = {name: made for name, made in self.ahead.items() if name in self._wanted}
         if coming and not self.preparers:
             # with a thread for each processor, all of them would be in each other's way
@@ -72,7 +73,7 @@ class Shelf:
 
     def get(self, problem: Problem, source: Source | None = None) -> Prepared:
         """A case, made ready."""
-        name = problem.case.name
+        name = key_of(problem)
         found = self._kept.pop(name, None)
         if found is None:
             found = self._made(name) or prepare(problem, source)
@@ -132,6 +133,11 @@ class Shelf:
         making = [preparer.making for preparer in self.preparers if preparer.making]
         asked = sum(_bytes_of(self._wanted[name][0]) for name in making if name in self._wanted)
         return made + asked + _bytes_of(problem) <= AHEAD_BYTES
+
+
+def key_of(problem: Problem) -> str:
+    """Problems of one key have the same inputs and the same reference."""
+    return "#".join(filter(None, (problem.case.name, problem.kernel.content)))
 
 
 def _bytes_of(problem: Problem) -> int:

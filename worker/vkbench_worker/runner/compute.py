@@ -14,7 +14,7 @@ import numpy as np
 
 from vkbench.settings import Settings, settings
 from vkbench_shaders.bundle import kept_bundles
-from vkbench_shaders.catalogue import problem
+from vkbench_shaders.own.posing import posed
 from vkbench_worker import policy
 from vkbench_worker.runner.errand import alone, answered
 from vkbench_worker.runner.execute import compute
@@ -33,8 +33,8 @@ def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
     with np.load(asked.input, allow_pickle=False) as archive:
         arrays = dict(archive)
     with Device.open(asked.device, ours) as device, alone(ours, device.facts.key):
-        posed = problem(asked.case)
-        outputs, variant = compute(device, bundle, posed, asked.variant, arrays)
+        problem = posed(bundle, asked.case)
+        outputs, variant = compute(device, bundle, problem, asked.variant, arrays)
         np.savez(asked.output, **outputs)  # type: ignore[arg-type]
         return {"variant": variant, "device": device.facts.name}
 

@@ -13,9 +13,9 @@ import numpy as np
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
-from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.preparation import stored
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import phase, recorded, telemetry
@@ -107,7 +107,7 @@ def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
 
 
 def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
-    problem = catalogue.problem(job.case)
+    problem = posed(bundle, job.case)
     chosen = choose(problem, job.variant, device.facts, job.tuned)
     planned = _planned(device, bundle, chosen)
     result = replace(blank, variant=chosen.name, settings=chosen.settings, kernel_sha=planned.sha)

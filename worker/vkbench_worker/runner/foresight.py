@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Generic
 
 from vkbench.job import Job, Mode
-from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.shelf import SHELF, Posed
 from vkbench_worker.protocol import read_line
 from vkbench_worker.runner.variants import checks_bounds, choose, plan
@@ -54,13 +54,15 @@ class Foresight(Generic[P, B]):
     def _needs_of(self, line: bytes) -> Needs:
         try:
             job = read_line(line, Job)
-            problem = catalogue.problem(job.case)
-            chosen = choose(problem, job.variant, self._device.facts, job.tuned)
             names = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
             bundles = [self._bundle_of(name) for name in names]
+            problems = [posed(bundle, job.case) for bundle in bundles]
             checked, facts = checks_bounds(*bundles), self._device.facts
-            plans = [plan(bundle, chosen, facts, checked=checked) for bundle in bundles]
+            plans = [
+                plan(bundle, choose(problem, job.variant, facts, job.tuned), facts, checked=checked)
+                for bundle, problem in zip(bundles, problems, strict=True)
+            ]
         except Exception:  # said by the job itself
             return Needs()
         programs = [program for planned in plans for program, _ in planned.passes]
-        return Needs(posed=(problem, job.source), programs=programs)
+        return Needs(posed=(problems[0], job.source), programs=programs)

@@ -18,8 +18,9 @@ from typing import Final, Generic, Protocol
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome
 from vkbench.result import NEW, OLD, Result, Verdict, WrongArm
-from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.kernel import Problem
+from vkbench_shaders.own.posing import NotDeclared, posed
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
@@ -82,14 +83,18 @@ def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> 
 
 
 def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
-    problem = catalogue.problem(job.case)
-    chosen = choose(problem, job.variant, device.facts, job.tuned)
+    bundles = {OLD: old, NEW: new}
+    problems = _posed(bundles, job)
+    choices = {
+        name: choose(problem, job.variant, device.facts, job.tuned)
+        for name, problem in problems.items()
+    }
     checked = checks_bounds(old, new)  # both arms alike
     plans = {
-        name: _planned(device, name, bundle, chosen, checked=checked)
-        for name, bundle in ((OLD, old), (NEW, new))
+        name: _planned(device, name, bundle, choices[name], checked=checked)
+        for name, bundle in bundles.items()
     }
-    prepared = SHELF.get(problem, job.source)
+    chosen, prepared = choices[NEW], SHELF.get(problems[NEW], job.source)
     result = replace(
         blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[NEW].sha
     )
@@ -127,6 +132,20 @@ def timed_if_right(
 def order(job: Job) -> tuple[str, str, str, str]:
     """The arms' turns; the first two are the order in which they are set up."""
     return (NEW, OLD, OLD, NEW) if job.new_first else (OLD, NEW, NEW, OLD)
+
+
+def _posed(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
+    """The case as each bundle declares it: on the same arrays, or they cannot be compared."""
+    found = {}
+    for name, bundle in bundles.items():
+        try:
+            found[name] = posed(bundle, job.case)
+        except NotDeclared as error:
+            raise Unsupported(f"{name}: {error}") from error
+    old, new = (found[name].kernel.bindings for name in ARMS)
+    if old != new:
+        raise Unsupported(f"the old bundle declares other arrays of {job.case} than the new one")
+    return found
 
 
 def _planned(

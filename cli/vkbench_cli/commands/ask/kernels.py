@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
 from vkbench import names
-from vkbench.errors import UsageError, VkbenchError
+from vkbench.errors import UsageError
+from vkbench_cli.machine import devices_if_any
 from vkbench_cli.options import Formats, Kernels
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.telling import tell
 from vkbench_tables.kernels import COLUMNS, kernel_row
 from vkbench_tables.table import Table
-
-if TYPE_CHECKING:
-    from vkbench.device import DeviceFacts
 
 
 def kernels(
@@ -72,16 +69,5 @@ def _about_formats(grid: bool, rocm: bool, formats: set[str], kernels: set[str])
     from vkbench_cli.show.grid import formats_table, grid_table, rocm_table
 
     if grid:
-        return grid_table(_devices(), formats, kernels)
+        return grid_table(devices_if_any("this is the catalogue's own grid"), formats, kernels)
     return rocm_table() if rocm else formats_table(formats)
-
-
-def _devices() -> list[DeviceFacts]:
-    """The devices of this machine; none, and a word about it, where there is no driver."""
-    from vkbench_local.machine import all_devices
-
-    try:
-        return all_devices()
-    except (VkbenchError, ModuleNotFoundError) as error:
-        tell(f"no device here, so this is the catalogue's own grid: {error}")
-        return []

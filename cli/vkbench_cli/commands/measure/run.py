@@ -120,7 +120,7 @@ def planned(
     sweep: Sweep | None = None,
 ) -> tuple[RunRow, list[DeviceFacts]]:
     """A new run with all its jobs, and the devices of this machine that are to do them."""
-    from vkbench_cli.bundles import bundle_named
+    from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask.queries import find_run
     from vkbench_local.executor import store_run
     from vkbench_local.machine import chosen_devices
@@ -128,7 +128,7 @@ def planned(
 
     selection = selecting.selection(effort)
     with database.reading() as tx:
-        bundle = bundle_named(tx, selecting.bundle)
+        bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, ours)

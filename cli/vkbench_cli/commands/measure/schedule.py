@@ -75,7 +75,7 @@ def add(
     \b
     vkbench schedule add nightly --cron '0 2 * * *' --suite quick --device '*'
     """
-    from vkbench_cli.bundles import bundle_named
+    from vkbench_cli.bundles import bundle_chosen
     from vkbench_scheduler.watch import schedules
 
     now = time.time()
@@ -86,7 +86,7 @@ def add(
             name=name,
             cron=cron,
             selection=selecting.selection(effort),
-            bundle=bundle_named(tx, selecting.bundle),
+            bundle=bundle_chosen(tx, selecting.own(), selecting.bundle),
             user=user_name(),
             now=now,
         )

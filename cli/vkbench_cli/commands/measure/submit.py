@@ -99,7 +99,7 @@ def submitted(
     sweep: Sweep | None = None,
 ) -> Submitted:
     """A run for the fleet, stored with all its jobs."""
-    from vkbench_cli.bundles import bundle_named
+    from vkbench_cli.bundles import bundle_chosen
     from vkbench_db.ask import queries
     from vkbench_db.ask.device_names import served_keys
     from vkbench_scheduler.planning import sweeps
@@ -108,7 +108,7 @@ def submitted(
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)
-        bundle = bundle_named(tx, selecting.bundle)
+        bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
     selection = replace(selecting.selection(effort), devices=tuple(meant))
     if sweep:
         return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())

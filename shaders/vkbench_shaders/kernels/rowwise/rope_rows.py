@@ -21,6 +21,7 @@ from vkbench_shaders.kernel import (
     Launch,
     Layout,
     Problem,
+    Push,
     Shapes,
     Variant,
 )
@@ -32,7 +33,7 @@ TYPES = ("f16", "f32")  # of the table
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     turned, y = rope.launch(problem, 1.0), problem.layout("y")
-    place = {"y": (y.offset, y.strides[0]), "table_rows": problem.shape["m"]}
+    place: Push = {"y": (y.offset, y.strides[0]), "table_rows": problem.shape["m"]}
     return replace(turned, push={**turned.push, **place}, entry="")
 
 

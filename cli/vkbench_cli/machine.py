@@ -1,0 +1,22 @@
+"""The devices of this machine, for commands that can do without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vkbench.errors import VkbenchError
+from vkbench_cli.show.telling import tell
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+
+
+def devices_if_any(otherwise: str) -> list[DeviceFacts]:
+    """The devices of this machine; none, and a word on what follows, where there is no driver."""
+    from vkbench_local.machine import all_devices
+
+    try:
+        return all_devices()
+    except (VkbenchError, ModuleNotFoundError) as error:
+        tell(f"no device here, so {otherwise}: {error}")
+        return []

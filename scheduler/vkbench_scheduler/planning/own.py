@@ -1,0 +1,48 @@
+"""Jobs of a kernel that a user declares: its cases checked, and those timed that shall be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from vkbench import names
+from vkbench.case import Case, parse
+from vkbench.errors import NothingToDo
+from vkbench.job import Mode
+from vkbench_scheduler.planning.selection import ALL, AUTO, OwnCases, Selection
+from vkbench_shaders.own.posing import declared
+from vkbench_shaders.own.records import OwnKernel
+
+
+def cases_of(kernel: OwnKernel) -> OwnCases:
+    """What can be chosen of a kernel."""
+    return OwnCases(
+        kernel=kernel.name,
+        cases=tuple(case.name for case in kernel.cases),
+        timed=tuple(case.name for case in kernel.cases if case.is_timed),
+        variants=tuple(variant.name for variant in declared(kernel).variants),
+    )
+
+
+def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str]]:
+    """Case, mode and variant of each job that a device gets."""
+    what = f"case of {own.kernel}"
+    chosen = [names.pick(name, own.cases, what) for name in selection.cases] or own.cases
+    found = [
+        (parse(case), mode, variant)
+        for mode, cases in ((Mode.CORRECTNESS, own.cases), (Mode.PERFORMANCE, own.timed))
+        if selection.mode in (mode, Mode.BOTH)
+        for case, variant in product(cases, _variants(own, selection.variant))
+        if case in chosen
+    ]
+    if not found:
+        raise NothingToDo(f"{own.kernel} declares no case to be timed")
+    return found
+
+
+def _variants(own: OwnCases, asked: str) -> Sequence[str]:
+    if asked.casefold() == ALL:
+        return own.variants
+    if asked.casefold() == AUTO:
+        return (AUTO,)
+    return (names.pick(asked, own.variants, f"variant of {own.kernel}"),)

@@ -1,0 +1,227 @@
+"""Makes a bundle of a user's kernel: its code, its cases, and the arrays that judge them.
+
+All that is wrong with a declaration, its sources and its reference is said here, in one line, on
+the machine of whoever wrote them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vkbench.case import Case
+from vkbench.errors import UsageError
+from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
+from vkbench_shaders.compile.compiler import CompileError
+from vkbench_shaders.compile.spirv import MalformedSpirv
+from vkbench_shaders.kernel import Array, Kernel, Problem
+from vkbench_shaders.launch import LaunchMismatch
+from vkbench_shaders.own import declaration, posing, records, references
+from vkbench_shaders.own.declaration import CaseTable, Declaration, Declared
+from vkbench_shaders.own.formulas import Number, value_of, whole
+from vkbench_shaders.own.records import (
+    MOST_STORED_BYTES,
+    PART_BYTES,
+    OwnBinding,
+    OwnCase,
+    OwnKernel,
+    OwnVariant,
+    UnfitDeclaration,
+)
+from vkbench_shaders.own.units import OwnUnit, launch_of, unit_of
+from vkbench_shaders.tolerance import limits_of, path_of
+
+EXAMPLE: Final = Path(__file__).parent / "example"  # a kernel to begin with
+
+_FAULTS: Final = (UnfitDeclaration, UsageError, MalformedSpirv, LaunchMismatch, CompileError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A user's kernel, ready to run anywhere."""
+
+    bundle: Bundle
+    kernel: OwnKernel
+    units: Mapping[str, OwnUnit]  # by variant
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Draft:
+    """What the cases of a declaration are made from."""
+
+    declared: Declared
+    head: OwnKernel  # without its cases
+    kernel: Kernel
+    units: Mapping[str, OwnUnit]
+    function: references.Function | None
+    blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
+
+
+def build(path: Path, owner: str, shapes: Sequence[Mapping[str, int]] = ()) -> Built:
+    """The bundle of the kernel that a file declares, with its cases or those of other shapes.
+
+    UsageError says in one line what is wrong, and where.
+    """
+    declared = declaration.read(path, owner)
+    try:
+        draft = _draft(declared)
+        wanted = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
+        cases = tuple(_case(draft, each) for each in wanted)
+        own = replace(draft.head, cases=cases)
+        records.check(own)
+    except _FAULTS as error:
+        raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
+    return Built(bundle=_bundle(own, draft), kernel=own, units=draft.units)
+
+
+def _draft(declared: Declared) -> _Draft:
+    table = declared.table
+    head = _head(table)
+    records.check_head(head)
+    bindings = posing.declared(head).bindings
+    units = {each.name: unit_of(declared, each, head.name, bindings) for each in table.variants}
+    variants = (replace(each, requires=units[each.name].features) for each in head.variants)
+    head = replace(head, variants=tuple(variants))
+    function = references.function_of(declared)
+    kernel = posing.declared(head)
+    return _Draft(declared=declared, head=head, kernel=kernel, units=units, function=function)
+
+
+def _head(table: Declaration) -> OwnKernel:
+    return OwnKernel(
+        name=f"{table.owner}.{table.name}",
+        description=table.description,
+        shadows=table.shadows,
+        deterministic=table.deterministic,
+        dims=tuple(dict.fromkeys(dim for binding in table.bindings for dim in binding.dims)),
+        bindings=tuple(
+            OwnBinding(
+                name=each.name,
+                access=each.access,
+                format=each.format,
+                dims=each.dims,
+                exact=each.exact,
+                values=each.values,
+            )
+            for each in table.bindings
+        ),
+        params=table.params,
+        variants=tuple(
+            OwnVariant(name=each.name, arithmetic=_path(each.tolerance or table.tolerance))
+            for each in table.variants
+        ),
+        cases=(),
+    )
+
+
+def _path(tolerance: str | Mapping[str, float]) -> str:
+    path = tolerance if isinstance(tolerance, str) else path_of(tolerance)
+    limits_of(path)
+    return path
+
+
+def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
+    """A case with its launches and its arrays."""
+    table = draft.declared.table
+    problem = Problem(draft.kernel, _named(draft, asked))
+    known = _numbers(problem)
+    ranges = {
+        each.name: (float(value_of(low, known)), float(value_of(high, known)))
+        for each in table.bindings
+        if each.values == "uniform"
+        for low, high in [each.range or (0, 1)]
+    }
+    launches = {
+        each.name: launch_of(each, draft.units[each.name], known, problem.case.name)
+        for each in table.variants
+    }
+    found = OwnCase(
+        name=problem.case.name,
+        is_timed=asked.timed,
+        flops=whole(table.flops, known),
+        launches=launches,
+        ranges=ranges,
+    )
+    records.check(replace(draft.head, cases=(found,)))  # before arrays of its sizes are made
+    if not draft.head.shadows:
+        return _with_arrays(draft, problem, found, asked.npz)
+    if asked.npz or draft.function:
+        raise UnfitDeclaration(f"{draft.head.shadows} brings its own inputs and reference")
+    return found
+
+
+def _named(draft: _Draft, asked: CaseTable) -> Case:
+    kernel, shape = draft.kernel, dict(asked.shape)
+    sizes = draft.declared.table.sizes
+    needed = [dim for dim in kernel.dims if dim not in sizes]
+    if not shape.keys() >= set(needed):
+        given = ", ".join(shape) or "none"
+        raise UnfitDeclaration(f"a shape has the sizes {', '.join(needed)}; got {given}")
+    for dim, formula in sizes.items():
+        if dim not in shape:
+            shape[dim] = whole(formula, shape)
+    first = kernel.bindings[0]
+    return kernel.case({first.name: first.types[0], **asked.types}, shape, asked.params)
+
+
+def _numbers(problem: Problem) -> dict[str, Number]:
+    """What formulas may name: sizes and parameters."""
+    params = {n: v for n, v in problem.params.items() if isinstance(v, int | float)}
+    return {**params, **problem.shape}
+
+
+def _with_arrays(draft: _Draft, problem: Problem, case: OwnCase, npz: str) -> OwnCase:
+    """A case with the inputs that a file brings, and with what is expected of it."""
+    path = draft.declared.file(npz, (".npz",), MOST_STORED_BYTES) if npz else None
+    given = references.from_npz(path, problem) if path else {}
+    there = [each for each in draft.head.bindings if each.name in given]
+    inputs = {each.name: given[each.name] for each in there if each.access != "out"}
+    outputs = {each.name: given[each.name] for each in there if each.access == "out"}
+    case = replace(case, inputs=_kept(draft, inputs))
+    made = posing.generated(draft.head, problem, case)
+    wanted = {each.name for each in draft.head.bindings if each.access != "in"}
+    if missing := sorted(wanted - outputs.keys()):
+        if draft.function is None:
+            raise UnfitDeclaration(
+                f"{case.name} has no expected {missing[0]}: give reference = 'FILE.py:FUNCTION', "
+                "or, for what is only written, an npz file that holds it"
+            )
+        found = references.outputs_by(draft.function, draft.declared, problem, {**made, **inputs})
+        outputs = {**found, **outputs}
+    return replace(case, made=posing.digest_of(made), outputs=_kept(draft, outputs))
+
+
+def _kept(draft: _Draft, arrays: Mapping[str, Array]) -> dict[str, tuple[str, ...]]:
+    """Arrays cut into blobs: the hashes of each one's."""
+    found = {}
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array).tobytes()
+        parts = [content[at : at + PART_BYTES] for at in range(0, len(content), PART_BYTES)]
+        hashes = tuple(hashlib.sha256(part).hexdigest() for part in parts)
+        draft.blobs.update(zip(hashes, parts, strict=True))
+        found[name] = hashes
+    total = sum(map(len, draft.blobs.values()))
+    if total > MOST_STORED_BYTES:
+        raise UnfitDeclaration(
+            f"its cases have arrays of over {MOST_STORED_BYTES} bytes, which travel with it: "
+            "declare fewer or smaller cases"
+        )
+    return found
+
+
+def _bundle(own: OwnKernel, draft: _Draft) -> Bundle:
+    units = list(draft.units.values())
+    text = manifest_text(
+        "; ".join(dict.fromkeys(unit.by for unit in units)),
+        "",
+        [unit.entry for unit in units],
+        {interface_name(unit.interface): unit.interface for unit in units},
+        [own],
+    )
+    code = {unit.entry.sha256: unit.code for unit in units}
+    return Bundle(text=text, blobs={**code, **draft.blobs}, name=own.name).check()

@@ -1,0 +1,81 @@
+"""Formulas of declarations: sums, products and quotients of numbers and names.
+
+They are evaluated on the machine of whoever wrote them; a bundle carries what they give.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from vkbench_shaders.own.records import UnfitDeclaration
+
+Number = int | float
+Formula = int | float | str
+
+MOST_CHARACTERS: Final = 200
+_LARGEST: Final = 2.0**63
+_OPERATORS: Final[Mapping[type[ast.operator], Callable[[Number, Number], Number]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_FUNCTIONS: Final[Mapping[str, Callable[..., Number]]] = {
+    "ceil_div": lambda a, b: -(-a // b),
+    "min": min,
+    "max": max,
+}
+_WORDS: Final = "+ - * / // %, ceil_div, min, max"
+
+
+def value_of(formula: Formula, names: Mapping[str, Number]) -> Number:
+    """What a formula gives; UnfitDeclaration if it is none, or gives no sensible number."""
+    if not isinstance(formula, str):
+        found: Number = formula
+    else:
+        if len(formula) > MOST_CHARACTERS:
+            raise UnfitDeclaration(f"a formula has over {MOST_CHARACTERS} characters")
+        try:
+            found = _evaluated(ast.parse(formula.strip(), mode="eval").body, names)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError) as error:
+            raise UnfitDeclaration(f"'{formula}' is no formula of numbers and {_WORDS}") from error
+        except ZeroDivisionError as error:
+            raise UnfitDeclaration(f"'{formula}' divides by zero") from error
+        except OverflowError as error:
+            raise UnfitDeclaration(f"'{formula}' is too large a number") from error
+    if not abs(found) <= _LARGEST:
+        raise UnfitDeclaration(f"'{formula}' is {found:.3g}, too large a number")
+    return found
+
+
+def whole(formula: Formula, names: Mapping[str, Number]) -> int:
+    """What a formula gives, which has to be a whole number."""
+    found = value_of(formula, names)
+    if found != int(found):
+        raise UnfitDeclaration(f"'{formula}' is {found}, and has to be a whole number")
+    return int(found)
+
+
+def _evaluated(node: ast.expr, names: Mapping[str, Number]) -> Number:
+    match node:
+        case ast.Constant(value=bool()):
+            raise ValueError
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Name(id=name):
+            if name not in names:
+                known = ", ".join(names) or "none"
+                raise UnfitDeclaration(f"a formula names {name}, which is none of {known}")
+            return names[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluated(operand, names)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+            return _OPERATORS[type(sign)](_evaluated(left, names), _evaluated(right, names))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_evaluated(each, names) for each in args))
+    raise ValueError

@@ -1,0 +1,194 @@
+"""Poses a job's case: by the catalogue, or by the kernel that the job's bundle declares."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from vkbench.case import Case, is_own, parse
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_shaders import catalogue
+from vkbench_shaders.bundle import Bundle, CorruptBundle
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Param,
+    Problem,
+    Variant,
+)
+from vkbench_shaders.own.records import OwnBinding, OwnCase, OwnKernel, OwnVariant
+
+
+class NotDeclared(VkbenchError):
+    """A bundle does not declare the case that a job names."""
+
+
+def posed(bundle: Bundle, case: Case | str) -> Problem:
+    """A case, or its name, as a bundle declares it; by the catalogue where the bundle does not.
+
+    NotDeclared for a case of a user's kernel that the bundle does not have.
+    """
+    asked = parse(case) if isinstance(case, str) else case
+    for own in bundle.manifest.kernels:
+        if asked.kernel == (own.shadows or own.name):
+            if own.case(asked.name) is None:
+                raise NotDeclared(f"bundle {bundle.sha[:12]} does not declare {asked.name}")
+            return problem(kernel_of(own, bundle), asked)
+    if is_own(asked.name):
+        raise NotDeclared(f"bundle {bundle.sha[:12]} has no kernel {asked.kernel}")
+    return catalogue.problem(asked)
+
+
+def problem(kernel: Kernel, asked: Case) -> Problem:
+    """A case, checked against a kernel; UsageError for what it does not have."""
+    types = {kernel.bindings[0].name: asked.format, **asked.types}
+    found = kernel.case(types, asked.shape, asked.params)
+    if found.name != asked.name:
+        raise UsageError(f"the case {asked.name} is called {found.name}")
+    return Problem(kernel, found)
+
+
+def declared(own: OwnKernel) -> Kernel:
+    """A user's kernel without its arrays: for names of cases, sizes and launches."""
+    if own.shadows:
+        shadowed = catalogue.kernel_named(own.shadows)
+        return replace(shadowed, variants=_variants(own), tuning=None)
+    return Kernel(
+        name=own.name,
+        description=own.description,
+        group="own",
+        dims=own.dims,
+        bindings=tuple(map(_binding, own.bindings)),
+        variants=_variants(own),
+        inputs=lambda problem: {},
+        reference=lambda problem, inputs, rows: {},
+        flops=lambda problem: _case(own, problem).flops,
+        cases=(),
+        timed=(),
+        params={name: Param(default=value) for name, value in own.params.items()},
+        deterministic=own.deterministic,
+    )
+
+
+def kernel_of(own: OwnKernel, bundle: Bundle) -> Kernel:
+    """A user's kernel, with the arrays that its bundle holds."""
+    kernel = declared(own)
+    if own.shadows:
+        return kernel
+    return replace(
+        kernel,
+        inputs=partial(_inputs, own, bundle),
+        reference=partial(_reference, own, bundle),
+        content=bundle.sha,
+    )
+
+
+def generated(own: OwnKernel, problem: Problem, case: OwnCase) -> dict[str, Array]:
+    """The inputs that follow from a case's name: those that it brings no array of."""
+    return {
+        binding.name: _made(binding, problem, case)
+        for binding in own.bindings
+        if binding.access != "out" and binding.name not in case.inputs
+    }
+
+
+def digest_of(arrays: Arrays) -> str:
+    """SHA-256 of arrays with their names; "" of none."""
+    if not arrays:
+        return ""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _variants(own: OwnKernel) -> tuple[Variant, ...]:
+    return tuple(_variant(own, each) for each in own.variants)
+
+
+def _variant(own: OwnKernel, each: OwnVariant) -> Variant:
+    """One of a shadow is named with its kernel, so that its history is not the catalogue's."""
+
+    def launch(problem: Problem, device: DeviceFacts) -> Launch:
+        found = _case(own, problem).launches[each.name]
+        return Launch(groups=found.groups, push=found.push, constants=found.constants)
+
+    return Variant(
+        name=f"{own.name}.{each.name}" if own.shadows else each.name,
+        module=own.name,
+        entry=each.name,
+        arguments=lambda types: (),
+        launch=launch,
+        arithmetic=each.arithmetic,
+        requires=each.requires,
+    )
+
+
+def _binding(each: OwnBinding) -> Binding:
+    return Binding(
+        name=each.name,
+        access=each.access,
+        types=(each.format,),
+        dims=each.dims,
+        exact=each.exact,
+    )
+
+
+def _case(own: OwnKernel, problem: Problem) -> OwnCase:
+    found = own.case(problem.case.name)
+    if found is None:
+        raise NotDeclared(f"{own.name} does not declare {problem.case.name}")
+    return found
+
+
+def _inputs(own: OwnKernel, bundle: Bundle, problem: Problem) -> dict[str, Array]:
+    case = _case(own, problem)
+    made = generated(own, problem, case)
+    if digest_of(made) != case.made:
+        raise VkbenchError(
+            f"the inputs of {case.name} are not those that its reference was worked out for: "
+            "another version of vkbench made the bundle; make it anew with this one"
+        )
+    return made | _loaded(case.inputs, bundle, problem)
+
+
+def _reference(
+    own: OwnKernel, bundle: Bundle, problem: Problem, inputs: Arrays, rows: Array | None
+) -> dict[str, Array]:
+    return _loaded(_case(own, problem).outputs, bundle, problem)
+
+
+def _loaded(
+    stored: Mapping[str, Iterable[str]], bundle: Bundle, problem: Problem
+) -> dict[str, Array]:
+    return {name: _array(name, parts, bundle, problem) for name, parts in stored.items()}
+
+
+def _array(name: str, parts: Iterable[str], bundle: Bundle, problem: Problem) -> Array:
+    kind, shape = problem.format(name).dtype, problem.array_shape(name)
+    try:
+        return np.frombuffer(bundle.array(parts), kind).reshape(shape)
+    except ValueError as error:
+        raise CorruptBundle(
+            f"bundle {bundle.sha[:12]}: the array {name} of {problem.case.name} is no {kind} "
+            f"{list(shape)}"
+        ) from error
+
+
+def _made(binding: OwnBinding, problem: Problem, case: OwnCase) -> Array:
+    name = binding.name
+    if binding.values == "uniform":
+        return data.uniform(problem, name, *case.ranges[name])
+    if problem.format(name).quantised:
+        return data.weights(problem, name)
+    return data.plain(problem, name) if binding.values == "special" else data.bell(problem, name)

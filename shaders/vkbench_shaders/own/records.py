@@ -1,0 +1,246 @@
+"""What a bundle's manifest says of an own kernel of a user: numbers, names, hashes, no code.
+
+A declaration's formulas and its reference in Python stay on its author's machine. What they gave
+for each case travels, so that no worker evaluates what a stranger wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, prod
+from typing import Final
+
+from vkbench.case import OWN_NAME, WEIGHTS, Value, parse
+from vkbench.errors import VkbenchError
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.tolerance import limits_of
+
+MOST_BINDINGS: Final = 32
+MOST_DIMS: Final = 8
+MOST_VARIANTS: Final = 16
+MOST_CASES: Final = 1000
+MOST_SIZE: Final = 1 << 31  # of a dimension
+MOST_ARRAY_BYTES: Final = 1 << 30  # of a binding's array
+MOST_STORED_BYTES: Final = 64 << 20  # of all arrays that travel in a bundle
+PART_BYTES: Final = 4 << 20  # of an array, in a blob of its own
+MOST_WORD: Final = 1 << 32  # workgroups, and values of specialisation constants, are less
+MOST_TEXT: Final = 500  # characters of a description
+ACCESSES: Final = ("in", "out", "inout")
+VALUES: Final = ("noise", "special", "uniform")
+WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+DIM: Final = re.compile(r"[a-z]{1,16}")
+
+
+class UnfitDeclaration(VkbenchError):
+    """A user's kernel is not declared as vkbench takes it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnBinding:
+    """One storage buffer; its place in the list is its Vulkan binding number, in set 0."""
+
+    name: str
+    access: str  # in | out | inout
+    format: str
+    dims: tuple[str, ...]  # outermost first
+    exact: bool = False  # an output that is judged bit for bit
+    values: str = "noise"  # what an input holds that no file gives: noise | special | uniform
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnLaunch:
+    """The one dispatch of a case by a variant."""
+
+    groups: tuple[int, int, int]
+    push: Mapping[str, tuple[int | float, ...]] = field(default_factory=dict)
+    constants: Mapping[str, int] = field(default_factory=dict)  # as 32 bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnVariant:
+    """One code path: its code is the bundle's entry `<kernel>/<variant>`."""
+
+    name: str
+    arithmetic: str  # whose limits judge it: of tolerance.LIMITS, or limits of its own
+    requires: tuple[str, ...] = ()  # device features
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnCase:
+    """One case with all that its author's machine worked out for it."""
+
+    name: str
+    is_timed: bool = True
+    flops: int = 0
+    launches: Mapping[str, OwnLaunch]  # by variant
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # of uniform inputs
+    made: str = ""  # SHA-256 of the inputs that follow from the case's name
+    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # blobs, by binding
+    outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # blobs, by binding
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnKernel:
+    """A user's kernel."""
+
+    name: str  # owner and name: lab.rms_quant
+    description: str = ""
+    shadows: str = ""  # the catalogue's kernel whose bindings, cases and reference are its own
+    deterministic: bool = True
+    dims: tuple[str, ...] = ()
+    bindings: tuple[OwnBinding, ...] = ()
+    params: Mapping[str, Value] = field(default_factory=dict)  # with their defaults
+    variants: tuple[OwnVariant, ...]
+    cases: tuple[OwnCase, ...]
+
+    @property
+    def owner(self) -> str:
+        """Who declared it."""
+        return self.name.partition(".")[0]
+
+    @property
+    def stored(self) -> Iterator[str]:
+        """The hashes of the blobs that its arrays lie in."""
+        for case in self.cases:
+            for arrays in (case.inputs, case.outputs):
+                for parts in arrays.values():
+                    yield from parts
+
+    def binding(self, name: str) -> OwnBinding:
+        """A binding by name."""
+        return next(binding for binding in self.bindings if binding.name == name)
+
+    def case(self, name: str) -> OwnCase | None:
+        """A case by its whole name."""
+        return next((case for case in self.cases if case.name == name), None)
+
+
+def check(kernel: OwnKernel) -> None:
+    """Raise UnfitDeclaration unless a kernel's names and numbers are within bounds."""
+    check_head(kernel)
+    _check_count("cases", len(kernel.cases), MOST_CASES)
+    _check_distinct("case", [case.name for case in kernel.cases])
+    for case in kernel.cases:
+        _check_case(kernel, case)
+
+
+def check_head(kernel: OwnKernel) -> None:
+    """As `check`, of all but the cases."""
+    if not OWN_NAME.fullmatch(kernel.name):
+        raise UnfitDeclaration(
+            f"the name of a kernel is OWNER.NAME of letters, digits and _, not {kernel.name!r}"
+        )
+    if len(kernel.description) > MOST_TEXT or not kernel.description.isprintable():
+        raise UnfitDeclaration(f"the description is one line of up to {MOST_TEXT} characters")
+    _check_count("variants", len(kernel.variants), MOST_VARIANTS)
+    _check_distinct("variant", [variant.name for variant in kernel.variants])
+    for variant in kernel.variants:
+        _check_word("variant", variant.name)
+        limits_of(variant.arithmetic)
+    if kernel.shadows:
+        if kernel.bindings or kernel.dims or kernel.params:
+            raise UnfitDeclaration(
+                f"it shadows {kernel.shadows}, and has its bindings, sizes and parameters: "
+                "leave out [[bindings]] and [params]"
+            )
+    else:
+        _check_bindings(kernel)
+
+
+def _check_bindings(kernel: OwnKernel) -> None:
+    _check_count("bindings", len(kernel.bindings), MOST_BINDINGS)
+    _check_count("dimensions", len(kernel.dims), MOST_DIMS)
+    _check_distinct("binding", [binding.name for binding in kernel.bindings])
+    for name, value in kernel.params.items():
+        _check_word("parameter", name)
+        if not isinstance(value, str) and not isfinite(value):
+            raise UnfitDeclaration(f"the parameter {name} is {value}")
+        if name in (*kernel.dims, WEIGHTS):
+            raise UnfitDeclaration(f"a parameter is named {name}, as a size or the weights are")
+    for binding in kernel.bindings:
+        _check_binding(kernel, binding)
+    if not any(binding.access != "in" for binding in kernel.bindings):
+        raise UnfitDeclaration("no binding is an output: give one access = 'out' or 'inout'")
+
+
+def _check_binding(kernel: OwnKernel, binding: OwnBinding) -> None:
+    name = binding.name
+    _check_word("binding", name)
+    _check_choice(f"access of {name}", binding.access, ACCESSES)
+    _check_choice(f"values of {name}", binding.values, VALUES)
+    if format_named(binding.format).name != binding.format:
+        raise UnfitDeclaration(f"the format of {name} is written otherwise: {binding.format!r}")
+    if not binding.dims or len(binding.dims) > MOST_DIMS:
+        raise UnfitDeclaration(f"{name} has 1 to {MOST_DIMS} dims, not {len(binding.dims)}")
+    for dim in binding.dims:
+        if not DIM.fullmatch(dim):
+            raise UnfitDeclaration(f"a size of {name} is named {dim!r}: give small letters")
+        if dim not in kernel.dims:
+            raise UnfitDeclaration(f"{name} has the size {dim}, and the kernel has not")
+    if binding.values == "special" and binding.format[0] not in "bf":
+        raise UnfitDeclaration(f"{name} holds {binding.format}, which has no special values")
+    if format_named(binding.format).quantised and binding.access != "in" and not binding.exact:
+        raise UnfitDeclaration(
+            f"{name} holds blocks of {binding.format}, which are compared bit for bit: "
+            "say exact = true"
+        )
+
+
+def _check_case(kernel: OwnKernel, case: OwnCase) -> None:
+    parsed = parse(case.name)
+    if parsed.kernel != (kernel.shadows or kernel.name):
+        raise UnfitDeclaration(f"{case.name} is no case of {kernel.shadows or kernel.name}")
+    for dim, size in parsed.shape.items():
+        if size >= MOST_SIZE:
+            raise UnfitDeclaration(f"{case.name}: {dim} is {size}; sizes are below {MOST_SIZE}")
+    for binding in kernel.bindings:
+        fmt = format_named(binding.format)
+        sizes = [parsed.shape.get(dim, 1) for dim in binding.dims]
+        needed = prod(sizes[:-1]) * fmt.items(sizes[-1]) * fmt.dtype.itemsize
+        most = MOST_ARRAY_BYTES if binding.access == "in" else MOST_STORED_BYTES
+        if needed > most:
+            raise UnfitDeclaration(
+                f"{case.name}: {binding.name} has {needed} bytes; {most} are allowed"
+            )
+    if case.launches.keys() != {variant.name for variant in kernel.variants}:
+        raise UnfitDeclaration(f"{case.name} has not a launch of each variant")
+    if not 0 <= case.flops < 1 << 63:
+        raise UnfitDeclaration(f"{case.name}: {case.flops} operations are no sensible number")
+    for name, ends in case.ranges.items():
+        if not all(map(isfinite, ends)) or ends[0] > ends[1]:
+            raise UnfitDeclaration(f"{case.name}: the range of {name} is {list(ends)}")
+    for variant, launch in case.launches.items():
+        _check_launch(f"{case.name}, variant {variant}", launch)
+
+
+def _check_launch(where: str, launch: OwnLaunch) -> None:
+    if any(not 0 < size < MOST_WORD for size in launch.groups):
+        raise UnfitDeclaration(f"{where}: the launch has {list(launch.groups)} workgroups")
+    if any(not 0 <= value < MOST_WORD for value in launch.constants.values()):
+        raise UnfitDeclaration(f"{where}: a specialisation constant has over 32 bits")
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if not 1 <= count <= most:
+        raise UnfitDeclaration(f"it has {count} {what}; 1 to {most} are allowed")
+
+
+def _check_distinct(what: str, names: Sequence[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise UnfitDeclaration(f"the {what} {name} is declared twice")
+
+
+def _check_word(what: str, name: str) -> None:
+    if not WORD.fullmatch(name):
+        raise UnfitDeclaration(
+            f"a {what} is named {name!r}: give letters, digits and _, a letter first"
+        )
+
+
+def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise UnfitDeclaration(f"the {what} is {given!r}; give {', '.join(known)}")

@@ -1,0 +1,142 @@
+"""The arrays that a user's kernel is checked with: from npz files, or from a function in Python.
+
+The function runs in this process, on the machine of whoever declares the kernel, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import runpy
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.lib import format as npy
+
+from vkbench_shaders import quants
+from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.own.declaration import Declared
+from vkbench_shaders.own.records import MOST_STORED_BYTES, UnfitDeclaration
+
+MOST_PYTHON_BYTES: Final = 1 << 20
+Function = Callable[[dict[str, Array], dict[str, Any]], Mapping[str, Any]]
+
+
+def function_of(declared: Declared) -> Function | None:
+    """The function that `reference = "file.py:name"` names; None where nothing is named."""
+    asked = declared.table.reference
+    if not asked:
+        return None
+    file, colon, name = asked.partition(":")
+    if not colon:
+        raise UnfitDeclaration(f"reference is FILE.py:FUNCTION, not '{asked}'")
+    path = declared.file(file, (".py",), MOST_PYTHON_BYTES)
+    try:
+        found = runpy.run_path(str(path)).get(name)
+    except Exception as error:
+        raise UnfitDeclaration(_said(path, error)) from error
+    if not callable(found):
+        raise UnfitDeclaration(f"{file} has no function {name}")
+    return cast(Function, found)
+
+
+def outputs_by(
+    function: Function, declared: Declared, problem: Problem, inputs: Arrays
+) -> dict[str, Array]:
+    """What a reference function gives for a case, as the outputs store it.
+
+    It gets numbers: floats and blocks in float64, integers as they are. Its second argument has the
+    sizes and the parameters by name.
+    """
+    numbers = {name: _numbers(problem, name, array) for name, array in inputs.items()}
+    given: dict[str, Any] = {**problem.shape, **problem.params}
+    path = Path(declared.table.reference.partition(":")[0])
+    try:
+        found = function(numbers, given)
+        named = {str(name): np.asarray(array) for name, array in dict(found).items()}
+    except Exception as error:
+        raise UnfitDeclaration(_said(path, error)) from error
+    wanted = [binding.name for binding in problem.kernel.bindings if binding.is_output]
+    if sorted(named) != sorted(wanted):
+        raise UnfitDeclaration(
+            f"{path} gives {', '.join(named) or 'nothing'}, and the outputs are {', '.join(wanted)}"
+        )
+    return {name: _stored(problem, name, named[name], str(path)) for name in wanted}
+
+
+def from_npz(path: Path, problem: Problem) -> dict[str, Array]:
+    """Arrays of an npz file: what each holds is read only if it is an array of the case."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = {
+                member.filename.removesuffix(".npy"): _member(archive, member, path, problem)
+                for member in archive.infolist()
+            }
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError, RuntimeError) as error:
+        raise UnfitDeclaration(f"{path.name} is no npz file: {error}") from error
+    return found
+
+
+def _member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, problem: Problem
+) -> Array:
+    name = member.filename.removesuffix(".npy")
+    if name not in {binding.name for binding in problem.kernel.bindings}:
+        raise UnfitDeclaration(f"{path.name} holds {name[:80]!r}, which is no binding")
+    kind, shape = problem.format(name).dtype, problem.array_shape(name)
+    with archive.open(member) as file:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        found_shape, fortran, found_kind = read(file)
+        if found_shape != shape or found_kind != kind or fortran:
+            order = ", in Fortran's order" if fortran else ""
+            raise UnfitDeclaration(
+                f"{name} of {path.name} is {found_kind} {list(found_shape)}{order}; "
+                f"{problem.case.name} takes {kind} {list(shape)}"
+            )
+        size = int(np.prod(shape)) * kind.itemsize
+        if size > MOST_STORED_BYTES:
+            raise UnfitDeclaration(
+                f"{name} of {path.name} has {size} bytes; {MOST_STORED_BYTES} are allowed"
+            )
+        content = file.read(size)
+    return np.frombuffer(content, kind).reshape(shape)
+
+
+def _numbers(problem: Problem, name: str, array: Array) -> Array:
+    fmt = problem.format(name)
+    if fmt.name[0] in "iu" and not fmt.quantised:
+        return array
+    return quants.dequantise(fmt.name, array)
+
+
+def _stored(problem: Problem, name: str, values: Array, who: str) -> Array:
+    """An output as its format stores it; numbers are rounded to it."""
+    fmt, shape = problem.format(name), problem.array_shape(name)
+    if fmt.quantised and values.dtype != np.uint8:
+        if not fmt.encoded:
+            raise UnfitDeclaration(f"{who}: nothing rounds {name} to {fmt.name}: give its bytes")
+        values = quants.quantise(fmt.name, values.astype(np.float64))
+    if values.shape != shape:
+        raise UnfitDeclaration(
+            f"{who} gives {name} as {list(values.shape)}; {problem.case.name} has {list(shape)}"
+        )
+    if values.dtype == fmt.dtype:
+        return np.ascontiguousarray(values)
+    if values.dtype.kind not in "iufb":
+        raise UnfitDeclaration(f"{who} gives {name} as {values.dtype}, which are no numbers")
+    if fmt.dtype.kind in "iu" and fmt.name[0] in "iu":
+        whole = values.astype(fmt.dtype)
+        if not np.array_equal(whole, values):
+            raise UnfitDeclaration(f"{who} gives {name} numbers that no {fmt.name} can hold")
+        return whole
+    return quants.quantise(fmt.name, values.astype(np.float64))
+
+
+def _said(path: Path, error: Exception) -> str:
+    """An exception of a user's code in one line, with where it came from."""
+    lines = [each.lineno for each in extract_tb(error.__traceback__) if path.name in each.filename]
+    where = f"{path.name}, line {lines[-1]}" if lines else path.name
+    return f"{where}: {type(error).__name__}: {' '.join(str(error).split())}"

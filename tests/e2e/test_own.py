@@ -1,0 +1,79 @@
+"""`vkbench kernel` and `run --kernel-file`: a kernel of one's own, from its file to results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planted_own import CASE, NAME, TIMED, write_own
+
+from .conftest import Vkbench
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def test_one_s_own_kernel_is_checked_and_timed(vkbench: Vkbench, tmp_path: Path) -> None:
+    path = write_own(tmp_path / "own")
+    ended = vkbench("run", "--kernel-file", str(path), "--seconds", "0.05", "--all", "--json")
+    assert ended.code == 0, ended.err
+    assert "4 passed" in ended.err
+    timed = [row for row in ended.rows if row["hot_seconds"]]
+    assert [row["case"] for row in timed] == [TIMED]
+    assert timed[0]["flops_per_second"] == pytest.approx(4 * 16 * 1024 / timed[0]["hot_seconds"])
+    (row, *_) = vkbench("results", "--kernel", NAME, "--json").rows
+    assert row["variant"] == "slang"
+    assert not list(path.parent.glob("__pycache__"))
+
+
+def test_a_wrong_kernel_is_found(vkbench: Vkbench, tmp_path: Path) -> None:
+    path = write_own(tmp_path / "own")
+    source = path.parent / "rms_quant.slang"
+    source.write_text(source.read_text().replace("largest / 127", "largest / 126"))
+    words = ("--case", CASE, "--mode", "correctness", "--json")
+    ended = vkbench("run", "--kernel-file", str(path), *words)
+    assert ended.code == 3
+    [row] = ended.rows
+    assert row["variant"] == "slang"
+    assert "of codes" in row["reason"] or "of scales" in row["reason"]
+
+
+def test_a_feature_that_the_device_lacks_is_said(vkbench: Vkbench, tmp_path: Path) -> None:
+    path = write_own(
+        tmp_path / "own", {'groups = ["m"]': 'groups = ["m"]\nfeatures = ["antigravity"]'}
+    )
+    ended = vkbench("kernel", "check", str(path), "--json")
+    assert ended.code == 0
+    assert "lacks antigravity" in ended.rows[0]["lacking"]
+    ended = vkbench("run", "--kernel-file", str(path), "--mode", "correctness", "--json", "--all")
+    assert ended.code == 7
+    assert {row["verdict"] for row in ended.rows} == {"skipped"}
+    assert "slang: needs antigravity, which" in ended.rows[0]["reason"]
+
+
+def test_a_kernel_to_begin_with_is_written_once(asked: Vkbench, tmp_path: Path) -> None:
+    folder = tmp_path / "norm"
+    assert asked("kernel", "new", str(folder)).code == 0
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"rms_quant.{ending}" for ending in ("comp", "py", "slang", "toml")
+    ]
+    ended = asked("kernel", "new", str(folder))
+    assert (ended.code, ended.err) == (
+        2,
+        f"vkbench: {folder} exists already: give another folder\n",
+    )
+
+
+def test_options_beside_a_kernel_file_are_checked(asked: Vkbench, tmp_path: Path) -> None:
+    path = str(write_own(tmp_path / "own"))
+    for words, complaint in (
+        (("--suite", "quick"), "leave out --suite"),
+        (("--bundle", "0123"), "leave out --suite"),
+        (("--variant", "slow"), "unknown variant of lab.rms_quant 'slow'"),
+        (("--case", f"{CASE}0"), f"did you mean '{CASE}'"),
+        (("--shape", "m=3"), "a shape has the sizes m, k; got m"),
+    ):
+        ended = asked("run", "--kernel-file", path, *words)
+        assert ended.code == 2
+        assert complaint in ended.err
+        assert ended.err.count("\n") == 1

@@ -1,0 +1,49 @@
+"""A kernel of one's own: the packaged example in a folder, with changes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from vkbench_shaders.own.building import EXAMPLE, Built, build
+
+NAME = "lab.rms_quant"
+CASE = f"{NAME}/f32/m3_k96_b3"
+TIMED = f"{NAME}/f32/m16_k1024_b32"
+_VARIANT = re.compile(r'\[\[variants\]\]\nname = "glsl".*?\n\n', re.DOTALL)
+
+
+def write_own(
+    folder: Path, changes: Mapping[str, str] | None = None, *, glsl: bool = False
+) -> Path:
+    """The declaration in a folder, with texts of it replaced; Slang alone unless GLSL is wanted."""
+    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
+    path = folder / "rms_quant.toml"
+    text = path.read_text()
+    if not glsl:
+        text = _VARIANT.sub("", text)
+    for old, new in (changes or {}).items():
+        assert old in text, old
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+def slower(folder: Path) -> None:
+    """Have the kernel in a folder add its squares up a hundred times."""
+    path = folder / "rms_quant.slang"
+    text = path.read_text()
+    once = "float sum = 0;\n"
+    assert once in text
+    again = f"{once}    for (uint turn = 0; turn < 100; turn++) {{ sum = 0;\n"
+    text = text.replace(once, again).replace(
+        "sum += x[row + i] * x[row + i];", "sum += x[row + i] * x[row + i]; }"
+    )
+    path.write_text(text)
+
+
+def built_own(folder: Path, changes: Mapping[str, str] | None = None) -> Built:
+    """The kernel of `write_own`, built."""
+    return build(write_own(folder, changes), "somebody")

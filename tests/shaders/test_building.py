@@ -1,0 +1,276 @@
+"""Kernels of users: what their declarations make, and what is wrong with one, in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planted_own import CASE, NAME, TIMED, built_own, write_own
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_shaders.archive import from_archive
+from vkbench_shaders.bundle import Bundle, CorruptBundle
+from vkbench_shaders.own.building import build
+from vkbench_shaders.own.posing import NotDeclared, posed
+from vkbench_shaders.own.sources import own_form
+
+SMALL = "shape = { m = 3, k = 96 }"
+
+
+def complaint(path: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        build(path, "somebody")
+    said = str(caught.value)
+    assert said.startswith(f"{path}: ")
+    assert "\n" not in said
+    return said.removeprefix(f"{path}: ")
+
+
+def large(path: Path) -> None:
+    """A file of a gigabyte, which takes no place on the disk."""
+    path.touch()
+    os.truncate(path, 1 << 30)
+
+
+def test_a_declaration_makes_a_bundle(tmp_path: Path) -> None:
+    built = built_own(tmp_path)
+    assert [case.name for case in built.kernel.cases] == [
+        CASE,
+        f"{NAME}/f32/m1_k32_b1/eps=0.1",
+        TIMED,
+    ]
+    assert [case.is_timed for case in built.kernel.cases] == [False, False, True]
+    launch = built.kernel.cases[0].launches["slang"]
+    assert (launch.groups, dict(launch.push)) == ((3, 1, 1), {"columns": (96,), "eps": (1e-5,)})
+    assert built.kernel.variants[0].requires == ("int8", "storage8")
+    assert built.kernel.owner == "lab"
+    assert built.bundle.name == NAME
+
+
+def test_a_case_is_posed_from_the_bundle_alone(tmp_path: Path) -> None:
+    """As a worker does, which has the archive and nothing else."""
+    bundle = from_archive(built_own(tmp_path).bundle.archive())
+    problem = posed(bundle, TIMED)
+    inputs = problem.kernel.inputs(problem)
+    outputs = problem.kernel.reference(problem, inputs, None)
+    x = inputs["x"].astype(np.float64)
+    y = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5)
+    shown = outputs["codes"].reshape(16, 32, 32) * outputs["scales"].astype(np.float64)[..., None]
+    assert np.abs(shown.reshape(y.shape) - y).max() <= outputs["scales"].max() * 0.501
+    assert problem.flops == 4 * 16 * 1024
+    assert posed(bundle, "copy/f32/n64").kernel.group != "own"
+    for case in (f"{NAME}/f32/m2_k32_b1", "lab.other/f32/m2_k32_b1"):
+        with pytest.raises(NotDeclared):
+            posed(bundle, case)
+
+
+def test_content_decides_the_name_of_the_bundle(tmp_path: Path) -> None:
+    first = built_own(tmp_path / "first").bundle
+    assert built_own(tmp_path / "again").bundle.sha == first.sha
+    slower = write_own(tmp_path / "other", {'groups = ["m"]': 'groups = ["m + 1"]'})
+    assert build(slower, "somebody").bundle.sha != first.sha
+
+
+def test_the_owner_is_who_declares_it(tmp_path: Path) -> None:
+    path = write_own(tmp_path, {'owner = "lab"\n': ""})
+    assert build(path, "somebody").kernel.name == "somebody.rms_quant"
+    with pytest.raises(UsageError, match=r"the owner is 'some\.body': give letters"):
+        build(path, "some.body")
+
+
+def test_other_shapes_are_worked_out(tmp_path: Path) -> None:
+    built = build(write_own(tmp_path), "somebody", [{"m": 5, "k": 64}])
+    assert [case.name for case in built.kernel.cases] == [f"{NAME}/f32/m5_k64_b2"]
+
+
+def test_arrays_of_a_file_are_taken(tmp_path: Path) -> None:
+    path = write_own(tmp_path, {SMALL: f'{SMALL}\nnpz = "three.npz"'})
+    x = np.full((3, 96), 2, np.float32)
+    np.savez(tmp_path / "three.npz", x=x, scales=np.full((3, 3), 0.25, np.float32))
+    problem = posed(build(path, "somebody").bundle, CASE)
+    inputs = problem.kernel.inputs(problem)
+    outputs = problem.kernel.reference(problem, inputs, None)
+    assert np.array_equal(inputs["x"], x)
+    assert (outputs["scales"] == 0.25).all()  # the file's
+    assert (outputs["codes"] == 127).all()  # the function's, of the file's x
+
+
+def test_large_arrays_travel_in_parts(tmp_path: Path) -> None:
+    built = build(write_own(tmp_path), "somebody", [{"m": 1200, "k": 4096}])
+    [case] = built.kernel.cases
+    assert [len(parts) for parts in case.outputs.values()] == [2, 1]
+    assert len(built.bundle.archive()) < sum(map(len, built.bundle.blobs.values())) + 10_000
+
+
+def test_glsl_is_compiled(glslang: None, tmp_path: Path) -> None:
+    built = build(write_own(tmp_path, glsl=True), "somebody")
+    assert built.units["glsl"].interface.sized_by == ("THREADS", "", "")
+    assert dict(built.kernel.cases[0].launches["glsl"].constants) == {"THREADS": 128}
+
+
+def test_spir_v_of_other_compilers_is_taken(tmp_path: Path) -> None:
+    """Without names, and with an entry point called otherwise."""
+    code = bytearray(built_own(tmp_path / "first").units["slang"].code)
+    at = code.index(b"main\0")
+    code[at : at + 4] = b"norm"
+    given = {"rms_quant.slang": "norm.spv", "columns = ": '"0" = ', 'eps = "eps"': '"1" = "eps"'}
+    path = write_own(tmp_path / "other", given)
+    (path.parent / "norm.spv").write_bytes(code)
+    unit = build(path, "somebody").units["slang"]
+    assert [each.name for each in unit.interface.push] == ["0", "1"]
+    assert b"main\0" in unit.code
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("groups =", "grups =", "unknown field of [[variants]] 'grups'; did you mean 'groups'"),
+        ('groups = ["m"]\n', "", "missing required field `groups`"),
+        ('name = "rms_quant"', "name = 3", "Expected `str`, got `int`"),
+        ('name = "rms_quant"', "name = ", "is no TOML"),
+        ('name = "rms_quant"', 'name = "rms quant"', "the name is 'rms quant'"),
+        ('source = "', 'source = "../', "../rms_quant.slang is outside of the folder"),
+        ('source = "', 'source = "/', "/rms_quant.slang is outside of the folder"),
+        ("rms_quant.slang", "none.slang", "none.slang is no file in"),
+        ("rms_quant.slang", "rms_quant.py", "rms_quant.py does not end in .comp, .glsl"),
+        ('groups = ["m"]', 'groups = ["m"]\nworkgroup = [128]', "workgroups of [64, 1, 1] threads"),
+        ('groups = ["m"]', "groups = [0]", "the launch has [0, 1, 1] workgroups"),
+        ('groups = ["m"]', "groups = [1, 1, 1, 1]", "groups has 4 numbers"),
+        ('groups = ["m"]', 'groups = ["n"]', "names n, which is none of eps, m, k, b"),
+        ('columns = "k", ', "", "does not give: columns"),
+        ('columns = "k"', 'columns = "k / 5"', "has to be a whole number"),
+        ('columns = "k"', 'columns = "k - 97"', "columns is u32, not -1"),
+        ("nmse = 1e-4", "nmse = nan", "nmse is a number of at least 0, not nan"),
+        ("nmse = 1e-4", "nmse = -1", "nmse is a number of at least 0, not -1"),
+        (", max_abs = 0.05", "", "a tolerance needs both nmse and max_abs"),
+        ("max_abs = 0.05", "worst = 0.05", "a tolerance is nmse, max_abs, each"),
+        ("eps = 1e-5", "eps = inf", "the parameter eps is inf"),
+        ("eps = 1e-5", "m = 3", "a parameter is named m"),
+        ('b = "k / 32"', 'b = "k / 7"', "has to be a whole number"),
+        ('"i8"', '"i9"', "unknown format 'i9'; did you mean 'i8'"),
+        ('access = "in"', 'access = "read"', "the access of x is 'read'"),
+        ('["m", "b"]', '["m", "B"]', "a size of scales is named 'B'"),
+        ("k = 1024", "k = 4611686018427387904", "columns is u32, not 4611686018427387904"),
+        ("m = 16, k = 1024", "m = 1048576, k = 1048576", "x has 4398046511104 bytes"),
+        ("m = 16, k = 1024", "m = 65536, k = 2048", "codes has 134217728 bytes"),
+        ("m = 16, k = 1024", "m = 3, k = 96", "is declared twice"),
+        ("m = 16, k = 1024", "m = 16", "a shape has the sizes m, k; got m"),
+        ("flops = ", "flops = -1 # ", "-1 operations"),
+        ("rms_quant.py:rms_quant", "rms_quant.py", "reference is FILE.py:FUNCTION"),
+        ("rms_quant.py:rms_quant", "rms_quant.py:norm", "rms_quant.py has no function norm"),
+        ('reference = "rms_quant.py:rms_quant"', "", "has no expected codes: give reference"),
+    ],
+)
+def test_a_slip_is_one_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+    path = write_own(tmp_path, {old: new})
+    with pytest.raises(UsageError) as caught:
+        build(path, "somebody")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_binding_is_missing(tmp_path: Path) -> None:
+    lost = '[[bindings]]\nname = "scales"\naccess = "out"\nformat = "f32"\ndims = ["m", "b"]\n\n'
+    path = write_own(tmp_path, {lost: "", '[sizes]\nb = "k / 32"': "[sizes]"})
+    assert "the code uses binding 2, and the declaration has 0 to 1" in complaint(path)
+    path = write_own(tmp_path / "more", {lost: lost + lost.replace("scales", "sums")})
+    assert "the output sums is binding 3, which the code does not have" in complaint(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return inputs['z']", "rms_quant.py, line 2: KeyError: 'z'"),
+        ("return {}", "gives nothing, and the outputs are codes, scales"),
+        ("return 1 / 0", "rms_quant.py, line 2: ZeroDivisionError: division by zero"),
+        ("return {'codes': inputs['x'], 'scales': 1}", "numbers that no i8 can hold"),
+        ("return {'codes': inputs['x'][:1], 'scales': 1}", "gives codes as [1, 96]"),
+        ("return )", "SyntaxError"),
+    ],
+)
+def test_what_a_reference_does_wrong_is_one_line(body: str, said: str, tmp_path: Path) -> None:
+    path = write_own(tmp_path)
+    (tmp_path / "rms_quant.py").write_text(f"def rms_quant(inputs, given):\n    {body}\n")
+    assert said in complaint(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: np.savez(path, x=np.zeros((5, 96), np.float32)), "is float32 [5, 96]"),
+        (lambda path: np.savez(path, x=np.zeros((3, 96))), "is float64 [3, 96]"),
+        (lambda path: np.savez(path, y=np.zeros(1)), "holds 'y', which is no binding"),
+        (lambda path: np.savez(path, x=np.array([{}], object)), "is object [1]"),
+        (lambda path: path.write_bytes(b"PK"), "is no npz file"),
+        (large, "has 1073741824 bytes"),
+    ],
+)
+def test_what_a_file_of_arrays_may_not_hold(
+    make: Callable[[Path], object], said: str, tmp_path: Path
+) -> None:
+    make(tmp_path / "x.npz")
+    assert said in complaint(write_own(tmp_path, {SMALL: f'{SMALL}\nnpz = "x.npz"'}))
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    path = write_own(tmp_path / "own", {"rms_quant.slang": "link.slang"})
+    (tmp_path / "secret.slang").write_text("")
+    (path.parent / "link.slang").symlink_to(tmp_path / "secret.slang")
+    assert "link.slang is outside of the folder" in complaint(path)
+
+
+def test_what_no_compiler_takes_is_said(glslang: None, tmp_path: Path) -> None:
+    path = write_own(tmp_path, glsl=True)
+    for name in ("rms_quant.comp", "rms_quant.slang"):
+        whole = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(whole.replace("float sum = 0", "float sum = zero"))
+        said = complaint(path)
+        assert "undeclared identifier" in said or "undefined identifier" in said
+        assert re.search(rf"{name}:\d+", said)
+        (tmp_path / name).write_text(whole)
+
+
+@pytest.mark.parametrize("code", [b"", b"\0" * 64, b"\x03\x02\x23\x07" + b"\1" * 64])
+def test_what_is_no_spir_v_is_refused(code: bytes) -> None:
+    with pytest.raises(VkbenchError, match="no SPIR-V"):
+        own_form(code, "")
+
+
+def test_a_stranger_s_manifest_is_checked(tmp_path: Path) -> None:
+    """A bundle that nobody built by vkbench's own hand is refused as one that is damaged."""
+    bundle = built_own(tmp_path).bundle
+    whole = json.loads(bundle.text)
+    stored = whole["kernels"][0]["cases"][0]["outputs"]["codes"][0]
+
+    def refused(change: Callable[[dict[str, object]], object], blobs: dict[str, bytes]) -> str:
+        said = json.loads(bundle.text)
+        change(said["kernels"][0])
+        changed = Bundle(text=json.dumps(said), blobs=blobs)
+        with pytest.raises(CorruptBundle) as caught:
+            changed.check()
+        return str(caught.value)
+
+    blobs = dict(bundle.blobs)
+    changes: list[tuple[Callable[[dict[str, object]], object], str]] = [
+        (lambda kernel: kernel.update(name="copy"), "is OWNER.NAME"),
+        (lambda kernel: kernel.update(variants=[]), "it has 0 variants"),
+        (lambda kernel: kernel.update(cases=[]), "it has 0 cases"),
+        (lambda kernel: kernel.update(cases=kernel["cases"] * 400), "1200 cases"),  # type: ignore[operator]
+        (lambda kernel: kernel.update(name="lab.other"), "is no case of lab.other"),
+        (lambda kernel: kernel.update(description="\x1b[2J"), "one line"),
+        (lambda kernel: kernel.update(shadows="copy"), "it shadows copy"),
+    ]
+    for change, said in changes:
+        assert said in refused(change, blobs)
+    assert "an array of lab.rms_quant is missing" in refused(
+        lambda kernel: None, {sha: blob for sha, blob in blobs.items() if sha != stored}
+    )
+    other = replace(bundle, blobs={**blobs, stored: b"other"})
+    with pytest.raises(CorruptBundle, match="is not what its hash says"):
+        other.check()
