@@ -73,6 +73,22 @@ def test_a_model_is_judged_and_timed(
     assert hot.flops > wanted.batch * weights / 4
 
 
+@pytest.mark.parametrize(("cache", "remarks"), [(0, 0), (1 << 10, 0), (1 << 30, 1)])
+def test_a_model_within_the_caches_is_remarked(
+    lavapipe: Device,
+    bundle: Bundle,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cache: int,
+    remarks: int,
+) -> None:
+    """Its hot timing is not what a larger model's is, which finds nothing in them."""
+    monkeypatch.setattr(lavapipe, "facts", replace(lavapipe.facts, llc_bytes=cache))
+    result = done(lavapipe, bundle, job_of(path, "tg5", Mode.PERFORMANCE))
+    warnings = [each for each in result.timings[0].warnings if each.startswith("in the caches")]
+    assert len(warnings) == remarks
+
+
 @pytest.mark.parametrize("case", ["pp40", "pp40/batch=2"])
 def test_a_long_prompt_is_read_in_parts(
     lavapipe: Device,

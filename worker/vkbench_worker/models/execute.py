@@ -15,7 +15,7 @@ from typing import Any
 from vkbench import names
 from vkbench.calibration import TICK
 from vkbench.configuration import parse
-from vkbench.device import DeviceFacts
+from vkbench.device import DeviceFacts, uncached_bytes
 from vkbench.errors import UsageError
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import MEMORY_BYTES, MODEL_BYTES, MODEL_WEIGHTS, Result, Verdict
@@ -176,8 +176,16 @@ def _timed(
         return result, verdict
     with phase("profile"):
         steps = profile(trial.run)
+    hot = replace(hot, warnings=(*hot.warnings, *_cached(device.facts, hot.bytes_moved)))
     told = {**readings, **steps, "scratch_bytes": float(trial.run.scratch_bytes)}
     return replace(result, timings=(hot,), telemetry=told), verdict
+
+
+def _cached(facts: DeviceFacts, bytes_moved: int) -> list[str]:
+    """A warning if one run's weights are still in a cache for the next: else hot is cold."""
+    if bytes_moved >= uncached_bytes(facts.llc_bytes):
+        return []
+    return [f"in the caches: {bytes_moved:,} bytes of a run, {facts.llc_bytes:,} of cache"]
 
 
 def judged_again(trial: Trial[P, B], judged: Left, verdict: Verdict) -> Verdict:
