@@ -10,9 +10,9 @@ import pytest
 
 from planted_model import Keys, Tiny, write_model
 from vkbench.errors import UsageError
-from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.architectures import ARCHITECTURES
-from vkbench_shaders.models.graph import Phase
+from vkbench_shaders.models.graph import Phase, Step
 from vkbench_shaders.models.hyper import Hyper, hash_of, hyper_of
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.models.wiring import graph_of
@@ -79,21 +79,31 @@ def test_a_prompt_in_two_parts_has_the_logits_of_the_whole(tmp_path: Path, arch:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
 
 
-def test_vectors_are_rounded_for_large_matrices_alone(tmp_path: Path) -> None:
+def products(file: GgufFile, least: int | None, tokens: int = 1) -> list[Step]:
+    graph = graph_of(file, hyper_of(file), Phase(tokens=tokens, length=32, rounds_from=least))
+    return [step for step in graph.steps if step.problem.kernel.name.startswith("mul_mat")]
+
+
+def test_steps_before_products_round_the_vectors(tmp_path: Path) -> None:
     file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0")))
-    hyper = hyper_of(file)
+    for least in (0, 1 << 40):
+        assert {step.problem.types["x"] for step in products(file, least)} == {"q8_1"}
+    for step in (*products(file, None), *products(file, 0, tokens=9)):
+        assert step.problem.types["x"] == "f32"
+        assert not step.variant
 
-    def rounded(least: int | None, tokens: int = 1) -> set[str]:
-        graph = graph_of(file, hyper, Phase(tokens=tokens, length=32, rounds_from=least))
-        return {step.label for step in graph.steps if step.variant == "via_q8_1"}
 
-    large = {"ffn_gate_up"}
-    same = {"attn_q", "attn_output", "ffn_down"}
-    small = {"attn_k", "attn_v", "output"}
-    assert rounded(256 * 256 + 1) == large
-    assert rounded(256 * 256) == large | same
-    assert rounded(0) == large | same | small
-    assert rounded(None) == rounded(0, tokens=9) == set()
+def test_products_round_other_vectors_for_large_matrices_alone(tmp_path: Path) -> None:
+    """As those behind layer_norm, which leaves numbers."""
+    file = open_gguf(
+        write_model(tmp_path / "model.gguf", Tiny.wide(arch="gpt2", groups=4, fmt="q4_0"))
+    )
+    for least in (0, 256 * 256, 256 * 256 + 1):
+        for step in products(file, least):
+            m, k = (step.problem.shape[dim] for dim in "mk")
+            is_number = step.problem.types["x"] == "f32"
+            assert (step.variant == "via_q8_1") == (is_number and m * k >= least), step.label
+    assert {step.problem.types["x"] for step in products(file, 0)} == {"f32", "q8_1"}
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

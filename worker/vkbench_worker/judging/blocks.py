@@ -38,12 +38,12 @@ class Compared:
 
 
 def compared(stored: Array, exact: Floats, fmt: Format, share: float) -> Compared:
-    """Blocks of q8_1 against float64; the arithmetic may be off by a share of the RMS."""
+    """Blocks of q8_1 against float64; the arithmetic may be off by a share of the row's RMS."""
     values = quants.dequantise(fmt.name, stored)
     in_blocks = np.abs(exact).reshape(*exact.shape[:-1], -1, fmt.elements)
     steps = np.repeat(in_blocks.max(axis=-1) / _LARGEST, fmt.elements, axis=-1)
     power = float(np.square(exact).sum())
-    arithmetic = share * np.sqrt(power / max(1, exact.size))
+    arithmetic = share * np.sqrt(np.square(exact).mean(axis=-1, keepdims=True))
     allowed = steps / 2 + np.abs(exact) * _HALF + _LARGEST * _LEAST + arithmetic
     errors = np.abs(values - exact)
     errors[~np.isfinite(errors)] = np.inf

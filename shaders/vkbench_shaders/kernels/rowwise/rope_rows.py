@@ -85,6 +85,9 @@ _CASES = (
     "m9_b1_n9_h3_k64/mode=neox",
     "m64_b1_n33_h4_k80/factors=given,mode=neox,n_dims=32",
     "m17_b1_n5_h2_k96/factors=given",
+    "m16_b1_n7_h2_k128/mode=mrope",
+    "m24_b2_n11_h1_k128/mode=imrope,sections=24.20.20.0",
+    "m17_b1_n17_h4_k80/mode=vision,sections=20.20.20.20",
 )
 _TIMED = ("m4096_b1_n1_h8_k128", "m4096_b1_n512_h8_k128")
 
