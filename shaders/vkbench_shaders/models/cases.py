@@ -25,8 +25,9 @@ PROMPT: Final = "pp"
 GENERATE: Final = "tg"
 HASH_DIGITS: Final = 12
 PART: Final = 512  # tokens of a sequence that are read at once
-# Code paths: from how many weights of a matrix on vectors are rounded to bytes. That is a launch
-# more, which pays from about 8 million weights on: by an H200's times of q4_K, m 4096 k 14336.
+# Code paths: from how many weights of a matrix on vectors are rounded to bytes that the step before
+# did not round. That is a launch more, which pays from about 8 million weights on: by an H200's
+# times of q4_K, m 4096 k 14336.
 VARIANTS: Final[Mapping[str, int | None]] = {"mixed": 8 << 20, "via_q8_1": 0, "plain": None}
 _DEFAULTS: Final[Mapping[str, Value]] = {"batch": 1, "cache": CACHES[0], "context": 0}
 
