@@ -334,6 +334,10 @@ def test_honest_halves_pass_where_few_rows_carry_the_rms(bundle: Bundle, case: s
     assert np.abs(honest - expected).max() > 1e-2 * root_mean_square(case)
 
 
+def test_no_sums_at_all_are_right(bundle: Bundle) -> None:
+    assert verdict_on(bundle, "conv1d/f16/n0_c2_w4_o3_s2", nothing, "f16_inputs").passed
+
+
 @pytest.mark.parametrize("path", ["f16_inputs", "bf16_inputs"])
 def test_a_wrong_element_of_a_small_row_is_found(bundle: Bundle, path: str) -> None:
     """It is off by less than a tenth of what an element of a large row may be."""

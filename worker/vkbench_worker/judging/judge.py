@@ -217,7 +217,7 @@ class _Output:
         nmse, worst = off.nmse, off.worst
         limit, nmse_limit = limits.max_abs * off.rms, limits.nmse
         allowed = np.asarray(limit)  # of each element
-        if limits.rounding:
+        if limits.rounding and view.size:
             spread = limits.deviations * self.deviations[self.name]
             allowed = limit + spread + steps(reference, self.format)
             if limits.nmse_follows:
