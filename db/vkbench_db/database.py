@@ -32,6 +32,9 @@ _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newest migration
 BUSY_SECONDS = 10  # how long a writer of SQLite waits for another
 CONNECT_SECONDS = 5
+# Statements that a connection to PostgreSQL has prepared. The server keeps a plan of each, 50 KB;
+# a list of values makes another statement for each length, which would fill psycopg's usual 100.
+PREPARED = 32
 _LIMITS_OF_ROWS = "54"  # class of SQLSTATE: a row or key too large, which psycopg calls operational
 _READ_ONLY = "25006"  # a standby, or a server that takes no writes for now
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
@@ -179,11 +182,17 @@ def _engine(url: URL) -> Engine:
         "client_encoding": "utf8",  # a database in SQL_ASCII otherwise gives bytes for text
     }
     try:
-        return create_engine(url, connect_args=options, pool_pre_ping=True)
+        engine = create_engine(url, connect_args=options, pool_pre_ping=True)
     except ImportError as error:
         raise DatabaseUnreachable(
             "PostgreSQL needs psycopg: pip install 'vkbench[scheduler]'"
         ) from error
+    event.listen(engine, "connect", _configure_postgres)
+    return engine
+
+
+def _configure_postgres(connection: object, record: object) -> None:
+    connection.prepared_max = PREPARED  # type: ignore[attr-defined]
 
 
 def _configure_sqlite(connection: object, record: object) -> None:

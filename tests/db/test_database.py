@@ -19,7 +19,7 @@ from sqlalchemy import insert, select, text
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
 from vkbench_db import schema
 from vkbench_db.ask.readonly import query
-from vkbench_db.database import SCHEMA, Database, try_lead, upgrade
+from vkbench_db.database import PREPARED, SCHEMA, Database, try_lead, upgrade
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
 
 
@@ -188,3 +188,16 @@ def test_a_database_without_an_encoding_holds_text(cluster: Any) -> None:
         tx.execute(insert(schema.host).values(name="größer"))
         assert tx.execute(select(schema.host.c.name)).scalar() == "größer"
     assert query(url, "SELECT '±' AS sign")[1] == [("±",)]
+
+
+def test_lists_of_many_lengths_leave_few_plans_in_postgresql(cluster: Any) -> None:
+    """Each length makes a statement of its own, of which the server would keep a plan."""
+    asked = schema.host.c.id
+    url = cluster.url(cluster.create())
+    upgrade(url)
+    with Database.open(url) as database, database.transaction() as tx:
+        for length in range(1, 2 * PREPARED):
+            for _ in range(6):  # psycopg prepares what it has executed five times
+                tx.execute(select(asked).where(asked.in_(range(length))))
+        kept = tx.execute(text("SELECT count(*) FROM pg_prepared_statements")).scalar_one()
+    assert 0 < kept <= PREPARED + 1  # psycopg drops one after it has prepared another
