@@ -291,7 +291,8 @@ class Supervisor:
         seconds = time.monotonic() - began
         key = self._ready.facts.key if self._ready else None
         about = {"device": key, "run": job.run or None, "job": job.id, "case": job.case}
-        log.warn(_log, "job_failed", **about, outcome=outcome, reason=reason)
+        level = logging.INFO if outcome is Outcome.SKIPPED else logging.WARNING
+        log.event(_log, "job_failed", level, **about, outcome=outcome, reason=reason)
         return self._signed(
             Result(
                 job=job.id,
