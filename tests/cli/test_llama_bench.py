@@ -13,6 +13,7 @@ import pytest
 from planted_runs import CASES, Past
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS, Result, pack_samples
 from vkbench_cli import main as cli
+from vkbench_shaders.models.making.seeded import SEEDED
 
 Captured = pytest.CaptureFixture[str]
 
@@ -102,6 +103,17 @@ def test_names_of_others_stay_text(models: Past, capsys: Captured) -> None:
     assert "\x1b" not in table
     assert len({row.count("|") for row in table.splitlines() if row.startswith("|")}) == 1
     assert " dev " in table
+
+
+def test_a_suite_of_gpus_can_be_asked_for_where_the_first_device_is_a_cpu(
+    past: Past, capsys: Captured
+) -> None:
+    past.add_device(replace(past.device, type="cpu"))
+    gpu_case = f"model/{SEEDED[-1].name}/pp512"
+    past.run("seeded", timed(past, 0.25), cases=[gpu_case])
+    assert cli.main(["results", "--suite", "models", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["case"] == gpu_case
 
 
 @pytest.mark.parametrize("form", FORMS)

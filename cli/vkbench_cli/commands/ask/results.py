@@ -118,7 +118,7 @@ def results(
             **filters,
         )
         tried = _counts(tx, hidden, kernel, format, **filters) if hidden else []
-        works = _works_of(tx, suite, mode) if suite else None
+        works = _works_of(suite, mode) if suite else None
         models = _models(tx, found) if as_ in llama_bench.WRITERS else {}
 
     def is_asked(row: ResultRow | ResultCount) -> bool:
@@ -217,13 +217,13 @@ def _counts(
     return list(found.values())
 
 
-def _works_of(tx: Transaction, suite: str, mode: Mode) -> set[tuple[str, str]]:
-    """The cases of a suite with what it asks about each."""
-    from vkbench_db.ask import queries
-    from vkbench_scheduler.planning.plan import plan
+def _works_of(suite: str, mode: Mode) -> set[tuple[str, str]]:
+    """The cases of a suite with what it asks about each, on any device."""
+    from vkbench_scheduler.planning.plan import tasks
+    from vkbench_scheduler.planning.suites import suite_named
 
-    any_device = [row.facts for row in queries.devices(tx)][:1]
-    return {(job.case, job.mode) for job in plan(Selection(suite=suite, mode=mode), any_device)}
+    wanted = tasks(suite_named(suite), Selection(mode=mode))
+    return {(task.case.name, task.mode) for task in wanted}
 
 
 def _has_shape(text: str, wanted: list[dict[str, int]]) -> bool:
