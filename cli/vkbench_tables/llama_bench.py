@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TABLE: Final = "llama_bench"
 SHA_DIGITS: Final = 12
+READ_AT_ONCE: Final = 512  # tokens of a prompt, at most
 _GIB, _MIB = 1 << 30, 1 << 20
 _KINDS: Final = {"str": "TEXT", "bool": "INTEGER", "int": "INTEGER", "float": "REAL"}
 _WIDTHS: Final = {  # of the table's columns; text is on the left
@@ -182,7 +183,7 @@ def _sampled(row: ResultRow, told: ModelResult) -> Sampled:
         model_size=int(told.telemetry.get(MODEL_BYTES, 0)),
         model_n_params=int(told.telemetry.get(MODEL_WEIGHTS, 0)),
         n_batch=prompt or 1,
-        n_ubatch=prompt or 1,
+        n_ubatch=min(prompt or 1, READ_AT_ONCE),
         type_k=cache,
         type_v=cache,
         devices=row.device_name,

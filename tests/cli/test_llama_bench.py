@@ -19,6 +19,7 @@ Captured = pytest.CaptureFixture[str]
 
 MODEL = "model/llama-3-8b-q4_K_M-0123456789ab"
 PHASES = ("pp512", "tg128", "tg64/cache=q8_0", "pp512/batch=8")
+LONG = f"{MODEL}/pp2048"
 FORMS = ("llama-bench", "llama-bench-json", "llama-bench-sql")
 
 
@@ -76,6 +77,12 @@ def test_json_has_the_samples_of_whole_tests(models: Past, capsys: Captured) -> 
     assert (cached["type_k"], cached["type_v"], cached["stddev_ns"]) == ("q8_0", "q8_0", 0)
     assert prompt["gpu_info"] == models.device.name
     assert prompt["model_filename"] == "llama-3-8b-q4_K_M.gguf"
+
+
+def test_a_long_prompt_is_read_in_parts(models: Past, capsys: Captured) -> None:
+    models.run("long", timed(models, 1.0), cases=[LONG])
+    (long,) = json.loads(printed(capsys, "llama-bench-json", "--run", "long"))
+    assert (long["n_batch"], long["n_ubatch"]) == (2048, 512)
 
 
 def test_sql_has_a_table_of_models_and_one_of_kernels(models: Past, capsys: Captured) -> None:
