@@ -11,6 +11,7 @@ from vkbench_shaders.models.cases import ModelCase, name_of
 from vkbench_shaders.models.hyper import hash_of, hyper_of
 from vkbench_shaders.models.making.making import make
 from vkbench_shaders.models.making.seeded import SEEDED, Seeded, hash_now, seeded_of
+from vkbench_shaders.models.wiring import graph_of
 
 BY_STEM = {model.stem: model for model in SEEDED}
 
@@ -20,6 +21,17 @@ BY_STEM = {model.stem: model for model in SEEDED}
 def test_a_hash_is_that_of_what_is_made(model: Seeded) -> None:
     """If this fails, models are made otherwise now: the module prints the hashes, series begin."""
     assert hash_now(model) == model.hash
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", SEEDED, ids=BY_STEM)
+def test_a_model_has_a_graph(model: Seeded) -> None:
+    """A GPU is needed to run the large ones, and none to learn that they can be wired."""
+    with model.outlined() as file:
+        for phase, tokens in (("pp", 512), ("tg", 128)):
+            case = ModelCase(model=model.name, phase=phase, tokens=tokens)
+            graph = graph_of(file, hyper_of(file, case.room), case.timed_phase("mixed"))
+            assert len(graph.steps) >= 10 * hyper_of(file).layers
 
 
 @pytest.mark.parametrize("stem", ["tiny-llama-q4_K_M", "gpt2-124m-q8_0"])
