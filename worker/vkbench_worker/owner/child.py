@@ -203,6 +203,7 @@ class Child:
             if not data:
                 return
             self._said.append(data)
+            self._pass_on(data)
 
 
 def ending(status: int) -> str:
