@@ -17,8 +17,9 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import ModelCase, name_of, named
-from vkbench_shaders.models.graph import ROWS, Weight
+from vkbench_shaders.models.graph import POSITIONS, ROWS, Phase, Weight
 from vkbench_shaders.models.hyper import hyper_of
+from vkbench_shaders.models.shifting import shift_arrays
 from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.execute import execute_model
 from vkbench_worker.models.model import Ids, Prepared
@@ -149,6 +150,22 @@ def test_a_cache_that_keeps_an_earlier_prompt_is_wrong(
     result = done(lavapipe, bundle, job_of(path, case))
     assert result.outcome is Outcome.WRONG
     assert "differ on a second run" in result.reason
+
+
+@pytest.mark.parametrize("case", ["tg9/batch=2", "pp20"])
+def test_a_cache_that_is_shifted_wrongly_is_wrong(
+    lavapipe: Device, bundle: Bundle, path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """Keys move but are not turned back."""
+
+    def unturned(phase: Phase, dropped: int) -> dict[str, Array]:
+        found = shift_arrays(phase, dropped)
+        return {**found, POSITIONS: np.zeros_like(found[POSITIONS])}
+
+    monkeypatch.setattr("vkbench_worker.models.model.shift_arrays", unturned)
+    result = done(lavapipe, bundle, job_of(path, case))
+    assert result.outcome is Outcome.WRONG
+    assert "NMSE of logits of a shifted cache is" in result.reason
 
 
 def test_rounding_is_a_variant(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:

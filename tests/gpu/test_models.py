@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from planted_model import VOCABULARY, Tiny, write_model
+from vkbench.errors import UsageError
 from vkbench_shaders import formats
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
@@ -98,6 +99,52 @@ def test_a_cache_serves_prompt_after_prompt(
         parts = [model.logits(PROMPT[:5]), model.logits(PROMPT[5:], 5)]
     np.testing.assert_array_equal(again, first)
     assert nmse(np.concatenate(parts), reference.logits(PROMPT)) < 1e-8
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("arch", [arch for arch, found in ARCHITECTURES.items() if found.rope])
+def test_a_shifted_cache_goes_on(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str, cache: str
+) -> None:
+    """Five positions are dropped, as of the reference's cache; twice, for a recording to serve."""
+    tiny = Tiny.wide(arch=arch, experts=4 if "moe" in arch else 0)
+    model, reference = opened(lavapipe, bundle, tmp_path, tiny, Options(context=32, cache=cache))
+    limit = {"f16": 1e-7, "q8_0": 1e-4, "q4_0": 2e-2}[cache]
+    with model:
+        model.logits(PROMPT)
+        reference.logits(PROMPT)
+        for _ in range(2):
+            model.shift(5, len(PROMPT))
+            reference.shift(5)
+            at = len(PROMPT) - 5
+            assert nmse(model.logits(PROMPT[:5], at), reference.logits(PROMPT[:5])) < limit
+
+
+def test_a_shifted_cache_of_one_layer_is_a_fresh_one(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    """What one layer keeps of a token depends on no other; so logits are as if none had been."""
+    tiny = Tiny(layers=1)
+    model, reference = opened(lavapipe, bundle, tmp_path, tiny, Options(context=32, batch=2))
+    tokens = np.stack([PROMPT, PROMPT[::-1]])
+    count = len(PROMPT) - 4
+    with model:
+        model.prepared(len(PROMPT), len(PROMPT)).run(tokens, 0)
+        model.shift(4, len(PROMPT))
+        found = model.prepared(1, count + 1).run(np.array([[1], [2]]), count).reshape(2, -1)
+    for row, sequence in enumerate(tokens):
+        reference.caches.clear()
+        reference.logits(sequence[4:])
+        assert nmse(found[row], reference.logits(np.array([row + 1]))[0]) < 1e-6
+
+
+def test_learnt_positions_cannot_be_shifted(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    tiny = Tiny(arch="gpt2", groups=4)
+    model, _ = opened(lavapipe, bundle, tmp_path, tiny, Options(context=32))
+    with model, pytest.raises(UsageError, match="positions are learnt"):
+        model.shift(2, 9)
 
 
 def test_sequences_of_a_batch_see_only_themselves(

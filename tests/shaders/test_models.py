@@ -35,6 +35,14 @@ def test_sizes_are_those_of_the_keys(tmp_path: Path) -> None:
     assert (found.rope.mode, found.rope.n_dims, found.rope.freq_base) == ("norm", 16, 10000.0)
 
 
+def test_turning_back_leaves_lengths(tmp_path: Path) -> None:
+    keys: Keys = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}
+    rope = hyper(tmp_path, Tiny(), keys).rope
+    assert rope
+    assert rope.magnitude == pytest.approx(1.1386, abs=1e-4)
+    assert rope.back.magnitude == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

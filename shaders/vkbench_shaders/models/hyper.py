@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import log, sqrt
 from typing import Final
 
 import numpy as np
@@ -35,6 +35,20 @@ class Rope:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     factors: str = ""  # the tensor of divisors, if any
+
+    @property
+    def magnitude(self) -> float:
+        """How much longer what is turned becomes."""
+        return self.attn_factor * self._stretch
+
+    @property
+    def back(self) -> Rope:
+        """The same that leaves lengths as they are: for what was turned before."""
+        return replace(self, attn_factor=1 / self._stretch)
+
+    @property
+    def _stretch(self) -> float:
+        return 1 + 0.1 * log(1 / self.freq_scale) if self.ext_factor else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

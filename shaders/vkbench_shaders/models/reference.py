@@ -59,6 +59,14 @@ class Reference:
             found.append(int(rows[-1].argmax()))
         return found, np.array(rows)
 
+    def shift(self, dropped: int) -> None:
+        """Drop the oldest positions; the others move to the front, their keys turned back."""
+        assert self.hyper.rope
+        for layer, cache in self.caches.items():
+            keys, values = cache.keys[dropped:], cache.values[dropped:]
+            turned = self._turned(self.hyper.rope.back, keys, np.full(len(keys), -dropped))
+            self.caches[layer] = Cache(keys=self._rounded(turned), values=self._rounded(values))
+
     def embedded(self, tokens: Tokens, positions: NDArray[np.integer]) -> Floats:
         """Rows of the embedding."""
         x = self._rows("token_embd.weight", tokens)
@@ -139,15 +147,16 @@ class Reference:
 
     def appended(self, layer: int, k: Floats, v: Floats) -> Cache:
         """The layer's cache with the new positions in it."""
-        rounded = [
-            quants.dequantise(self.cache_format, quants.quantise(self.cache_format, part))
-            for part in (k, v)
-        ]
-        k, v = (part.reshape(len(part), self.hyper.groups, -1) for part in rounded)
+        k, v = (self._rounded(part.reshape(len(part), self.hyper.groups, -1)) for part in (k, v))
         if before := self.caches.get(layer):
             k, v = np.concatenate([before.keys, k]), np.concatenate([before.values, v])
         self.caches[layer] = Cache(keys=k, values=v)
         return self.caches[layer]
+
+    def _rounded(self, x: Floats) -> Floats:
+        """Keys or values (positions, groups, size) as a cache holds them: in rows of a position."""
+        rows = quants.quantise(self.cache_format, x.reshape(len(x), -1))
+        return quants.dequantise(self.cache_format, rows).reshape(x.shape)
 
     def _attended(
         self, layer: int, q: Floats, cache: Cache, positions: NDArray[np.integer]
@@ -174,10 +183,7 @@ class Reference:
         if rope.factors:
             angles = angles / self.file.read(rope.factors).astype(np.float64)
         angles = angles * _scales(rope, pairs)
-        magnitude = rope.attn_factor
-        if rope.ext_factor:
-            magnitude *= 1 + 0.1 * log(1 / rope.freq_scale)
-        turn = magnitude * np.exp(1j * angles)[:, None]
+        turn = rope.magnitude * np.exp(1j * angles)[:, None]
         made, half = x.copy(), rope.n_dims // 2
         if rope.mode == "norm":
             turned = (x[..., 0 : 2 * half : 2] + 1j * x[..., 1 : 2 * half : 2]) * turn

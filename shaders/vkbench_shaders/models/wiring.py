@@ -30,12 +30,12 @@ from vkbench_shaders.models.hyper import Hyper
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     """The steps of a phase of a file's model."""
-    wiring = _Wiring(file, hyper, phase)
+    wiring = Wiring(file, hyper, phase)
     wiring.model()
     return wiring.graph()
 
 
-class _Wiring(Builder):
+class Wiring(Builder):
     """A model's layers."""
 
     def model(self) -> None:

@@ -154,11 +154,14 @@ def _judge_repeated(found: Findings, name: str, one: Image, other: Image) -> Non
 
 
 def _judge_whole(found: Findings, trial: Trial[P, B], left: Left) -> None:
-    """Logits of the last token, and of the steps before it, by a reference of all layers."""
+    """Logits of the last token, and of the steps before it, by a reference of all layers.
+
+    Then those behind caches whose older half was dropped, by the reference's own that were cut so.
+    """
     case, model = trial.case, trial.model
     stored = _STORED[case.cache][1]
     limit = max(_LIMITS[found.path][1], stored)
-    last = left.numbers(-1, LOGITS, case.batch)
+    last, shifted = left.numbers(-1, LOGITS, case.batch), trial.shifted()
     for sequence in range(case.batch):
         reference = Reference(file=model.file, hyper=model.hyper, cache_format=case.cache)
         wanted = reference.logits(trial.tokens[sequence])
@@ -171,6 +174,11 @@ def _judge_whole(found: Findings, trial: Trial[P, B], left: Left) -> None:
         other = clear & (logits.argmax(axis=-1) != wanted.argmax(axis=-1))
         if other.any():
             found.complain("", 0, f"{other.sum()} of {len(other)} tokens are not the likeliest")
+        if shifted is not None:
+            reference.shift(trial.dropped)
+            wanted = reference.logits(trial.tokens[sequence, :1])[0]
+            base = float(np.square(wanted).sum())
+            found.compare("logits of a shifted cache", shifted[sequence], wanted, limit, base)
 
 
 class _Sampled(Reference):

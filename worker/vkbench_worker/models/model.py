@@ -6,13 +6,13 @@ weights, and the caches of keys and values, which all phases share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
-from typing import Generic, Self
+from typing import Final, Generic, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import parts_of
 from vkbench_shaders.models.graph import LOGITS, Graph, Inputs, Phase, length_of, phase_at
 from vkbench_shaders.models.hyper import Hyper
+from vkbench_shaders.models.shifting import shift_arrays, shift_graph_of
 from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights
@@ -32,6 +33,8 @@ from vkbench_worker.runtime.errors import OutOfMemory
 from vkbench_worker.runtime.program import Barrier, Dispatch, Stamp, Step, region_bytes
 
 Ids = NDArray[np.integer]
+Wire = Callable[[GgufFile, Hyper, Phase], Graph]
+_SHIFTS: Final = -1  # the number of phases that shift caches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,10 +205,12 @@ class Model(Generic[P, B]):
             cache=options.cache,
             rounds_from=options.rounds_from,
         )
-        asked = replace(asked, wanted=wanted, kept=kept)
+        return self._prepared(replace(asked, wanted=wanted, kept=kept), number, graph_of)
+
+    def _prepared(self, asked: Phase, number: int, wire: Wire) -> Prepared[P, B]:
         key = asked, number
         if key not in self._phases:
-            graph = graph_of(self.file, self.hyper, asked)
+            graph = wire(self.file, self.hyper, asked)
             scheduled = schedule(graph, self.bundle, self.device.facts)
             with phase("weights"):
                 self.weights.load(graph.weights, self._progress)
@@ -229,6 +234,23 @@ class Model(Generic[P, B]):
             rows.append(run.run(np.array([chosen[-1:]]), at))
             chosen.append(int(rows[-1].argmax()))
         return chosen, np.array(rows)
+
+    def shift(self, dropped: int, until: int) -> None:
+        """Have the caches forget their first positions: those up to `until` move to the front."""
+        options = self.options
+        asked = phase_at(
+            until - dropped,
+            until,
+            batch=options.batch,
+            context=options.context,
+            cache=options.cache,
+            rounds_from=None,
+        )
+        run = self._prepared(asked, _SHIFTS, shift_graph_of)
+        given = shift_arrays(asked, dropped)
+        for name, buffer in run.inputs.items():
+            buffer.upload(given[name])
+        run.recording.run()
 
     def cache(self, name: str, size: int) -> B:
         """Keys or values of a layer; zeros at first, for hidden positions have to be finite."""

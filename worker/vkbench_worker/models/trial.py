@@ -86,10 +86,30 @@ class Trial(Generic[P, B]):
         What follows another trial leaves the caches as those are.
         """
         if not self._follows:
-            for tokens in ((self.tokens + 1) % self.model.hyper.vocabulary, self.tokens):
-                for _ in self._read(tokens):
-                    pass
+            self._reread((self.tokens + 1) % self.model.hyper.vocabulary)
+            self._reread(self.tokens)
         return self.left_over(poison)
+
+    def shifted(self) -> Array | None:
+        """Logits of a token behind the younger half of the positions: (batch, vocabulary).
+
+        The older half is dropped from the caches for that, which are read anew afterwards. None
+        where that cannot be, or would leave another trial's caches as this one's kernels make them.
+        """
+        dropped = self.dropped
+        if self._follows or not self.model.hyper.rope or not dropped:
+            return None
+        self.model.shift(dropped, self.case.tokens)
+        at = self.case.tokens - dropped
+        run = self.model.prepared(1, at + 1, wanted=self.case.batch)
+        logits = run.run(self.tokens[:, :1], at).reshape(self.case.batch, -1).copy()
+        self._reread(self.tokens)
+        return logits
+
+    @property
+    def dropped(self) -> int:
+        """Positions that `shifted` drops."""
+        return self.case.tokens // 2
 
     def left(self) -> Left:
         """What the last run left."""
@@ -102,6 +122,10 @@ class Trial(Generic[P, B]):
             self.chosen_logits.append(logits.copy())
             if at + 1 < self.case.tokens:
                 self.tokens[:, at + 1] = np.nan_to_num(logits).argmax(axis=-1)
+
+    def _reread(self, tokens: Ids) -> None:
+        for _ in self._read(tokens):
+            pass
 
     def _read(self, tokens: Ids) -> Iterator[tuple[int, Array]]:
         """Read all tokens: a prompt, then one by one what is generated, with the logits of each."""
