@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from vkbench.case import is_own
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.user import user_name
 from vkbench_cli.show.telling import tell
@@ -119,14 +121,17 @@ def begin_here(
 def begin(database: Database, wanted: BisectOptions, devices: Sequence[str]) -> int:
     """A bisection on identical devices (keys), stored with its bundles; its number."""
     from vkbench_db.upkeep import bisections
-    from vkbench_scheduler.planning.candidates import distinct, store
+    from vkbench_scheduler.planning.candidates import distinct, of_bundles, store
     from vkbench_shaders.catalogue import problem
 
     with database.reading() as tx:
         asked = wanted.filled(tx)
         check(asked)
-        posed = problem(asked.case)
-        built = None if asked.bundles == "" else _of_bundles(tx, posed, asked)
+        if not is_own(asked.case):
+            problem(asked.case)  # a slip in its name is said before one in the bundles'
+        bundles = _bundles(tx, asked)
+        posed = _posed(bundles, asked.case)
+        built = of_bundles(posed, bundles) if bundles else None
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
     built = distinct(posed, built or _of_revisions(posed, asked))
@@ -158,13 +163,27 @@ def check(asked: BisectOptions) -> None:
         raise UsageError("nothing to search: give --bundles SHA,SHA,... or --revisions GOOD..BAD")
 
 
-def _of_bundles(tx: Transaction, posed: Problem, asked: BisectOptions) -> list[Built]:
-    from vkbench_scheduler.planning.candidates import of_bundles
+def _posed(bundles: Sequence[Bundle], case: str) -> Problem:
+    """The case, as the first of the bundles declares it that has it; else by the catalogue."""
+    from vkbench_shaders import catalogue
+    from vkbench_shaders.own.posing import NotDeclared, posed
 
+    for bundle in bundles:
+        with suppress(NotDeclared):
+            return posed(bundle, case)
+    if is_own(case):
+        raise UsageError(f"none of --bundles declares {case}")
+    return catalogue.problem(case)
+
+
+def _bundles(tx: Transaction, asked: BisectOptions) -> list[Bundle]:
+    """What --bundles names, between --good and --bad; none where revisions are to be searched."""
+    if not asked.bundles:
+        return []
     found = [_bundle(tx, word.strip()) for word in asked.bundles.split(",") if word.strip()]
     first = _place(found, asked.good) if asked.good else 0
     last = _place(found, asked.bad) if asked.bad else len(found) - 1
-    return of_bundles(posed, found[first : last + 1])
+    return found[first : last + 1]
 
 
 def _of_revisions(posed: Problem, asked: BisectOptions) -> list[Built]:

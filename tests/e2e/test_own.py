@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from planted_own import CASE, NAME, TIMED, write_own
+from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_own, write_shadow
 
 from .conftest import Vkbench
 
@@ -77,3 +78,61 @@ def test_options_beside_a_kernel_file_are_checked(asked: Vkbench, tmp_path: Path
         assert ended.code == 2
         assert complaint in ended.err
         assert ended.err.count("\n") == 1
+
+
+def test_a_kernel_of_the_catalogue_is_shadowed(vkbench: Vkbench, tmp_path: Path) -> None:
+    """The same case by both, side by side; the catalogue's history does not hear of it."""
+    path = str(write_shadow(tmp_path / "own"))
+    words = ("--seconds", "0.05", "--json", "--all")
+    theirs = vkbench("run", "--kernel-file", path, "--label", "theirs", *words)
+    ours = vkbench("run", "--case", SHADOWED, "--label", "ours", *words)
+    assert [ended.code for ended in (theirs, ours)] == [0, 0], theirs.err + ours.err
+    assert {row["variant"] for row in theirs.rows} == {"lab.one_pass.slang"}
+    assert {row["case"] for row in theirs.rows if row["hot_seconds"]} == {SHADOWED}
+    compared = vkbench("compare", "ours", "theirs", "--json", "--all").rows
+    assert {row["variant"] for row in compared} == {"portable \u2192 lab.one_pass.slang"}
+    tracks = vkbench("query", "SELECT DISTINCT track FROM v_results ORDER BY track", "--json").rows
+    assert [row["track"] for row in tracks] == ["lab.one_pass", "main"]
+
+
+def test_own_kernels_are_listed_with_their_owners(vkbench: Vkbench, tmp_path: Path) -> None:
+    words = ("--mode", "correctness")
+    for path in (write_own(tmp_path / "own"), write_shadow(tmp_path / "shadow")):
+        assert vkbench("run", "--kernel-file", str(path), *words).code == 0
+    rows = {row["name"]: row for row in vkbench("kernels", "--own", "--json").rows}
+    assert {name: row["owner"] for name, row in rows.items()} == {
+        NAME: "lab",
+        "lab.one_pass": "lab",
+    }
+    assert rows["lab.one_pass"]["shadows"] == "rms_norm"
+    assert rows[NAME]["cases"] == 3
+    assert [row["name"] for row in vkbench("kernels", "--own", "-k", "*one*", "--json").rows] == [
+        "lab.one_pass"
+    ]
+    assert NAME in vkbench("bundle", "ls").out
+
+
+@pytest.mark.timeout(300)
+def test_a_slow_version_is_found(vkbench: Vkbench, tmp_path: Path) -> None:
+    """Of three versions the second only changes what is launched, and the third is slow."""
+    bundles = []
+    path = write_own(tmp_path / "own")
+    changes: list[Callable[[Path], None]] = [lambda path: None, wider, slower]
+    for change in changes:
+        change(path)
+        run = ("--kernel-file", str(path), "--mode", "correctness", "--json")
+        assert vkbench("run", *run).code == 0
+        bundles.append(vkbench("kernels", "--own", "--json").rows[0]["bundle"])
+    assert len(set(bundles)) == 3
+    words = ("--case", TIMED, "--bundles", ",".join(bundles), "--seconds", "0.05", "--json")
+    ended = vkbench("bisect", *words)
+    assert ended.code == 0, ended.err
+    assert len(ended.rows) == 3
+    [first_bad] = [row for row in ended.rows if row["is_first_bad"]]
+    assert first_bad["sha"] == bundles[2]
+    assert first_bad["ratio"] > 1.3
+
+
+def wider(path: Path) -> None:
+    """Have a declaration launch a workgroup more along y, which does what the first does."""
+    path.write_text(path.read_text().replace('groups = ["m"]', 'groups = ["m", 2]'))

@@ -12,6 +12,7 @@ from vkbench_shaders.own.building import EXAMPLE, Built, build
 NAME = "lab.rms_quant"
 CASE = f"{NAME}/f32/m3_k96_b3"
 TIMED = f"{NAME}/f32/m16_k1024_b32"
+SHADOWED = "rms_norm/f32/b1_c1_h64_w1024"
 _VARIANT = re.compile(r'\[\[variants\]\]\nname = "glsl".*?\n\n', re.DOTALL)
 
 
@@ -21,19 +22,14 @@ def write_own(
     """The declaration in a folder, with texts of it replaced; Slang alone unless GLSL is wanted."""
     shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
     path = folder / "rms_quant.toml"
-    text = path.read_text()
     if not glsl:
-        text = _VARIANT.sub("", text)
-    for old, new in (changes or {}).items():
-        assert old in text, old
-        text = text.replace(old, new)
-    path.write_text(text)
-    return path
+        path.write_text(_VARIANT.sub("", path.read_text()))
+    return _changed(path, changes or {})
 
 
-def slower(folder: Path) -> None:
-    """Have the kernel in a folder add its squares up a hundred times."""
-    path = folder / "rms_quant.slang"
+def slower(declaration: Path) -> None:
+    """Have a kernel add its squares up a hundred times."""
+    path = declaration.parent / "rms_quant.slang"
     text = path.read_text()
     once = "float sum = 0;\n"
     assert once in text
@@ -47,3 +43,18 @@ def slower(folder: Path) -> None:
 def built_own(folder: Path, changes: Mapping[str, str] | None = None) -> Built:
     """The kernel of `write_own`, built."""
     return build(write_own(folder, changes), "somebody")
+
+
+def write_shadow(folder: Path, changes: Mapping[str, str] | None = None) -> Path:
+    """The packaged example that shadows the catalogue's rms_norm, with texts replaced."""
+    shutil.copytree(EXAMPLE, folder)
+    return _changed(folder / "one_pass.toml", changes or {})
+
+
+def _changed(path: Path, changes: Mapping[str, str]) -> Path:
+    text = path.read_text()
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planted_own import CASE, NAME, TIMED, built_own, write_own
+from planted_own import CASE, NAME, SHADOWED, TIMED, built_own, write_own, write_shadow
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_shaders.archive import from_archive
-from vkbench_shaders.bundle import Bundle, CorruptBundle
+from vkbench_shaders.bundle import Bundle, CorruptBundle, packaged
 from vkbench_shaders.own.building import build
 from vkbench_shaders.own.posing import NotDeclared, posed
 from vkbench_shaders.own.sources import own_form
@@ -274,3 +274,36 @@ def test_a_stranger_s_manifest_is_checked(tmp_path: Path) -> None:
     other = replace(bundle, blobs={**blobs, stored: b"other"})
     with pytest.raises(CorruptBundle, match="is not what its hash says"):
         other.check()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"rms_norm"', '"rms_nrm"', "unknown kernel 'rms_nrm'; did you mean 'rms_norm'"),
+        ("w = 64 }", "w = 64 }\ntypes = { x = 'q4_0' }", "unknown format of rms_norm's x 'q4_0'"),
+        (", w = 64", "", "a shape has the sizes b, c, h, w; got b, c, h"),
+        (
+            "[[variants]]",
+            "[params]\neps = 1\n\n[[variants]]",
+            "it shadows rms_norm, and has its bindings",
+        ),
+        ("w = 64 }", "w = 64 }\nnpz = 'x.npz'", "rms_norm brings its own inputs and reference"),
+        ("one_pass.slang", "two.slang", "the output y is binding 3, which the code does not have"),
+    ],
+)
+def test_a_slip_in_a_shadow_is_one_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+    path = write_shadow(tmp_path / "own", {old: new})
+    source = (path.parent / "one_pass.slang").read_text()
+    (path.parent / "two.slang").write_text(source.replace("vk::binding(3)", "vk::binding(2)"))
+    assert said in complaint(path)
+
+
+def test_a_shadow_has_the_inputs_and_reference_of_the_catalogue(tmp_path: Path) -> None:
+    bundle = build(write_shadow(tmp_path / "own"), "somebody").bundle
+    theirs, ours = posed(bundle, SHADOWED), posed(packaged(), SHADOWED)
+    assert [variant.name for variant in theirs.kernel.variants] == ["lab.one_pass.slang"]
+    assert theirs.kernel.reference is ours.kernel.reference
+    assert theirs.kernel.inputs is ours.kernel.inputs
+    assert len(bundle.blobs) == 1
+    with pytest.raises(NotDeclared):
+        posed(bundle, "rms_norm/f32/b1_c2_h3_w511")

@@ -28,6 +28,16 @@ class StoredBundle:
     blobs: Mapping[str, bytes]  # by SHA-256
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnBundle:
+    """A bundle that may declare a user's kernel, without its blobs."""
+
+    sha: str
+    name: str
+    manifest: str
+    created_at: float
+
+
 def store_bundle(tx: Connection, bundle: StoredBundle, now: float) -> bool:
     """Store a bundle; return whether it is new. BundleRefused if a hash does not match."""
     _check(bundle)
@@ -65,6 +75,14 @@ def bundles_named(tx: Connection, start: str) -> list[str]:
     bundle = schema.bundle.c
     rows = tx.execute(select(bundle.sha).where(bundle.sha.startswith(start, autoescape=True)))
     return [sha for sha in rows.scalars() if has_bundle(tx, sha)]
+
+
+def own_bundles(tx: Connection) -> list[OwnBundle]:
+    """The bundles that are named as kernels of users are, the newest first."""
+    bundle = schema.bundle.c
+    asked = select(bundle.sha, bundle.name, bundle.manifest, bundle.created_at)
+    rows = tx.execute(asked.where(bundle.name.contains(".")).order_by(bundle.created_at.desc()))
+    return [OwnBundle(**row) for row in rows.mappings()]
 
 
 def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:

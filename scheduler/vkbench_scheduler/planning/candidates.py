@@ -15,6 +15,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.compile.build import units_for
 from vkbench_shaders.compile.revisions import build_revision, revisions
 from vkbench_shaders.kernel import Problem
+from vkbench_shaders.own.posing import own_case
 
 Watch = Callable[[int, int, str], None]  # revisions done, revisions in all, the last one
 
@@ -98,9 +99,14 @@ def _of_bundle(problem: Problem, bundle: Bundle) -> Built:
 
 
 def _code(problem: Problem, bundle: Bundle) -> tuple[str, ...]:
-    """What each code path of the case runs, by SHA-256; "" where the bundle has none."""
+    """What each code path of the case runs, by SHA-256; "" where the bundle has none.
+
+    A bundle that declares the kernel decides how it is launched, too.
+    """
     found = (bundle.entries.get(unit.key) for unit in units_for(problem))
-    return tuple(entry.sha256 if entry else "" for entry in found)
+    code = tuple(entry.sha256 if entry else "" for entry in found)
+    declared = own_case(bundle, problem.case)
+    return (*code, repr(sorted(declared.launches.items()))) if declared else code
 
 
 def _last(chosen: Sequence[Built]) -> Bundle:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 from vkbench import names
 from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo
-from vkbench.job import Mode
+from vkbench.job import MAIN, Mode
 from vkbench_scheduler.planning.selection import ALL, AUTO, OwnCases, Selection
 from vkbench_shaders.own.posing import declared
 from vkbench_shaders.own.records import OwnKernel
@@ -21,7 +22,16 @@ def cases_of(kernel: OwnKernel) -> OwnCases:
         cases=tuple(case.name for case in kernel.cases),
         timed=tuple(case.name for case in kernel.cases if case.is_timed),
         variants=tuple(variant.name for variant in declared(kernel).variants),
+        track=kernel.name if kernel.shadows else "",
     )
+
+
+def on_its_track(selection: Selection) -> Selection:
+    """A selection whose run joins no history of the catalogue's, if it is of a shadow."""
+    own = selection.own
+    if own and own.track and selection.track == MAIN:
+        return replace(selection, track=own.track)
+    return selection
 
 
 def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str]]:

@@ -40,6 +40,7 @@ class OwnCases:
     cases: tuple[str, ...]  # whole names
     timed: tuple[str, ...]  # those of them that are timed too
     variants: tuple[str, ...]
+    track: str = ""  # instead of the main one: of a shadow, whose cases are the catalogue's
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from vkbench.job import PlannedJob
 from vkbench_db.database import Database
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_scheduler.bundles import keep
+from vkbench_scheduler.planning.own import on_its_track
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_shaders.bundle import Bundle
@@ -76,6 +77,7 @@ def submit_in(
     planner: Planner = plan,
 ) -> Submitted:
     """Like `submit`, in the caller's transaction; writes nothing if the selection is invalid."""
+    selection = on_its_track(selection)
     if bundle:
         selection = replace(selection, bundle=bundle.sha)
     jobs = planner(selection, devices)

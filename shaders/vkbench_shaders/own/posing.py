@@ -48,6 +48,12 @@ def posed(bundle: Bundle, case: Case | str) -> Problem:
     return catalogue.problem(asked)
 
 
+def own_case(bundle: Bundle, case: Case) -> OwnCase | None:
+    """A case as a bundle itself declares it; None where it does not."""
+    found = (own.case(case.name) for own in bundle.manifest.kernels)
+    return next(filter(None, found), None)
+
+
 def problem(kernel: Kernel, asked: Case) -> Problem:
     """A case, checked against a kernel; UsageError for what it does not have."""
     types = {kernel.bindings[0].name: asked.format, **asked.types}

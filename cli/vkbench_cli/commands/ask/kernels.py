@@ -9,8 +9,10 @@ from typer import Option
 from vkbench import names
 from vkbench.errors import UsageError
 from vkbench_cli.machine import devices_if_any
-from vkbench_cli.options import Formats, Kernels
+from vkbench_cli.options import Formats, Kernels, Store
+from vkbench_cli.show.own import own_table
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.store import reading
 from vkbench_tables.kernels import COLUMNS, kernel_row
 from vkbench_tables.table import Table
 
@@ -37,6 +39,11 @@ def kernels(
         bool,
         Option("--rocm", help="List the 123 kernels of the ROCm grid and their counterparts here."),
     ] = False,
+    own: Annotated[
+        bool,
+        Option("--own", help="List the kernels of users that the database has, and their owners."),
+    ] = False,
+    store: Store,
     output: Output,
 ) -> None:
     """List kernels with their formats and variants.
@@ -47,12 +54,18 @@ def kernels(
 
     --grid shows what works with each format on the devices of this machine (on a machine without
     a device: what the catalogue has). A cell is the best variant, or - if there is no such kernel.
+
+    --own shows the newest bundle of each kernel that was run with --kernel-file.
     """
     from vkbench_shaders.catalogue import KERNELS, matching
     from vkbench_shaders.formats import FORMATS
 
-    if grid + formats + rocm > 1:
-        raise UsageError("give only one of --grid, --formats and --rocm")
+    if grid + formats + rocm + own > 1:
+        raise UsageError("give only one of --grid, --formats, --rocm and --own")
+    if own:
+        with reading(store.settings()) as tx:
+            show(own_table(tx, kernel), output)
+        return
     wanted = {name for glob in kernel or ["*"] for name in matching(glob)}
     all_formats = [f.name for f in FORMATS]
     typed = {

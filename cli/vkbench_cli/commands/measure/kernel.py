@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Typer
+from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError
 from vkbench.user import user_name
@@ -46,16 +46,20 @@ def group() -> None:
 @app.command()
 def new(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder to make.")],
+    shadow: Annotated[
+        bool, Option("--shadow", help="Write one that stands in for a kernel of the catalogue.")
+    ] = False,
 ) -> None:
-    """Write a kernel to begin with to a new folder: declaration, GLSL, Slang and reference."""
+    """Write a kernel to begin with to a new folder: declaration, sources and reference."""
     from vkbench_shaders.own.building import EXAMPLE
 
     if folder.exists():
         raise UsageError(f"{folder} exists already: give another folder")
     folder.mkdir(parents=True)
-    for file in sorted(EXAMPLE.glob("rms_quant.*")):
+    name = "one_pass" if shadow else "rms_quant"
+    for file in sorted(EXAMPLE.glob(f"{name}.*")):
         shutil.copy(file, folder)
-    say(f"vkbench kernel check {folder / 'rms_quant.toml'}")
+    say(f"vkbench kernel check {folder / name}.toml")
 
 
 @app.command()

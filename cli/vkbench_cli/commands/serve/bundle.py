@@ -118,9 +118,14 @@ def _row(kept: BundleStore, sha: str) -> dict[str, Cell]:
 def _described(bundle: Bundle) -> dict[str, Cell]:
     return {
         "sha": bundle.sha,
-        "name": bundle.name if bundle.name != bundle.sha else "",
+        "name": bundle.name if bundle.name != bundle.sha else _declared(bundle),
         "kernels": len(bundle.entries),
         "bytes": sum(map(len, bundle.blobs.values())),
         "compiler": bundle.manifest.slang,
         "trouble": "",
     }
+
+
+def _declared(bundle: Bundle) -> str:
+    """The names of kernels of users that a bundle declares."""
+    return ", ".join(kernel.name for kernel in bundle.manifest.kernels)

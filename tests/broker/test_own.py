@@ -1,0 +1,49 @@
+"""Kernels of users through the queue: their bundles reach a worker that knows nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster import Lab, until
+from planted_own import CASE, NAME, TIMED, built_own
+from vkbench.device import DeviceFacts
+from vkbench_db.ask import queries
+from vkbench_scheduler.planning.own import cases_of
+from vkbench_scheduler.planning.selection import Selection
+from vkbench_scheduler.planning.submit import submit
+from vkbench_shaders.own.building import build
+
+
+def devices(lab: Lab) -> list[DeviceFacts]:
+    with lab.database.reading() as tx:
+        return [row.facts for row in queries.devices(tx)]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.usefixtures("lavapipe")
+def test_an_own_kernel_goes_through_the_queue(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
+    """Two bundles of one name are judged by the reference of their own, without a restart."""
+    lab = make_lab(runner="vkbench_worker.runner.main")
+    right = built_own(tmp_path)
+    source = tmp_path / "rms_quant.py"
+    source.write_text(source.read_text().replace("/ 127", "/ 100"))
+    other = build(tmp_path / "rms_quant.toml", "somebody")
+    lab.start_scheduler()
+    lab.start("-m", "vkbench_worker.service.main", "llvmpipe", log="worker")
+    until(lambda: devices(lab), "no device announces itself", 60)
+    runs = []
+    for built in (right, other):
+        selection = Selection(own=cases_of(built.kernel), measure_seconds=0.05)
+        made = submit(lab.database, selection, devices(lab), bundle=built.bundle)
+        runs.append(made.run.id)
+    lab.await_end(*runs, seconds=120)
+    lab.check(*runs)
+    assert [dict(lab.counts(run)) for run in runs] == [{"passed": 4}, {"wrong": 4}]
+    with lab.database.reading() as tx:
+        cases = [row.case_name for row in queries.jobs(tx, run=runs[0])]
+    assert cases.count(CASE) == 1
+    assert cases.count(TIMED) == 2
+    assert all(case.startswith(f"{NAME}/") for case in cases)
