@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -64,6 +64,13 @@ class BisectOptions:
         Option(
             metavar="PATH",
             help="Folder of the shader tree in the repository; default: as in vkbench's own.",
+        ),
+    ] = ""
+    kernel_file: Annotated[
+        str,
+        Option(
+            metavar="PATH",
+            help="Declaration in the repository, if the case is of a kernel of your own.",
         ),
     ] = ""
     good: Annotated[
@@ -130,11 +137,12 @@ def begin(database: Database, wanted: BisectOptions, devices: Sequence[str]) -> 
         if not is_own(asked.case):
             problem(asked.case)  # a slip in its name is said before one in the bundles'
         bundles = _bundles(tx, asked)
-        posed = _posed(bundles, asked.case)
-        built = of_bundles(posed, bundles) if bundles else None
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
-    built = distinct(posed, built or _of_revisions(posed, asked))
+    declared = _of_declarations(asked) if asked.kernel_file else []
+    posed = _posed(bundles or [each.bundle for each in declared if each.bundle], asked.case)
+    built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, asked)
+    built = distinct(posed, built)
     now = time.time()
     with database.transaction() as tx:
         return bisections.create(
@@ -172,7 +180,7 @@ def _posed(bundles: Sequence[Bundle], case: str) -> Problem:
         with suppress(NotDeclared):
             return posed(bundle, case)
     if is_own(case):
-        raise UsageError(f"none of --bundles declares {case}")
+        raise UsageError(f"no bundle declares {case}: give --bundles, or --kernel-file")
     return catalogue.problem(case)
 
 
@@ -190,11 +198,25 @@ def _of_revisions(posed: Problem, asked: BisectOptions) -> list[Built]:
     from vkbench_scheduler.planning.candidates import of_revisions
     from vkbench_shaders.compile.revisions import FOLDER
 
+    return of_revisions(posed, asked.repository, *_ends(asked), asked.folder or FOLDER, _tell)
+
+
+def _of_declarations(asked: BisectOptions) -> list[Built]:
+    from vkbench_scheduler.planning.candidates import of_declarations
+
+    if asked.bundles or asked.folder:
+        raise UsageError("--kernel-file is for --revisions: leave out --bundles and --folder")
+    file = PurePosixPath(asked.kernel_file)
+    return of_declarations(asked.repository, *_ends(asked), file, user_name(), _tell)
+
+
+def _ends(asked: BisectOptions) -> tuple[str, str]:
+    """The good revision and the bad one."""
     good, dots, bad = asked.revisions.partition("..")
     ends = (good, bad) if dots else (asked.good, asked.bad)
     if not all(ends):
         raise UsageError("--revisions needs two ends: GOOD..BAD, or --good and --bad")
-    return of_revisions(posed, asked.repository, *ends, asked.folder or FOLDER, _tell)
+    return ends
 
 
 def _bundle(tx: Transaction, word: str) -> Bundle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +132,54 @@ def test_a_slow_version_is_found(vkbench: Vkbench, tmp_path: Path) -> None:
     [first_bad] = [row for row in ended.rows if row["is_first_bad"]]
     assert first_bad["sha"] == bundles[2]
     assert first_bad["ratio"] > 1.3
+
+
+@pytest.mark.timeout(300)
+def test_the_revision_that_made_a_kernel_slow_is_found(vkbench: Vkbench, tmp_path: Path) -> None:
+    """The second does not compile, and the third is slow."""
+    path = write_own(tmp_path / "repository" / "norms")
+    broken = path.parent / "rms_quant.slang"
+    git(path.parent, "init", "--quiet", "..")
+    commit(path.parent, "plain")
+    right = broken.read_text()
+    broken.write_text(right.replace("float sum = 0", "float sum = zero"))
+    commit(path.parent, "broken")
+    broken.write_text(right)
+    slower(path)
+    commit(path.parent, "slow")
+    where = ("--repository", str(path.parents[1]), "--kernel-file", "norms/rms_quant.toml")
+    words = ("--case", TIMED, "--revisions", "HEAD~2..HEAD", "--seconds", "0.05", "--json")
+    ended = vkbench("bisect", *where, *words)
+    assert ended.code == 0, ended.err
+    assert [row["label"].split()[-1] for row in ended.rows] == ["plain", "broken", "slow"]
+    assert "undefined identifier" in ended.rows[1]["note"]
+    assert [row["is_first_bad"] for row in ended.rows] == [False, False, True]
+
+
+def test_what_declares_no_case_is_not_bisected(vkbench: Vkbench, tmp_path: Path) -> None:
+    path = write_own(tmp_path / "own")
+    git(path.parent, "init", "--quiet")
+    for subject in ("first", "second"):
+        (path.parent / "note").write_text(subject)
+        commit(path.parent, subject)
+    words = ("--case", f"{NAME}/f32/m2_k32_b1", "--revisions", "HEAD~1..HEAD")
+    ended = vkbench("bisect", "--repository", str(path.parent), *words)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "give --bundles, or --kernel-file" in ended.err
+    words = ("--repository", str(path.parent), "--kernel-file", "rms_quant.toml")
+    ended = vkbench("bisect", "--case", TIMED, "--revisions", "HEAD~1..HEAD", *words)
+    assert ended.code == 2
+    assert "has the same code in" in ended.err
+
+
+def git(folder: Path, *words: str) -> None:
+    someone = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "-C", str(folder), *someone, *words], check=True, capture_output=True)
+
+
+def commit(folder: Path, subject: str) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "--quiet", "-m", subject)
 
 
 def wider(path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 
 from sqlalchemy import Connection
 
@@ -13,8 +13,9 @@ from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.compile.build import units_for
-from vkbench_shaders.compile.revisions import build_revision, revisions
+from vkbench_shaders.compile.revisions import Revision, build_revision, checked_out, revisions
 from vkbench_shaders.kernel import Problem
+from vkbench_shaders.own.building import build
 from vkbench_shaders.own.posing import own_case
 
 Watch = Callable[[int, int, str], None]  # revisions done, revisions in all, the last one
@@ -33,12 +34,33 @@ def of_revisions(
     problem: Problem, repository: Path, good: str, bad: str, folder: str, watch: Watch
 ) -> list[Built]:
     """Compile the revisions of a shader tree; one that does not compile gets no bundle."""
-    found = revisions(repository, good, bad, folder)
+
+    def made(revision: Revision) -> Bundle:
+        return build_revision(repository, revision, folder, problem)
+
+    return _of_each(revisions(repository, good, bad, folder), made, watch)
+
+
+def of_declarations(
+    repository: Path, good: str, bad: str, file: PurePosixPath, owner: str, watch: Watch
+) -> list[Built]:
+    """Build a user's kernel at the revisions of its declaration's folder."""
+    folder = file.parent.as_posix()
+
+    def made(revision: Revision) -> Bundle:
+        with checked_out(repository, revision, folder) as tree:
+            return replace(build(tree / file.name, owner).bundle, name=revision.label)
+
+    return _of_each(revisions(repository, good, bad, folder), made, watch)
+
+
+def _of_each(
+    found: Sequence[Revision], made: Callable[[Revision], Bundle], watch: Watch
+) -> list[Built]:
     built = []
     for done, revision in enumerate(found, 1):
         try:
-            bundle = build_revision(repository, revision, folder, problem)
-            built.append(Built(label=revision.label, bundle=bundle))
+            built.append(Built(label=revision.label, bundle=made(revision)))
         except VkbenchError as error:
             built.append(Built(label=revision.label, bundle=None, note=str(error)))
         watch(done, len(found), revision.label)

@@ -57,7 +57,8 @@ def build_revision(repository: Path, revision: Revision, folder: str, problem: P
 @contextmanager
 def checked_out(repository: Path, revision: Revision, folder: str) -> Iterator[Path]:
     """Extracts a folder at a revision for the block; the working tree stays as it is."""
-    archive = _git(repository, "archive", "--format=tar", f"{revision.sha}:{folder.strip('/')}")
+    place = "" if folder == "." else folder.strip("/")
+    archive = _git(repository, "archive", "--format=tar", f"{revision.sha}:{place}")
     with TemporaryDirectory(prefix="vkbench-") as scratch:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             files.extractall(scratch, filter="data")
