@@ -40,8 +40,8 @@ class Phase:
     capacity: int = 0  # positions of the cache; 0: length
     cache: str = "f16"  # its format
     wanted: int = 0  # tokens, of all sequences, whose logits are made; 0: all
-    # weights of a matrix of blocks from which on its vectors are rounded to bytes; None: never. Steps
-    # that round what they make do so for matrices of any size.
+    # weights of a matrix of blocks from which on its vectors are rounded to bytes; None: never.
+    # Steps that round what they make do so for matrices of any size.
     rounds_from: int | None = None
     kept: tuple[int, ...] = ()  # layers whose input and output can be read afterwards
 
