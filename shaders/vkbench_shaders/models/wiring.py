@@ -1,13 +1,22 @@
-"""How the architectures' layers are made of the catalogue's kernels."""
+"""How the architectures' layers are made of the catalogue's kernels, and how caches are shifted.
+
+A cache is shifted where its context is full: the oldest positions are dropped, what is left moves
+to the front, and keys are turned back, so that the text can go on without being read again.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import sqrt
+from typing import Final
+
+import numpy as np
 
 from vkbench.case import Value
+from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
+from vkbench_shaders.kernel import Array
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rope_rows
@@ -18,6 +27,7 @@ from vkbench_shaders.models.graph import (
     POSITIONS,
     ROWS,
     TOKENS,
+    UNREAD,
     WANTED,
     WINDOW,
     Graph,
@@ -27,15 +37,41 @@ from vkbench_shaders.models.graph import (
 )
 from vkbench_shaders.models.hyper import Hyper
 
+SOURCES: Final = "sources"  # the rows of a cache that move
+
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     """The steps of a phase of a file's model."""
-    wiring = Wiring(file, hyper, phase)
+    wiring = _Wiring(file, hyper, phase)
     wiring.model()
     return wiring.graph()
 
 
-class Wiring(Builder):
+def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
+    """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
+    if not hyper.rope:
+        raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
+    shifting = _Shifting(file, replace(hyper, rope=hyper.rope.back), phase)
+    for layer in range(hyper.layers):
+        shifting.layer = layer
+        shifting.moved("k", hyper.key_size)
+        shifting.moved("v", hyper.value_size)
+    return replace(shifting.graph(), kept=())
+
+
+def shift_arrays(phase: Phase, dropped: int) -> dict[str, Array]:
+    """What such a graph is given, to drop so many positions."""
+    count, room = phase.tokens, phase.capacity or phase.length
+    rows = (np.arange(phase.batch)[:, None] * room + np.arange(count)).reshape(-1)
+    return {
+        SOURCES: (rows + dropped).astype(np.int32),
+        ROWS: rows.astype(np.int32),
+        POSITIONS: np.full(count, -dropped, np.int32),
+        UNREAD: np.zeros(4, np.float32),
+    }
+
+
+class _Wiring(Builder):
     """A model's layers."""
 
     def model(self) -> None:
@@ -283,3 +319,22 @@ class Wiring(Builder):
         chosen = (self.count, wanted, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]
+
+
+class _Shifting(_Wiring):
+    """Rows of caches, read, turned if they are keys, and written elsewhere."""
+
+    def moved(self, name: str, size: int) -> None:
+        phase, width = self.phase, self.hyper.groups * size
+        rows = phase.batch * (phase.capacity or phase.length)
+        ids = self.input(SOURCES, "i32", self.count)
+        x = self.step(
+            f"shift_{name}",
+            "get_rows",
+            (rows, self.count, width),
+            {},
+            {"table": phase.cache},
+            table=f"cache.{name}.{self.layer}",
+            ids=ids,
+        )["y"]
+        self.stored(name, self.turned(name, x, self.hyper.groups) if name == "k" else x, size)

@@ -23,8 +23,7 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import parts_of
 from vkbench_shaders.models.graph import LOGITS, Graph, Inputs, Phase, length_of, phase_at
 from vkbench_shaders.models.hyper import Hyper
-from vkbench_shaders.models.shifting import shift_arrays, shift_graph_of
-from vkbench_shaders.models.wiring import graph_of
+from vkbench_shaders.models.wiring import graph_of, shift_arrays, shift_graph_of
 from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights
 from vkbench_worker.phases import phase
