@@ -2,9 +2,8 @@
 
 A kernel is one `Kernel(...)` in `kernels/<family>.py` and its shader; all else reads these records.
 
-Arrays are numpy arrays of a format's storage type: float32, float16, uint16 for bf16, and for
-quantised formats uint8 whose last axis holds whole blocks (bytes a row). A `Layout` counts in items
-of that array.
+Arrays are numpy arrays of a format's storage type: float32, float16, uint16 for bf16; for quantised
+formats uint8 whose last axis holds whole blocks (bytes a row). A `Layout` counts in their items.
 """
 
 from __future__ import annotations

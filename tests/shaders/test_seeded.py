@@ -30,8 +30,9 @@ def test_a_model_has_a_graph(model: Seeded) -> None:
     with model.outlined() as file:
         for phase, tokens in (("pp", 512), ("tg", 128)):
             case = ModelCase(model=model.name, phase=phase, tokens=tokens)
-            graph = graph_of(file, hyper_of(file, case.room), case.timed_phase("mixed"))
-            assert len(graph.steps) >= 10 * hyper_of(file).layers
+            for part in case.timed_phases("mixed"):
+                graph = graph_of(file, hyper_of(file, case.room), part)
+                assert len(graph.steps) >= 10 * hyper_of(file).layers
 
 
 @pytest.mark.parametrize("stem", ["tiny-llama-q4_K_M", "gpt2-124m-q8_0"])
