@@ -109,21 +109,7 @@ ROPE_SET_ROWS = Kernel(
             dims=DIMS[1:],
             description="heads of tokens",
         ),
-        Binding(
-            name="positions",
-            access="in",
-            types=("i32",),
-            dims=("n",),
-            description="of tokens, alike for all of the batch",
-        ),
-        Binding(
-            name="factors",
-            access="in",
-            types=("f32",),
-            dims=("k",),
-            description="divisors of pairs' angles",
-            when={"factors": ("given",)},
-        ),
+        *rope.ROPE[0].bindings[1:3],  # positions and factors
         Binding(
             name="ids",
             access="in",
