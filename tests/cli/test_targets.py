@@ -117,6 +117,8 @@ def test_losses_are_those_of_products(capsys: Captured) -> None:
         assert least < row["value"] < most
         assert row["measured"].startswith("products are off by ")
         assert "`vkbench accuracy`" in row["how"]
+        format = target.removesuffix(" loss").lower()
+        assert f"`vkbench accuracy --model FILE --format {format} --text FILE`" in row["how"]
 
 
 @pytest.mark.usefixtures("database")

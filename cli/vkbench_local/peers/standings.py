@@ -125,7 +125,8 @@ def loss(format: str, most: float) -> Find:
             value=percent,
             how=(
                 f"{_LOSS_ROWS} rows of {losses.COLUMNS} normal weights times normal vectors, "
-                f"quantised by {found.quantiser}; other weights: `vkbench accuracy`"
+                f"quantised by {found.quantiser}; others: `vkbench accuracy`, the perplexity "
+                f"of a model: `vkbench accuracy --model FILE --format {format} --text FILE`"
             ),
         )
 
