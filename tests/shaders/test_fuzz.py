@@ -15,11 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import damaged, fuzz, understood_or
-from vkbench.errors import VkbenchError
+from planted_own import built_own, write_own
+from vkbench.errors import UsageError, VkbenchError
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import MANIFEST, Bundle, BundleStore, CorruptBundle, manifest_text
 from vkbench_shaders.compile.examination import UnfitSpirv, examine
 from vkbench_shaders.gguf_file import open_gguf
+from vkbench_shaders.own.declaration import read
+from vkbench_shaders.own.formulas import value_of
+from vkbench_shaders.own.posing import posed
+from vkbench_shaders.own.records import UnfitDeclaration
 
 KEY = "copy/copy"
 
@@ -61,6 +66,49 @@ def test_members(small: Bundle) -> None:
                 archive.writestr(zipfile.ZipInfo(name), content, method)
         with understood_or(CorruptBundle):
             assert from_archive(buffer.getvalue()).sha == small.sha
+
+    check()
+
+
+def test_declarations(tmp_path: Path) -> None:
+    path = write_own(tmp_path)
+    whole = path.read_bytes()
+
+    @fuzz
+    @given(damaged(whole) | st.binary() | st.sampled_from((b"a = " + b"[" * 10**5,)))
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        with suppress(UsageError, UnfitDeclaration):  # a name in it may have lines
+            read(path, "somebody")
+
+    check()
+
+
+def test_formulas() -> None:
+    words = st.sampled_from(["m", "k", "*", "//", "%", "-", "(", ")", "2", "1e99", "max", ",", " "])
+
+    @fuzz
+    @given(st.lists(words, max_size=20).map("".join) | st.text(max_size=30))
+    def check(formula: str) -> None:
+        with suppress(UnfitDeclaration):
+            assert abs(value_of(formula, {"m": 3, "k": 0})) <= 2**63
+
+    check()
+
+
+def test_manifests_of_own_kernels(tmp_path: Path) -> None:
+    whole = built_own(tmp_path).bundle
+
+    @fuzz
+    @given(damaged(whole.text.encode()))
+    def check(data: bytes) -> None:
+        changed = Bundle(text=data.decode(errors="replace"), blobs=whole.blobs)
+        with suppress(VkbenchError):
+            changed.check()
+            for own in changed.manifest.kernels:
+                for case in own.cases:
+                    problem = posed(changed, case.name)
+                    problem.kernel.reference(problem, problem.kernel.inputs(problem), None)
 
     check()
 
