@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from planted_own import CASE, write_own
 from vkbench_cli import main as cli
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
@@ -81,3 +84,15 @@ def test_an_unknown_name_is_refused(capsys: Captured) -> None:
     said(capsys, "add", "nightly", "--cron", "@daily")
     for verb in ("show", "rm", "pause", "resume", "fire"):
         assert "did you mean 'nightly'" in said(capsys, verb, "nightli", code=2)
+
+
+def test_a_kernel_of_one_s_own_is_repeated(capsys: Captured, tmp_path: Path) -> None:
+    """The schedule keeps its bundle, so that the file may go."""
+    path = write_own(tmp_path / "own")
+    words = ("--kernel-file", str(path), "--mode", "correctness")
+    said(capsys, "add", "nightly", "--cron", "0 2 * * *", *words)
+    assert "; own lab.rms_quant" in said(capsys, "show", "nightly")
+    shutil.rmtree(path.parent)
+    assert said(capsys, "fire", "nightly").split()[0].isdigit()
+    (row,) = listed(capsys)
+    assert row["selection"]["own"]["cases"][0] == CASE

@@ -265,6 +265,7 @@ def test_a_stranger_s_manifest_is_checked(tmp_path: Path) -> None:
         (lambda kernel: kernel.update(name="lab.other"), "is no case of lab.other"),
         (lambda kernel: kernel.update(description="\x1b[2J"), "one line"),
         (lambda kernel: kernel.update(shadows="copy"), "it shadows copy"),
+        (lambda kernel: kernel["cases"][0].update(outputs={}), "has not the arrays"),  # type: ignore[index]
     ]
     for change, said in changes:
         assert said in refused(change, blobs)

@@ -147,7 +147,7 @@ def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
         launches=launches,
         ranges=ranges,
     )
-    records.check(replace(draft.head, cases=(found,)))  # before arrays of its sizes are made
+    records.check_case(draft.head, found)  # before arrays of its sizes are made
     if not draft.head.shadows:
         return _with_arrays(draft, problem, found, asked.npz)
     if asked.npz or draft.function:

@@ -124,7 +124,8 @@ def check(kernel: OwnKernel) -> None:
     _check_count("cases", len(kernel.cases), MOST_CASES)
     _check_distinct("case", [case.name for case in kernel.cases])
     for case in kernel.cases:
-        _check_case(kernel, case)
+        check_case(kernel, case)
+        _check_arrays(kernel, case)
 
 
 def check_head(kernel: OwnKernel) -> None:
@@ -189,7 +190,8 @@ def _check_binding(kernel: OwnKernel, binding: OwnBinding) -> None:
         )
 
 
-def _check_case(kernel: OwnKernel, case: OwnCase) -> None:
+def check_case(kernel: OwnKernel, case: OwnCase) -> None:
+    """Raise UnfitDeclaration unless a case is within bounds; whatever arrays it has."""
     parsed = parse(case.name)
     if parsed.kernel != (kernel.shadows or kernel.name):
         raise UnfitDeclaration(f"{case.name} is no case of {kernel.shadows or kernel.name}")
@@ -214,6 +216,18 @@ def _check_case(kernel: OwnKernel, case: OwnCase) -> None:
             raise UnfitDeclaration(f"{case.name}: the range of {name} is {list(ends)}")
     for variant, launch in case.launches.items():
         _check_launch(f"{case.name}, variant {variant}", launch)
+
+
+def _check_arrays(kernel: OwnKernel, case: OwnCase) -> None:
+    inputs = {binding.name for binding in kernel.bindings if binding.access != "out"}
+    outputs = {binding.name for binding in kernel.bindings if binding.access != "in"}
+    uniform = {binding.name for binding in kernel.bindings if binding.values == "uniform"}
+    if (
+        case.outputs.keys() != outputs
+        or case.inputs.keys() - inputs
+        or uniform - case.ranges.keys()
+    ):
+        raise UnfitDeclaration(f"{case.name} has not the arrays of its bindings")
 
 
 def _check_launch(where: str, launch: OwnLaunch) -> None:

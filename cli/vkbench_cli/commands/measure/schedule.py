@@ -179,6 +179,8 @@ def _asked(schedule: Schedule) -> str:
         for key, value in schedule.selection.items()
         if value not in (usual.get(key), [])
     }
+    if own := schedule.selection.get("own"):
+        chosen["own"] = own["kernel"]
     return "; ".join(f"{key} {value}" for key, value in chosen.items()) or "the whole catalogue"
 
 
