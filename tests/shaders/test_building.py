@@ -308,3 +308,90 @@ def test_a_shadow_has_the_inputs_and_reference_of_the_catalogue(tmp_path: Path) 
     assert len(bundle.blobs) == 1
     with pytest.raises(NotDeclared):
         posed(bundle, "rms_norm/f32/b1_c2_h3_w511")
+
+
+MANY = """\
+name = "many"
+owner = "lab"
+reference = "many.py:many"
+
+[[bindings]]
+name = "x"
+access = "in"
+format = "f16"
+dims = ["n"]
+values = "special"
+
+[[bindings]]
+name = "place"
+access = "in"
+format = "u32"
+dims = ["n"]
+values = "uniform"
+range = [0, "n"]
+
+[[bindings]]
+name = "sum"
+access = "inout"
+format = "f32"
+dims = ["n"]
+
+[[bindings]]
+name = "blocks"
+access = "out"
+format = "q8_0"
+dims = ["n"]
+exact = true
+
+[[variants]]
+name = "slang"
+source = "many.slang"
+groups = ["ceil_div(n, 64)"]
+
+[[cases]]
+shape = { n = 64 }
+"""
+MANY_SLANG = """\
+[vk::binding(0)] RWByteAddressBuffer x;
+[vk::binding(1)] RWByteAddressBuffer place;
+[vk::binding(2)] RWByteAddressBuffer sum;
+[vk::binding(3)] RWByteAddressBuffer blocks;
+[shader("compute")]
+[numthreads(64, 1, 1)]
+void main(uint i: SV_DispatchThreadID)
+{
+    sum.Store(i * 4, x.Load(0) + place.Load(i * 4));
+    blocks.Store(0, 1);
+}
+"""
+MANY_PYTHON = """\
+def many(inputs, given):
+    assert inputs["place"].dtype == "uint32" and inputs["x"].dtype == "float64"
+    assert given == {"n": 64}
+    total = inputs["sum"] + inputs["x"][inputs["place"]]
+    return {"sum": total, "blocks": inputs["sum"]}
+"""
+
+
+def test_inputs_of_all_kinds_are_made(tmp_path: Path) -> None:
+    for ending, text in (("toml", MANY), ("slang", MANY_SLANG), ("py", MANY_PYTHON)):
+        (tmp_path / f"many.{ending}").write_text(text)
+    bundle = from_archive(build(tmp_path / "many.toml", "somebody").bundle.archive())
+    problem = posed(bundle, "lab.many/f16/n64")
+    inputs = problem.kernel.inputs(problem)
+    assert {name: array.dtype.name for name, array in inputs.items()} == {
+        "x": "float16",
+        "place": "uint32",
+        "sum": "float32",
+    }
+    assert 0 <= inputs["place"].min() < inputs["place"].max() < 64
+    assert np.signbit(inputs["x"][inputs["x"] == 0]).any()
+    outputs = problem.kernel.reference(problem, inputs, None)
+    assert (outputs["blocks"].dtype, outputs["blocks"].shape) == (np.uint8, (68,))
+    assert np.array_equal(outputs["sum"], inputs["sum"] + inputs["x"][inputs["place"]])
+    assert problem.kernel.binding("blocks").exact
+
+
+def test_blocks_are_compared_bit_for_bit(tmp_path: Path) -> None:
+    (tmp_path / "many.toml").write_text(MANY.replace("exact = true\n", ""))
+    assert "say exact = true" in complaint(tmp_path / "many.toml")
