@@ -5,9 +5,9 @@
 
 `queue` starts Redis, PostgreSQL, a scheduler and workers of its own; a NullDevice computes each
 job, and the judge judges it. `runner` has one runner do jobs on lavapipe, a timing among each ten.
-After a fifth of the jobs no process may grow by over five per cent and 2 MB, Redis holds less than
-64 MB at any time, and each round of the runner's cases leaves as many Vulkan objects as the one
-before. The exit status is 1 where that is not so.
+After a fifth of the jobs no process may grow by over five per cent, Redis holds less than 64 MB at
+any time, and each round of the runner's cases leaves as many Vulkan objects as the one before. The
+exit status is 1 where that is not so.
 """
 
 import sys
@@ -43,8 +43,6 @@ from vkbench_worker.runner.main import serve  # noqa: E402
 from vkbench_worker.runtime.device import Device  # noqa: E402
 
 GROWTH = 1.05  # of what a process has once it is warm
-# A smaller growth is no leak: PostgreSQL keeps plans of a connection's last hundred statements.
-LEAST_BYTES = 2_000_000
 MOST_REDIS_BYTES = 64 << 20
 STEP_SECONDS = 1.0
 TIMED_EACH = 10  # of so many jobs one is timed
@@ -74,7 +72,7 @@ class Memory:
                 continue
             sizes = [median(some) for some in fifths if some]
             growth = median(fifths[4]) / median(fifths[1])
-            grows = growth > GROWTH and median(fifths[4]) - median(fifths[1]) > LEAST_BYTES
+            grows = growth > GROWTH
             flat &= not grows
             told = " ".join(f"{size / MB:6.1f}" for size in sizes)
             print(f"{name:28} {told} MB: {growth - 1:+.1%}{'  GROWS' * grows}")
@@ -130,6 +128,8 @@ def _said(pid: int) -> str:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     except OSError:
+        return "ended"
+    if not words[0]:
         return "ended"
     module = words[words.index("-m") + 1] if "-m" in words else Path(words[0].split()[0]).name
     return module.rpartition("vkbench_worker.")[2]

@@ -43,7 +43,8 @@ class PostgresServer:
     def start(self) -> None:
         """Start it and wait until it answers."""
         flags = ["-p", str(self._port), "-F", "-c", "listen_addresses=127.0.0.1"]
-        flags += ["-c", "unix_socket_directories="]
+        # What a server does now and then, it does soon: its processes are warm after a checkpoint.
+        flags += ["-c", "unix_socket_directories=", "-c", "checkpoint_timeout=30s"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(program("postgres")), "-D", self._data, *flags],

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+
+_RESIDENT = ("RssAnon:", "RssFile:", "RssShmem:")
 
 
 def state(pid: int) -> str:
@@ -28,13 +31,14 @@ def family(pid: int) -> list[int]:
 
 
 def own_bytes(pid: int, *, shared: bool = True) -> int:
-    """Memory of a process, what it shares counted by its share; 0 of one that has ended.
+    """Resident memory of a process; 0 of one that has ended.
 
-    Without what it shares: a database's processes touch their common buffers bit by bit.
+    Without shared memory, if asked: a database's processes touch their common buffers bit by bit.
+    What a process shares counts whole, so that nothing depends on which others run.
     """
-    name = "Pss:" if shared else "Pss_Anon:"
-    words = _words(Path(f"/proc/{pid}/smaps_rollup"))
-    return int(words[words.index(name) + 1]) * 1024 if name in words else 0
+    words = _words(Path(f"/proc/{pid}/status"))
+    sizes = {name: int(size) for name, size in pairwise(words) if name in _RESIDENT}
+    return sum(size for name, size in sizes.items() if shared or name != "RssShmem:") * 1024
 
 
 def _words(path: Path) -> list[str]:
