@@ -77,7 +77,7 @@ def test_no_line_is_wider_than_the_terminal(
         assert ("not shown at" in said) == (f"not shown at {columns} columns: " in said)
 
 
-SLOW = ("selftest", "report", "kernels --grid", "doctor")
+SLOW = ("selftest", "report", "kernels --grid", "kernel check", "accuracy", "doctor")
 NUMBERS = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)+(?:e[-+]\d+)?%?(?![\w.])")
 
 

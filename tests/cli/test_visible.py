@@ -136,7 +136,8 @@ def strange_lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-OURS = ("kernels", "bundle ls", "doctor")  # say nothing that others wrote
+# say nothing that others wrote
+OURS = ("kernels", "bundle ls", "doctor", "accuracy", "model ls", "kernel check")
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from vkbench_db.work import store
 from vkbench_detection.compare.baselines import pin
 from vkbench_detection.compare.references import ReferenceKind
 from vkbench_detection.steps import detect
+from vkbench_shaders.own import example
 
 LONG_CASE = "flash_attn/f16:k=q4_0,v=q4_0/s2_h32_g8_q512_n4096_d128_e128/mask=causal,sinks=on"
 LONG_LABEL = "what the compiler of next month does to attention, measured over night in the lab"
@@ -57,6 +58,9 @@ WORDS = {
     "jobs RUN": ["jobs", "long", "--limit", "0"],
     "bundle ls": ["bundle", "ls"],
     "doctor": ["doctor"],
+    "accuracy": ["accuracy", "--format", "q8_0", "--rows", "4"],
+    "model ls": ["model", "ls"],
+    "kernel check": ["kernel", "check", str(Path(example.__path__[0], "rms_quant.toml"))],
     "selftest detector": ["selftest", "detector", "--streams", "1"],
 }
 

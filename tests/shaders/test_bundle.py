@@ -59,7 +59,7 @@ def test_a_bundle_of_version_1_takes_what_its_code_says(bundle: Bundle) -> None:
     units = (
         Unit(module="copy", entry="copy"),
         Unit(module="unary", entry="unary", arguments=("Sin", "f32", "f32")),
-        Unit(module="flash_combine", entry="flash_combine"),
+        Unit(module="flash_combine", entry="flash_combine", arguments=("numbers",)),
         Unit(module="rope", entry="rope", arguments=("f16",)),
     )
     codes = {unit.key: compiler.find().compile(unit, TREE) for unit in units}

@@ -84,7 +84,7 @@ def test_a_case_is_swept_over_variants_and_their_settings() -> None:
     posed = problem("mul_mat_vec/q4_0:x=q8_1/m64_n1_k4096")
     found = [each.name for each in configurations(posed, DEVICE, most=2)]
     assert [name.partition(":")[0] for name in found] == ["int_dot"] * 2 + ["portable"] * 2
-    assert found[0] == "int_dot:threads=128"
+    assert found[0] == "int_dot:threads=64"
     lacking = replace(DEVICE, features=())
     assert {each.variant for each in configurations(posed, lacking, most=2)} == {"portable"}
 

@@ -122,7 +122,7 @@ def _interface(instructions: list[Instruction]) -> Interface:
     x, y, z = (constants[at].name if at in constants else "" for at in sizes or (0, 0, 0))
     return Interface(
         push=tuple(sorted(_push(instructions, types), key=lambda each: each.offset)),
-        constants=tuple(sorted(set(constants.values()), key=lambda each: each.id)),
+        constants=tuple(sorted(dict.fromkeys(constants.values()), key=lambda each: each.id)),
         sized_by=(x, y, z),
     )
 
