@@ -28,6 +28,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import ROUNDED_ONLY
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.device import Device
 
@@ -125,7 +126,7 @@ def every_choice(kernel: Kernel, sweep: Sweep) -> dict[str, frozenset[Value]]:
     """The parameters of which a driver runs every value."""
     tuned = kernel.tuning.params if kernel.tuning and not sweep.has_tuned else ()
     return {
-        name: frozenset(param.choices)
+        name: frozenset(param.choices) - ROUNDED_ONLY
         for name, param in kernel.params.items()
         if param.choices and name not in tuned
     }

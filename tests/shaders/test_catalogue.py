@@ -43,8 +43,6 @@ SMALLEST = DeviceFacts(
 MOST_THREADS = 256  # in a workgroup: as few as a device has that is in use
 # groups whose results are never Inf nor all zeros
 FINITE = {"quantise", "matmul", "attention", "conv", "recurrent"}
-# tiles that only variants with sums in f16 have, which run when they are asked for
-ROUNDED_ONLY = set(coop_tiles.NAMES) - set(coop_tiles.EXACT_NAMES)
 NEEDED = {"f64": "fp64", "i64": "int64"}  # by formats that not all devices compute with
 CASES = [case for kernel in KERNELS for case in kernel.cases]
 CHECKED = {case.name for case in CASES}
@@ -155,7 +153,9 @@ def test_every_format_and_choice_has_a_case(kernel: Kernel) -> None:
     for types in kernel.type_choices():
         assert any(posed.types == types for posed in problems), types
     for name, param in kernel.params.items():
-        assert {posed.params[name] for posed in problems} >= set(param.choices) - ROUNDED_ONLY
+        assert {posed.params[name] for posed in problems} >= set(
+            param.choices
+        ) - coop_tiles.ROUNDED_ONLY
 
 
 @each_kernel
