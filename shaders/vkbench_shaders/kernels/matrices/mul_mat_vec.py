@@ -20,6 +20,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Refuses,
     Settings,
+    Stage,
     Tuning,
     Variant,
     grid,
@@ -139,9 +140,17 @@ def variants(
     """The code paths of a product with few vectors and so many buffers, of shader module `name`."""
     subgroups = ("subgroup_arithmetic",)
 
+    units = Stage(
+        entry=f"{name}_units",
+        arguments=lambda types: (types["weights"],),
+        accepts=products.is_blocks,
+    )
+
     def of_bytes(problem: Problem, device: DeviceFacts) -> Launch:
         plain = launch(problem, device)
-        return replace(plain, constants=via_q8_1.fast_constants(problem, device, plain.constants))
+        constants = via_q8_1.fast_constants(problem, device, plain.constants)
+        entry = units.entry if constants["UNITS"] > 1 else ""
+        return replace(plain, constants=constants, entry=entry)
 
     return (
         Variant(
@@ -149,6 +158,7 @@ def variants(
             module=name,
             entry=name,
             arguments=arguments("packed_dot", "subgroup_sum"),
+            more=(units,),
             launch=of_bytes,
             arithmetic="f32",
             candidates=via_q8_1.candidates,
