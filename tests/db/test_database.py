@@ -191,7 +191,7 @@ def test_a_database_without_an_encoding_holds_text(cluster: Any) -> None:
 
 
 def test_lists_of_many_lengths_leave_few_plans_in_postgresql(cluster: Any) -> None:
-    """Each length makes a statement of its own, of which the server would keep a plan."""
+    """A list of another length is another statement, and the server keeps a plan of each."""
     asked = schema.host.c.id
     url = cluster.url(cluster.create())
     upgrade(url)
