@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 TABLE: Final = "llama_bench"
 SHA_DIGITS: Final = 12
-READ_AT_ONCE: Final = 512  # tokens of a prompt, at most
 _GIB, _MIB = 1 << 30, 1 << 20
 _KINDS: Final = {"str": "TEXT", "bool": "INTEGER", "int": "INTEGER", "float": "REAL"}
 _WIDTHS: Final = {  # of the table's columns; text is on the left
@@ -168,6 +167,8 @@ def _params(row: ResultRow) -> Mapping[str, object]:
 
 
 def _sampled(row: ResultRow, told: ModelResult) -> Sampled:
+    from vkbench_shaders.models.cases import PART
+
     case = parse(row.case_name)
     prompt, generated = case.shape.get("pp", 0), case.shape.get("tg", 0)
     times = [seconds * (generated or 1) for seconds in told.samples or [row.seconds or 0.0]]
@@ -183,7 +184,7 @@ def _sampled(row: ResultRow, told: ModelResult) -> Sampled:
         model_size=int(told.telemetry.get(MODEL_BYTES, 0)),
         model_n_params=int(told.telemetry.get(MODEL_WEIGHTS, 0)),
         n_batch=prompt or 1,
-        n_ubatch=min(prompt or 1, READ_AT_ONCE),
+        n_ubatch=min(prompt or 1, PART),
         type_k=cache,
         type_v=cache,
         devices=row.device_name,

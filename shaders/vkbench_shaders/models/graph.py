@@ -50,6 +50,11 @@ class Phase:
         """Tokens of all sequences."""
         return self.tokens * self.batch
 
+    @property
+    def room(self) -> int:
+        """Positions of a sequence's cache."""
+        return self.capacity or self.length
+
 
 def length_of(positions: int) -> int:
     """Positions that a phase looks at for so many: a power of two."""
@@ -163,8 +168,7 @@ class Inputs:
         phase = graph.phase
         batch, count = self.tokens.shape
         positions = np.arange(self.start, self.start + count)
-        room = phase.capacity or phase.length
-        rows = (np.arange(batch)[:, None] * room + positions).reshape(-1)
+        rows = (np.arange(batch)[:, None] * phase.room + positions).reshape(-1)
         known = np.arange(phase.length)
         hidden = known > positions[:, None]
         found = {

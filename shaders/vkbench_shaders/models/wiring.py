@@ -61,8 +61,8 @@ def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
 
 def shift_arrays(phase: Phase, dropped: int) -> dict[str, Array]:
     """What such a graph is given, to drop so many positions."""
-    count, room = phase.tokens, phase.capacity or phase.length
-    rows = (np.arange(phase.batch)[:, None] * room + np.arange(count)).reshape(-1)
+    count = phase.tokens
+    rows = (np.arange(phase.batch)[:, None] * phase.room + np.arange(count)).reshape(-1)
     return {
         SOURCES: (rows + dropped).astype(np.int32),
         ROWS: rows.astype(np.int32),
@@ -214,7 +214,7 @@ class _Wiring(Builder):
     def cache(self, name: str, size: int) -> tuple[int, str]:
         """Rows and name of this layer's cache of keys or values, of so many numbers a head."""
         phase, fmt = self.phase, format_named(self.phase.cache)
-        rows = phase.batch * (phase.capacity or phase.length)
+        rows = phase.batch * phase.room
         cache = f"cache.{name}.{self.layer}"
         self.caches.append(cache)
         self.sizes[cache] = rows * fmt.items(self.hyper.groups * size) * fmt.dtype.itemsize
@@ -326,7 +326,7 @@ class _Shifting(_Wiring):
 
     def moved(self, name: str, size: int) -> None:
         phase, width = self.phase, self.hyper.groups * size
-        rows = phase.batch * (phase.capacity or phase.length)
+        rows = phase.batch * phase.room
         ids = self.input(SOURCES, "i32", self.count)
         x = self.step(
             f"shift_{name}",

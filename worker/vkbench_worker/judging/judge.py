@@ -113,8 +113,8 @@ class _Output:
         self.images = (first, second)
         self.storages = [image.data.view(self.format.dtype) for image in self.images]
         self.views = [self.layout.view(storage) for storage in self.storages]
-        self.exact = expected.outputs[name]  # not rounded
-        self.reference = rounded(self.exact, self.format)
+        self.numbers = expected.outputs[name]  # that blocks should stand for, where it has blocks
+        self.reference = rounded(self.numbers, self.format)
         self.axis = _axis(problem, name) if expected.rows is not None else None
         self.rows = expected.rows
         self.deviations = expected.deviations
@@ -247,7 +247,7 @@ class _Output:
         found.complain(_VALUES, reason, self._compared(bad, view, reference))
 
     def _judge_blocks(self, found: Findings, view: Array, limits: Limits) -> None:
-        off = blocks.compared(view, self.exact, self.format, limits.max_abs)
+        off = blocks.compared(view, self.numbers, self.format, limits.max_abs)
         found.nmse = max(found.nmse, off.nmse)
         if _excess(off.worst, off.limit) >= _excess(found.max_abs, found.max_abs_limit):
             found.max_abs, found.max_abs_limit = off.worst, off.limit
@@ -257,9 +257,8 @@ class _Output:
             reason = (
                 f"{count} numbers of {self.name} are off by more than half a step of their block"
             )
-            values = f"found {off.values[at]:.9g}, expected {self.exact[at]:.9g}"
-            element = f"{self.name}[{','.join(map(str, at))}], in the sample: {values}"
-            found.complain(_VALUES, reason, element)
+            values = f"found {off.values[at]:.9g}, expected {self.numbers[at]:.9g}"
+            found.complain(_VALUES, reason, f"{self._place(at)}: {values}")
         if (wrong := int(np.count_nonzero(off.wrong_sums))) > 0:
             found.complain(_VALUES, f"{wrong} blocks of {self.name} hold wrong sums of their codes")
 
@@ -274,12 +273,15 @@ class _Output:
 
     def _compared(self, where: Array, view: Array, reference: Array) -> str:
         at = self._first(where)
+        found, wanted = self._shown(view[at]), self._shown(reference[at])
+        return f"{self._place(at)}: found {found}, expected {wanted}"
+
+    def _place(self, at: tuple[int, ...]) -> str:
+        """An element of the sample, by its place in the whole output."""
         place = list(at)
         if self.rows is not None and self.axis is not None:
             place[self.axis] = int(self.rows[place[self.axis]])
-        index = ",".join(map(str, place))
-        found, wanted = self._shown(view[at]), self._shown(reference[at])
-        return f"{self.name}[{index}]: found {found}, expected {wanted}"
+        return f"{self.name}[{','.join(map(str, place))}]"
 
     def _shown(self, value: Array) -> str:
         number = widened(np.asarray(value), self.format) if is_float(self.format) else value

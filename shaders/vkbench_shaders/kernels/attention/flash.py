@@ -41,10 +41,11 @@ def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
 def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     """Partitions, after what they need, and what combines them."""
     chosen = plan(problem, device)
+    if isinstance(chosen, Split) and chosen.is_whole:
+        return (_split_launch(problem, chosen),)
     combine = combine_launch(problem, device, chosen)
     if isinstance(chosen, Split):
-        split = _split_launch(problem, chosen)
-        return (split,) if chosen.is_whole else (split, combine)
+        return (_split_launch(problem, chosen), combine)
     return (spread_launch(problem, chosen), _tiles_launch(problem, chosen), combine)
 
 
