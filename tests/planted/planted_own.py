@@ -20,7 +20,7 @@ def write_own(
     folder: Path, changes: Mapping[str, str] | None = None, *, glsl: bool = False
 ) -> Path:
     """The declaration in a folder, with texts of it replaced; Slang alone unless GLSL is wanted."""
-    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
+    _copied(folder)
     path = folder / "rms_quant.toml"
     if not glsl:
         path.write_text(_VARIANT.sub("", path.read_text()))
@@ -47,8 +47,14 @@ def built_own(folder: Path, changes: Mapping[str, str] | None = None) -> Built:
 
 def write_shadow(folder: Path, changes: Mapping[str, str] | None = None) -> Path:
     """The packaged example that shadows the catalogue's rms_norm, with texts replaced."""
-    shutil.copytree(EXAMPLE, folder)
+    _copied(folder)
     return _changed(folder / "one_pass.toml", changes or {})
+
+
+def _copied(folder: Path) -> None:
+    """The example's files, without those that make its folder a Python package."""
+    package = shutil.ignore_patterns("__init__.py", "__pycache__")
+    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True, ignore=package)
 
 
 def _changed(path: Path, changes: Mapping[str, str]) -> Path:
