@@ -2,7 +2,7 @@
 
 A test that needs something of the machine asks `need` for it: a laptop without it skips with the
 reason, a machine whose VKBENCH_REQUIRE names it (comma list: browser, gpu, swiftshader,
-new-lavapipe, redis, postgres, validation, index, glslang, compose) fails.
+new-lavapipe, redis, postgres, validation, index, glslang, compose, torch) fails.
 """
 
 from __future__ import annotations

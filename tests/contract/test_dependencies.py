@@ -28,7 +28,7 @@ OURS = {
 ROLES = {
     "vkbench": (),
     "shaders": ("worker",),  # gguf, where references are computed
-    "worker": ("worker",),
+    "worker": ("worker", "peers"),
     "scheduler": ("scheduler",),
     "db": ("scheduler",),  # with it the extra `detection`
     "cli": ("plot",),

@@ -57,34 +57,51 @@ def time_work(
 ) -> Timed:
     """Hot and cold timings of work that was judged right, and the verdict after them.
 
+    A job that names a metric has hot alone: the only one that such jobs are of.
     Outputs are poisoned again before the timing, and what is changed in place holds its input, so
     that right bits afterwards come from the timed launches.
     """
     bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
     bench.reset(POISON_A)
     with SHELF.quiet():
-        hot, cold, sets, readings = _measured(device, bench, bounds, stack)
+        hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
+        timings: list[Timing] = [hot]
+        sets: Sequence[Sequence[B]] = [bench.buffers]
+        if not job.metric:
+            cold, sets = _cold(device, bench, hot, bounds, stack)
+            timings.append(cold)
+        readings = _readings(device)
     with phase("judging"):
         verdict = judge_again(bench, judged, sets)
-    return Timed(timings=(hot, cold) if verdict.passed else (), verdict=verdict, telemetry=readings)
+    return Timed(
+        timings=tuple(timings) if verdict.passed else (), verdict=verdict, telemetry=readings
+    )
 
 
-def _measured(
-    device: Computer[P, B], bench: Bench[P, B], bounds: SampleBounds, stack: ExitStack
-) -> tuple[Timing, Timing, Sequence[Sequence[B]], Mapping[str, float]]:
-    """Hot and cold, the sets of buffers that were launched, and what the device tells of itself."""
-    hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
+def _cold(
+    device: Computer[P, B],
+    bench: Bench[P, B],
+    hot: Timing,
+    bounds: SampleBounds,
+    stack: ExitStack,
+) -> tuple[Timing, Sequence[Sequence[B]]]:
+    """Cold, and the sets of buffers that were launched."""
     launches = launches_a_sample(device, hot.seconds, bounds)
     with phase("sets"):
         rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
         for buffers in rotating.sets[1:]:
             bench.restore(buffers)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
-    with phase("readings"):  # while the clocks still are up
+    return cold, rotating.sets[:used]
+
+
+def _readings(device: Computer[P, B]) -> Mapping[str, float]:
+    """What the device tells of itself while its clocks still are up."""
+    with phase("readings"):
         readings = telemetry.read(device.facts, device.pci_address)
     if device.clock == "gpu":
-        readings = {**readings, TICK: device.tick_seconds * 1e9}
-    return hot, cold, rotating.sets[:used], readings
+        return {**readings, TICK: device.tick_seconds * 1e9}
+    return readings
 
 
 def judge_again(bench: Bench[P, B], judged: Judged, sets: Sequence[Sequence[B]]) -> Verdict:

@@ -1,0 +1,149 @@
+"""Peers on this host: judged by the limits of our kernels before they are timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
+from math import prod
+from types import MappingProxyType
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, unpack_samples
+from vkbench_shaders.bundle import packaged
+from vkbench_shaders.catalogue import kernel_named, problem
+from vkbench_worker.peers.device import PeerDevice
+from vkbench_worker.peers.execute import execute_peer
+from vkbench_worker.peers.library import CannotDo, Library
+from vkbench_worker.peers.numpy_library import FUNCTIONS, NumpyLibrary
+from vkbench_worker.peers.table import ROWS, row_of
+from vkbench_worker.peers.torch_library import TorchLibrary, torch_for
+from vkbench_worker.runtime.null import NullDevice
+
+PRODUCT = "mul_mat/f32/m65_n33_k96"
+
+
+def run(library: Library[np.ndarray], case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
+    null = NullDevice()
+    device = PeerDevice(library, null.facts, null.environment)
+    job = Job(id=4, token=2, case=case, mode=mode, metric="hot", measure_seconds=0.05)
+    return execute_peer(library, device, packaged(), job)
+
+
+def does(library: Library[np.ndarray], case: str) -> bool:
+    try:
+        row_of(problem(case), library)
+    except CannotDo:
+        return False
+    return True
+
+
+def small(kernel: str, library: Library[np.ndarray]) -> str:
+    """The largest checked case of few bytes and usual numbers that a library can do."""
+    usual = [
+        case
+        for case in kernel_named(kernel).cases
+        if case.params.get("values", "noise") == "noise"
+        and prod(case.shape.values()) < 1 << 18
+        and does(library, case.name)
+    ]
+    return max(usual, key=lambda case: prod(case.shape.values())).name
+
+
+@pytest.mark.parametrize(
+    "kernel", [name for name, row in ROWS.items() if row.function in FUNCTIONS]
+)
+def test_numpy_does_what_the_table_says(kernel: str) -> None:
+    library = NumpyLibrary()
+    result = run(library, small(kernel, library))
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+    assert result.variant == "numpy"
+
+
+def test_a_peer_is_timed_by_the_steps_of_a_kernel() -> None:
+    result = run(NumpyLibrary(), PRODUCT, Mode.PERFORMANCE)
+    assert result.outcome is Outcome.PASSED
+    (timing,) = result.timings
+    assert (timing.metric, timing.clock) == ("hot", "host")
+    assert timing.seconds == pytest.approx(np.median(unpack_samples(timing.samples)), rel=1e-6)
+    assert timing.flops == problem(PRODUCT).flops
+    assert result.settings.startswith(f"version={np.__version__}")
+
+
+def test_a_wrong_peer_is_not_timed() -> None:
+    def off(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        np.matmul(a, b, out=out)
+        out[0, 0] += 1
+
+    library = NumpyLibrary()
+    library.functions = MappingProxyType({**FUNCTIONS, "matmul": off})
+    result = run(library, PRODUCT, Mode.PERFORMANCE)
+    assert (result.outcome, result.timings) == (Outcome.WRONG, ())
+    assert "NMSE of y" in result.reason
+
+
+def test_a_peer_that_writes_nothing_is_wrong() -> None:
+    library = NumpyLibrary()
+    nothing: Callable[..., object] = lambda *given: None  # noqa: E731
+    library.functions = MappingProxyType({**FUNCTIONS, "matmul": nothing})
+    result = run(library, PRODUCT)
+    assert "were never written" in result.reason
+
+
+def test_blocks_become_singles_before_the_timing() -> None:
+    result = run(NumpyLibrary(), "mul_mat/q4_0/m65_n33_k96")
+    assert result.outcome is Outcome.PASSED
+    assert result.settings.endswith(",weights=f32")
+    assert result.verdict
+    assert result.verdict.path == "f32"  # of exact numbers: the limits are not wider
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("conv2d/f32/n1_c1_h5_w5_o1_r3_s3", "numpy has no conv2d"),
+        ("exp/bf16/b1_c1_h1_w8", "numpy has no exp of bf16"),
+        ("softmax/f32/b1_c2_h3_w4/mask=all", "numpy has no softmax with mask"),
+        ("mul_mat/q4_0:x=q8_1/m32_n32_k32", "numpy has no mul_mat of q8_1"),
+        ("argmax/f32/b1_c2_h3_w4/axes=hw", "numpy has no argmax along hw"),
+    ],
+)
+def test_what_a_peer_cannot_do_is_skipped_with_the_reason(case: str, reason: str) -> None:
+    result = run(NumpyLibrary(), case)
+    assert (result.outcome, result.reason) == (Outcome.SKIPPED, reason)
+
+
+@pytest.fixture(scope="module")
+def torch(need: Callable[[str, str], NoReturn]) -> None:
+    """torch is here: an extra of hundreds of MB, which no set-up installs."""
+    if not find_spec("torch"):
+        need("torch", "it is not installed: pip install 'vkbench[peers]'")
+
+
+@pytest.mark.skipif(bool(find_spec("torch")), reason="torch is installed")
+def test_torch_that_is_not_installed_is_the_reason() -> None:
+    with pytest.raises(CannotDo, match=r"not installed here: pip install 'vkbench\[peers\]'"):
+        torch_for(NullDevice().facts)
+
+
+@pytest.mark.usefixtures("torch")
+def test_torch_computes_where_the_device_is() -> None:
+    facts = NullDevice().facts
+    assert torch_for(facts).clock == "host"
+    with pytest.raises(CannotDo, match="torch does not see a card on this host"):
+        torch_for(replace(facts, type="discrete", name="a card"))
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("kernel", ROWS)
+def test_torch_does_what_the_table_says(kernel: str) -> None:
+    library = TorchLibrary("cpu")
+    if ROWS[kernel].function not in library.functions:
+        assert kernel in ("gelu_quick", "step", "xielu")
+        return
+    result = run(library, small(kernel, library))
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")

@@ -1,0 +1,198 @@
+"""A peer as a device: what judges and times kernels judges and times it, by the same steps.
+
+A launch is one call of the peer's function on arrays that lie in buffers between guard bands, so
+that outputs are poisoned, compared and sampled as a kernel's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from vkbench.device import DeviceFacts, Environment
+from vkbench_shaders import quants
+from vkbench_shaders.kernel import Problem
+from vkbench_shaders.layout import Layout
+from vkbench_worker.peers.library import Call, Library, View
+from vkbench_worker.peers.table import Row, row_of, working_format
+from vkbench_worker.runtime.load import Load
+from vkbench_worker.runtime.program import (
+    GUARD,
+    POISON_A,
+    Barrier,
+    Dispatch,
+    Fill,
+    Image,
+    Program,
+    Stamp,
+    Step,
+    region_bytes,
+)
+
+M = TypeVar("M")
+
+
+class PeerBuffer(Generic[M]):
+    """Memory of a library between guard bands."""
+
+    def __init__(self, library: Library[M], size: int) -> None:
+        self.size = size
+        self.poison = POISON_A
+        self.memory = library.memory(region_bytes(size))
+        self._library = library
+
+    def upload(self, data: np.ndarray) -> None:
+        self.fill(POISON_A)
+        self._library.write(self.memory, GUARD, np.ascontiguousarray(data))
+
+    def fill(self, word: int) -> None:
+        self.poison = word
+        self._library.fill(self.memory, word)
+
+    def copy_from(self, other: PeerBuffer[M]) -> None:
+        self.poison = other.poison
+        self._library.copy(other.memory, self.memory)
+
+    def image(self, *, data: bool) -> Image:
+        """What it holds, or its guards alone."""
+        read, end = self._library.read, region_bytes(self.size)
+        behind = GUARD + self.size
+        return Image(
+            read(self.memory, 0, GUARD),
+            read(self.memory, GUARD, behind if data else GUARD),
+            read(self.memory, behind, end),
+            poison=self.poison,
+        )
+
+    def close(self) -> None:
+        """It goes when nothing holds it any more."""
+        self.memory = self._library.memory(0)
+
+
+class Operation(Generic[M]):
+    """A problem by a function of a library: what a pipeline is to a kernel."""
+
+    def __init__(self, library: Library[M], problem: Problem) -> None:
+        self.problem = problem
+        self.row: Row = row_of(problem, library)
+        self._library = library
+        self._bound: dict[tuple[int, ...], Call] = {}
+
+    def bound(self, buffers: Sequence[PeerBuffer[M]]) -> Call:
+        """The function with arrays of these buffers; made once for each set of them."""
+        key = tuple(map(id, buffers))
+        return self._bound.get(key) or self._bound.setdefault(key, self._bind(buffers))
+
+    def _bind(self, buffers: Sequence[PeerBuffer[M]]) -> Call:
+        names = [binding.name for binding in self.problem.kernel.bindings]
+        views = {
+            name: self._view(name, buffer) for name, buffer in zip(names, buffers, strict=True)
+        }
+        function = self._library.functions[self.row.function]
+        return partial(function, *self.row.arguments(self.problem, views))
+
+    def _view(self, name: str, buffer: PeerBuffer[M]) -> View:
+        fmt, layout = self.problem.format(name), self.problem.layout(name)
+        working = working_format(self.row, self._library, self.problem, name)
+        if working == fmt.name or not self.problem.reads(name):
+            return self._library.view(buffer.memory, GUARD, fmt, layout)
+        return self._library.array(self._numbers(name, layout, buffer), working)
+
+    def _numbers(self, name: str, layout: Layout, buffer: PeerBuffer[M]) -> np.ndarray:
+        stored = buffer.image(data=True).data.view(self.problem.format(name).dtype)
+        return quants.dequantise(
+            self.problem.types[name], np.ascontiguousarray(layout.view(stored))
+        )
+
+
+class PeerRecording(Generic[M]):
+    """Steps as calls, in segments that stamps end."""
+
+    def __init__(
+        self, library: Library[M], steps: Sequence[Step[Operation[M], PeerBuffer[M]]]
+    ) -> None:
+        segments: list[list[Call]] = [[]]
+        for step in steps:
+            match step:
+                case Dispatch():
+                    segments[-1].append(step.pipeline.bound(step.buffers))
+                case Fill():
+                    segments[-1].append(partial(step.buffer.fill, 0))
+                case Stamp():
+                    segments.append([])
+                case Barrier():
+                    pass
+        self._run: Callable[[], list[float]] = library.timed(segments[:-1])
+        self._found: list[float] = []
+
+    def run(self) -> list[float]:
+        """Seconds from each stamp to the next."""
+        self._found = self._run()
+        return self._found
+
+    def enqueue(self) -> None:
+        """Nothing waits here."""
+        self.run()
+
+    def seconds(self) -> list[float]:
+        """What the last run gave."""
+        return self._found
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class PeerDevice(Generic[M]):
+    """A device of this host as a library uses it."""
+
+    makes_ahead = False
+
+    def __init__(self, library: Library[M], facts: DeviceFacts, environment: Environment) -> None:
+        self.facts, self.environment = facts, environment
+        self.clock = library.clock
+        self.tick_seconds = library.tick_seconds
+        self.pci_address = ""
+        self.load = Load()
+        self.patience_seconds = 600.0
+        self._library = library
+
+    def memory_left(self) -> int:
+        """Nothing is counted: a library says so itself when it has no more."""
+        return self.facts.memory_bytes
+
+    def buffer(self, size: int) -> PeerBuffer[M]:
+        return PeerBuffer(self._library, size)
+
+    def pipeline(self, program: Program) -> Operation[M]:
+        """The function that does a program's problem."""
+        if program.problem is None:
+            raise ValueError("a peer runs problems, and no code")
+        return Operation(self._library, program.problem)
+
+    def make_ahead(self, program: Program) -> None:
+        """There is nothing to be made."""
+
+    def held_pipelines(self) -> AbstractContextManager[None]:
+        """Functions stay anyway."""
+        return nullcontext()
+
+    def quiet(self) -> None:
+        """It always is."""
+
+    def record(self, steps: Sequence[Step[Operation[M], PeerBuffer[M]]]) -> PeerRecording[M]:
+        return PeerRecording(self._library, steps)
+
+    def images(
+        self, whole: Sequence[PeerBuffer[M]], guards: Sequence[PeerBuffer[M]] = ()
+    ) -> list[Image]:
+        return [b.image(data=True) for b in whole] + [b.image(data=False) for b in guards]
+
+    def raise_messages(self) -> None:
+        """There is no validation layer to complain."""
+
+    def save_cache(self) -> None:
+        """There is no driver to compile."""

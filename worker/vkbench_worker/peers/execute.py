@@ -1,0 +1,54 @@
+"""A job becomes a peer's result: judged by the limits of a kernel of ours, and timed if right."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TypeVar
+
+from vkbench.configuration import text_of
+from vkbench.job import Job, Outcome
+from vkbench.result import Result
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.launch import PackedLaunch
+from vkbench_worker.judging.shelf import SHELF
+from vkbench_worker.peers.device import PeerDevice
+from vkbench_worker.peers.library import Library
+from vkbench_worker.peers.table import path_of, row_of, working_format
+from vkbench_worker.runner.execute import attempt
+from vkbench_worker.runner.variants import LaunchPlan
+from vkbench_worker.runtime.program import Program
+from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.timed import check, time_work
+
+M = TypeVar("M")
+
+
+def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job: Job) -> Result:
+    """Check a case by a peer, and time it if it is right; whatever happens is in the result."""
+
+    def judged(blank: Result) -> Result:
+        posed = problem(job.case)
+        row = row_of(posed, library)
+        prepared = SHELF.get(posed, job.source)
+        program = Program(code=b"", sha="", bindings=(), push_bytes=0, constants=(), problem=posed)
+        packed = PackedLaunch(groups=(1, 1, 1), push=b"", constants=())
+        plan = LaunchPlan(problem=posed, passes=[(program, packed)], scratch=(), table=None)
+        told = {"version": library.version}
+        for name in row.converted:
+            if (fmt := working_format(row, library, posed, name)) != posed.types[name]:
+                told[name] = fmt
+        result = replace(blank, variant=library.name, settings=text_of(told))
+        with ExitStack() as stack:
+            bench = Bench(device, plan, prepared.storages, stack)
+            found = check(bench, path_of(row, library, posed), prepared)
+            verdict = found.verdict
+            if verdict.passed:
+                timed = time_work(device, bench, found, job, stack)
+                verdict = timed.verdict
+                result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
+        outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
+        return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
+
+    return attempt(device, bundle, job, judged)
