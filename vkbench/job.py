@@ -12,6 +12,7 @@ class Mode(StrEnum):
     CORRECTNESS = "correctness"
     PERFORMANCE = "performance"  # the output is checked too: a timing counts only if it is right
     PAIRED = "paired"  # two bundles timed in turns: old, new, new, old, or new, old, old, new
+    ACCURACY = "accuracy"  # what formats and models lose: such a run has rows and no jobs
     BOTH = "both"  # as asked for in a selection; a plan turns it into one job of each
 
 

@@ -17,7 +17,7 @@ from views_page import documented_columns
 from vkbench_db import migrations
 from vkbench_db.ask.blank import blank
 from vkbench_db.database import SCHEMA, Database, parse_url, upgrade
-from vkbench_db.schema import TABLES, VIEWS, v_regressions, v_results, v_series
+from vkbench_db.schema import TABLES, VIEWS, v_accuracy, v_regressions, v_results, v_series
 from vkbench_db.work.bundles import load_bundle
 
 
@@ -45,7 +45,7 @@ def test_upgrade_runs_from_anywhere_and_twice(
     assert os.listdir(folder) == []
     with Database.open(empty_url) as database, database.reading() as tx:
         assert set(inspect(tx).get_view_names()) == {
-            *("v_results", "v_latest", "v_series", "v_regressions"),
+            *("v_results", "v_latest", "v_series", "v_regressions", "v_accuracy"),
         }
 
 
@@ -181,6 +181,7 @@ def test_partial_indexes_are_partial(database: Database) -> None:
         ("# ", v_results),
         ("## v_series", v_series),
         ("## v_regressions", v_regressions),
+        ("## v_accuracy", v_accuracy),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

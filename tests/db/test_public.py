@@ -30,6 +30,7 @@ ALLOWED = [
     "SELECT job, row_number() OVER (PARTITION BY device ORDER BY finished_at) FROM v_latest",
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT i FROM n",
     "SELECT count(*) FROM (SELECT DISTINCT regression FROM v_regressions) AS found",
+    "SELECT model, format, 100 * loss FROM v_accuracy WHERE subject = 'model'",
 ]
 OF_POSTGRESQL = [
     "TABLE v_latest",
@@ -121,7 +122,7 @@ def test_a_function_of_the_database_owner_is_refused(
 def test_a_view_that_is_not_documented_is_refused(filled: Lab, url: str) -> None:
     with filled.database.transaction() as tx:
         tx.execute(text("CREATE VIEW v_secret AS SELECT user_name FROM run"))
-    with pytest.raises(QueryRefused, match="only the views v_latest"):
+    with pytest.raises(QueryRefused, match="only the views v_accuracy, v_latest"):
         readonly.query(url, "SELECT * FROM v_secret", PUBLIC)
 
 

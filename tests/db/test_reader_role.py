@@ -62,7 +62,7 @@ def _as(url: str, user: str) -> URL:
 def test_queries_of_commands_and_of_pages_work(
     reader: str, database: Database, bounds: readonly.Bounds
 ) -> None:
-    for view in ("v_results", "v_latest", "v_series", "v_regressions"):
+    for view in ("v_results", "v_latest", "v_series", "v_regressions", "v_accuracy"):
         assert readonly.query(reader, f"SELECT count(*) FROM {view}", bounds)[1] == [(0,)]
 
 

@@ -6,6 +6,7 @@
             kernel_case ─────┘    └── measurement    one for each timing metric of that attempt
             bundle ── bundle_blob ── blob            by SHA-256
             latest                                   the newest job of each piece of work
+            run ── accuracy                          what formats and models lost
 
     change  measurement ── series ── change_point ── regression_member ── regression
                                       └── confirmation (a run of pairs)
@@ -22,13 +23,14 @@ A job has at most one verdict and one measurement of each metric. Their primary 
 result that settles a job win, even where code does not.
 
 Column types are portable. Each index stands beside the query that needs it. A view (`v_results`,
-`v_latest`, `v_series`, `v_regressions`) is declared in the module of its tables; a migration
-creates it.
+`v_latest`, `v_series`, `v_regressions`, `v_accuracy`) is declared in the module of its tables; a
+migration creates it.
 """
 
 from __future__ import annotations
 
 from vkbench_db.schema.access import token
+from vkbench_db.schema.accuracy import accuracy, v_accuracy
 from vkbench_db.schema.change import (
     change_point,
     change_point_event,
@@ -78,6 +80,7 @@ __all__ = [
     "Columns",
     "Json",
     "ResultRow",
+    "accuracy",
     "alert_delivery",
     "attempt",
     "baseline",
@@ -110,6 +113,7 @@ __all__ = [
     "series",
     "token",
     "tuned",
+    "v_accuracy",
     "v_latest",
     "v_regressions",
     "v_results",

@@ -35,7 +35,10 @@ _PROSE: Final = {  # texts that no index holds, and that commands clean when the
 }
 _FREE: Final = ("tags", "selection")  # whatever JSON its maker put there
 _MOMENTS: Final = frozenset(
-    {"created_at", "cancelled_at", "finished_at", "started_at", "recorded_at"}
+    {
+        *("created_at", "cancelled_at", "finished_at", "started_at", "recorded_at"),
+        "measured_at",
+    }
 )
 _COUNTED: Final = {"timings": MOST_TIMINGS}
 _PLAIN_CHARACTERS: Final = MOST_NAME_BYTES // 4  # UTF-8 has four bytes a character at most

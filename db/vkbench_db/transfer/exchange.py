@@ -21,6 +21,7 @@ from vkbench_db.transfer.intake import Imported, import_lines
 from vkbench_db.transfer.lines import (
     FORMAT,
     VERSION,
+    AccuracyLine,
     AttemptLine,
     BundleLine,
     End,
@@ -63,6 +64,8 @@ def _records(tx: Connection, run: int) -> Iterator[tuple[str, object]]:
         yield "environment", environment
     for bundle in _bundles(tx, run):
         yield "bundle", bundle
+    for accuracy in _accuracies(tx, run):
+        yield "accuracy", accuracy
     for record in _jobs(tx, run):
         yield "job", record
 
@@ -101,6 +104,13 @@ def _bundles(tx: Connection, run: int) -> list[BundleLine]:
     bundle = schema.bundle.c
     asked = select(schema.bundle).where(bundle.sha.in_(used)).order_by(bundle.sha)
     return fetch(tx, asked, BundleLine)
+
+
+def _accuracies(tx: Connection, run: int) -> list[AccuracyLine]:
+    table = schema.accuracy
+    columns = [column for column in table.c if column.name != "run_id"]
+    asked = select(*columns).where(table.c.run_id == run).order_by(table.c.position)
+    return fetch(tx, asked, AccuracyLine)
 
 
 def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:

@@ -16,16 +16,24 @@ from itertools import groupby
 
 from sqlalchemy import Connection, bindparam, exc, func, insert, select, update
 
+from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench.job import FINISHED, SETTLED_STATES, UNFINISHED, JobState
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
-from vkbench_db.rows import fetch, insert_missing
+from vkbench_db.rows import fetch, insert_missing, record_of
 from vkbench_db.transfer import bounds
-from vkbench_db.transfer.lines import BundleLine, EnvironmentLine, JobLine, RunLine
+from vkbench_db.transfer.lines import (
+    AccuracyLine,
+    BundleLine,
+    EnvironmentLine,
+    JobLine,
+    RunLine,
+)
 from vkbench_db.transfer.transcript import Line, read
+from vkbench_db.work.accuracies import add_accuracies
 from vkbench_db.work.devices import store_device
 from vkbench_db.work.latest import note_runs
 from vkbench_db.work.results import is_packed, timing_row, verdict_row
@@ -144,7 +152,10 @@ def _store_section(tx: Connection, section: Sequence[Line], now: float) -> _Targ
             case BundleLine() as bundle:
                 insert_missing(tx, schema.bundle, [asdict(bundle)])
     [run] = [line.record for line in section if isinstance(line.record, RunLine)]
-    return _store_run(tx, run, devices, now)
+    target = _store_run(tx, run, devices, now)
+    if target.is_foreign:
+        _store_accuracies(tx, target.id, section)
+    return target
 
 
 def _store_environment(tx: Connection, line: EnvironmentLine) -> None:
@@ -155,6 +166,11 @@ def _store_environment(tx: Connection, line: EnvironmentLine) -> None:
         "facts": asdict(line.facts),
     }
     insert_missing(tx, schema.environment, [row])
+
+
+def _store_accuracies(tx: Connection, run: int, section: Sequence[Line]) -> None:
+    lines = [line.record for line in section if isinstance(line.record, AccuracyLine)]
+    add_accuracies(tx, run, {line.position: record_of(vars(line), Accuracy) for line in lines})
 
 
 def _note_environments(tx: Connection, devices: Iterable[int]) -> None:

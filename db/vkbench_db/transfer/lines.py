@@ -5,6 +5,7 @@
 {"device": ...}       one each
 {"environment": ...}
 {"bundle": ...}       manifests; the blobs stay
+{"accuracy": ...}     what formats or models lost, one each
 {"job": ...}          one each, with its attempts, verdict and timings
 {"end": ...}          SHA-256 of all lines before, so that a cut or changed file shows
 """
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import JobState, Mode, Outcome
 from vkbench.result import Timing, Verdict
@@ -64,6 +66,13 @@ class BundleLine:
     name: str
     manifest: str
     created_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyLine(Accuracy):
+    """A row of an accuracy run."""
+
+    position: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +138,7 @@ KINDS: Mapping[str, type[Any]] = {
     "device": DeviceFacts,
     "environment": EnvironmentLine,
     "bundle": BundleLine,
+    "accuracy": AccuracyLine,
     "job": JobLine,
     "end": End,
 }
