@@ -115,6 +115,9 @@ OneDevice = Annotated[
         autocompletion=completion.devices,
     ),
 ]
+RunLabel = Annotated[
+    str, Option(metavar="TEXT", help="Label of the run; commands that take a RUN accept it.")
+]
 KernelsOf = Annotated[str, Option(metavar="SHA", help="Use the kernels of this bundle.")]
 Gguf = Annotated[
     Path | None,
@@ -126,13 +129,6 @@ Gguf = Annotated[
 ]
 Tensor = Annotated[
     str, Option("--tensor", metavar="NAME", help="Name of the tensor in the file of --gguf.")
-]
-Find = Annotated[
-    Mode,
-    Option(
-        help="Only checks, only timings, only paired jobs, or checks and timings.",
-        case_sensitive=False,
-    ),
 ]
 
 
@@ -330,9 +326,7 @@ class Effort:
     ] = LIMIT_SECONDS
     repeat: Annotated[int, Option(metavar="N", min=1, help="Run every job N times.")] = 1
     priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0
-    label: Annotated[
-        str, Option(metavar="TEXT", help="Label of the run; commands that take a RUN accept it.")
-    ] = ""
+    label: RunLabel = ""
     track: Annotated[
         str,
         Option(

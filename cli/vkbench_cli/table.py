@@ -86,7 +86,7 @@ COMMANDS = (
     ),
     Command(
         name="report",
-        help="Summarise a run or the success metrics; write the lab as a page.",
+        help="Summarise a run, the success metrics or losses; write the lab as a page.",
         function="app",
         module="ask.report",
     ),

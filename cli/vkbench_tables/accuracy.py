@@ -9,7 +9,6 @@ from vkbench_tables.table import Cell, Column, Rank, ValueKind
 if TYPE_CHECKING:
     from vkbench_shaders.quantisers.losses import Loss
 
-# The perplexity of whole models, once it is measured, is a column behind the output's error.
 COLUMNS = (
     Column(key="kind", heading="weights", rank=Rank.KEY),
     Column(key="format", heading="format", rank=Rank.KEY),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_shaders.gguf_file import GgufFile
-    from vkbench_shaders.models.perplexity import Foreseen
+    from vkbench.accuracy import Accuracy
 
 COLUMNS = (
     Column(key="model", heading="model", rank=Rank.KEY),
@@ -27,30 +26,10 @@ COLUMNS = (
 )
 
 
-def perplexity_row(
-    file: GgufFile, type: str, context: int, found: Foreseen, base: Foreseen
-) -> dict[str, Cell]:
-    """How well a file's model foresaw a text; `base` is the first one, itself without a loss.
+def perplexity_row(file: str, type: str, found: Accuracy) -> dict[str, Cell]:
+    """How well the model of a file, by its name, foresaw a text.
 
     A type is what the file was quantised to for that; "" if it was read as it is.
     """
-    from vkbench_shaders.models.perplexity import perplexity, ratio
-
-    own, risen = perplexity(found.losses), ratio(found.losses, base.losses)
-    is_base = found is base
-    size = sum(tensor.bytes for tensor in file.tensors.values())
-    return {
-        "model": file.path.name,
-        "type": type or None,
-        "bytes": size,
-        "bits": 8 * size / sum(tensor.count for tensor in file.tensors.values()),
-        "tokens_per_second": found.tokens_per_second,
-        "perplexity": own.value,
-        "perplexity_error": own.error,
-        "loss": None if is_base else risen.value - 1,
-        "loss_error": None if is_base else risen.error,
-        "tokens": len(found.losses),
-        "context": context,
-        "variant": found.variant,
-        "device_name": found.device,
-    }
+    told = {column.key: getattr(found, column.key, None) for column in COLUMNS}
+    return told | {"model": file, "type": type or None}

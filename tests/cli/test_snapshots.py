@@ -40,6 +40,7 @@ TABLES = {
     "regressions-show": ["regressions", "show", "1"],
     "regressions-suspected": ["regressions", "suspected"],
     "report-run": ["report", "run", "40"],
+    "report-accuracy": ["report", "accuracy"],
     "bisect-ls": ["bisect", "ls"],
     "bisect-show": ["bisect", "show", "1"],
     "query": ["query", "SELECT case_name, metric, seconds FROM v_results LIMIT 5"],

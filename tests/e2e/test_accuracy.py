@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +66,20 @@ def test_a_text_and_its_tokens_are_read(vkbench: Vkbench, path: Path, tmp_path: 
         assert first["loss"] is None
         assert second["loss"] == pytest.approx(second["perplexity"] / first["perplexity"] - 1)
         assert second["bits"] < first["bits"] == 32
+        assert_kept(vkbench, ended.rows)
+
+
+def assert_kept(vkbench: Vkbench, printed: Sequence[Mapping[str, Any]]) -> None:
+    """The last run has what was printed, and models by the names that their cases have."""
+    kept = vkbench("report", "accuracy", "--run", "last", "--json").rows
+    for row, stored in zip(printed, kept, strict=True):
+        assert stored["model"].startswith(row["model"].removesuffix(".gguf") + "-")
+        for name in ("perplexity", "perplexity_error", "loss", "loss_error", "bits", "tokens"):
+            assert stored[name] == row[name]
+    first, *others = kept
+    assert (first["base"], first["format"]) == (None, "f32")
+    assert {(row["base"], row["base_format"]) for row in others} == {(first["model"], "f32")}
+    assert len({row["text_sha"] for row in kept}) == 1
 
 
 def test_a_model_is_quantised_and_reads_again(vkbench: Vkbench, path: Path, tmp_path: Path) -> None:
@@ -76,11 +92,31 @@ def test_a_model_is_quantised_and_reads_again(vkbench: Vkbench, path: Path, tmp_
     assert ended.code == 0, ended.err
     plain, same, q8_0, iq4_nl = ended.rows
     assert [row["type"] for row in ended.rows] == [None, "f32", "q8_0", "iq4_nl"]
+    assert_kept(vkbench, ended.rows)
     assert same["loss"] == same["loss_error"] == 0
     assert plain["bytes"] == same["bytes"] > 3 * q8_0["bytes"] > 5 * iq4_nl["bytes"]
     assert 0 < abs(q8_0["loss"]) < abs(iq4_nl["loss"])
     wanted = foreseen(typed(open_gguf(path), "iq4_nl"), np.array(numbers), 32)
     assert iq4_nl["perplexity"] == pytest.approx(wanted.value, rel=1e-3)
+
+
+def test_losses_of_products_are_kept(asked: Vkbench, tmp_path: Path) -> None:
+    """Each format of each kind of weights once, however often it was measured."""
+    file = write_model(tmp_path / "plain.gguf", Tiny(fmt="f16"))
+    for words in (("--rows", "4"), ("--rows", "8"), ("--gguf", str(file), "--kind", "attn_q*")):
+        printed = asked("accuracy", "--format", "q8_0", "--format", "q4_0", *words, "--json").rows
+    kept = asked("report", "accuracy", "--json").rows
+    assert len(kept) == 2 + 3 * 2
+    [named] = {row["model"] for row in kept if row["model"]}
+    assert named.startswith("plain-")
+    for row, stored in zip(printed, kept, strict=False):
+        assert stored["model"] == named
+        assert (stored["weights"], stored["format"]) == (row["kind"], row["format"])
+        assert stored["output_error"] == row["output_error"]
+    chosen = asked("report", "accuracy", "--model", "plain*", "--format", "q4*", "--json").rows
+    assert [(row["model"], row["format"]) for row in chosen] == [(named, "q4_0")]
+    ended = asked("report", "accuracy", "--format", "q9*")
+    assert (ended.code, "unknown format 'q9*'" in ended.err) == (2, True)
 
 
 def test_wrong_wishes_are_answered(asked: Vkbench, path: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Text, insert, select, update
 
+from planted_accuracy import of_model, of_products
 from planted_history import Plan, Step, file_lines
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job, Mode, Outcome, PlannedJob
@@ -19,6 +20,7 @@ from vkbench_db.upkeep import bisections, tokens
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_db.upkeep.tuning import SWEEP
 from vkbench_db.work import store
+from vkbench_db.work.accuracies import add_accuracies
 from vkbench_detection.compare.baselines import pin
 from vkbench_detection.compare.references import ReferenceKind
 from vkbench_detection.steps import detect
@@ -47,6 +49,7 @@ WORDS = {
     "bisect ls": ["bisect", "ls"],
     "bisect show": ["bisect", "show", "1"],
     "report targets": ["report", "targets"],
+    "report accuracy": ["report", "accuracy"],
     "query": ["query", "SELECT * FROM v_results LIMIT 20"],
     "schedule ls": ["schedule", "ls"],
     "token ls": ["token", "ls"],
@@ -79,6 +82,7 @@ def make_lab(folder: Path, now: float) -> Path:
         detect(database, now, all_at_once=True)
         _add_long_names(database, now)
         _add_the_rest(database, now)
+        _add_losses(database, now)
     return folder / "lab.db"
 
 
@@ -218,12 +222,27 @@ def _add_the_rest(database: Database, now: float) -> None:
         )
 
 
+def _add_losses(database: Database, now: float) -> None:
+    """An accuracy run that is not the last run."""
+    name = "Meta-Llama-3.1-405B-Instruct-of-the-lab-f16-0123456789ab"
+    found = (
+        of_model("f16", model=name, device_name=LONG_DEVICE),
+        of_model("q4_K_M", 0.0312, model=name, base=name, device_name=LONG_DEVICE),
+        of_products("q4_0", 0.0888, "large columns"),
+    )
+    with database.transaction() as tx:
+        run = store.create_run(
+            tx, mode=Mode.ACCURACY, selection={}, now=now - 1, label="losses", track=""
+        )
+        add_accuracies(tx, run.id, dict(enumerate(found)))
+
+
 # What others may have written: a worker, a file, whoever names a token, a revision's subject.
 STRANGE = {
     *("name", "user_name", "label", "reason", "path", "first_bad", "driver", "driver_version"),
     *("variant", "note", "title", "owner", "case_name", "worker", "paused_reason", "paused_by"),
     *("group_key", "before_bundle", "after_bundle", "configuration", "estimated", "channel"),
-    *("error", "environment_class"),
+    *("error", "environment_class", "model", "weights", "device_name"),
 }
 STRANGE_FACTS = ("name", "host", "driver", "driver_version", "label")  # in JSON
 

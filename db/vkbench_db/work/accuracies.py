@@ -1,4 +1,4 @@
-"""What formats and models lost: the rows of runs that have the mode `accuracy` and no jobs."""
+"""The rows of an accuracy run: what formats and models lost. Such a run has no jobs."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,6 +41,14 @@ class Requantised(GgufFile):
             stored = self.source.rows(name, at, min(step, first + count - at))
             made.append(quantised(new.name, dequantise(old.name, stored).astype(np.float32)))
         return np.concatenate(made)
+
+
+def main_format(file: GgufFile) -> str:
+    """The format of most of a file's weights."""
+    counts: Counter[str] = Counter()
+    for tensor in file.tensors.values():
+        counts[tensor.format.name if tensor.format else ""] += tensor.count
+    return counts.most_common(1)[0][0]
 
 
 def typed(file: GgufFile, type: str) -> GgufFile:

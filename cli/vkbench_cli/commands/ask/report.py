@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Collection, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,7 @@ from vkbench.markdown import APART
 from vkbench.settings import settings
 from vkbench.units import counted, rate_column
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import RUN_HELP, Devices, Store, spread
+from vkbench_cli.options import RUN_HELP, Devices, Formats, Store, spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import hand_over, say, tell
@@ -26,6 +27,7 @@ from vkbench_tables.table import Column, Rank, Table, ValueKind
 from vkbench_tables.text import markdown_table
 
 METRICS = ("hot", "cold")
+NO_ACCURACY = "nothing yet: `vkbench accuracy` finds what formats and models lose"
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
@@ -43,7 +45,7 @@ TARGETS = (
 
 @app.callback()
 def group() -> None:
-    """Summarise a run or the success metrics; write the lab as a page."""
+    """Summarise a run, the success metrics or losses; write the lab as a page."""
 
 
 @app.command()
@@ -137,6 +139,46 @@ def targets(
         show(table, output)
     counts = Counter(str(row["standing"]) for row in rows)
     tell(", ".join(f"{count} {standing}" for standing, count in counts.items()))
+
+
+@app.command()
+@spread
+def accuracy(
+    *,
+    run: Annotated[str, Option(metavar="RUN", help=f"Only of this one. {RUN_HELP}")] = "",
+    model: Annotated[
+        list[str],
+        Option(metavar="GLOB", help="Only models whose name matches; may be repeated."),
+    ] = [],  # noqa: B006
+    format: Formats = [],  # noqa: B006
+    store: Store,
+    output: Output,
+) -> None:
+    """List what formats and models lost, as `vkbench accuracy` found it.
+
+    Without --run it is the newest of each: a model that read the same text again counts once.
+
+    \b
+    vkbench report accuracy --model "llama*"
+    """
+    from vkbench_db.ask import queries
+    from vkbench_db.ask.accuracies import accuracies
+    from vkbench_tables.kept_accuracy import COLUMNS, kept_row
+
+    with reading(store.settings()) as tx:
+        found = accuracies(tx, run=queries.find_run(tx, run).id if run else None)
+    models = _chosen(model, {row.model for row in found if row.model}, "model")
+    formats = _chosen(format, {row.format for row in found}, "format")
+    rows = [
+        kept_row(row)
+        for row in found
+        if (not model or row.model in models) and (not format or row.format in formats)
+    ]
+    show(Table(columns=COLUMNS, rows=rows, nothing=NO_ACCURACY), output)
+
+
+def _chosen(globs: Sequence[str], known: Collection[str], what: str) -> set[str]:
+    return {name for glob in globs for name in names.matching(glob, sorted(known), what)}
 
 
 @app.command()

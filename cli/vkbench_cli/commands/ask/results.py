@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from vkbench.case import MODEL, parse_shape
 from vkbench.errors import UsageError
 from vkbench.job import FINISHED, Mode
 from vkbench.units import counted
-from vkbench_cli.options import RUN_HELP, Devices, Find, Formats, Kernels, Shapes, Store, Suite
+from vkbench_cli.options import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
 from vkbench_cli.show.printing import Limit, Output, show_newest
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
@@ -33,6 +34,15 @@ NOTHING_YET = "no results yet: `vkbench run` makes some"
 METRICS = 2  # a job has as many rows in the database at most
 
 
+class OfResults(StrEnum):
+    """Modes that jobs have, or several."""
+
+    CORRECTNESS = Mode.CORRECTNESS.value
+    PERFORMANCE = Mode.PERFORMANCE.value
+    PAIRED = Mode.PAIRED.value
+    BOTH = Mode.BOTH.value
+
+
 def results(
     *,
     suite: Suite = "",
@@ -40,7 +50,13 @@ def results(
     format: Formats = [],  # noqa: B006
     shape: Shapes = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
-    mode: Find = Mode.BOTH,
+    mode: Annotated[
+        OfResults,
+        Option(
+            help="Only checks, only timings, only paired jobs, or checks and timings.",
+            case_sensitive=False,
+        ),
+    ] = OfResults.BOTH,
     state: Annotated[
         list[str],
         Option(
@@ -103,7 +119,7 @@ def results(
         hidden = [] if trials or run or series else sweeps(tx)
         filters = {
             "devices": device,
-            "modes": _modes(mode, run),
+            "modes": _modes(Mode(mode), run),
             "states": [names.pick(asked, list(FINISHED), "state") for asked in state],
         }
         found = _asked(
@@ -118,7 +134,7 @@ def results(
             **filters,
         )
         tried = _counts(tx, hidden, kernel, format, **filters) if hidden else []
-        works = _works_of(suite, mode) if suite else None
+        works = _works_of(suite, Mode(mode)) if suite else None
         models = _models(tx, found) if as_ in llama_bench.WRITERS else {}
 
     def is_asked(row: ResultRow | ResultCount) -> bool:

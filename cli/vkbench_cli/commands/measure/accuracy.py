@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,9 +14,10 @@ from typer import Option
 from vkbench import names
 from vkbench.errors import UsageError
 from vkbench.settings import settings
-from vkbench_cli.options import CacheFormat, Formats, KernelsOf, OneDevice
+from vkbench_cli.options import CacheFormat, Formats, KernelsOf, OneDevice, RunLabel, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
+from vkbench_cli.show.telling import tell
 from vkbench_tables import accuracy as losses_of_products
 from vkbench_tables import perplexity
 from vkbench_tables.table import Table
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vkbench_local.foreseeing import Text
+    from vkbench.accuracy import Accuracy
+    from vkbench_local.accuracies import Reader
     from vkbench_shaders.gguf_file import GgufFile
     from vkbench_shaders.models.perplexity import Foreseen
 
@@ -98,6 +101,8 @@ def accuracy(
     format: Formats = [],  # noqa: B006
     matrices: Matrices,
     reading: Reading,
+    label: RunLabel = "",
+    store: Store,
     output: Output,
 ) -> None:
     """Show what each format loses: the error of products, or a model's perplexity.
@@ -110,6 +115,9 @@ def accuracy(
     and by how much it is above that of the first model. With --format too, each is quantised to
     these types of files, such as q4_K_M, and reads again.
 
+    What was found is stored as a run: `vkbench report accuracy` lists the latest of all, and
+    `vkbench report targets` holds the losses of models against the plans'.
+
     \b
     vkbench accuracy --format "q*"
     vkbench accuracy --gguf model-f16.gguf --kind "ffn_*" --csv
@@ -119,14 +127,48 @@ def accuracy(
     if reading.model:
         if matrices != Matrices():
             raise UsageError("--model reads a text: leave out --gguf, --kind, --rows and --seed")
-        show(_of_models(format, reading), output)
     elif reading != Reading():
         raise UsageError("--text, --tokens and what follows them are of a --model FILE")
-    else:
-        show(_of_products(format, matrices), output)
+    from vkbench_db.database import Database
+    from vkbench_local.accuracies import keep
+
+    with Database.open(store.settings().database_url(), create=True) as database:
+        now = time.time()
+        if reading.model:
+            found = _of_models(format, reading, now)
+        else:
+            found = _of_products(format, matrices, now)
+        show(found.table, output)
+        asked = _asked(format, reading if reading.model else matrices)
+        run = keep(database, found.rows, asked, label, now)
+    tell(f"stored as run {run}: `vkbench report accuracy` lists what was found so far")
 
 
-def _of_products(format: Sequence[str], asked: Matrices) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """What was lost, as it is shown and as it is stored."""
+
+    table: Table
+    rows: Sequence[Accuracy]
+
+
+def _asked(format: Sequence[str], options: Matrices | Reading) -> dict[str, object]:
+    """What was asked for, as a run keeps it."""
+    given = {name: value for name, value in vars(options).items() if value not in (None, "", [])}
+    return {"format": list(format)} | {
+        name: [str(each) for each in value] if isinstance(value, list) else _plain(value)
+        for name, value in given.items()
+    }
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int | float) else str(value)
+
+
+def _of_products(format: Sequence[str], asked: Matrices, now: float) -> _Found:
+    from vkbench_local.accuracies import of_products
+    from vkbench_shaders.gguf_file import open_gguf
+    from vkbench_shaders.models.cases import name_of
     from vkbench_shaders.quantisers.losses import FORMATS, losses, of_file, seeded
 
     if asked.kind and asked.gguf is None:
@@ -135,20 +177,18 @@ def _of_products(format: Sequence[str], asked: Matrices) -> Table:
     formats = [name for name in FORMATS if name in globbed or not format]
     file, rows = asked.gguf, asked.rows
     samples = of_file(file, rows, asked.kind) if file else seeded(rows, asked.seed)
-    found = map(losses_of_products.loss_row, losses(samples, formats, asked.seed))
-    return Table(columns=losses_of_products.COLUMNS, rows=[*found])
+    model = name_of(open_gguf(file)) if file else ""
+    found = [*losses(samples, formats, asked.seed)]
+    return _Found(
+        table=Table(
+            columns=losses_of_products.COLUMNS, rows=[*map(losses_of_products.loss_row, found)]
+        ),
+        rows=[of_products(loss, model, now) for loss in found if not loss.trouble],
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Reader:
-    """A model that reads the text: a file's, quantised to a type unless that is ""."""
-
-    file: GgufFile
-    type: str
-    text: Text
-
-
-def _of_models(format: Sequence[str], asked: Reading) -> Table:
+def _of_models(format: Sequence[str], asked: Reading, now: float) -> _Found:
+    from vkbench_local.accuracies import of_model
     from vkbench_local.foreseeing import foreseen
 
     readers = _readers(format, asked)
@@ -161,15 +201,21 @@ def _of_models(format: Sequence[str], asked: Reading) -> Table:
             found.append(foreseen(path, each.type, each.text, asked.limit, settings(), told))
             done += len(each.text.windows)
     rows = [
-        perplexity.perplexity_row(each.file, each.type, asked.context, one, found[0])
+        of_model(each, one, readers[0], found[0], now)
         for each, one in zip(readers, found, strict=True)
     ]
-    return Table(columns=perplexity.COLUMNS, rows=rows)
+    shown = [
+        perplexity.perplexity_row(each.file.path.name, each.type, row)
+        for each, row in zip(readers, rows, strict=True)
+    ]
+    return _Found(table=Table(columns=perplexity.COLUMNS, rows=shown), rows=rows)
 
 
-def _readers(format: Sequence[str], asked: Reading) -> list[_Reader]:
+def _readers(format: Sequence[str], asked: Reading) -> list[Reader]:
+    from vkbench_local.accuracies import Reader
     from vkbench_local.foreseeing import Text
     from vkbench_shaders.gguf_file import open_gguf
+    from vkbench_shaders.models.cases import name_of
     from vkbench_shaders.models.making.mixtures import TYPES
     from vkbench_shaders.models.requantised import typed
 
@@ -183,7 +229,10 @@ def _readers(format: Sequence[str], asked: Reading) -> list[_Reader]:
             device=asked.device or settings().device,
             bundle=asked.bundle,
         )
-        readers += [_Reader(file=typed(file, type), type=type, text=text) for type in types]
+        model = name_of(file)
+        readers += [
+            Reader(model=model, file=typed(file, type), type=type, text=text) for type in types
+        ]
     if len({each.text.windows.tobytes() for each in readers}) > 1:
         raise UsageError("the models have different vocabularies: their losses compare nothing")
     return readers
