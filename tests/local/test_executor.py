@@ -253,7 +253,7 @@ def test_who_cannot_wait_is_told_how_to_go_on(
         if str(said).startswith("waiting for the database"):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("vkbench_local.executor.print", press_ctrl_c, raising=False)  # it waits
+    monkeypatch.setattr("vkbench_local.journal.print", press_ctrl_c, raising=False)  # it waits
     with closing(held(impatient)):
         assert main(["run", "--resume", str(run)]) == 130
     assert f"`vkbench run --resume {run}` continues" in capsys.readouterr().err
