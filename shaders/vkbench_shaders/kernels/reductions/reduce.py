@@ -14,6 +14,7 @@ from math import inf, prod
 import numpy as np
 
 from vkbench.case import Case, parse
+from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Param, Problem, Variant
 from vkbench_shaders.kernels.reductions.count_equal import COUNT_EQUAL
@@ -37,8 +38,7 @@ def _max(x: Array, along: tuple[int, ...]) -> Array:
     """numpy leaves the sign of 0 to chance."""
     found = x.max(axis=along, keepdims=True, initial=-inf)
     positive = ((x == 0) & ~np.signbit(x)).any(axis=along, keepdims=True)
-    zero = np.where(positive, x.dtype.type(0), -x.dtype.type(0))
-    return np.asarray(np.where(found == 0, zero, found))
+    return np.asarray(np.where(found == 0, np.where(positive, 0.0, -0.0), found))
 
 
 def _min(x: Array, along: tuple[int, ...]) -> Array:
@@ -67,7 +67,8 @@ def _flops(problem: Problem) -> int:
 
 
 _SMALL = "b3_c4_h5_w10"
-_SHAPES = (  # checked in both formats
+FORMATS = ("f32", "f16", "bf16")
+_SHAPES = (  # checked in every format
     "b1_c1_h1_w1",
     "b1_c1_h1024_w33",
     "b1_c1_h1_w32769",
@@ -109,7 +110,7 @@ def _case(kernel: str, fmt: str, rest: str) -> Case:
 
 
 def _cases(kernel: str) -> Iterator[Case]:
-    for fmt, shapes in (("f32", (*_SHAPES, *_F32_SHAPES)), ("f16", _SHAPES)):
+    for fmt, shapes in (("f32", (*_SHAPES, *_F32_SHAPES)), ("f16", _SHAPES), ("bf16", _SHAPES)):
         yield from (_case(kernel, fmt, rest) for rest in shapes)
 
 
@@ -123,8 +124,10 @@ def _kernel(
     name: str, description: str, y: Binding, reduce: _Reduce, variant: Variant, *, whole: bool
 ) -> Kernel:
     def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+        x = quants.dequantise(problem.types["x"], inputs["x"])
         with np.errstate(invalid="ignore", divide="ignore"):
-            return {"y": reduce(inputs["x"], axes(problem))}
+            found = reduce(x, axes(problem))
+        return {"y": quants.quantise(problem.types["y"], found) if y is _NUMBER else found}
 
     return Kernel(
         name=name,
@@ -133,9 +136,7 @@ def _kernel(
         dims=DIMS,
         empty=DIMS,
         bindings=(
-            Binding(
-                name="x", access="in", types=("f32", "f16"), dims=DIMS, description="the numbers"
-            ),
+            Binding(name="x", access="in", types=FORMATS, dims=DIMS, description="the numbers"),
             y,
         ),
         params={
@@ -167,7 +168,7 @@ def _y(types: tuple[str, ...], description: str, same_as: str = "") -> Binding:
 
 _SUM = _y(("f32",), "sums; size 1 along reduced dimensions")
 _MEAN = _y(("f32",), "means; size 1 along reduced dimensions")
-_NUMBER = _y(("f32", "f16"), "numbers of x; size 1 along reduced dimensions", same_as="x")
+_NUMBER = _y(FORMATS, "numbers of x; size 1 along reduced dimensions", same_as="x")
 _INDEX = _y(("i32",), "indices, row by row where several dimensions are reduced")
 
 REDUCE = (

@@ -30,7 +30,7 @@ from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
-TYPES = ("f32", "f16")
+TYPES = ("f32", "f16", "bf16")
 _SHAPES = (
     "b2_c3_h15_w16",
     "b1_c2_h37_w1023",
@@ -161,7 +161,7 @@ def kernel(gradient: Gradient) -> Kernel:
 
 def softmaxed(problem: Problem) -> Array:
     """Rows y as softmax makes them."""
-    powers = np.exp(data.uniform(problem, "y", -4, 4).astype(np.float64))
+    powers = np.exp(quants.dequantise(problem.types["y"], data.uniform(problem, "y", -4, 4)))
     return quants.quantise(problem.types["y"], powers / powers.sum(axis=-1, keepdims=True))
 
 

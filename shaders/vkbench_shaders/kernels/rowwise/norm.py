@@ -44,7 +44,7 @@ from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
 FUSED = ("none", "mul", "mul_add")
-TYPES = ("f32", "f16")
+TYPES = ("f32", "f16", "bf16")
 ROWS = ("x", "y", "residual", "sum")  # the arrays that have rows; the last two where x is added to
 _OFFSETS = (0.0, 1.0, -30.0, 1000.0)  # that rows have by turns: means far larger than deviations
 _MOMENTS = 16  # bytes that a stretch leaves for the step behind
@@ -149,8 +149,8 @@ def _given(problem: Problem, binding: Binding) -> Array:
         return data.uniform(problem, binding.name, -2, 2)
     values = data.values(problem, binding.name)
     if problem.params["values"] == "noise" and binding.name == "x":
-        offsets = np.resize(np.array(_OFFSETS, values.dtype), values.shape[-2])
-        values = values + offsets[:, None]
+        fmt, offsets = problem.types["x"], np.resize(_OFFSETS, values.shape[-2])
+        values = quants.quantise(fmt, quants.dequantise(fmt, values) + offsets[:, None])
     return values
 
 
@@ -266,6 +266,13 @@ _ROWS = {
         "b1_c1_h2_w70001",
         "b1_c1_h64_w2/values=special",
     ),
+    "bf16": (
+        "b1_c2_h3_w1",
+        "b2_c3_h37_w264/fused=mul",
+        "b1_c2_h3_w8191/fused=mul_add,layout=strided",
+        "b1_c1_h2_w70001",
+        "b1_c1_h64_w2/values=special",
+    ),
 }
 _GROUPS: tuple[str, ...] = (
     "b1_c1_h1_w1/groups=1",
@@ -293,12 +300,14 @@ _TIMED_GROUPS = (
 
 
 def _cases(norm: Norm, fmt: str) -> Iterator[Case]:
-    return (parse(f"{norm.name}/{fmt}/{s}") for s in (_GROUPS if norm.grouped else _ROWS[fmt]))
+    groups = _GROUPS[: None if fmt != "bf16" else -len(row_values.POSSIBLE)]  # no teams by name
+    return (parse(f"{norm.name}/{fmt}/{s}") for s in (groups if norm.grouped else _ROWS[fmt]))
 
 
 def _timed(norm: Norm, fmt: str) -> Iterator[Case]:
     shapes = _TIMED_GROUPS if norm.grouped else _TIMED_ROWS
-    return (parse(f"{norm.name}/{fmt}/{shape}") for shape in shapes)
+    few = 1 if fmt == "bf16" else None
+    return (parse(f"{norm.name}/{fmt}/{shape}") for shape in shapes[:few])
 
 
 def kernel(norm: Norm) -> Kernel:

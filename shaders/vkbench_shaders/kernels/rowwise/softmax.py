@@ -37,6 +37,7 @@ from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
+TYPES = ("f32", "f16", "bf16")
 MASKS = ("none", "all", "batch")
 SINKS = ("none", "heads")
 _OFFSETS = (0.0, 100.0, -100.0)  # that rows have by turns: only differences count
@@ -59,7 +60,7 @@ def layout(problem: Problem, binding: str) -> Layout:
 
 
 def accepts(types: Mapping[str, str]) -> bool:
-    """Halves have a mask of halves, if any."""
+    """Numbers of 16 bits have a mask of halves, if any."""
     return types["x"] == "f32" or types["mask"] == "f16"
 
 
@@ -143,8 +144,9 @@ def inputs(problem: Problem) -> dict[str, Array]:
     if problem.params["values"] == "special":
         x = data.values(problem, "x")
     else:
-        x = data.uniform(problem, "x", -10, 10)
-        x += np.resize(np.array(_OFFSETS, x.dtype), x.shape[-2])[:, None]
+        fmt, uniform = problem.types["x"], data.uniform(problem, "x", -10, 10)
+        offsets = np.resize(_OFFSETS, uniform.shape[-2])[:, None]
+        x = quants.quantise(fmt, quants.dequantise(fmt, uniform) + offsets)
     return {"x": x, "mask": masked(problem), "sinks": sinks}
 
 
@@ -215,6 +217,12 @@ _MASKED = (
     "f16:mask=f16/b2_c3_h5_w131/mask=batch,max_bias=8.0,sinks=heads",
     "f16:mask=f16/b1_c2_h3_w264/mask=all,layout=strided",
     "f16:mask=f16/b1_c1_h2_w70001/scale=0.5",
+    "bf16:mask=f16/b1_c2_h3_w1",
+    "bf16:mask=f16/b2_c3_h37_w136",
+    "bf16:mask=f16/b2_c3_h5_w131/mask=batch,max_bias=8.0,sinks=heads",
+    "bf16:mask=f16/b1_c2_h3_w264/mask=all,layout=strided",
+    "bf16:mask=f16/b1_c1_h2_w70001/scale=0.5",
+    "bf16:mask=f16/b1_c1_h64_w2/values=special",
 )
 _TIMED = (
     "f32/b1_c5_h4096_w4096",
@@ -229,6 +237,7 @@ _TIMED = (
     "f32:mask=f16/b1_c32_h512_w4096/mask=all",
     "f16:mask=f16/b1_c5_h4096_w4096",
     "f16:mask=f16/b1_c32_h512_w4096/mask=all",
+    "bf16:mask=f16/b1_c5_h4096_w4096",
 )
 
 SOFTMAX_ROWS = Kernel(
@@ -237,9 +246,7 @@ SOFTMAX_ROWS = Kernel(
     group="softmax",
     dims=DIMS,
     bindings=(
-        Binding(
-            name="x", access="in", types=("f32", "f16"), dims=DIMS, description="rows of numbers"
-        ),
+        Binding(name="x", access="in", types=TYPES, dims=DIMS, description="rows of numbers"),
         Binding(
             name="mask",
             access="in",
@@ -259,7 +266,7 @@ SOFTMAX_ROWS = Kernel(
         Binding(
             name="y",
             access="out",
-            types=("f32", "f16"),
+            types=TYPES,
             dims=DIMS,
             same_as="x",
             description="rows that sum up to 1, less what the sinks have",
