@@ -10,6 +10,7 @@ import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -152,7 +153,7 @@ def _sizes(problem: Problem) -> conv_coop.Sizes:
 
 def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
     stored = inputs["weights"] if rows is None else inputs["weights"][rows]
-    weights = of_weights(stored.astype(np.float64))
+    weights = of_weights(quants.dequantise(problem.types["weights"], stored))
     taps = weights.reshape(*weights.shape[:2], -1)
     images = problem.shape["n"]
     counts = [axis.count for axis in along(problem)]
@@ -240,7 +241,7 @@ _CONVS = (
 
 
 def _cases(conv: Conv) -> Iterator[Case]:
-    named = [(f"{conv.name}/{fmt}", shape) for fmt in ("f32", "f16") for shape in conv.shapes]
+    named = [(f"{conv.name}/{fmt}", shape) for fmt in patches.WEIGHTS for shape in conv.shapes]
     yield from (parse(f"{name}/{shape}") for name, shape in named)
     if conv.axes == "hw":
         yield from (laid(f"{name}/{shape}") for name, shape in named)

@@ -8,6 +8,7 @@ import numpy as np
 
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
+from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -21,7 +22,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.images import windows
+from vkbench_shaders.kernels.images import patches, windows
 from vkbench_shaders.kernels.images.conv_layout import (
     LAYOUT,
     along,
@@ -74,7 +75,7 @@ def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str,
     weights, x = inputs["weights"], inputs["x"]
     if rows is not None:
         weights, x = weights[rows], x[:, rows]
-    taps = weights.astype(np.float64)
+    taps = quants.dequantise(problem.types["weights"], weights)
     total = np.zeros((*x.shape[:2], *(axis.count for axis in along(problem))))
     for (r, s), seen in windows.taps(x.astype(np.float64), along(problem), 0.0):
         total += taps[:, r, s, np.newaxis, np.newaxis] * seen
@@ -107,7 +108,7 @@ CONV_DW = (
             Binding(
                 name="weights",
                 access="in",
-                types=("f32", "f16"),
+                types=patches.WEIGHTS,
                 dims=("c", "r", "s"),
                 description="taps of each channel",
             ),
@@ -147,7 +148,7 @@ CONV_DW = (
         empty=("n",),
         cases=tuple(
             made(f"conv2d_dw/{fmt}/{shape}")
-            for fmt in ("f32", "f16")
+            for fmt in patches.WEIGHTS
             for made in (parse, laid)
             for shape in _SHAPES
         ),

@@ -74,6 +74,7 @@ def variant(pose: Callable[[Problem], Posed], orders: tuple[bool, ...]) -> Varia
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
         refuses=lambda problem, device: _refuses(pose(problem), device),
         suits=lambda problem, device: pose(problem).sizes.is_large,
+        accepts=lambda types: types["weights"] != "bf16",  # f16 has fewer exponents
         only_by_name=lambda types: types["weights"] == "f32",
         candidates=lambda problem, device: _candidates(pose(problem), device),
     )

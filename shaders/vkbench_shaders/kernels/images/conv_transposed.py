@@ -17,6 +17,7 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
+from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -201,7 +202,7 @@ def _stores_fours(spread: tuple[Spread, Spread]) -> bool:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     weights = inputs["weights"] if rows is None else inputs["weights"][:, rows]
-    taps = weights.astype(np.float64).swapaxes(0, 1)
+    taps = quants.dequantise(problem.types["weights"], weights).swapaxes(0, 1)
     x, along = inputs["x"].astype(np.float64), spreads(problem)
     total = np.zeros((len(x), len(taps), *(spread.whole for spread in along)))
     for place in product(*(range(spread.taps) for spread in along)):
@@ -275,7 +276,7 @@ _TRANSPOSED = (
 
 
 def _cases(conv: Transposed) -> Iterator[Case]:
-    for fmt in ("f32", "f16"):
+    for fmt in patches.WEIGHTS:
         yield from (parse(f"{conv.name}/{fmt}/{shape}") for shape in conv.shapes)
 
 

@@ -45,6 +45,9 @@ class Tile:
         return {"THREADS": self.threads, "TILE_M": self.m, "TILE_N": self.n, "SLICES": 1}
 
 
+WEIGHTS = ("f32", "f16", "bf16")
+
+
 def bindings(axes: str, weights: tuple[str, str], falls: str, sums: str) -> tuple[Binding, ...]:
     """Weights, x and y of a convolution over some axes; `weights` names their first dimensions."""
     taps = tuple(TAPS[axis] for axis in axes)
@@ -52,7 +55,7 @@ def bindings(axes: str, weights: tuple[str, str], falls: str, sums: str) -> tupl
         Binding(
             name="weights",
             access="in",
-            types=("f32", "f16"),
+            types=WEIGHTS,
             dims=(*weights, *taps),
             description=falls,
         ),
