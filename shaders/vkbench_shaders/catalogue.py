@@ -25,6 +25,7 @@ from vkbench_shaders.kernels.images.conv_transposed import CONV_TRANSPOSED
 from vkbench_shaders.kernels.images.im2col import IM2COL
 from vkbench_shaders.kernels.images.pool import POOL
 from vkbench_shaders.kernels.images.upsample import UPSAMPLE
+from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
 from vkbench_shaders.kernels.matrices.matmul import MATMUL
 from vkbench_shaders.kernels.matrices.mul_mat import MUL_MAT
 from vkbench_shaders.kernels.matrices.mul_mat_id import MUL_MAT_ID
@@ -62,6 +63,7 @@ KERNELS: tuple[Kernel, ...] = (
     QUANTIZE,
     SET_ROWS,
     MUL_MAT_VEC,
+    *JOINED_VEC,
     MUL_MAT,
     MUL_MAT_VEC_ID,
     MUL_MAT_ID,

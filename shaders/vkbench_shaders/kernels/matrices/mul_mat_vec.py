@@ -10,7 +10,6 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
-    MOST_GROUPS,
     Array,
     Arrays,
     Binding,
@@ -24,14 +23,12 @@ from vkbench_shaders.kernel import (
     Tuning,
     Variant,
     grid,
-    too_large,
 )
 from vkbench_shaders.kernels.matrices import products, via_q8_1
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.rounded_factors import Floats, Of
 
-MOST_COLUMNS = 8  # columns of y a workgroup; more go on along z
 LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
 
 
@@ -72,7 +69,7 @@ def tuning(columns: Callable[[Problem], int]) -> Tuning:
 
 def columns(problem: Problem) -> int:
     """Of y, that a workgroup makes."""
-    return min(problem.shape["n"], MOST_COLUMNS)
+    return min(problem.shape["n"], products.MOST_COLUMNS)
 
 
 def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, int]:
@@ -109,12 +106,6 @@ def vectors(problem: Problem) -> Vectors:
         outer_stride=problem.layout("x").strides[0],
         numbered={"x_offset": 0, "x_stride": 1},
     )
-
-
-def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    if problem.shape["n"] > MOST_COLUMNS * MOST_GROUPS:
-        return f"n is {problem.shape['n']}, one launch makes {MOST_COLUMNS * MOST_GROUPS} at most"
-    return too_large(problem, device)
 
 
 def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
@@ -177,7 +168,7 @@ def variants(
             accepts=products.is_numbers,
             refuses=refuses,
         ),
-        via_q8_1.variant(name, buffers, vectors, launch, refuses),
+        via_q8_1.variant(name, buffers, vectors, launch, products.refuses),
         Variant(
             name="portable",
             module=name,
@@ -259,7 +250,7 @@ MUL_MAT_VEC = Kernel(
     params={"layout": rows.LAYOUT, "threads": THREADS},
     tuning=tuning(columns),
     layout=rows.layout,
-    variants=variants("mul_mat_vec", 3, vectors, launch, refuses),
+    variants=variants("mul_mat_vec", 3, vectors, launch, products.refuses),
     inputs=products.inputs,
     reference=sums.reference(_sums),
     deviations=sums.deviations(_sums),

@@ -11,13 +11,22 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders import formats, quants
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Problem, Shapes, matrix_shape
+from vkbench_shaders.kernel import (
+    MOST_GROUPS,
+    Array,
+    Arrays,
+    Problem,
+    Shapes,
+    matrix_shape,
+    too_large,
+)
 
 WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
 VECTORS = ("f32", "f16", "q8_1")
 PLAIN_UNIT = 8  # weights of a plain format that a thread takes at a time
 QUANTISED_UNIT = 32
 ROWS = 4  # rows of y a workgroup, where vectors are few
+MOST_COLUMNS = 8  # of y, a workgroup; more go on along z
 _WIDE = 16  # bytes of the widest load
 _LEAST_SUBGROUP = 8  # threads: some drivers run smaller subgroups than they report
 
@@ -76,6 +85,13 @@ def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
     """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
     subgroups = -(-threads // min(device.subgroup_size, _LEAST_SUBGROUP))
     return ROWS * max(threads, columns * subgroups)
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device has no launch for a product with few vectors, if it has none."""
+    if problem.shape["n"] > MOST_COLUMNS * MOST_GROUPS:
+        return f"n is {problem.shape['n']}, one launch makes {MOST_COLUMNS * MOST_GROUPS} at most"
+    return too_large(problem, device)
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
