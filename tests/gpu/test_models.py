@@ -14,7 +14,7 @@ from vkbench_shaders import formats
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.architectures import ARCHITECTURES
-from vkbench_shaders.models.graph import CACHES
+from vkbench_shaders.models.graph import CACHES, Products
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.reference import Reference
 from vkbench_worker.models.model import Model, Options
@@ -81,8 +81,34 @@ def test_every_cache_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path, 
 
 
 def test_vectors_may_be_rounded_to_bytes(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
-    options = Options(context=32, rounds_from=0)
+    options = Options(context=32, products=Products(rounds_from=0))
     check(lavapipe, bundle, tmp_path, Tiny.wide(fmt="q4_0"), options, 1e-3)
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "phi3", "gemma2"])
+def test_products_do_what_is_beside_them(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str
+) -> None:
+    """Norms and gated units, as far as an architecture has them where a product can make them."""
+    options = Options(context=32, products=Products(rounds_from=0, joins=True))
+    check(lavapipe, bundle, tmp_path, Tiny.wide(arch=arch, fmt="q4_0"), options, 1e-3)
+
+
+def test_joined_products_need_six_levels_a_layer(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    found = {}
+    for joins in (False, True):
+        for layers in (1, 3):
+            products = Products(rounds_from=0, joins=joins)
+            tiny = Tiny.wide(fmt="q4_0", layers=layers)
+            options = Options(context=32, products=products)
+            with opened(lavapipe, bundle, tmp_path, tiny, options)[0] as model:
+                found[joins, layers] = len(model.prepared(1, 2).schedule.levels)
+    assert {joins: (found[joins, 3] - found[joins, 1]) / 2 for joins in (False, True)} == {
+        False: 9,
+        True: 6,
+    }
 
 
 def test_a_cache_serves_prompt_after_prompt(

@@ -12,7 +12,7 @@ from planted_model import Keys, Tiny, write_model
 from vkbench.errors import UsageError
 from vkbench_shaders.gguf_file import GgufFile, open_gguf
 from vkbench_shaders.models.architectures import ARCHITECTURES
-from vkbench_shaders.models.graph import Phase, Step
+from vkbench_shaders.models.graph import Phase, Products, Step
 from vkbench_shaders.models.hyper import Hyper, hash_of, hyper_of
 from vkbench_shaders.models.reference import Reference
 from vkbench_shaders.models.wiring import graph_of
@@ -88,7 +88,8 @@ def test_a_prompt_in_two_parts_has_the_logits_of_the_whole(tmp_path: Path, arch:
 
 
 def products(file: GgufFile, least: int | None, tokens: int = 1) -> list[Step]:
-    graph = graph_of(file, hyper_of(file), Phase(tokens=tokens, length=32, rounds_from=least))
+    phase = Phase(tokens=tokens, length=32, products=Products(rounds_from=least))
+    graph = graph_of(file, hyper_of(file), phase)
     return [step for step in graph.steps if step.problem.kernel.name.startswith("mul_mat")]
 
 
@@ -99,6 +100,30 @@ def test_steps_before_products_round_the_vectors(tmp_path: Path) -> None:
     for step in (*products(file, None), *products(file, 0, tokens=9)):
         assert step.problem.types["x"] == "f32"
         assert not step.variant
+
+
+def test_products_take_up_norms_and_gates(tmp_path: Path) -> None:
+    """Of all layers, and of the head: but the first norm has no product before it."""
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0", layers=2)))
+    phase = Phase(tokens=1, length=32, products=Products(rounds_from=0, joins=True))
+    graph = graph_of(file, hyper_of(file), phase)
+    of = ["rms_norm_q8_1", *["mul_mat_vec"] * 3, *_BETWEEN, *["mul_mat_vec_rms"] * 3, *_BETWEEN]
+    names = [step.problem.kernel.name for step in graph.steps]
+    assert names == ["get_rows", *of, "mul_mat_vec_rms"]
+    assert [step.layer for step in graph.steps] == [-1, *[0] * 11, *[1] * 10, -1]
+    made = {name: step.layer for step in graph.steps for name in step.writes}
+    assert [made[stream] for stream in graph.streams] == [-1, 0, 1]
+
+
+_BETWEEN = (
+    "set_rows",
+    "rope_set_rows",
+    "rope",
+    "flash_attn",
+    "mul_mat_vec_add_q8_1",
+    "mul_mat_vec_swiglu_q8_1",
+    "mul_mat_vec_add_q8_1",
+)
 
 
 def test_products_round_other_vectors_for_large_matrices_alone(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ Vectors of all tokens are the rows of a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -34,6 +35,15 @@ BLOCK: Final = 32  # numbers that are rounded together
 ROUNDING: Final = "via_q8_1"  # the code path of products that rounds vectors to bytes
 
 
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """A product of a layer that is not made yet, so that the norm behind it may be part of it."""
+
+    layer: int
+    name: str
+    x: str
+
+
 class Builder:
     """A graph that grows by steps."""
 
@@ -44,6 +54,7 @@ class Builder:
         self.steps: list[Step] = []
         self.sizes: dict[str, int] = {}
         self.formats: dict[str, str] = {}  # of what steps make
+        self.squares: dict[str, str] = {}  # of vectors that products divide by their size
         self.inputs: dict[str, Format] = {}
         self.caches: list[str] = []
         self.weights: dict[str, Weight] = {}
@@ -66,7 +77,7 @@ class Builder:
         self,
         name: str,
         x: str,
-        branch: str = "",
+        branch: str | Due = "",
         rows: int = 0,
         width: int = 0,
         readers: Sequence[str] = (),
@@ -74,7 +85,11 @@ class Builder:
         """(x plus the branch, that normalised), rounded if the matrices that read it allow that."""
         prefix = f"blk.{self.layer}." if self.layer >= 0 else ""
         kernel, shape = self.hyper.architecture.norm, self.grid(width or self.hyper.width, rows)
-        if kernel == "rms_norm" and shape[-1] <= norm_rounded.MOST and self.rounds(*readers):
+        rounds = kernel == "rms_norm" and self.rounds(*readers)
+        if rounds and isinstance(branch, Due) and self._joins(branch):
+            return self._joined_norm(x, branch, self.weight(f"{prefix}{name}.weight", "f32"))
+        branch = self.made(branch)
+        if rounds and shape[-1] <= norm_rounded.MOST:
             weights = self.weight(f"{prefix}{name}.weight", "f32")
             return self._rounded_norm(name, x, branch, shape, weights)
         if branch and kernel != "rms_norm":
@@ -105,12 +120,52 @@ class Builder:
         made = self.step(name, "add_rms_norm_q8_1", shape, params, {}, **bound)
         return made["sum"], made["y"]
 
+    def _joins(self, branch: Due) -> bool:
+        """Whether a product can add, multiply and round, too."""
+        rounded = self.phase.products.joins and self.formats.get(branch.x) == "q8_1"
+        has_bias = f"blk.{branch.layer}.{branch.name}.bias" in self.file.tensors
+        return rounded and self.hyper.width % BLOCK == 0 and not has_bias
+
+    def _joined_norm(self, x: str, branch: Due, factors: str) -> tuple[str, str]:
+        weight = self.whole(name := f"blk.{branch.layer}.{branch.name}.weight")
+        with self._in_layer(branch.layer):
+            made = self.step(
+                branch.name,
+                "mul_mat_vec_add_q8_1",
+                (self.hyper.width, self.count, self.file.tensor(name).shape[-1]),
+                {},
+                {"weights": weight.format},
+                weights=self.used(weight),
+                x=branch.x,
+                residual=x,
+                factors=factors,
+            )
+        self.squares[made["y"]] = made["squares"]
+        return made["sum"], made["y"]
+
+    def due(self, name: str, x: str) -> Due:
+        """A product of this layer that is made later."""
+        return Due(layer=self.layer, name=name, x=x)
+
+    def made(self, branch: str | Due) -> str:
+        """What a product makes, if it is one."""
+        if isinstance(branch, str):
+            return branch
+        with self._in_layer(branch.layer):
+            return self.product(branch.name, branch.x)
+
+    @contextmanager
+    def _in_layer(self, layer: int) -> Iterator[None]:
+        self.layer, now = layer, self.layer
+        yield
+        self.layer = now
+
     def rounds(self, *names: str) -> bool:
         """Whether the step before these matrices rounds the vectors that they multiply.
 
         That costs no launch, so it is done for matrices of any size.
         """
-        if not names or self.phase.rounds_from is None or self.count > MOST_VECTORS:
+        if not names or self.phase.products.rounds_from is None or self.count > MOST_VECTORS:
             return False
         tensors = [self.file.tensor(name) for name in names]
         return all(
@@ -136,34 +191,65 @@ class Builder:
     def multiplied(
         self, label: str, x: str, weight: Weight, result: str = "", bias: str = ""
     ) -> str:
-        tensors = [self.file.tensor(part.tensor) for part in weight.parts]
-        counts = zip(weight.parts, tensors, strict=True)
-        m, k = sum(part.rows or tensor.shape[0] for part, tensor in counts), tensors[0].shape[-1]
-        kernel = "mul_mat_vec" if self.count <= MOST_VECTORS else "mul_mat"
-        given = self.formats.get(x, "f32")
-        made = self.step(
-            label,
-            kernel,
-            (m, self.count, k),
-            {},
-            {"weights": weight.format, "x": given},
-            result="" if bias else result,
-            variant=self.path(weight.format, m * k) if given == "f32" else "",
-            weights=self.used(weight),
-            x=x,
-        )["y"]
+        made = self._times(label, x, weight, "" if bias else result)
         if not bias:
             return made
         part = replace(weight.parts[0], tensor=bias)
         added = self.used(Weight(parts=(part,), format="f32"))
         params: dict[str, Value] = {"broadcast": "row"}
+        shape = self.grid(self.shape_of(weight)[0])
+        return self.step(f"{label}_bias", "add", shape, params, result=result, a=made, b=added)["y"]
+
+    def _times(self, label: str, x: str, weight: Weight, result: str) -> str:
+        m, k = self.shape_of(weight)
+        shape, used = (m, self.count, k), self.used(weight)
+        if x in self.squares:
+            params: dict[str, Value] = {"eps": self.hyper.eps}
+            types = {"weights": weight.format}
+            bound = {"weights": used, "x": x, "squares": self.squares[x]}
+            return self.step(
+                label, "mul_mat_vec_rms", shape, params, types, result=result, **bound
+            )["y"]
+        kernel = "mul_mat_vec" if self.count <= MOST_VECTORS else "mul_mat"
+        given = self.formats.get(x, "f32")
         return self.step(
-            f"{label}_bias", "add", self.grid(m), params, result=result, a=made, b=added
+            label,
+            kernel,
+            shape,
+            {},
+            {"weights": weight.format, "x": given},
+            result=result,
+            variant=self.path(weight.format, m * k) if given == "f32" else "",
+            weights=used,
+            x=x,
         )["y"]
+
+    def gated_product(self, label: str, x: str, weight: Weight) -> str:
+        """A gated unit of what a matrix of two halves makes of rounded vectors, rounded again."""
+        m, k = self.shape_of(weight)
+        params: dict[str, Value] = {"norm": "none"}
+        if x in self.squares:
+            params = {"eps": self.hyper.eps}
+        return self.step(
+            label,
+            f"mul_mat_vec_{self.hyper.architecture.gate}_q8_1",
+            (m // 2, self.count, k),
+            params,
+            {"weights": weight.format},
+            weights=self.used(weight),
+            x=x,
+            squares=self.squares.get(x) or self.unread(),
+        )["y"]
+
+    def shape_of(self, weight: Weight) -> tuple[int, int]:
+        """Rows of all its parts, and columns."""
+        tensors = [self.file.tensor(part.tensor) for part in weight.parts]
+        counts = zip(weight.parts, tensors, strict=True)
+        return sum(part.rows or found.shape[0] for part, found in counts), tensors[0].shape[-1]
 
     def path(self, weights: str, size: int) -> str:
         """The code path of a product with so many weights: where it pays, bytes for vectors."""
-        least = self.phase.rounds_from
+        least = self.phase.products.rounds_from
         is_few = self.count <= MOST_VECTORS and format_named(weights).quantised
         return ROUNDING if is_few and least is not None and size >= least else ""
 

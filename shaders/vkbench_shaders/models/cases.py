@@ -18,17 +18,22 @@ from vkbench import names
 from vkbench.case import MODEL, Case, Value, parse
 from vkbench.errors import UsageError
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.models.graph import CACHES, Phase, phase_at
+from vkbench_shaders.models.graph import AS_NUMBERS, CACHES, Phase, Products, phase_at
 from vkbench_shaders.models.hyper import hash_of
 
 PROMPT: Final = "pp"
 GENERATE: Final = "tg"
 HASH_DIGITS: Final = 12
 PART: Final = 512  # tokens of a sequence that are read at once
-# Code paths: from how many weights of a matrix on vectors are rounded to bytes that the step before
-# did not round. That is a launch more, which pays from about 8 million weights on: by an H200's
-# times of q4_K, m 4096 k 14336.
-VARIANTS: Final[Mapping[str, int | None]] = {"mixed": 8 << 20, "via_q8_1": 0, "plain": None}
+# Rounding vectors that the step before did not round takes a launch more, which pays from so many
+# weights of a matrix on: by an H200's times of q4_K, m 4096 k 14336.
+_LARGE: Final = 8 << 20
+VARIANTS: Final[Mapping[str, Products]] = {  # code paths
+    "mixed": Products(rounds_from=_LARGE),
+    "joined": Products(rounds_from=_LARGE, joins=True),
+    "via_q8_1": Products(rounds_from=0),
+    "plain": AS_NUMBERS,
+}
 _DEFAULTS: Final[Mapping[str, Value]] = {"batch": 1, "cache": CACHES[0], "context": 0}
 
 
@@ -73,7 +78,7 @@ class ModelCase:
                 batch=self.batch,
                 context=self.room,
                 cache=self.cache,
-                rounds_from=VARIANTS.get(variant),
+                products=VARIANTS.get(variant, AS_NUMBERS),
             )
             for at, until in parts_of(self.timed)
         )

@@ -31,6 +31,19 @@ CACHES: Final = ("f16", "q8_0", "q4_0")  # formats of keys and values
 
 
 @dataclass(frozen=True, kw_only=True)
+class Products:
+    """How products with few vectors are made."""
+
+    # weights of a matrix of blocks from which on its vectors are rounded to bytes; None: never.
+    # Steps that round what they make do so for matrices of any size.
+    rounds_from: int | None = None
+    joins: bool = False  # whether norms and gated units are made by the products beside them
+
+
+AS_NUMBERS: Final = Products()  # without rounding
+
+
+@dataclass(frozen=True, kw_only=True)
 class Phase:
     """What a graph does in one go."""
 
@@ -40,9 +53,7 @@ class Phase:
     capacity: int = 0  # positions of the cache; 0: length
     cache: str = "f16"  # its format
     wanted: int = 0  # tokens, of all sequences, whose logits are made; 0: all
-    # weights of a matrix of blocks from which on its vectors are rounded to bytes; None: never.
-    # Steps that round what they make do so for matrices of any size.
-    rounds_from: int | None = None
+    products: Products = AS_NUMBERS
     kept: tuple[int, ...] = ()  # layers whose input and output can be read afterwards
 
     @property
@@ -62,7 +73,7 @@ def length_of(positions: int) -> int:
 
 
 def phase_at(
-    tokens: int, until: int, *, batch: int, context: int, cache: str, rounds_from: int | None
+    tokens: int, until: int, *, batch: int, context: int, cache: str, products: Products
 ) -> Phase:
     """The phase that reads so many tokens of each sequence, the last one before `until`.
 
@@ -75,7 +86,7 @@ def phase_at(
         batch=batch,
         capacity=room,
         cache=cache,
-        rounds_from=rounds_from,
+        products=products,
     )
 
 

@@ -20,7 +20,7 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rope_rows
-from vkbench_shaders.models.building import BLOCK, MOST_VECTORS, Builder
+from vkbench_shaders.models.building import BLOCK, MOST_VECTORS, Builder, Due
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
@@ -75,7 +75,8 @@ class _Wiring(Builder):
     """A model's layers."""
 
     def model(self) -> None:
-        x, branch = self.embedding(), ""
+        x = self.embedding()
+        branch: str | Due = ""
         for layer in range(self.hyper.layers):
             self.layer = layer
             readers = self.of_layer("attn_qkv", "attn_q", "attn_k", "attn_v")
@@ -84,8 +85,7 @@ class _Wiring(Builder):
             readers = [] if self.hyper.experts else self.of_layer("ffn_gate", "ffn_up")
             x, y = self.normalised("ffn_norm", x, self.attention(y), readers=readers)
             branch = self.experts(y) if self.hyper.experts else self.forward(y)
-            if self.has("post_ffw_norm.weight"):
-                branch = self.normalised("post_ffw_norm", branch)[1]
+            branch = self.behind("post_ffw_norm", branch)
         self.layer = -1
         self.head(x, branch)
 
@@ -100,7 +100,13 @@ class _Wiring(Builder):
             x = self.step("add", "add", shape, params, a=x, b=places)["y"]
         return x
 
-    def attention(self, y: str) -> str:
+    def behind(self, norm: str, branch: str | Due) -> str | Due:
+        """A branch, behind a norm of its own if it has one."""
+        if not self.has(f"{norm}.weight"):
+            return branch
+        return self.normalised(norm, self.made(branch))[1]
+
+    def attention(self, y: str) -> str | Due:
         """What attention makes of normalised vectors, behind its own norm if it has one."""
         hyper, phase = self.hyper, self.phase
         q, k, v = self.projected(y)
@@ -133,10 +139,7 @@ class _Wiring(Builder):
             mask=mask,
             sinks=self.unread(),
         )["y"]
-        made = self.product("attn_output", attended)
-        if self.has("post_attention_norm.weight"):
-            made = self.normalised("post_attention_norm", made)[1]
-        return made
+        return self.behind("post_attention_norm", self.due("attn_output", attended))
 
     def attended_as(self) -> str:
         """The format of attention's results."""
@@ -220,25 +223,27 @@ class _Wiring(Builder):
         self.sizes[cache] = rows * fmt.items(self.hyper.groups * size) * fmt.dtype.itemsize
         return rows, cache
 
-    def forward(self, y: str) -> str:
+    def forward(self, y: str) -> Due:
         gate = self.hyper.architecture.gate
         if not gate:
             inner = self.each("gelu", self.product("ffn_up", y))
         elif not self.has("ffn_gate.weight"):
-            inner = self.gated(self.product("ffn_up", y))
+            inner = self.gated("ffn_up", y, self.joined("ffn_up"))
         elif (both := self.joined("ffn_gate", "ffn_up")) is not None:
-            inner = self.gated(self.multiplied("ffn_gate_up", y, both))
+            inner = self.gated("ffn_gate_up", y, both)
         else:
             a, b = self.product("ffn_gate", y), self.product("ffn_up", y)
             inner = self.step(gate, f"{gate}_split", self.grid(self.hyper.inner), a=a, b=b)["y"]
-        return self.product("ffn_down", inner)
+        return self.due("ffn_down", inner)
 
-    def gated(self, x: str) -> str:
-        """Of rows of two halves, rounded if what reads it allows that."""
-        gate = self.hyper.architecture.gate
-        if self.rounds(*self.of_layer("ffn_down")):
-            return self.step(gate, f"{gate}_q8_1", self.grid(self.hyper.inner), x=x)["y"]
-        return self.step(gate, gate, self.grid(self.hyper.inner), x=x)["y"]
+    def gated(self, label: str, y: str, weight: Weight | None) -> str:
+        """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
+        gate, shape = self.hyper.architecture.gate, self.grid(self.hyper.inner)
+        rounds = self.rounds(*self.of_layer("ffn_down"))
+        if weight and rounds and self.phase.products.joins and self.formats.get(y) == "q8_1":
+            return self.gated_product(label, y, weight)
+        x = self.multiplied(label, y, weight) if weight else self.product(label, y)
+        return self.step(gate, f"{gate}_q8_1" if rounds else gate, shape, x=x)["y"]
 
     def joined(self, *names: str) -> Weight | None:
         """Matrices as one, behind each other, where they have one format and no biases."""
@@ -290,7 +295,7 @@ class _Wiring(Builder):
             ids=ids,
         )["y"]
 
-    def head(self, x: str, branch: str) -> None:
+    def head(self, x: str, branch: str | Due) -> None:
         """Logits of the tokens that are wanted."""
         tied = "output.weight" not in self.file.tensors
         output = "token_embd.weight" if tied else "output.weight"
@@ -299,7 +304,7 @@ class _Wiring(Builder):
             last, y = self.normalised("output_norm", x, branch, readers=[output])
             self.streams.append(last)
         else:
-            last = self.picked(x, branch, wanted)
+            last = self.picked(x, self.made(branch), wanted)
             self.count = wanted
             y = self.normalised("output_norm", last, readers=[output])[1]
         weight = self.whole(output)

@@ -80,7 +80,7 @@ def posed(job: Job, device: DeviceFacts) -> Posed:
             context=case.room,
             batch=case.batch,
             cache=case.cache,
-            rounds_from=VARIANTS[variant],
+            products=VARIANTS[variant],
         ),
         variant=variant,
         kept=judged_layers(file, hyper.layers, case.tokens * case.batch),

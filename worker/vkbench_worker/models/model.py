@@ -21,7 +21,16 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import parts_of
-from vkbench_shaders.models.graph import LOGITS, Graph, Inputs, Phase, length_of, phase_at
+from vkbench_shaders.models.graph import (
+    AS_NUMBERS,
+    LOGITS,
+    Graph,
+    Inputs,
+    Phase,
+    Products,
+    length_of,
+    phase_at,
+)
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.wiring import graph_of, shift_arrays, shift_graph_of
 from vkbench_worker.models.schedule import Pass, Schedule, schedule
@@ -43,7 +52,7 @@ class Options:
     context: int  # positions of its caches
     batch: int = 1
     cache: str = "f16"
-    rounds_from: int | None = None  # weights, see Phase
+    products: Products = AS_NUMBERS
 
 
 class Prepared(Generic[P, B]):
@@ -202,7 +211,7 @@ class Model(Generic[P, B]):
             batch=options.batch,
             context=options.context,
             cache=options.cache,
-            rounds_from=options.rounds_from,
+            products=options.products,
         )
         return self._prepared(replace(asked, wanted=wanted, kept=kept), number, graph_of)
 
@@ -243,7 +252,7 @@ class Model(Generic[P, B]):
             batch=options.batch,
             context=options.context,
             cache=options.cache,
-            rounds_from=None,
+            products=AS_NUMBERS,
         )
         run = self._prepared(asked, _SHIFTS, shift_graph_of)
         given = shift_arrays(asked, dropped)

@@ -33,7 +33,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
     hyper = hyper_of(file, len(tokens))
     with Device.open(asked.device, ours) as device, alone(ours, device.facts.key):
         variant = variant_for(asked.variant, device.facts)
-        options = Options(context=len(tokens), cache=asked.cache, rounds_from=VARIANTS[variant])
+        options = Options(context=len(tokens), cache=asked.cache, products=VARIANTS[variant])
         with Model(device, bundle, file, hyper, options) as model:
             np.savez(asked.output, logits=model.logits(tokens))
         return {"variant": variant, "device": device.facts.name}

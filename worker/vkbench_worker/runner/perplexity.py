@@ -38,7 +38,7 @@ def run(asked: argparse.Namespace, ours: Settings) -> Iterator[Mapping[str, obje
     hyper = hyper_of(file, context)
     with Device.open(asked.device, ours) as device, alone(ours, device.facts.key):
         variant = variant_for(asked.variant, device.facts)
-        options = Options(context=context, cache=asked.cache, rounds_from=VARIANTS[variant])
+        options = Options(context=context, cache=asked.cache, products=VARIANTS[variant])
         yield {"variant": variant, "device": device.facts.name}
         with Model(device, bundle, file, hyper, options) as model:
             for window in windows:

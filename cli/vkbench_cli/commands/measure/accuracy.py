@@ -87,7 +87,8 @@ class Reading:
         CacheFormat, Option(help="Format of keys and values.", case_sensitive=False)
     ] = CacheFormat.F16
     variant: Annotated[
-        str, Option(metavar="V", help="plain, via_q8_1, mixed, or auto, as of `vkbench run`.")
+        str,
+        Option(metavar="V", help="plain, via_q8_1, mixed, joined, or auto, as of `vkbench run`."),
     ] = "auto"
     bundle: KernelsOf = ""
     device: OneDevice = ""

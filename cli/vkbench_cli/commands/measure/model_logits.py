@@ -31,7 +31,7 @@ def logits(
         str,
         Option(
             metavar="V",
-            help="plain, via_q8_1 (rounds vectors to bytes), mixed, or auto: what is faster there.",
+            help="plain, via_q8_1 (rounds vectors to bytes), mixed, joined, or auto: the fastest.",
         ),
     ] = "auto",
     bundle: KernelsOf = "",
