@@ -11,6 +11,7 @@ class Mode(StrEnum):
 
     CORRECTNESS = "correctness"
     PERFORMANCE = "performance"  # the output is checked too: a timing counts only if it is right
+    PEER = "peer"  # another program, named by the variant, and our kernel timed in turns
     PAIRED = "paired"  # two bundles timed in turns: old, new, new, old, or new, old, old, new
     ACCURACY = "accuracy"  # what formats and models lose: such a run has rows and no jobs
     BOTH = "both"  # as asked for in a selection; a plan turns it into one job of each
@@ -81,7 +82,7 @@ class Job:
     variant: str = "auto"  # code path asked for
     bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
     against: str = ""  # of a paired job: the old bundle, which `bundle` is compared with
-    metric: str = ""  # of a paired job: hot or cold
+    metric: str = ""  # of a paired job: hot or cold; of a timing: hot, if that alone is timed
     new_first: bool = False  # of a paired job: its turns are new, old, old, new
     limit_seconds: float = 60.0  # the runner is ended after this
     measure_seconds: float = 1.0  # time budget of one metric of a timing

@@ -13,6 +13,8 @@ from typing import Final
 
 from vkbench.job import Outcome
 
+HOT: Final = "hot"  # launches over the same buffers; of a peer's job, the peer's
+OURS: Final = "ours"  # of a peer's job: our kernel, hot, in turns with the peer
 OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
 NEW: Final = "new"
 STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of one label
@@ -75,7 +77,7 @@ class Verdict:
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
-    metric: str  # hot | cold; of a paired job, old | new
+    metric: str  # hot | cold; of a paired job, old | new; of a peer's job, hot | ours
     seconds: float  # median of the samples
     mad: float  # median absolute deviation
     low: float  # order-statistic interval of the median

@@ -14,9 +14,11 @@ from typer import Option
 from vkbench.case import parse_shape
 from vkbench.errors import UsageError
 from vkbench.job import MAIN, Mode
+from vkbench.peers import BY_NAME
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
+from vkbench_cli.numbers import counts
 from vkbench_cli.own import built, cases_of
 from vkbench_scheduler.planning.selection import (
     LIMIT_SECONDS,
@@ -196,6 +198,13 @@ class Selecting:
         CacheFormat,
         Option(help="Format of the model's keys and values.", case_sensitive=False),
     ] = CacheFormat.F16
+    peer: Annotated[
+        str,
+        Option(
+            metavar="NAME,..",
+            help=f"Time these programs in turns with the kernels: {', '.join(BY_NAME)}.",
+        ),
+    ] = ""
     kernel_file: Annotated[
         Path | None,
         Option(
@@ -242,6 +251,7 @@ class Selecting:
             priority=effort.priority,
             track="" if effort.track.casefold() == NO_TRACK else effort.track,
             repeat=effort.repeat,
+            peers=tuple(filter(None, self.peer.split(","))),
             measure_seconds=effort.seconds,
             noise=effort.noise,
             limit_seconds=effort.limit,
@@ -336,17 +346,6 @@ class Effort:
             ),
         ),
     ] = MAIN
-
-
-def counts(text: str, option: str) -> list[int]:
-    """Numbers with commas between them; 0 is left out."""
-    try:
-        found = [int(each) for each in text.split(",")]
-    except ValueError:
-        raise UsageError(f"{option} takes whole numbers, as 512,2048; got {text}") from None
-    if min(found) < 0:
-        raise UsageError(f"{option} takes numbers from 0 on; got {text}")
-    return [each for each in found if each]
 
 
 def check_pair(gguf: Path | None, tensor: str) -> None:

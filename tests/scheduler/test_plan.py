@@ -348,3 +348,47 @@ def calls(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return count
+
+
+PRODUCTS: dict[str, object] = {
+    "kernels": ("mul_mat",),
+    "formats": ("q4_0",),
+    "shapes": ({"m": 32, "n": 33, "k": 64},),
+}
+
+
+def test_each_timed_case_is_compared_with_each_peer_behind_its_timing() -> None:
+    jobs = planned(**PRODUCTS, peers=("torch", "NumPy", "torch"))
+    timed = [job for job in jobs if job.mode is Mode.PERFORMANCE]
+    at = jobs.index(timed[0])
+    assert [(job.mode, job.variant) for job in jobs[at : at + 3]] == [
+        (Mode.PERFORMANCE, "auto"),
+        (Mode.PEER, "torch"),
+        (Mode.PEER, "numpy"),
+    ]
+    assert sum(job.mode is Mode.PEER for job in jobs) == 2 * len({job.case for job in timed})
+    asked = Selection(**{**PRODUCTS, "peers": ("torch", "numpy")})  # type: ignore[arg-type]
+    assert count(asked, [CPU]) == len(jobs)
+    assert jobs[at + 1].estimate_seconds == timed[0].estimate_seconds
+
+
+def test_whole_models_have_no_peers() -> None:
+    jobs = planned(suite="quick", peers=("torch",))
+    compared = [job.case for job in jobs if job.mode is Mode.PEER]
+    assert compared
+    assert not any(map(is_model, compared))
+    with pytest.raises(NothingToDo, match="peers have"):
+        planned(suite="models-quick", peers=("torch",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mode": Mode.CORRECTNESS}, "leave out --mode correctness"),
+        ({"variant": "portable"}, "leave out --variant"),
+        ({"peers": ("torhc",)}, "torch"),
+    ],
+)
+def test_what_peers_cannot_be_compared_with(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        planned(**{**PRODUCTS, "peers": ("torch",), **changes})

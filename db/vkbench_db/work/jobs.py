@@ -229,7 +229,7 @@ def job_of(row: RowMapping, record: type[J]) -> J:
         "mode": Mode(row["mode"]),
         "source": Source(**row["source"]) if row["source"] else None,
         "run": row["run_id"],
-        "alone": row["tries"] > 0 or row["mode"] == Mode.PAIRED,
+        "alone": row["tries"] > 0 or row["mode"] in (Mode.PAIRED, Mode.PEER),
     }
     return record_of({**row, **made}, record)
 

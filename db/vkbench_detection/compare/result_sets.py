@@ -157,7 +157,7 @@ def _details(
             schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
         )
         .outerjoin(schema.measurement, and_(timing.job_id == job.id, *asked))
-        .where(job.mode != Mode.PAIRED, job.finished_at.is_not(None), *chosen)
+        .where(job.mode.not_in((Mode.PAIRED, Mode.PEER)), job.finished_at.is_not(None), *chosen)
     )
 
 

@@ -84,7 +84,11 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     tracked = [row for row in rows if row.track]
     timed = [row for row in tracked if (row.mode, row.state) == (Mode.PERFORMANCE, JobState.PASSED)]
     touched = _place(tx, timed, known, off)
-    changes = record_wrong_jobs(tx, [row.id for row in tracked], now)
+    # Series of peers are kept, and never suspected: what changes there is no kernel of ours.
+    of_peers = [row for row in tracked if (row.mode, row.state) == (Mode.PEER, JobState.PASSED)]
+    _place(tx, of_peers, known, off)
+    own = [row.id for row in tracked if row.mode != Mode.PEER]
+    changes = record_wrong_jobs(tx, own, now)
     done = [row.id for row in rows]
     tx.execute(delete(schema.fresh).where(schema.fresh.c.job_id.in_(done)))
     _note_scan(tx, touched, now)

@@ -23,6 +23,7 @@ from vkbench_scheduler.planning.models import (
     seeded_job,
 )
 from vkbench_scheduler.planning.own import chosen_of
+from vkbench_scheduler.planning.peers import has_peers, peers_of
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
@@ -33,7 +34,7 @@ from vkbench_shaders.models.making.seeded import seeded_of
 
 EVERYTHING = Suite(name="", description="The whole catalogue.", rows=(SuiteRow(),))
 CHECK_SECONDS = 0.15  # estimate of a check until its device has run one
-METRICS = 2  # hot and cold
+METRICS = 2  # hot and cold, or a peer and ours
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,11 @@ def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[Plann
     Whatever is wrong with the selection is said by the call, before the first job is taken.
     """
     chosen = choose(selection.devices, devices)
+    peers = peers_of(selection)
     if selection.model:
         return model_jobs(selection, chosen)
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    wanted = tasks(suite, selection)
+    wanted = with_peers(tasks(suite, selection), peers)
     if chosen and not any(task.is_for(facts) for facts in chosen for task in wanted):
         kinds = " or ".join(sorted({f"{task.only.upper()}s" for task in wanted}))
         raise NothingToDo(f"what was chosen runs on {kinds} only, and no such device is among them")
@@ -74,7 +76,7 @@ def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
         each = len(selection.model.cases) * len(paths(selection))
         return len(chosen) * each * selection.repeat
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    wanted = tasks(suite, selection)
+    wanted = with_peers(tasks(suite, selection), peers_of(selection))
     each = sum(task.times for facts in chosen for task in wanted if task.is_for(facts))
     return each * selection.repeat
 
@@ -98,7 +100,6 @@ def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -
     if is_model(task.case.name):
         return seeded_job(facts, task.case.name, task.variant, selection, suite.measure_seconds)
     budget = selection.measure_seconds or suite.measure_seconds
-    timed = task.mode is Mode.PERFORMANCE
     return PlannedJob(
         device=facts.key,
         case=task.case.name,
@@ -108,9 +109,31 @@ def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -
         limit_seconds=selection.limit_seconds,
         measure_seconds=budget,
         noise=selection.noise,
-        estimate_seconds=CHECK_SECONDS + (METRICS * budget if timed else 0.0),
+        estimate_seconds=_estimate(task.mode, budget),
         source=selection.weights.source if selection.weights else None,
     )
+
+
+def _estimate(mode: Mode, budget: float) -> float:
+    """Seconds of a job until its device has run one like it."""
+    return CHECK_SECONDS + (0.0 if mode is Mode.CORRECTNESS else METRICS * budget)
+
+
+def with_peers(wanted: Sequence[Task], peers: Sequence[str]) -> Sequence[Task]:
+    """Tasks, and behind the first timing of each case one for each peer."""
+    if not peers:
+        return wanted
+    found: dict[Task, None] = {}
+    compared: set[str] = set()
+    for task in wanted:
+        found[task] = None
+        name = task.case.name
+        if task.mode is Mode.PERFORMANCE and name not in compared and has_peers(name):
+            compared.add(name)
+            found |= {replace(task, mode=Mode.PEER, variant=peer): None for peer in peers}
+    if not compared:
+        raise NothingToDo("none of the cases that were chosen is a timing that peers have, too")
+    return list(found)
 
 
 def tasks(suite: Suite, selection: Selection) -> list[Task]:

@@ -59,6 +59,7 @@ class Selection:
     priority: int = 0  # higher goes first
     track: str = MAIN  # history that the timings join; "" is none
     repeat: int = 1  # each job this many times
+    peers: tuple[str, ...] = ()  # programs that each timed case is compared with
     measure_seconds: float | None = None  # None: the suite's
     noise: float = NOISE
     limit_seconds: float = LIMIT_SECONDS

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Final
 
 from vkbench.job import Job, Mode
 from vkbench_shaders.bundle import packaged_sha
 
 Files = frozenset[str]
+
+_ALONE: Final = (Mode.PAIRED, Mode.PEER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +38,15 @@ class Group:
 
 
 def first_group(waiting: Iterable[Job]) -> Group:
-    """The next jobs that one runner may do: a paired one has it alone."""
+    """The next jobs that one runner may do: paired ones and those of peers have it alone."""
     first, *others = waiting
     strange = _is_strange(first)
-    if first.mode is Mode.PAIRED:
+    if first.mode in _ALONE:
         return Group(jobs=[first], strange=strange)
 
     def fits(job: Job) -> bool:
         alike = not strange or _files(job) == _files(first)
-        return job.mode is not Mode.PAIRED and _is_strange(job) == strange and alike
+        return job.mode not in _ALONE and _is_strange(job) == strange and alike
 
     return Group(jobs=[first, *takewhile(fits, others)], strange=strange)
 

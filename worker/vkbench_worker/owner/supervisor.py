@@ -23,15 +23,16 @@ from vkbench import log, wire
 from vkbench.job import SETTLED, Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings
-from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.containment import environment, kernel
 from vkbench_worker.containment.command import contained
 from vkbench_worker.containment.support import in_force
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
+from vkbench_worker.owner.failure import failure
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.marker import Marker
 from vkbench_worker.owner.ownership import await_release, own
+from vkbench_worker.owner.peers import Peers
 from vkbench_worker.owner.reading import Group, first_group
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.progress import Tell, unheard
@@ -67,9 +68,8 @@ class Supervisor:
         # as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
         self._child: Child | None = None
-        self._weights: frozenset[str] = (
-            frozenset()
-        )  # files that its runner may read, see reading.py
+        self._peers = Peers(settings, self._parent)
+        self._weights = frozenset[str]()  # files that its runner may read, see reading.py
         self._used = False  # whether the runner had any job
         self._start_seconds = 0.0  # what it took to have it for the jobs at hand
         self._ready: Ready | None = None
@@ -88,6 +88,7 @@ class Supervisor:
     def close(self) -> None:
         """End the runner and give the device back."""
         self._drop()
+        self._peers.close()
         if self._marker:
             self._marker.close()
         if self._owner:
@@ -106,9 +107,10 @@ class Supervisor:
         RunnerFailed says why the runner could not start.
         """
         if not self._owner:
-            while not self._own(self._spawn(None)):
+            while not self._own(ready := self._spawn(None)):
                 self._drop()
-                self._queue_up()
+                log.warn(_log, "device_awaited", device=ready.facts.key)
+                await_release(owner_path(self._settings, ready.facts.key))
         elif not (self._child and self._child.alive):
             self._drop()
             self._spawn(time.monotonic() + START_SECONDS)
@@ -173,6 +175,9 @@ class Supervisor:
                 self._refuse(waiting, emit, str(error))
                 break
             self._start_seconds = time.monotonic() - began
+            if waiting[0].mode is Mode.PEER:
+                self._in_turns(waiting.popleft(), emit, cancelled)
+                continue
             self._stream(waiting, group.jobs, ahead, emit, cancelled)
             if not self._child:
                 # A driver may have died of the pipeline of a later job, and an innocent one have
@@ -227,6 +232,20 @@ class Supervisor:
             if result:
                 log.event(_log, "job_ended", logging.DEBUG, job=job.id, outcome=result.outcome)
                 emit(result)
+
+    def _in_turns(self, job: Job, emit: Emit, cancelled: Callable[[Job], bool]) -> None:
+        assert self._ready and self._marker  # noqa: PT018
+        self._marker.write(job)
+
+        def ours(visit: Job) -> Result | None:
+            self._send([visit])
+            return self._answer(visit, cancelled)
+
+        def is_over() -> bool:
+            return self._aborted or cancelled(job)
+
+        if result := self._peers.in_turns(job, self._ready, ours, is_over):
+            emit(self._signed(result))
 
     def _send(self, jobs: Iterable[Job]) -> None:
         assert self._child
@@ -288,23 +307,11 @@ class Supervisor:
                 emit(self._failure(job, Outcome.DEVICE_LOST, reason, time.monotonic()))
 
     def _failure(self, job: Job, outcome: Outcome, reason: str, began: float) -> Result:
-        seconds = time.monotonic() - began
         key = self._ready.facts.key if self._ready else None
         about = {"device": key, "run": job.run or None, "job": job.id, "case": job.case}
         level = logging.INFO if outcome is Outcome.SKIPPED else logging.WARNING
         log.event(_log, "job_failed", level, **about, outcome=outcome, reason=reason)
-        return self._signed(
-            Result(
-                job=job.id,
-                token=job.token,
-                outcome=outcome,
-                case=job.case,
-                reason=reason,
-                bundle=job.bundle or packaged_sha(),
-                started=time.time() - seconds,
-                seconds=seconds,
-            )
-        )
+        return self._signed(failure(job, outcome, reason, began))
 
     def _signed(self, result: Result) -> Result:
         ready = self._ready
@@ -370,19 +377,15 @@ class Supervisor:
         self._marker.clear()
         return True
 
-    def _queue_up(self) -> None:
-        assert self._ready
-        log.warn(_log, "device_awaited", device=self._ready.facts.key)
-        await_release(owner_path(self._settings, self._ready.facts.key))
-
     def _left_behind(self) -> Result | None:
         marked = self._marker.read() if self._marker else None
         if not marked:
             return None
         job, token = marked
-        reason = "the worker ended while this job was on the device"
-        died = Result(job=job, token=token, outcome=Outcome.WORKER_DIED, reason=reason)
-        return self._signed(replace(died, started=time.time()))
+        died = Result(job=job, token=token, outcome=Outcome.WORKER_DIED, started=time.time())
+        return self._signed(
+            replace(died, reason="the worker ended while this job was on the device")
+        )
 
     def _command(self) -> list[str]:
         arguments = ("--device", self._selector, "--parent", str(os.getpid()))

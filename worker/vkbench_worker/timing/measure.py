@@ -45,6 +45,7 @@ SAMPLE_SECONDS: Final = 1e-3
 SAMPLE_SHARE: Final = 0.01  # of a time bound that has no room for a hundred samples
 HOST_SAMPLE_SECONDS: Final = 5e-3  # the host's clock also sees a submission, about 50 us
 MOST_LAUNCHES: Final = 2000  # in one recording
+FEW: Final = "samples in the time limit"  # last words of that warning
 _RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches are short
 _LONG_ROUND_SECONDS: Final = 50e-3
 _SAMPLES_A_RECORDING: Final = 16
@@ -344,10 +345,13 @@ def _timing(
     )
 
 
+def few(samples: int) -> tuple[str, ...]:
+    """A warning of so many samples, if they are few."""
+    return (f"only {samples} {FEW}",) if samples < LEAST_SAMPLES else ()
+
+
 def _warnings(device: Computer[P, B], samples: Sequence[float]) -> list[str]:
-    found = []
-    if len(samples) < LEAST_SAMPLES:
-        found.append(f"only {len(samples)} samples in the time limit")
+    found = [*few(len(samples))]
     if device.clock == "host":
         found.append("timed by the host: the device has no timestamps")
     return found

@@ -57,7 +57,7 @@ def time_work(
 ) -> Timed:
     """Hot and cold timings of work that was judged right, and the verdict after them.
 
-    A job that names a metric has hot alone: the only one that such jobs are of.
+    A job that names a metric, which is hot then, has no other.
     Outputs are poisoned again before the timing, and what is changed in place holds its input, so
     that right bits afterwards come from the timed launches.
     """

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from vkbench import names
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, UsageError, WrongResult
 from vkbench.job import JobState
+from vkbench.peers import BY_NAME
 from vkbench_cli.options import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
@@ -45,8 +46,22 @@ class Sort(StrEnum):
 
 def compare(
     *,
-    old: Annotated[str, Argument(metavar="OLD", help=f"What to compare with: {_FORMS}")],
-    new: Annotated[str, Argument(metavar="NEW", help="What to compare, in the same form as OLD.")],
+    old: Annotated[
+        str, Argument(metavar="OLD", show_default=False, help=f"What to compare with: {_FORMS}")
+    ] = "",
+    new: Annotated[
+        str,
+        Argument(
+            metavar="NEW", show_default=False, help="What to compare, in the same form as OLD."
+        ),
+    ] = "",
+    peer: Annotated[
+        str,
+        Option(
+            metavar="NAME,..",
+            help=f"Show our kernels beside these programs: {', '.join(BY_NAME)}; OLD may be a run.",
+        ),
+    ] = "",
     all_rows: Annotated[
         bool,
         Option(
@@ -92,11 +107,15 @@ def compare(
     timings. If the two sides have no device in common, timings of different devices are shown side
     by side, with their shares of the peak rate where both devices are calibrated.
 
+    --peer shows what `vkbench run --peer` timed in turns on one device: above 1 our kernel is
+    faster.
+
     \b
     vkbench compare 3 last --fail-on regression
     vkbench compare bundle:4f1c last --metric hot
     vkbench compare driver:580.82 driver:580.159 --all
     vkbench compare device:H100 device:H200
+    vkbench compare --peer torch
 
     Exit codes with --fail-on: 0 nothing became worse, 1 slower, 3 a result became wrong.
     A slower device is no regression: --fail-on regression exits with 2 if the two sides have no
@@ -108,6 +127,12 @@ def compare(
     from vkbench_detection.compare.provenance import provenances
     from vkbench_detection.compare.references import find
 
+    if peer:
+        if new or metric or markdown or mix or fail_on is not FailOn.NEVER:
+            raise UsageError("--peer takes a run and an output form: leave out NEW and the rest")
+        return _with_peers(peer, old, store, output)
+    if not (old and new):
+        raise UsageError("give OLD and NEW, or --peer NAME")
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
     metrics = [names.pick(asked, METRICS, "metric") for asked in metric]
@@ -126,6 +151,16 @@ def compare(
     lines = [*comparison.device_lines(found), *comparison.drift_lines(canaries)]
     tell("\n".join([comparison.summary(found), *lines]))
     return _exit_code(found, fail_on)
+
+
+def _with_peers(asked: str, run: str, store: Store, output: Output) -> int:
+    from vkbench_cli.show.peers import show_peers
+    from vkbench_db.ask.queries import find_run
+
+    peers = [names.pick(name, BY_NAME, "peer") for name in asked.split(",") if name]
+    with reading(store.settings()) as tx:
+        show_peers(tx, output, peers, find_run(tx, run).id if run else None)
+    return EXIT_OK
 
 
 def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:

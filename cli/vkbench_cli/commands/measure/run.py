@@ -63,12 +63,14 @@ def run(
     vkbench run
     vkbench run --kernel mul_mat_vec --format 'q*' --mode performance
     vkbench run --suite spine --device '*' --export results.jsonl
+    vkbench run --suite spine --mode performance --peer torch
     vkbench run --model llama-3-8b-q4_K_M.gguf --profile
 
     Exit codes: 0 all passed, 3 a wrong result, 4 a failed job, 7 nothing ran, 130 interrupted.
     """
     from vkbench_cli.exporting import export_run
     from vkbench_cli.show.model_profile import show_profiles, tell_memory
+    from vkbench_cli.show.peers import show_peers
     from vkbench_cli.show.report import conclude, concluded, findings
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
@@ -105,6 +107,9 @@ def run(
         else:
             code = conclude(database, found.id, output, all_rows=all_rows)
         tell_memory(database, found.id)
+        if selecting.peer and not (output.json or output.csv):
+            with database.reading() as tx:
+                show_peers(tx, output, run=found.id)
         if profile:
             show_profiles(database, found.id, output)
     for line in findings(detected):

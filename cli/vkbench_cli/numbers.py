@@ -1,0 +1,16 @@
+"""Numbers as options take them."""
+
+from __future__ import annotations
+
+from vkbench.errors import UsageError
+
+
+def counts(text: str, option: str) -> list[int]:
+    """Numbers with commas between them; 0 is left out."""
+    try:
+        found = [int(each) for each in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} takes whole numbers, as 512,2048; got {text}") from None
+    if min(found) < 0:
+        raise UsageError(f"{option} takes numbers from 0 on; got {text}")
+    return [each for each in found if each]

@@ -1,0 +1,32 @@
+"""Prints comparisons with peers, what each side's time includes, and why others are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vkbench.errors import NothingToDo
+from vkbench.peers import BY_NAME, OURS_INCLUDES
+from vkbench.units import counted
+from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.telling import tell
+from vkbench_db.ask.peers import peer_pairs, uncompared
+from vkbench_db.database import Transaction
+from vkbench_tables.peers import table
+
+
+def show_peers(
+    tx: Transaction, output: Output, peers: Sequence[str] = (), run: int | None = None
+) -> None:
+    """Print the latest comparisons with peers (all if none is named), or those of a run."""
+    pairs, left = peer_pairs(tx, peers, run), uncompared(tx, peers, run)
+    if not (pairs or left):
+        where = f"run {run} has" if run else "there is"
+        raise NothingToDo(f"{where} no comparison with {' or '.join(peers) or 'a peer'}")
+    if pairs or output.json or output.csv:
+        show(table(pairs), output)
+    lines = [f"{counted(each.count, 'case')} not compared: {each.reason}" for each in left]
+    if pairs:
+        lines.append(OURS_INCLUDES)
+        lines += [BY_NAME[name].includes for name in sorted({pair.peer for pair in pairs})]
+    for line in lines:
+        tell(line)

@@ -1,0 +1,103 @@
+"""Comparisons with peers: jobs that timed another program and our kernel in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from vkbench.job import JobState, Mode
+from vkbench.result import HOT, OURS
+from vkbench_db import schema
+from vkbench_db.rows import fetch
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerPair:
+    """What one job timed: both sides on one device, in turns."""
+
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
+    peer: str
+    settings: str  # of the peer: its version, what it converted, and our code path
+    run: int
+    job: int
+    finished_at: float
+    clock: str  # of ours
+    peer_clock: str
+    ours: float  # seconds: median and its interval
+    ours_low: float
+    ours_high: float
+    theirs: float
+    theirs_low: float
+    theirs_high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncompared:
+    """How many cases a peer and our kernel were not compared on, and why."""
+
+    peer: str
+    reason: str
+    count: int
+
+
+def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None) -> list[PeerPair]:
+    """The latest comparison of each case with each of these peers (all if none), or a run's."""
+    job, timing = schema.job.c, schema.measurement
+    ours, theirs = timing.alias("ours"), timing.alias("theirs")
+    host, device, case = schema.host.c, schema.device.c, schema.kernel_case.c
+    attempt = schema.attempt.c
+    asked = (
+        select(
+            *(
+                host.name.label("host"),
+                device.key.label("device"),
+                device.name.label("device_name"),
+            ),
+            *(case.name.label("case_name"), job.variant.label("peer"), attempt.settings),
+            *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
+            *(ours.c.clock, theirs.c.clock.label("peer_clock")),
+            *(ours.c.seconds.label("ours"), ours.c.low.label("ours_low")),
+            *(ours.c.high.label("ours_high"), theirs.c.seconds.label("theirs")),
+            *(theirs.c.low.label("theirs_low"), theirs.c.high.label("theirs_high")),
+        )
+        .select_from(schema.job)
+        .join(schema.device, device.id == job.device_id)
+        .join(schema.host, host.id == device.host_id)
+        .join(schema.kernel_case, case.id == job.case_id)
+        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .join(ours, (ours.c.job_id == job.id) & (ours.c.metric == OURS))
+        .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.metric == HOT))
+        .where(*_chosen(peers, run))
+        .order_by(host.name, device.name, job.variant, case.name, job.id)
+    )
+    return fetch(tx, asked, PeerPair)
+
+
+def uncompared(
+    tx: Connection, peers: Sequence[str] = (), run: int | None = None
+) -> list[Uncompared]:
+    """Why such jobs have no timings, each reason once."""
+    job = schema.job.c
+    asked = (
+        select(job.variant.label("peer"), job.reason, func.count().label("count"))
+        .where(job.state != JobState.PASSED, job.finished_at.is_not(None), *_chosen(peers, run))
+        .group_by(job.variant, job.reason)
+        .order_by(func.count().desc(), job.variant, job.reason)
+    )
+    return fetch(tx, asked, Uncompared)
+
+
+def _chosen(peers: Sequence[str], run: int | None) -> list[ColumnElement[bool]]:
+    job, latest = schema.job.c, schema.latest.c
+    chosen = [job.mode == Mode.PEER]
+    if peers:
+        chosen.append(job.variant.in_(peers))
+    if run is not None:
+        return [*chosen, job.run_id == run]
+    newest = select(latest.job_id).where(latest.mode == Mode.PEER)
+    return [*chosen, job.id.in_(newest)]

@@ -1,0 +1,127 @@
+"""A peer and our kernel in turns: what is asked when, and what becomes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, Timing, pack_samples
+from vkbench_worker.peers.turns import in_turns
+from vkbench_worker.timing.statistics import interval
+
+JOB = Job(id=7, token=3, case="c", mode=Mode.PEER, variant="numpy", measure_seconds=0.6)
+
+
+def timing(samples: Sequence[float], stop: str = "noise") -> Timing:
+    around = interval(samples)
+    return Timing(
+        metric="hot",
+        seconds=median(samples),
+        mad=0.0,
+        low=around.low,
+        high=around.high,
+        confidence=around.confidence,
+        best=min(samples),
+        count=len(samples),
+        launches=3,
+        stop=stop,
+        clock="host",
+        bytes_moved=8,
+        flops=4,
+        samples=pack_samples(samples),
+    )
+
+
+def passed(samples: Sequence[float], stop: str = "noise", **more: str) -> Result:
+    result = Result(job=7, token=3, outcome=Outcome.PASSED, seconds=1.0, started=5.0)
+    return replace(result, timings=(timing(samples, stop),), **more)  # type: ignore[arg-type]
+
+
+class Side:
+    """Answers one after the other, and what was asked."""
+
+    def __init__(self, asked: list[tuple[str, Job]], name: str, *answers: Result | None) -> None:
+        self._asked, self._name, self._answers = asked, name, iter(answers)
+
+    def __call__(self, job: Job) -> Result | None:
+        self._asked.append((self._name, job))
+        return next(self._answers)
+
+
+def test_both_are_asked_in_turns_and_summed_up_alike() -> None:
+    asked: list[tuple[str, Job]] = []
+    more = {"variant": "tiled", "kernel_sha": "k", "bundle": "b"}
+    ours = Side(asked, "ours", passed([4, 4, 4, 4], **more), passed([6, 6], "time", **more))
+    version = "version=2"
+    theirs = Side(
+        asked, "theirs", passed([1, 1], settings=version), passed([3, 3], settings=version)
+    )
+    result = in_turns(JOB, ours, theirs)
+    assert [name for name, _ in asked] == ["theirs", "ours", "ours", "theirs"]
+    assert {(job.mode, job.variant, job.metric) for _, job in asked} == {
+        (Mode.PERFORMANCE, "auto", "hot")
+    }
+    assert [job.measure_seconds for _, job in asked] == pytest.approx([0.3] * 4)
+    assert result
+    assert (result.outcome, result.variant) == (Outcome.PASSED, "numpy")
+    assert (result.kernel_sha, result.bundle) == ("k", "b")
+    assert result.settings == "version=2,ours=tiled"
+    hot, mine = result.timings
+    assert [(each.metric, each.seconds, each.count) for each in result.timings] == [
+        ("hot", 2, 4),
+        ("ours", 5, 4),  # two samples of each visit
+    ]
+    assert (hot.stop, mine.stop) == ("noise", "time")
+
+
+def test_a_cpu_takes_several_rounds_in_the_same_time() -> None:
+    asked: list[tuple[str, Job]] = []
+    result = in_turns(
+        JOB,
+        Side(asked, "ours", *[passed([4, 4])] * 6),
+        Side(asked, "theirs", *[passed([1, 1])] * 6),
+        rounds=3,
+    )
+    assert result
+    assert [timing.count for timing in result.timings] == [12, 12]
+    assert [job.measure_seconds for _, job in asked] == pytest.approx([0.1] * 12)
+
+
+def failed(outcome: Outcome, reason: str) -> Result:
+    return Result(job=7, token=3, outcome=outcome, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (Outcome.SKIPPED, "it has no conv2d"),
+        (Outcome.WRONG, "numpy wrong: it has no conv2d"),
+        (Outcome.CRASHED, "numpy crashed: it has no conv2d"),
+    ],
+)
+def test_what_a_peer_fails_at_is_skipped_and_ours_is_not_asked(
+    outcome: Outcome, reason: str
+) -> None:
+    asked: list[tuple[str, Job]] = []
+    theirs = Side(asked, "theirs", failed(outcome, "it has no conv2d"))
+    result = in_turns(JOB, Side(asked, "ours"), theirs)
+    assert result
+    assert (result.outcome, result.reason) == (Outcome.SKIPPED, reason)
+    assert len(asked) == 1
+
+
+def test_our_own_failure_stays_one() -> None:
+    asked: list[tuple[str, Job]] = []
+    ours = Side(asked, "ours", failed(Outcome.WRONG, "NMSE"))
+    result = in_turns(JOB, ours, Side(asked, "theirs", passed([1, 1])))
+    assert result
+    assert (result.outcome, result.reason, result.timings) == (Outcome.WRONG, "ours: NMSE", ())
+
+
+def test_nothing_comes_of_a_job_that_is_cancelled() -> None:
+    asked: list[tuple[str, Job]] = []
+    assert in_turns(JOB, Side(asked, "ours", None), Side(asked, "theirs", passed([1, 1]))) is None

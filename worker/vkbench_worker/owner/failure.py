@@ -1,0 +1,24 @@
+"""The result of a job that no process answered."""
+
+from __future__ import annotations
+
+import time
+
+from vkbench.job import Job, Outcome
+from vkbench.result import Result
+from vkbench_shaders.bundle import packaged_sha
+
+
+def failure(job: Job, outcome: Outcome, reason: str, began: float) -> Result:
+    """What became of a job that began at a moment of the monotonic clock."""
+    seconds = time.monotonic() - began
+    return Result(
+        job=job.id,
+        token=job.token,
+        outcome=outcome,
+        case=job.case,
+        reason=reason,
+        bundle=job.bundle or packaged_sha(),
+        started=time.time() - seconds,
+        seconds=seconds,
+    )

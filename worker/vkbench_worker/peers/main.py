@@ -1,0 +1,86 @@
+"""The process of a peer: checks and times cases by one library until its input ends.
+
+    python -m vkbench_worker.peers.main --peer NAME --parent PID
+
+It reads a `Ready`, which says which device is meant, then a `Job` a line, and answers each with a
+`Result`. No driver of Vulkan is loaded here, and no peer's libraries into a runner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from vkbench.device import DeviceFacts
+from vkbench.job import Job, Outcome
+from vkbench.result import Result
+from vkbench_shaders.bundle import packaged
+from vkbench_worker.peers.device import PeerDevice
+from vkbench_worker.peers.execute import execute_peer
+from vkbench_worker.peers.library import CannotDo, Library
+from vkbench_worker.protocol import FAILED_STATUS, Ready, line_of, read_line
+from vkbench_worker.runner.inbox import Inbox
+from vkbench_worker.runner.parent import die_with
+
+
+def numpy_for(facts: DeviceFacts) -> Library[Any]:
+    """numpy, if the device is this host's processor; CannotDo otherwise."""
+    from vkbench_worker.peers.numpy_library import NumpyLibrary
+
+    if facts.type != "cpu":
+        raise CannotDo(f"numpy computes on processors, and {facts.name} is none")
+    return NumpyLibrary()
+
+
+def torch_for(facts: DeviceFacts) -> Library[Any]:
+    """torch on the device; CannotDo says why it is not there."""
+    from vkbench_worker.peers import torch_library
+
+    return torch_library.torch_for(facts)
+
+
+LIBRARIES: Final[Mapping[str, Callable[[DeviceFacts], Library[Any]]]] = {
+    "numpy": numpy_for,
+    "torch": torch_for,
+}
+
+
+def main() -> int:
+    """Serve until stdin ends; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="vkbench_worker.peers.main", description=__doc__)
+    parser.add_argument("--peer", required=True, choices=LIBRARIES)
+    parser.add_argument("--parent", type=int, required=True, help="process to die with")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    if not die_with(asked.parent):
+        print(f"process {asked.parent} did not start this one, or is gone", file=sys.stderr)
+        return FAILED_STATUS
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    inbox = Inbox(sys.stdin.fileno())
+    ready = read_line(next(inbox), Ready)
+    do = _answering(asked.peer, ready)
+    for line in inbox:
+        answers.write(line_of(do(read_line(line, Job))))
+        answers.flush()
+    return 0
+
+
+def _answering(peer: str, ready: Ready) -> Callable[[Job], Result]:
+    """What answers jobs: the library, or the reason why there is none here."""
+    try:
+        library = LIBRARIES[peer](ready.facts)
+    except CannotDo as error:
+        blank = Result(job=0, token=0, outcome=Outcome.SKIPPED, reason=str(error), variant=peer)
+        return lambda job: replace(blank, job=job.id, token=job.token, case=job.case)
+    device = PeerDevice(library, ready.facts, ready.environment)
+    return lambda job: execute_peer(library, device, packaged(), job)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

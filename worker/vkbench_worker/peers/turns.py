@@ -1,0 +1,108 @@
+"""A job of a peer: its library and our kernel timed in turns, as one result.
+
+The order is theirs, ours, ours, theirs, so that what drifts meanwhile meets both alike; on a CPU,
+which others use too, it is gone through several times. Both are judged at every visit. The peer
+begins, so that a case that it cannot do costs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Final
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import HOT, OURS, Result, Timing, pack_samples, unpack_samples
+from vkbench_worker.runner.variants import AUTO
+from vkbench_worker.timing.measure import FEW, few
+from vkbench_worker.timing.statistics import deviation, interval
+
+CPU_ROUNDS: Final = 3
+_OURS, _THEIRS = "ours", "theirs"
+
+Ask = Callable[[Job], Result | None]  # None: whoever wanted the answer does not want it any more
+
+
+def in_turns(job: Job, ours: Ask, theirs: Ask, *, rounds: int = 1) -> Result | None:
+    """The result of a job of a peer: the peer's timing and verdict, beside our timing.
+
+    Without both there is no timing: the result says which side could not, or was wrong. Only our
+    own failures count as such; a peer's are the reason of a skipped job.
+    """
+    visit = replace(
+        job,
+        mode=Mode.PERFORMANCE,
+        variant=AUTO,
+        metric=HOT,
+        measure_seconds=job.measure_seconds / (2 * rounds),
+    )
+    answers: dict[str, list[Result]] = {_OURS: [], _THEIRS: []}
+    for name in (_THEIRS, _OURS, _OURS, _THEIRS) * rounds:
+        answer = (ours if name == _OURS else theirs)(visit)
+        if answer is None:
+            return None
+        answers[name].append(answer)
+        if answer.outcome is not Outcome.PASSED:
+            return _without(job, answer, of_peer=name == _THEIRS)
+    return _together(job, answers[_OURS], answers[_THEIRS])
+
+
+def _without(job: Job, answer: Result, *, of_peer: bool) -> Result:
+    """What became of a job of which one side has no timing."""
+    if not of_peer:
+        return replace(answer, timings=(), reason=f"ours: {answer.reason}")
+    right = answer.outcome is Outcome.SKIPPED
+    reason = answer.reason if right else f"{job.variant} {answer.outcome}: {answer.reason}"
+    return replace(
+        answer,
+        outcome=Outcome.SKIPPED,
+        reason=reason,
+        verdict=None,
+        timings=(),
+        variant=job.variant,
+    )
+
+
+def _together(job: Job, ours: Sequence[Result], theirs: Sequence[Result]) -> Result:
+    last, mine = theirs[-1], ours[-1]
+    return replace(
+        last,
+        variant=job.variant,
+        settings=f"{last.settings},ours={mine.variant}",
+        kernel_sha=mine.kernel_sha,
+        bundle=mine.bundle,
+        timings=(_merged(HOT, theirs), _merged(OURS, ours)),
+        started=theirs[0].started,
+        seconds=sum(each.seconds for each in (*ours, *theirs)),
+        telemetry=mine.telemetry,
+    )
+
+
+def _merged(metric: str, visits: Sequence[Result]) -> Timing:
+    """One timing of several visits: as many samples of each, so that each weighs as much."""
+    found = [visit.timings[0] for visit in visits]
+    each = [unpack_samples(timing.samples) for timing in found]
+    least = min(map(len, each))
+    samples = [sample for some in each for sample in some[:least]]
+    around = interval(samples)
+    return replace(
+        found[0],
+        metric=metric,
+        seconds=median(samples),
+        mad=deviation(samples),
+        low=around.low,
+        high=around.high,
+        confidence=around.confidence,
+        best=min(samples),
+        count=len(samples),
+        stop=max(timing.stop for timing in found),  # time rather than noise, if any was
+        samples=pack_samples(samples),
+        warnings=_warnings(found, len(samples)),
+    )
+
+
+def _warnings(visits: Sequence[Timing], samples: int) -> tuple[str, ...]:
+    """Those of all visits, each once; few samples of one may be enough of all."""
+    words = dict.fromkeys(word for visit in visits for word in visit.warnings)
+    return (*few(samples), *(word for word in words if not word.endswith(FEW)))
