@@ -18,7 +18,7 @@ from fuzz import damaged, fuzz, understood_or
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
 from vkbench.result import unpack_samples
-from vkbench_local.peers import llama_bench_file
+from vkbench_local.peers import llama_bench_file, printed
 from vkbench_local.peers.llama_bench import PEER, peer_run
 from vkbench_local.peers.llama_bench_file import PeerTest, read_tests
 from vkbench_shaders.models.making.seeded import seeded_of
@@ -158,7 +158,7 @@ def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(llama_bench_file, "MOST_TESTS", 2)
     with pytest.raises(UsageError, match="more than 2 tests"):
         read_tests(path)
-    monkeypatch.setattr(llama_bench_file, "MOST_BYTES", 100)
+    monkeypatch.setattr(printed, "MOST_BYTES", 100)
     with pytest.raises(UsageError, match="more than 100 bytes"):
         read_tests(path)
     with pytest.raises(UsageError, match="cannot read"):
