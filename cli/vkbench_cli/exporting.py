@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vkbench.selector import one
 from vkbench.units import counted
@@ -12,9 +14,13 @@ from vkbench_cli.files import check_readable, whole_file
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
-from vkbench_db.database import Database
+from vkbench_db.database import Database, Transaction
 from vkbench_db.transfer import exchange
 from vkbench_db.transfer.intake import import_records
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench_local.peers.imported import PeerRun
 
 BLOCK_BYTES = 1 << 20  # read at once to count lines
 
@@ -54,11 +60,37 @@ def import_peer(
 
     tests = read_tests(path)
     name = name_of(open_gguf(model)) if model else ""
+    label = f"llama-bench {path.name}"
+
+    def run(tx: Transaction, known: list[DeviceFacts], chosen: DeviceFacts | None) -> PeerRun:
+        return peer_run(tests, label, known, model_names(tx), chosen, name)
+
+    return _import_run(database, device, run)
+
+
+def import_ggml(database: Database, path: Path, device: str) -> exchange.Imported:
+    """Read what test-backend-ops printed, and store it as results of a peer."""
+    from vkbench_local.peers.ggml import ggml_run
+    from vkbench_local.peers.ggml_file import read_ops
+
+    tests = read_ops(path)
+    label, moment = f"test-backend-ops {path.name}", path.stat().st_mtime
+
+    def run(tx: Transaction, known: list[DeviceFacts], chosen: DeviceFacts | None) -> PeerRun:
+        return ggml_run(tests, label, known, chosen, moment)
+
+    return _import_run(database, device, run)
+
+
+def _import_run(
+    database: Database,
+    device: str,
+    run: Callable[[Transaction, list[DeviceFacts], DeviceFacts | None], PeerRun],
+) -> exchange.Imported:
+    """Store what a peer timed, and say which of its tests have no case."""
     with database.transaction() as tx:
         known = [row.facts for row in queries.devices(tx)]
-        chosen = one(device, known) if device else None
-        label, models = f"llama-bench {path.name}", model_names(tx)
-        found = peer_run(tests, label, known, models, chosen, name)
+        found = run(tx, known, one(device, known) if device else None)
         for reason, count in found.left_out.items():
             tell(f"left out {counted(count, 'test')} {reason}: vkbench has no such case")
         return import_records(tx, found.records, time.time())

@@ -182,7 +182,7 @@ def test_a_series_of_llama_cpp_grows(bench: Path, capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "give either the FILE of an export or --llama-bench FILE"),
+        ([], "give either the FILE of an export, --llama-bench FILE or --ggml FILE"),
         (["a", "--llama-bench", "b"], "give either the FILE of an export"),
         (["a", "--device", "x"], "--device and --model are of --llama-bench"),
         (["--llama-bench", "nowhere"], "cannot read nowhere"),

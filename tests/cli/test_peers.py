@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +88,38 @@ def test_what_cannot_be_compared(
 def test_two_runs_are_compared_without_their_peers(compared: Past, capsys: Captured) -> None:
     assert cli.main(["compare", "before", "peers"]) != 0
     assert "no timed case in common" in said(capsys)
+
+
+def test_ggml_s_file_is_imported_once(past: Past, capsys: Captured, tmp_path: Path) -> None:
+    file = tmp_path / "ops.txt"
+    file.write_text(
+        "Backend 1/1: Vulkan0\n  Device description: Planted 9000\n\n"
+        "  ARGMAX(type=f32,ne=[32000,512,1,1]):    9000 runs -   110.57 us/run -  64000 kB/run\n"
+        "  CPY(type_src=f32,type_dst=f16,ne=[4,4,1,1]):   9000 runs -   4.01 us/run - 1 kB/run\n"
+    )
+    assert cli.main(["import", "--ggml", str(file)]) == 0
+    found = capsys.readouterr()
+    assert "1 jobs new" in found.out
+    assert "left out 1 test of CPY at all" in " ".join(found.err.split())
+    assert cli.main(["import", "--ggml", str(file)]) == 0
+    assert "0 jobs new, 0 went on, 1 known" in capsys.readouterr().out
+    assert cli.main(["results", "--kernel", "argmax", "--csv"]) == 0
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["variant"], row["device_name"]) == ("ggml", "Planted 9000")
+    assert float(row["hot_seconds"]) == pytest.approx(110.57e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "give either the FILE of an export, --llama-bench FILE or --ggml FILE"),
+        (["--ggml", "a", "--llama-bench", "b"], "give either"),
+        (["--ggml", "a", "--model", "m"], "--ggml is of single operations"),
+        (["--ggml", "none.sql"], "cannot read none.sql"),
+    ],
+)
+def test_what_cannot_be_imported(
+    past: Past, capsys: Captured, words: list[str], complaint: str
+) -> None:
+    assert cli.main(["import", *words]) == 2
+    assert complaint in said(capsys)

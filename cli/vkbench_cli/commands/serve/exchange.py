@@ -50,13 +50,21 @@ def import_(
             "timings of whole models stand beside vkbench's.",
         ),
     ] = None,
+    ggml: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="File that `test-backend-ops perf` of llama.cpp wrote for people, as SQL or CSV: "
+            "its timings of operations stand beside vkbench's.",
+        ),
+    ] = None,
     device: Annotated[
         str,
         Option(
             "--device",
             "-d",
             metavar="SELECTOR",
-            help="With --llama-bench: the device it ran on, if its name does not tell.",
+            help="With --llama-bench, --ggml: the device it ran on, if its name does not tell.",
             autocompletion=completion.devices,
         ),
     ] = "",
@@ -78,19 +86,24 @@ def import_(
     \b
     vkbench import results.jsonl
     vkbench import --llama-bench bench.json --device H200
+    vkbench import --ggml ops.sql
     """
-    from vkbench_cli.exporting import import_file, import_peer
+    from vkbench_cli.exporting import import_file, import_ggml, import_peer
     from vkbench_cli.show.report import UNSCREENED
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
 
-    if (file is None) == (llama_bench is None):
-        raise UsageError("give either the FILE of an export or --llama-bench FILE")
+    if sum(map(bool, (file, llama_bench, ggml))) != 1:
+        raise UsageError("give either the FILE of an export, --llama-bench FILE or --ggml FILE")
     if file and (device or model):
         raise UsageError("--device and --model are of --llama-bench: an export names both")
+    if ggml and model:
+        raise UsageError("--model is of --llama-bench: --ggml is of single operations")
     with Database.open(store.settings().database_url(), create=True) as database:
         if llama_bench:
             found = import_peer(database, llama_bench, device, model)
+        elif ggml:
+            found = import_ggml(database, ggml, device)
         else:
             assert file
             found = import_file(database, file)

@@ -1,0 +1,253 @@
+"""ggml's own timings of operations, as results of the same cases beside ours.
+
+A row says which kernel an operation is, how its sizes are ours, and which of its parameters have
+to be as they are where nothing unusual is asked for. A test with any other parameter has no case
+here: it may do something else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from vkbench.case import Value, value_of
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError, VkbenchError
+from vkbench_local.peers.ggml_file import OpTest
+from vkbench_local.peers.imported import PeerRun, PeerTiming, records_of
+from vkbench_shaders.catalogue import kernel_named, problem
+
+PEER: Final = "ggml"  # code path of its results
+SAID: Final = "timed by test-backend-ops, with the host's time, and not judged"
+
+Sizes = Mapping[str, int]
+Numbers = Callable[[str], tuple[int, ...]]  # of a parameter: 4096, or [4096,1,1,1]
+
+_ORDERS: Final = ("ascending", "descending")
+_MOST_WORK: Final = 1 << 53  # operations or bytes of a run
+_MOST_VECTORS: Final = 8  # more of them are a matrix
+
+
+class _Unlike(Exception):
+    """A test does something that no case of ours does; the message says what."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """How an operation of ggml is a kernel of ours."""
+
+    kernel: str
+    sizes: Callable[[Numbers], Sizes]
+    types: Mapping[str, str] = field(default_factory=lambda: {"x": "type"})  # ours by ggml's name
+    usual: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values it has to have
+    params: Callable[[Mapping[str, str]], Mapping[str, Value]] = lambda told: {}
+    named: tuple[str, ...] = ()  # parameters that `sizes` and `params` read
+
+
+def _bchw(name: str) -> Callable[[Numbers], Sizes]:
+    """Four dimensions, of which ggml names the innermost first."""
+
+    def sizes(of: Numbers) -> Sizes:
+        w, h, c, b = of(name)
+        return {"b": b, "c": c, "h": h, "w": w}
+
+    return sizes
+
+
+def _rows(of: Numbers) -> Sizes:
+    w, h, c, b = of("ne")
+    return {"h": h * c * b, "w": w}
+
+
+def _product(of: Numbers) -> Sizes:
+    return {name: of(name)[0] for name in "mnk"}
+
+
+def _convolution(of: Numbers) -> Sizes:
+    w, h, c, n = of("ne_input")
+    s, r, inner, o = of("ne_kernel")
+    if inner != c:
+        raise _Unlike("of groups of channels")
+    return {"n": n, "c": c, "h": h, "w": w, "o": o, "r": r, "s": s}
+
+
+def _strides(told: Mapping[str, str]) -> Mapping[str, Value]:
+    """stride0 is along w, stride1 along h; of equal ones we name the first."""
+    found: dict[str, Value] = {}
+    for name in ("stride", "padding", "dilation"):
+        across, down = (value_of(told[f"{name}{axis}"]) for axis in (0, 1))
+        found |= {name: across} if across == down else {name: across, f"{name}_h": down}
+    return found
+
+
+def _attention(of: Numbers) -> Sizes:
+    heads, batches = of("nr23")
+    if batches != 1:
+        raise _Unlike("of several sequences")
+    kv = of("nh")[0]
+    sizes = {"s": 1, "h": kv * heads, "g": kv, "q": of("nb")[0], "n": of("kv")[0]}
+    return {**sizes, "d": of("hsk")[0], "e": of("hsv")[0]}
+
+
+def _in_rows(kernel: str, **more: tuple[str, ...]) -> _Row:
+    return _Row(kernel=kernel, sizes=_bchw("ne"), named=("ne",), usual=more)
+
+
+_STRIDES: Final = tuple(
+    f"{name}{axis}" for name in ("stride", "padding", "dilation") for axis in (0, 1)
+)
+_ONES: Final = ("[1,1]", "[1,1,1,1]", "1")
+_UNARY: Final = (
+    *("abs", "neg", "step", "tanh", "elu", "relu", "sigmoid", "gelu", "gelu_quick", "silu"),
+    *("hardswish", "hardsigmoid", "exp", "gelu_erf", "floor", "ceil", "round", "trunc"),
+)
+
+ROWS: Final[Mapping[str, _Row]] = {
+    **{
+        name.upper(): _Row(kernel=name, sizes=_bchw("ne_a"), named=("ne_a",), usual={"v": ("0",)})
+        for name in _UNARY
+    },
+    **{name.upper(): _in_rows(name) for name in ("sqr", "sqrt", "sin", "cos", "log")},
+    **{
+        name.upper(): _Row(
+            kernel=name,
+            sizes=_bchw("ne"),
+            types={"a": "type", "b": "type"},
+            named=("ne",),
+            usual={"nr": _ONES, "nf": ("1",), "perm1": ("[0,1,2,3]",), "src_overlap": ("0",)},
+        )
+        for name in ("add", "sub", "mul", "div")
+    },
+    "MUL_MAT": _Row(
+        kernel="mul_mat",
+        sizes=_product,
+        types={"weights": "type_a", "x": "type_b"},
+        named=("m", "n", "k"),
+        usual={"bs": _ONES, "nr": _ONES, "per": ("[0,1,2,3]",), "v": ("0",), "k_v": ("0",)}
+        | {"o": ("1",)},
+    ),
+    "SOFT_MAX": _Row(
+        kernel="softmax",
+        sizes=_bchw("ne"),
+        named=("ne", "scale"),
+        params=lambda told: {"scale": value_of(told.get("scale", "1.0"))},
+        usual={"mask": ("0",), "sinks": ("0",), "m_prec": ("f32", "f16"), "nr23": _ONES}
+        | {"max_bias": ("0.000000", "0.0", "0"), "inplace": ("0",)},
+    ),
+    "RMS_NORM": _Row(
+        kernel="rms_norm",
+        sizes=_bchw("ne"),
+        named=("ne", "eps"),
+        params=lambda told: {"eps": value_of(told.get("eps", "1e-05"))},
+        usual={"v": ("0",), "inplace": ("0",)},
+    ),
+    "ARGMAX": _in_rows("argmax"),
+    "SUM_ROWS": _in_rows("sum", permute=("0",), slice=("0",)),
+    "CUMSUM": _Row(kernel="cumsum", sizes=_rows, named=("ne",)),
+    "ARGSORT": _Row(
+        kernel="argsort",
+        sizes=_rows,
+        named=("ne", "order"),
+        params=lambda told: {"order": _ORDERS[told.get("order", "0") == "1"]},
+    ),
+    "CONV_2D": _Row(
+        kernel="conv2d",
+        sizes=_convolution,
+        types={"weights": "type_kernel"},
+        named=("ne_input", "ne_kernel", *_STRIDES),
+        params=_strides,
+        usual={"cwhn": ("0",)},
+    ),
+    "FLASH_ATTN_EXT": _Row(
+        kernel="flash_attn",
+        sizes=_attention,
+        types={"k": "type_K", "v": "type_V"},
+        named=("hsk", "hsv", "nh", "nr23", "kv", "nb"),
+        usual={"mask": ("0",), "sinks": ("0",), "max_bias": ("0.000000", "0")}
+        | {"logit_softcap": ("0.000000", "0"), "prec": ("f32", "def"), "permute": ("[0,1,2,3]",)},
+    ),
+}
+
+
+def ggml_run(
+    tests: Sequence[OpTest],
+    label: str,
+    devices: Sequence[DeviceFacts],
+    device: DeviceFacts | None,
+    moment: float,
+) -> PeerRun:
+    """The tests as a run, on one of the devices known here.
+
+    `device` is that of all tests, where the file need not tell, and `moment` when they ended.
+    UsageError if a test's device is not known, or no test has a case.
+    """
+    left_out: Counter[str] = Counter()
+    timings: list[tuple[DeviceFacts, PeerTiming]] = []
+    for test in tests:
+        try:
+            case = case_of(test)
+        except _Unlike as error:
+            left_out[f"of {test.op} {error}"] += 1
+            continue
+        timings.append((device or _device(test, devices), _timing(test, case)))
+    if not timings:
+        told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        raise UsageError(f"none of the tests has a case here: {told}")
+    return PeerRun(records=records_of(PEER, label, timings, moment), left_out=left_out)
+
+
+def case_of(test: OpTest) -> str:
+    """The name of the case that a test timed."""
+    row = ROWS.get(test.op)
+    if row is None:
+        raise _Unlike("at all")
+    named = {*row.named, *row.types.values(), "type_KV"}
+    for name, value in test.params.items():
+        if name not in named and value not in row.usual.get(name, ()):
+            raise _Unlike(f"with {name}={value}")
+    try:
+        return _case(row, test.params)
+    except (KeyError, ValueError, VkbenchError) as error:
+        raise _Unlike("of other sizes or formats") from error
+
+
+def _case(row: _Row, told: Mapping[str, str]) -> str:
+    def numbers(name: str) -> tuple[int, ...]:
+        return tuple(int(each) for each in told[name].strip("[]").split(","))
+
+    sizes = row.sizes(numbers)
+    few = row.kernel == "mul_mat" and sizes["n"] <= _MOST_VECTORS
+    kernel = kernel_named("mul_mat_vec" if few else row.kernel)
+    types = {
+        ours: told.get(theirs, told.get("type_KV", "f32")) for ours, theirs in row.types.items()
+    }
+    case = kernel.case(types, sizes, row.params(told))
+    posed = problem(case)
+    if max(posed.flops, posed.bytes_moved) > _MOST_WORK:
+        raise ValueError("more than any device does")
+    return case.name
+
+
+def _device(test: OpTest, devices: Sequence[DeviceFacts]) -> DeviceFacts:
+    named = [facts for facts in devices if facts.name and facts.name in test.device]
+    if len(named) == 1:
+        return named[0]
+    has = f"{len(named)} devices here are" if named else "no device here is"
+    raise UsageError(f"{has} '{test.device}', which test {test.number} ran on: give --device")
+
+
+def _timing(test: OpTest, case: str) -> PeerTiming:
+    posed = problem(case)
+    return PeerTiming(
+        case=case,
+        samples=[test.seconds],
+        deviation=0.0,
+        finished_at=test.finished_at,
+        seconds=test.seconds * test.runs,
+        said=SAID,
+        settings=test.settings,
+        bytes_moved=posed.bytes_moved,
+        flops=posed.flops,
+    )
