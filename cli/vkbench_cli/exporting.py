@@ -82,6 +82,24 @@ def import_ggml(database: Database, path: Path, device: str) -> exchange.Importe
     return _import_run(database, device, run)
 
 
+def import_named(
+    database: Database, path: Path, device: str, peer: str, *, is_google: bool
+) -> exchange.Imported:
+    """Read what Google Benchmark or nvbench wrote, and store it as results of a peer."""
+    from vkbench_local.peers.benchmark_files import GOOGLE, NVBENCH, read_google, read_nvbench
+    from vkbench_local.peers.named import check_peer, named_run
+
+    program = GOOGLE if is_google else NVBENCH
+    name = check_peer(peer or program.lower().replace(" ", "-"))
+    tests = (read_google if is_google else read_nvbench)(path)
+    label, moment = f"{name} {path.name}", path.stat().st_mtime
+
+    def run(tx: Transaction, known: list[DeviceFacts], chosen: DeviceFacts | None) -> PeerRun:
+        return named_run(name, program, tests, label, known, chosen, moment)
+
+    return _import_run(database, device, run)
+
+
 def _import_run(
     database: Database,
     device: str,

@@ -182,9 +182,9 @@ def test_a_series_of_llama_cpp_grows(bench: Path, capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "give either the FILE of an export, --llama-bench FILE or --ggml FILE"),
-        (["a", "--llama-bench", "b"], "give either the FILE of an export"),
-        (["a", "--device", "x"], "--device and --model are of --llama-bench"),
+        ([], "give one file: of an export, or by --llama-bench, --ggml, --google-benchmark"),
+        (["a", "--llama-bench", "b"], "give one file: of an export"),
+        (["a", "--device", "x"], "--device and --model are of other programs"),
         (["--llama-bench", "nowhere"], "cannot read nowhere"),
         (["--llama-bench", "BENCH", "--device", "nothing"], "unknown device 'nothing'"),
         (["--llama-bench", "BENCH", "--model", "nowhere"], "cannot read nowhere"),

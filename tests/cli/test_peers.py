@@ -112,9 +112,12 @@ def test_ggml_s_file_is_imported_once(past: Past, capsys: Captured, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "give either the FILE of an export, --llama-bench FILE or --ggml FILE"),
-        (["--ggml", "a", "--llama-bench", "b"], "give either"),
-        (["--ggml", "a", "--model", "m"], "--ggml is of single operations"),
+        ([], "give one file: of an export, or by --llama-bench, --ggml"),
+        (["--ggml", "a", "--llama-bench", "b"], "give one file"),
+        (["--ggml", "a", "--model", "m"], "--model is of --llama-bench"),
+        (["--ggml", "a", "--peer", "x"], "--peer is of --google-benchmark and --nvbench"),
+        (["--nvbench", "a", "--peer", "portable"], "is the name of a code path"),
+        (["--google-benchmark", "none.json"], "cannot read none.json"),
         (["--ggml", "none.sql"], "cannot read none.sql"),
     ],
 )

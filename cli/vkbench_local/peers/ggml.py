@@ -16,7 +16,7 @@ from vkbench.case import Value, value_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_local.peers.ggml_file import OpTest
-from vkbench_local.peers.imported import PeerRun, PeerTiming, records_of
+from vkbench_local.peers.imported import PeerRun, PeerTiming, device_of, posed_case, records_of
 from vkbench_shaders.catalogue import kernel_named, problem
 
 PEER: Final = "ggml"  # code path of its results
@@ -26,7 +26,6 @@ Sizes = Mapping[str, int]
 Numbers = Callable[[str], tuple[int, ...]]  # of a parameter: 4096, or [4096,1,1,1]
 
 _ORDERS: Final = ("ascending", "descending")
-_MOST_WORK: Final = 1 << 53  # operations or bytes of a run
 _MOST_VECTORS: Final = 8  # more of them are a matrix
 
 
@@ -191,7 +190,9 @@ def ggml_run(
         except _Unlike as error:
             left_out[f"of {test.op} {error}"] += 1
             continue
-        timings.append((device or _device(test, devices), _timing(test, case)))
+        timings.append(
+            (device or device_of(test.device, test.number, devices), _timing(test, case))
+        )
     if not timings:
         told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise UsageError(f"none of the tests has a case here: {told}")
@@ -223,19 +224,7 @@ def _case(row: _Row, told: Mapping[str, str]) -> str:
     types = {
         ours: told.get(theirs, told.get("type_KV", "f32")) for ours, theirs in row.types.items()
     }
-    case = kernel.case(types, sizes, row.params(told))
-    posed = problem(case)
-    if max(posed.flops, posed.bytes_moved) > _MOST_WORK:
-        raise ValueError("more than any device does")
-    return case.name
-
-
-def _device(test: OpTest, devices: Sequence[DeviceFacts]) -> DeviceFacts:
-    named = [facts for facts in devices if facts.name and facts.name in test.device]
-    if len(named) == 1:
-        return named[0]
-    has = f"{len(named)} devices here are" if named else "no device here is"
-    raise UsageError(f"{has} '{test.device}', which test {test.number} ran on: give --device")
+    return posed_case(kernel.case(types, sizes, row.params(told))).case.name
 
 
 def _timing(test: OpTest, case: str) -> PeerTiming:

@@ -10,10 +10,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+from vkbench.case import Case
 from vkbench.configuration import text_of
 from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
 from vkbench.job import PEERS, JobState, Mode, Outcome
 from vkbench.result import HOT, Timing, pack_samples
 from vkbench.wire import encode
@@ -27,7 +30,11 @@ from vkbench_db.transfer.lines import (
     RunLine,
 )
 from vkbench_db.transfer.transcript import Line
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Problem
 from vkbench_worker.timing.statistics import deviation, interval
+
+_MOST_WORK: Final = 1 << 53  # operations or bytes of a launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +61,25 @@ class PeerRun:
 
     records: Sequence[Line]  # as of an export
     left_out: Mapping[str, int]  # how many tests have none, by reason
+
+
+def posed_case(case: Case | str) -> Problem:
+    """A case of the catalogue; VkbenchError or ValueError if it is none that a device may do."""
+    posed = problem(case)
+    if max(posed.flops, posed.bytes_moved) > _MOST_WORK:
+        raise ValueError("more than any device does")
+    return posed
+
+
+def device_of(told: str, number: int, devices: Sequence[DeviceFacts]) -> DeviceFacts:
+    """The device here that a file names; UsageError if none is, or several are."""
+    if not told:
+        raise UsageError("the file does not say which device it ran on: give --device")
+    named = [facts for facts in devices if facts.name and facts.name in told]
+    if len(named) == 1:
+        return named[0]
+    has = f"{len(named)} devices here are" if named else "no device here is"
+    raise UsageError(f"{has} '{told}', which test {number} ran on: give --device")
 
 
 def records_of(

@@ -10,7 +10,7 @@ from typing import Final
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS
-from vkbench_local.peers.imported import PeerRun, PeerTiming, records_of
+from vkbench_local.peers.imported import PeerRun, PeerTiming, device_of, records_of
 from vkbench_local.peers.llama_bench_file import PeerTest
 from vkbench_shaders.models.cases import GENERATE, PROMPT, ModelCase
 from vkbench_shaders.models.graph import CACHES
@@ -41,7 +41,7 @@ def peer_run(
         if reason := _reason(test):
             left_out[reason] += 1
             continue
-        facts = device or _device(test, devices)
+        facts = device or device_of(test.device, test.number, devices)
         case = _case(test, model or _model(test, models))
         timings.append((facts, _timing(test, case)))
     if not timings:
@@ -61,14 +61,6 @@ def _reason(test: PeerTest) -> str:
     if test.cache_k != test.cache_v or test.cache_k not in CACHES:
         return f"with caches of {test.cache_k} and {test.cache_v}"
     return ""
-
-
-def _device(test: PeerTest, devices: Sequence[DeviceFacts]) -> DeviceFacts:
-    named = [facts for facts in devices if facts.name and facts.name in test.device]
-    if len(named) == 1:
-        return named[0]
-    has = f"{len(named)} devices here are" if named else "no device here is"
-    raise UsageError(f"{has} '{test.device}', which test {test.number} ran on: give --device")
 
 
 def _model(test: PeerTest, models: Sequence[str]) -> str:

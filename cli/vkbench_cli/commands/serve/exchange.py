@@ -58,13 +58,34 @@ def import_(
             "its timings of operations stand beside vkbench's.",
         ),
     ] = None,
+    google_benchmark: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="JSON of Google Benchmark, whose benchmarks are named as vkbench's cases.",
+        ),
+    ] = None,
+    nvbench: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="JSON of nvbench, whose axis `case`, or whose benchmark, names vkbench's case.",
+        ),
+    ] = None,
+    peer: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="With --google-benchmark, --nvbench: the program's name in results.",
+        ),
+    ] = "",
     device: Annotated[
         str,
         Option(
             "--device",
             "-d",
             metavar="SELECTOR",
-            help="With --llama-bench, --ggml: the device it ran on, if its name does not tell.",
+            help="The device that another program ran on, if its file does not tell.",
             autocompletion=completion.devices,
         ),
     ] = "",
@@ -87,23 +108,32 @@ def import_(
     vkbench import results.jsonl
     vkbench import --llama-bench bench.json --device H200
     vkbench import --ggml ops.sql
+    vkbench import --nvbench cub.json --peer cub
     """
-    from vkbench_cli.exporting import import_file, import_ggml, import_peer
+    from vkbench_cli.exporting import import_file, import_ggml, import_named, import_peer
     from vkbench_cli.show.report import UNSCREENED
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
 
-    if sum(map(bool, (file, llama_bench, ggml))) != 1:
-        raise UsageError("give either the FILE of an export, --llama-bench FILE or --ggml FILE")
+    named = google_benchmark or nvbench
+    if sum(map(bool, (file, llama_bench, ggml, google_benchmark, nvbench))) != 1:
+        raise UsageError(
+            "give one file: of an export, or by --llama-bench, --ggml, --google-benchmark or "
+            "--nvbench"
+        )
     if file and (device or model):
-        raise UsageError("--device and --model are of --llama-bench: an export names both")
-    if ggml and model:
-        raise UsageError("--model is of --llama-bench: --ggml is of single operations")
+        raise UsageError("--device and --model are of other programs: an export names both")
+    if model and not llama_bench:
+        raise UsageError("--model is of --llama-bench: other files are of single operations")
+    if peer and not named:
+        raise UsageError("--peer is of --google-benchmark and --nvbench: others have a name")
     with Database.open(store.settings().database_url(), create=True) as database:
         if llama_bench:
             found = import_peer(database, llama_bench, device, model)
         elif ggml:
             found = import_ggml(database, ggml, device)
+        elif named:
+            found = import_named(database, named, device, peer, is_google=bool(google_benchmark))
         else:
             assert file
             found = import_file(database, file)
