@@ -21,8 +21,7 @@ from vkbench_local.peers import cpu
 from vkbench_local.peers.recorded import recorded
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import QUANTISED
-from vkbench_shaders.quantisers import losses
-from vkbench_shaders.quants import dequantise, gguf_block, quantise
+from vkbench_shaders.quants import gguf_block
 from vkbench_shaders.rocm_grid import GRID
 from vkbench_shaders.tolerance import LIMITS
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from vkbench_db.ask.queries import ResultRow
 
 CHECKS = 32 + 20  # number of tests that two of the plans ask for
-_LOSS_ROWS = 128
 
 
 class TargetState(StrEnum):
@@ -67,72 +65,6 @@ def not_measured(how: str) -> Find:
     return lambda _: TargetResult(standing=TargetState.NOT_MEASURED, how=how)
 
 
-def error_of_blocks(_: Evidence) -> TargetResult:
-    """Error of numbers after quantising to Q4_0 and back."""
-    values = np.random.default_rng(0).standard_normal((1024, 4096)).astype(np.float32)
-    errors = np.abs(dequantise("q4_0", quantise("q4_0", values)) - values)
-    largest, mean = float(errors.max()), float(errors.mean())
-    return TargetResult(
-        standing=_met(largest < 0.5),
-        measured=f"at most {largest:.3g}, {mean:.3g} on average",
-        value=largest,
-        how="4,194,304 normal numbers, to blocks and back by gguf",
-    )
-
-
-def compression(format: str, least: float) -> Find:
-    """How many times smaller than f32 blocks are, to the decimals of what is wanted."""
-
-    def find(_: Evidence) -> TargetResult:
-        elements, size = gguf_block(format)
-        ratio = 4 * elements / size
-        return TargetResult(
-            standing=_met(round(ratio, 1) >= least),
-            measured=f"{ratio:.3g} times smaller than f32",
-            value=ratio,
-            how=f"{size} bytes a block of {elements}, by gguf",
-        )
-
-    return find
-
-
-def saved(format: str, least: float) -> Find:
-    """Percent of f32's bytes that blocks save."""
-
-    def find(_: Evidence) -> TargetResult:
-        elements, size = gguf_block(format)
-        percent = 100 * (1 - size / (4 * elements))
-        return TargetResult(
-            standing=_met(round(percent, 1) >= least),
-            measured=f"{percent:.1f} % saved",
-            value=percent,
-            how=f"{size} bytes a block of {elements}, {4 * elements} in f32",
-        )
-
-    return find
-
-
-def loss(format: str, most: float) -> Find:
-    """Percent that products with weights in a format are off by; a model's loss is another."""
-
-    def find(_: Evidence) -> TargetResult:
-        found = _lost(format)
-        assert found.output_error is not None
-        percent = 100 * found.output_error
-        return TargetResult(
-            standing=_met(percent < most),
-            measured=f"products are off by {percent:.3g} %",
-            value=percent,
-            how=(
-                f"{_LOSS_ROWS} rows of {losses.COLUMNS} normal weights times normal vectors, "
-                f"quantised by {found.quantiser}; others: `vkbench accuracy`, the perplexity "
-                f"of a model: `vkbench accuracy --model FILE --format {format} --text FILE`"
-            ),
-        )
-
-    return find
-
-
 def layout(evidence: Evidence) -> TargetResult:
     """Whether kernels that write Q4_0 blocks wrote gguf's bytes."""
     rows = [row for row in evidence.results if (row.kernel, row.format) == ("quantize", "q4_0")]
@@ -142,7 +74,7 @@ def layout(evidence: Evidence) -> TargetResult:
     passed = sum(row.state == JobState.PASSED for row in checked)
     elements, size = gguf_block("q4_0")
     return TargetResult(
-        standing=_met((elements, size) == (32, 18) and passed == len(checked)),
+        standing=met((elements, size) == (32, 18) and passed == len(checked)),
         measured=f"{passed} of {len(checked)} results are gguf's bytes",
         value=passed,
         how=f"quantize to q4_0 on this host; {size} bytes a block of {elements}",
@@ -162,7 +94,7 @@ def times_the_cpu(cases: Sequence[str], least: float) -> Find:
             f"{row.case_name} {each:.3g}" for row, each in zip(ours, ratios, strict=True)
         )
         return TargetResult(
-            standing=_met(mean >= least),
+            standing=met(mean >= least),
             measured=f"{mean:.3g} times numpy",
             value=mean,
             how=f"{ours[0].device_name}: {said}",
@@ -183,7 +115,7 @@ def faster_than_cpu(large: str, small: str) -> Find:
         ratios = {case: _of_numpy(ours[case]) for case in (large, small)}
         told = "faster" if ratios[small] >= 1 else "slower"
         return TargetResult(
-            standing=_met(ratios[large] > 1),
+            standing=met(ratios[large] > 1),
             measured=f"{ratios[large]:.3g} times numpy; {told} on small: {ratios[small]:.3g}",
             value=ratios[large],
             how=f"{ours[large].device_name}: {large}; small: {small}",
@@ -203,7 +135,7 @@ def times_cuda(cases: Sequence[str], least: float) -> Find:
             return _run(f"time torch beside {commands}, in one session on one GPU")
         mean = geometric_mean(row.ratio for row in rows)
         return TargetResult(
-            standing=_met(mean >= least),
+            standing=met(mean >= least),
             measured=f"{mean:.2f} times CUDA",
             value=mean,
             how=f"recorded on {rows[0].device}: {'; '.join(row.said for row in rows)}",
@@ -225,7 +157,7 @@ def parity(case: str) -> Find:
         off = (worst.max_abs or 0) / _rms_of_reference(case)
         passed = all(row.state == JobState.PASSED for row in judged)
         return TargetResult(
-            standing=_met(passed and off <= LIMITS["f32_true"].max_abs),
+            standing=met(passed and off <= LIMITS["f32_true"].max_abs),
             measured=f"{off:.2g} of the reference's RMS at most",
             value=off,
             how=f"{worst.device_name}, {worst.variant_run}, against float64",
@@ -242,7 +174,7 @@ def checks(evidence: Evidence) -> TargetResult:
     if passed < CHECKS and not bad:
         return _run(f"{passed} of {CHECKS} checks passed so far: run `vkbench run` on this host")
     return TargetResult(
-        standing=_met(not bad),
+        standing=met(not bad),
         measured=f"{passed} of {len(checked)} passed, {bad} wrong or failed",
         value=bad,
         how="vkbench's own checks on this host; the tests of the plans were never written",
@@ -316,7 +248,7 @@ def _counted(
         had = f"{len(passed)} of the {least} {what} passed so far"
         return _run(f"{had}: run `vkbench run --suite quant` on this host")
     return TargetResult(
-        standing=_met(not wrong),
+        standing=met(not wrong),
         measured=f"{len(passed)} passed, {len(wrong)} wrong",
         value=len(passed),
         how=f"{what}, by this host's results",
@@ -353,13 +285,6 @@ def _of_numpy(row: ResultRow) -> float:
 
 
 @cache
-def _lost(format: str) -> losses.Loss:
-    normal = losses.seeded(_LOSS_ROWS, seed=0)[:1]
-    [found] = losses.losses(normal, [format], seed=0)
-    return found
-
-
-@cache
 def _numpy_seconds(case: str) -> float:
     return cpu.measure(_on_cpu(case)).seconds
 
@@ -384,5 +309,6 @@ def _run(how: str) -> TargetResult:
     return TargetResult(standing=TargetState.NOT_MEASURED, how=how)
 
 
-def _met(is_met: bool) -> TargetState:
+def met(is_met: bool) -> TargetState:
+    """The state of a target that was measured."""
     return TargetState.MET if is_met else TargetState.MISSED

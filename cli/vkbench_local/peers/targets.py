@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vkbench_local.peers import standings
+from vkbench_local.peers import blocks, standings
 from vkbench_local.peers.standings import Find
 
 
@@ -40,28 +40,28 @@ _WORKGROUPS = (
 )
 
 TARGETS = (
-    Target(plan="000", name="Q4_0 error", wanted="below 0.5", find=standings.error_of_blocks),
+    Target(plan="000", name="Q4_0 error", wanted="below 0.5", find=blocks.error_of_blocks),
     Target(
         plan="000",
         name="Q4_0 size",
         wanted="7.1 times smaller",
-        find=standings.compression("q4_0", 7.1),
+        find=blocks.compression("q4_0", 7.1),
     ),
-    Target(plan="000", name="Q4_0 size", wanted="85.9 % saved", find=standings.saved("q4_0", 85.9)),
+    Target(plan="000", name="Q4_0 size", wanted="85.9 % saved", find=blocks.saved("q4_0", 85.9)),
     Target(
-        plan="001", name="Q4 size", wanted="8 times smaller", find=standings.compression("q4_0", 8)
+        plan="001", name="Q4 size", wanted="8 times smaller", find=blocks.compression("q4_0", 8)
     ),
     Target(
         plan="002",
         name="Q8_0 size",
         wanted="3.8 times smaller",
-        find=standings.compression("q8_0", 3.8),
+        find=blocks.compression("q8_0", 3.8),
     ),
     Target(
         plan="002",
         name="IQ2_XXS size",
         wanted="16 times smaller",
-        find=standings.compression("iq2_xxs", 16),
+        find=blocks.compression("iq2_xxs", 16),
     ),
     Target(plan="000", name="Q4_0 layout", wanted="18 bytes a block of 32", find=standings.layout),
     Target(
@@ -129,7 +129,7 @@ TARGETS = (
             plan="002",
             name=f"{name} loss",
             wanted=f"below {percent:g} %",
-            find=standings.loss(name.lower(), percent),
+            find=blocks.loss(name.lower(), percent),
         )
         for name, percent in (("Q4_0", 2.0), ("Q8_0", 0.5), ("IQ2_XXS", 5.0))
     ),

@@ -1,0 +1,86 @@
+"""Targets about formats: how small blocks are, and what they lose."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from vkbench_local.peers.standings import Evidence, Find, TargetResult, met
+from vkbench_shaders.quantisers import losses
+from vkbench_shaders.quants import dequantise, gguf_block, quantise
+
+_LOSS_ROWS = 128
+
+
+def error_of_blocks(_: Evidence) -> TargetResult:
+    """Error of numbers after quantising to Q4_0 and back."""
+    values = np.random.default_rng(0).standard_normal((1024, 4096)).astype(np.float32)
+    errors = np.abs(dequantise("q4_0", quantise("q4_0", values)) - values)
+    largest, mean = float(errors.max()), float(errors.mean())
+    return TargetResult(
+        standing=met(largest < 0.5),
+        measured=f"at most {largest:.3g}, {mean:.3g} on average",
+        value=largest,
+        how="4,194,304 normal numbers, to blocks and back by gguf",
+    )
+
+
+def compression(format: str, least: float) -> Find:
+    """How many times smaller than f32 blocks are, to the decimals of what is wanted."""
+
+    def find(_: Evidence) -> TargetResult:
+        elements, size = gguf_block(format)
+        ratio = 4 * elements / size
+        return TargetResult(
+            standing=met(round(ratio, 1) >= least),
+            measured=f"{ratio:.3g} times smaller than f32",
+            value=ratio,
+            how=f"{size} bytes a block of {elements}, by gguf",
+        )
+
+    return find
+
+
+def saved(format: str, least: float) -> Find:
+    """Percent of f32's bytes that blocks save."""
+
+    def find(_: Evidence) -> TargetResult:
+        elements, size = gguf_block(format)
+        percent = 100 * (1 - size / (4 * elements))
+        return TargetResult(
+            standing=met(round(percent, 1) >= least),
+            measured=f"{percent:.1f} % saved",
+            value=percent,
+            how=f"{size} bytes a block of {elements}, {4 * elements} in f32",
+        )
+
+    return find
+
+
+def loss(format: str, most: float) -> Find:
+    """Percent that products with weights in a format are off by; a model's loss is another."""
+
+    def find(_: Evidence) -> TargetResult:
+        found = _lost(format)
+        assert found.output_error is not None
+        percent = 100 * found.output_error
+        return TargetResult(
+            standing=met(percent < most),
+            measured=f"products are off by {percent:.3g} %",
+            value=percent,
+            how=(
+                f"{_LOSS_ROWS} rows of {losses.COLUMNS} normal weights times normal vectors, "
+                f"quantised by {found.quantiser}; others: `vkbench accuracy`, the perplexity "
+                f"of a model: `vkbench accuracy --model FILE --format {format} --text FILE`"
+            ),
+        )
+
+    return find
+
+
+@cache
+def _lost(format: str) -> losses.Loss:
+    normal = losses.seeded(_LOSS_ROWS, seed=0)[:1]
+    [found] = losses.losses(normal, [format], seed=0)
+    return found
