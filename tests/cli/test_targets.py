@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planted_accuracy import of_model
 from planted_runs import Past
+from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
 from vkbench.job import Mode, PlannedJob
 from vkbench_cli import main as cli
 from vkbench_db.ask import queries
 from vkbench_db.work import store
+from vkbench_db.work.accuracies import add_accuracies
 from vkbench_local.peers import cpu
 from vkbench_local.peers.standings import Evidence, faster_than_cpu
 from vkbench_shaders.rocm_grid import GRID
@@ -105,7 +108,7 @@ def test_sizes_are_counted(
 
 
 @pytest.mark.usefixtures("filled")
-def test_losses_are_those_of_products(capsys: Captured) -> None:
+def test_without_a_model_losses_are_those_of_products(capsys: Captured) -> None:
     found = rows(capsys)
     for target, wanted, least, most in (
         ("Q4_0 loss", "below 2 %", 8, 9),
@@ -116,9 +119,38 @@ def test_losses_are_those_of_products(capsys: Captured) -> None:
         assert row["standing"] == "missed"
         assert least < row["value"] < most
         assert row["measured"].startswith("products are off by ")
-        assert "`vkbench accuracy`" in row["how"]
         format = target.removesuffix(" loss").lower()
         assert f"`vkbench accuracy --model FILE --format {format} --text FILE`" in row["how"]
+
+
+def test_losses_are_those_of_models_that_read_a_text(past: Past, capsys: Captured) -> None:
+    """The greatest of all models against numbers that are no blocks; the newest reading counts."""
+    keep(past, of_model("f16"), of_model("q4_0", 0.05), of_model("q8_0", 0.001))
+    later = {"measured_at": 1_700_000_100.0}
+    keep(
+        past,
+        of_model("f16", **later),
+        of_model("q4_0", 0.019, **later),
+        of_model("q4_0", 0.015, model="other-f16-0123456789ab"),
+        of_model("iq2_xxs", 0.9, base_format="q8_0"),  # itself quantised
+    )
+    found = rows(capsys)
+    row = found["Q4_0 loss", "below 2 %"]
+    assert (row["standing"], row["measured"]) == ("met", "perplexity is 1.9 ± 0.1 % higher")
+    assert row["value"] == pytest.approx(1.9)
+    assert "tiny-f16-0123456789ab 1.9 % above f16, 1020 tokens in run 4" in row["how"]
+    assert "other-f16-0123456789ab 1.5 %" in row["how"]
+    assert found["Q8_0 loss", "below 0.5 %"]["standing"] == "met"
+    assert found["IQ2_XXS loss", "below 5 %"]["measured"].startswith("products are off by ")
+    keep(past, of_model("q8_0", 0.0051, measured_at=1_700_000_200.0))
+    assert rows(capsys)["Q8_0 loss", "below 0.5 %"]["standing"] == "missed"
+
+
+def keep(past: Past, *found: Accuracy) -> None:
+    """An accuracy run."""
+    with past.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.ACCURACY, selection={}, now=time.time())
+        add_accuracies(tx, run.id, dict(enumerate(found)))
 
 
 @pytest.mark.usefixtures("database")

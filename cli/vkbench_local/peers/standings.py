@@ -26,6 +26,7 @@ from vkbench_shaders.rocm_grid import GRID
 from vkbench_shaders.tolerance import LIMITS
 
 if TYPE_CHECKING:
+    from vkbench_db.ask.accuracies import AccuracyRow
     from vkbench_db.ask.queries import ResultRow
 
 CHECKS = 32 + 20  # number of tests that two of the plans ask for
@@ -55,6 +56,7 @@ class Evidence:
 
     results: Sequence[ResultRow]
     gpus: frozenset[str] = frozenset()  # keys of its devices that are no CPU drivers
+    losses: Sequence[AccuracyRow] = ()  # the newest of each, of models
 
 
 Find = Callable[[Evidence], TargetResult]

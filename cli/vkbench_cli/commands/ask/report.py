@@ -108,6 +108,8 @@ def targets(
     """
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
+    from vkbench.accuracy import Subject
+    from vkbench_db.ask.accuracies import accuracies
     from vkbench_db.ask.blank import is_blank
     from vkbench_db.ask.queries import devices, results
     from vkbench_local.peers.standings import Evidence
@@ -117,6 +119,7 @@ def targets(
     with reading(store.settings()) as tx:
         is_new = is_blank(tx)
         newest = [] if is_new else results(tx, devices=device, modes=ours, latest=True, limit=None)
+        losses = accuracies(tx, subjects=[Subject.MODEL])
         gpus = frozenset(row.key for row in devices(tx) if row.facts.type != "cpu")
     if is_new:
         tell("no results yet: `vkbench run --mode performance` makes some")
@@ -125,7 +128,7 @@ def targets(
     if newest and not here:
         hosts = ", ".join(sorted({row.host for row in newest}))
         tell(f"no results of this host ({host}), only of {hosts}")
-    evidence = Evidence(results=here, gpus=gpus)
+    evidence = Evidence(results=here, gpus=gpus, losses=losses)
     with CountedProgress("targets", len(PLANNED)) as progress:
         rows = [
             {"plan": each.plan, "target": each.name, "wanted": each.wanted}
