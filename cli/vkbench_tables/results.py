@@ -55,6 +55,7 @@ COLUMNS = (
     Column(
         key="cold_roof_fraction", heading="cold, of roof", kind=ValueKind.PERCENT, rank=Rank.MINOR
     ),
+    Column(key="memory_bytes", heading="memory", kind=ValueKind.BYTES, rank=Rank.MINOR),
     Column(key="remark", heading="remark", prose=True),
     Column(key="cause", heading="cause", hidden=True),
     Column(key="reason", heading="reason", hidden=True),
@@ -124,6 +125,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         "roof_fraction": rated.roof_fraction if rated else None,
         "path_fraction": rated.path_fraction if rated else None,
         "cold_roof_fraction": timed["cold"].roof_fraction if "cold" in timed else None,
+        "memory_bytes": first.memory_bytes,
         "remark": _remark(first, warnings),
         "cause": first.cause,
         "reason": first.reason,

@@ -58,14 +58,14 @@ def planted(tmp_path: Path) -> CopiedPackages:
 def _plant_migration(folder: Path) -> None:
     """The next migration: the column, and both views anew, as the last that changed them does."""
     number = f"{int(SCHEMA) + 1:04}"
-    [last] = folder.glob("0010_*.py")
-    source = last.read_text().replace('revision = "0010"', f'revision = "{number}"')
-    source = source.replace('down_revision = "0009"', f'down_revision = "{SCHEMA}"')
+    [last] = folder.glob("0018_*.py")
+    source = last.read_text().replace('revision = "0018"', f'revision = "{number}"')
+    source = source.replace('down_revision = "0017"', f'down_revision = "{SCHEMA}"')
     head, add, tail = source.partition("    op.add_column(")
     column = f'sa.Column("{COLUMN}", sa.Float(), server_default="0", nullable=False)'
     planted = f'"measurement", {column})'
-    tail = planted + tail[tail.index("\n") :].partition("    # What sweeps found")[0]
-    shown = "attempt.settings AS settings"
+    tail = planted + tail[tail.index("\n") :].partition("    # Earlier versions")[0]
+    shown = "attempt.memory_bytes AS memory_bytes"
     assert shown in head
     head = head.replace(shown, f"{shown},\n        measurement.{COLUMN} AS {COLUMN}")
     (folder / f"{number}_planted.py").write_text(head + add + tail)

@@ -99,6 +99,29 @@ def test_wrong_pairs_of_older_versions_say_which_arm(empty_url: str) -> None:
         assert list(found) == ["new", "old", "both", "none"]
 
 
+def test_memory_that_older_versions_told_is_a_column(empty_url: str) -> None:
+    engine = create_engine(parse_url(empty_url))
+    with engine.begin() as tx:
+        command.upgrade(migrations.config(tx), "0017")
+        for statement in OLD_IMPORT:
+            tx.execute(text(statement))
+        for job, told in ((1, '{"memory_bytes": 2500000000.0, "a": 1}'), (2, '{"a": 1}')):
+            values = {"job": job, "telemetry": told}
+            tx.execute(
+                text(
+                    "INSERT INTO attempt (job_id, token, outcome, reason, variant, kernel_sha,"
+                    " environment, worker, seconds, telemetry, recorded_at)"
+                    " VALUES (:job, 1, 'passed', '', '', '', '', '', 1, :telemetry, '2026-01-01')"
+                ),
+                values,
+            )
+    engine.dispose()
+    upgrade(empty_url)
+    with Database.open(empty_url) as database, database.reading() as tx:
+        found = tx.execute(text("SELECT memory_bytes FROM attempt ORDER BY job_id")).scalars()
+        assert list(found) == [2.5e9, None]
+
+
 def _wrong_pair(job: int, mode: str, reason: str) -> tuple[str, ...]:
     return (
         "INSERT INTO job (id, run_id, position, device_id, case_id, mode, variant, bundle,"

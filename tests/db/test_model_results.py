@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,30 @@ from planted_runs import CASES, ENVIRONMENT, Past, filled
 from vkbench.result import MEMORY_BYTES
 from vkbench_db.ask import queries
 from vkbench_db.ask.model_results import model_names, model_results
-from vkbench_db.database import Database
+from vkbench_db.database import Database, Transaction, upgrade
+from vkbench_db.transfer.exchange import export_run, import_lines
 
 __all__ = ["filled"]  # a fixture
 
 MODELS = ("model/a-0123456789ab/pp5", "model/b-0123456789ab/tg5")
+
+
+def test_memory_is_a_column_of_results_and_travels(filled: Database, tmp_path: Path) -> None:
+    past = Past(filled)
+    told = replace(past.done(0.5), telemetry={MEMORY_BYTES: 7.0})
+    run = past.run("models", told, past.done(1.0), cases=[MODELS[0], CASES[0]])
+    with filled.reading() as tx:
+        assert memory(tx, run) == {MODELS[0]: 7.0, CASES[0]: None}
+        lines = list(export_run(tx, run))
+    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    upgrade(url)
+    with Database.open(url) as elsewhere, elsewhere.transaction() as tx:
+        [brought] = import_lines(tx, lines, 1.8e9).runs
+        assert memory(tx, brought) == {MODELS[0]: 7.0, CASES[0]: None}
+
+
+def memory(tx: Transaction, run: int) -> dict[str, float | None]:
+    return {row.case_name: row.memory_bytes for row in queries.results(tx, run=run)}
 
 
 def test_models_tell_what_kernels_do_not(filled: Database) -> None:

@@ -65,6 +65,7 @@ _RESULTS = {
     "settings": (
         "values of the kernel's tunable parameters, named or estimated: split=2,tile=64x64_8x8"
     ),
+    "memory_bytes": "the most device memory that a whole model took; NULL of kernels",
 }
 _SERIES = {
     "series": "its number, as v_results gives it",

@@ -196,6 +196,8 @@ class AttemptColumns(Columns):
     started_at: Named[float | None] = Column(Moment)
     seconds: Named[float] = Column(Float)
     telemetry: Named[Json] = Column(JSON())
+    # the most device memory that a whole model took, of the telemetry
+    memory_bytes: Named[float | None] = Column(Float)
     recorded_at: Named[float] = Column(Moment)
 
 
@@ -336,6 +338,7 @@ class ResultRow:
     finished_at: float
     path_fraction: float | None  # share of what the arithmetic of its code path could do
     settings: str | None  # of tunable parameters: "split=2,tile=64x64_8x8"
+    memory_bytes: float | None  # the most device memory that a whole model took
 
 
 _TYPES = {"str": Text, "int": Integer, "float": Float, "list[str]": JSON}

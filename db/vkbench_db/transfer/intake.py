@@ -36,7 +36,7 @@ from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.accuracies import add_accuracies
 from vkbench_db.work.devices import store_device
 from vkbench_db.work.latest import note_runs
-from vkbench_db.work.results import is_packed, timing_row, verdict_row
+from vkbench_db.work.results import is_packed, memory_of, timing_row, verdict_row
 from vkbench_db.work.runs import case_ids
 
 BATCH = 500
@@ -336,7 +336,11 @@ def _store_attempts(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) 
     )
     known = {(row.job_id, row.token) for row in found}
     rows = [
-        {"job_id": ids[line.record.position], **vars(attempt)}
+        {
+            "job_id": ids[line.record.position],
+            **vars(attempt),
+            "memory_bytes": memory_of(attempt.telemetry),
+        }
         for line in lines
         for attempt in line.record.attempts
     ]

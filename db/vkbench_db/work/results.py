@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, bindparam, select, update
 
 from vkbench.job import FINISHED, IN_FLIGHT, MAX_TRIES, SETTLED, JobState, Outcome
-from vkbench.result import Result, Timing, Verdict
+from vkbench.result import MEMORY_BYTES, Result, Timing, Verdict
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing, lock_jobs
@@ -205,8 +205,14 @@ def _attempt_row(result: Result, now: float) -> dict[str, Any]:
         "job_id": result.job,
         "started_at": result.started or None,
         "telemetry": dict(result.telemetry),
+        "memory_bytes": memory_of(result.telemetry),
         "recorded_at": now,
     }
+
+
+def memory_of(telemetry: Mapping[str, float]) -> float | None:
+    """The most device memory that a whole model took, if an attempt told."""
+    return telemetry.get(MEMORY_BYTES)
 
 
 def verdict_row(job: int, token: int, verdict: Verdict) -> dict[str, Any]:
