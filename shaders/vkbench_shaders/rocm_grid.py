@@ -24,6 +24,7 @@ from vkbench_shaders.kernel import Variant
 WEIGHTS: Final = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K")
 DECODED: Final = (*WEIGHTS, "q8_K")
 MOST_COLUMNS: Final = 8
+SMALL: Final = {"b": 1, "m": 64, "n": 32, "k": 256}  # sizes of cases to be checked
 _SIZES: Final = {"b": 1, "m": 4096, "n": 512, "k": 14336}  # of the case that each is timed on
 
 
@@ -40,9 +41,13 @@ class RocmKernel:
     @cached_property
     def case(self) -> Case:
         """Its case in the catalogue, of the sizes that products are timed on."""
+        return self.case_of(_SIZES)
+
+    def case_of(self, sizes: Mapping[str, int]) -> Case:
+        """Its case of some sizes, but for the columns that its name says."""
         kernel = kernel_named(self.kernel)
-        sizes = _SIZES | ({"n": self.n} if self.n else {})
-        return kernel.case(self.types, {dim: sizes[dim] for dim in kernel.dims})
+        named = {**sizes, **({"n": self.n} if self.n else {})}
+        return kernel.case(self.types, {dim: named[dim] for dim in kernel.dims})
 
     @cached_property
     def variants(self) -> list[Variant]:

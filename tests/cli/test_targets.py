@@ -5,24 +5,33 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import select, update
 
 from planted_accuracy import of_model
 from planted_runs import Past
 from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
-from vkbench.job import Mode, PlannedJob
+from vkbench.job import PEERS, Mode, PlannedJob
+from vkbench.settings import settings
 from vkbench_cli import main as cli
+from vkbench_cli.commands.ask.report import _evidence
+from vkbench_db import schema
 from vkbench_db.ask import queries
+from vkbench_db.upkeep import tuning
+from vkbench_db.upkeep.tuning import Found
 from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
-from vkbench_local.peers import cpu
+from vkbench_db.work.runs import case_ids
+from vkbench_local.peers import blocks, cpu
 from vkbench_local.peers.standings import Evidence, faster_than_cpu
+from vkbench_local.peers.workgroups import NVIDIA
 from vkbench_shaders.rocm_grid import GRID
 
 pytestmark = pytest.mark.slow
@@ -159,8 +168,8 @@ def keep(past: Past, *found: Accuracy) -> None:
     [
         ("Q4_0 layout", "18 bytes a block of 32", "--kernel quantize --format q4_0"),
         ("tests", "32 of 32; 20 of 20", "`vkbench run`"),
-        ("quantisation shaders", "35 or more", "--suite quant`"),
-        ("kernels", "103", "--suite quant`"),
+        ("quantisation shaders", "35 or more", "--suite targets`"),
+        ("kernels", "103", "--suite targets`"),
         ("product sizes", "256² to 4096²", "--case matmul/f32/b1_m2048_n2048_k2048"),
         ("parity with the CPU, 128²", "1e-5", "--case matmul/f32/b1_m128_n128_k128"),
         ("F32 product 4096²", "50 to 100 times the CPU", "--case matmul/f32/b1_m4096"),
@@ -252,9 +261,9 @@ def test_a_gpu_is_held_against_the_cpu_and_slower_is_said(past: Past) -> None:
 
 def evidence(past: Past) -> Evidence:
     with past.database.reading() as tx:
-        gpus = {row.key for row in queries.devices(tx) if row.facts.type != "cpu"}
+        devices = {row.key: row.facts for row in queries.devices(tx)}
         results = queries.results(tx, latest=True, limit=None)
-    return Evidence(results=results, gpus=frozenset(gpus))
+    return Evidence(results=results, devices=devices)
 
 
 @pytest.mark.usefixtures("filled")
@@ -274,18 +283,94 @@ def test_cuda_is_what_was_recorded_beside_it(
     assert row["how"].startswith("recorded on NVIDIA H200, driver NVIDIA 580.159.04: ")
 
 
-def test_results_of_other_hosts_do_not_count(
-    past: Past, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from vkbench.settings import settings
-
-    measure(past, SQUARE, 1e-9)
+@pytest.fixture
+def elsewhere(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process runs on a host that has no device, as a scheduler's may."""
     monkeypatch.setenv("VKBENCH_HOST", "elsewhere")
     settings.cache_clear()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_other_hosts_count_where_they_are_chosen(past: Past, capsys: Captured) -> None:
+    measure(past, SQUARE, 1e-9)
     out, err = said(capsys, "--json")
-    assert "no results of this host (elsewhere), only of here" in err
+    assert "no devices of this host (elsewhere), only of here" in err
     found = {row["target"]: row for row in json.loads(out)["rows"]}
     assert found["F32 products, smaller"]["standing"] == "not measured"
+    out, err = said(capsys, "--device", "*", "--json")
+    assert "no devices" not in err
+    found = {row["target"]: row for row in json.loads(out)["rows"]}
+    row = found["F32 products, smaller"]
+    assert row["standing"] == "met"
+    assert row["how"].startswith("Planted 9000: ")
+    assert row["how"].endswith("; numpy on elsewhere, not here")
+    assert "`vkbench submit --case " in found["product sizes"]["how"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_scheduler_without_the_worker_s_packages_says_so(
+    past: Past, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks._lost.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "gguf"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    measure(past, SQUARE, 1e-9)
+    out = said(capsys, "--device", "*", "--json")[0]
+    found = {(row["target"], row["wanted"]): row for row in json.loads(out)["rows"]}
+    missing = [row["target"] for row in found.values() if "package gguf" in row["how"]]
+    assert missing == ["Q4_0 error", "Q4_0 loss", "Q8_0 loss", "IQ2_XXS loss"]
+    assert found["Q4_0 size", "85.9 % saved"]["standing"] == "met"
+    assert found["F32 products, smaller", "50 to 100 times the CPU"]["standing"] == "met"
+
+
+def test_times_of_other_programs_are_not_ours(past: Past) -> None:
+    with past.database.transaction() as tx:
+        tx.execute(update(schema.run).values(track=PEERS))
+    assert [*_evidence(settings(), ()).results] == []
+
+
+def test_workgroups_are_those_that_sweeps_found(past: Past, capsys: Captured) -> None:
+    """By the vendor of the device; tiles have as many threads as they say."""
+    nvidia = replace(past.device, key="d" * 12, vendor_id=NVIDIA, name="Planted H200")
+    past.add_device(nvidia)
+    for case, configuration in (
+        ("matmul/f32/b1_m1024_n1024_k1024", "portable:split=1,tile=128x128_8x8"),
+        ("mul_mat_vec/q4_0/m4096_n1_k4096", "subgroup:threads=64"),
+        ("sum/f32/b1_c1_h64_w8192", "portable:threads=512"),
+        ("sum/f32/b1_c1_h64_w4096", "gone:threads=64"),
+        ("lab.mine/f32/n64", "own:threads=64"),
+    ):
+        tune(past, nvidia, case, configuration)
+    tune(past, past.device, "sum/f32/b1_c1_h64_w4096", "subgroup:threads=64")
+    found = rows(capsys)
+    row = found["workgroups of NVIDIA", "256 to 1024"]
+    assert (row["standing"], row["value"]) == ("met", pytest.approx(2 / 3))
+    assert row["measured"] == "256 to 1024 is the fastest in 2 of 3 cases"
+    assert row["how"].endswith(": 64 in 1, 256 in 1, 512 in 1")
+    row = found["workgroups of AMD", "64"]
+    assert row["standing"] == "not measured"
+    assert row["how"].startswith("no AMD device was tuned: `vkbench tune`")
+
+
+def tune(past: Past, device: DeviceFacts, case: str, configuration: str) -> None:
+    """What a sweep found for a case."""
+    with past.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=time.time(), track="")
+        key = schema.device.c.key == device.key
+        found = Found(
+            run_id=run.id,
+            device_id=tx.execute(select(schema.device.c.id).where(key)).scalar_one(),
+            case_id=case_ids(tx, [case])[case],
+            driver="planted",
+            driver_version="1.2",
+            configuration=configuration,
+            seconds=1.0,
+            estimated="portable",
+            estimated_seconds=2.0,
+            measured_at=time.time(),
+        )
+        tuning.store(tx, [found])
 
 
 @pytest.mark.usefixtures("filled")

@@ -58,6 +58,7 @@ SPINE = {"copy", "add", *BLOCKS}
 CALIBRATE = {kernel.name for kernel in KERNELS if kernel.group == "calibrate"}
 MODELS = EVERYTHING - CALIBRATE
 MAIN = {"silu", "softmax", "rms_norm", "rope", "sum", "argmax", "matmul", "flash_attn"}
+TARGETED_ROWS = {"sum", "mean", "max", "argmax"}
 HOLDS = {  # kernels checked, kernels timed
     "quick": (MODELS, SPINE | MAIN),
     "spine": (SPINE, SPINE),
@@ -69,6 +70,10 @@ HOLDS = {  # kernels checked, kernels timed
     "tuning": (set(), {kernel.name for kernel in KERNELS if kernel.tuning}),
     "models-quick": (set(), {MODEL}),
     "models": (set(), {MODEL}),
+    "targets": (
+        {"quantize", "dequantize", "mul_mat_vec", "mul_mat", "matmul"},
+        {*("mul_mat_vec", "mul_mat", "matmul", "add", "mul", "silu"), *TARGETED_ROWS},
+    ),
 }
 HOLDS["quick"][1].add(MODEL)
 

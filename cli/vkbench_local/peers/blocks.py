@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vkbench_local.peers.standings import Evidence, Find, TargetResult, met
-from vkbench_shaders.formats import PLAIN
+from vkbench_shaders.formats import PLAIN, format_named
 from vkbench_shaders.quantisers import losses
-from vkbench_shaders.quants import dequantise, gguf_block, quantise
+from vkbench_shaders.quants import dequantise, quantise
 
 if TYPE_CHECKING:
     from vkbench_db.ask.accuracies import AccuracyRow
@@ -36,13 +36,12 @@ def compression(format: str, least: float) -> Find:
     """How many times smaller than f32 blocks are, to the decimals of what is wanted."""
 
     def find(_: Evidence) -> TargetResult:
-        elements, size = gguf_block(format)
-        ratio = 4 * elements / size
+        found = format_named(format)
         return TargetResult(
-            standing=met(round(ratio, 1) >= least),
-            measured=f"{ratio:.3g} times smaller than f32",
-            value=ratio,
-            how=f"{size} bytes a block of {elements}, by gguf",
+            standing=met(round(found.ratio, 1) >= least),
+            measured=f"{found.ratio:.3g} times smaller than f32",
+            value=found.ratio,
+            how=f"{found.bytes} bytes a block of {found.elements}, as gguf has it",
         )
 
     return find
@@ -52,13 +51,13 @@ def saved(format: str, least: float) -> Find:
     """Percent of f32's bytes that blocks save."""
 
     def find(_: Evidence) -> TargetResult:
-        elements, size = gguf_block(format)
-        percent = 100 * (1 - size / (4 * elements))
+        found = format_named(format)
+        percent = 100 * (1 - 1 / found.ratio)
         return TargetResult(
             standing=met(round(percent, 1) >= least),
             measured=f"{percent:.1f} % saved",
             value=percent,
-            how=f"{size} bytes a block of {elements}, {4 * elements} in f32",
+            how=f"{found.bytes} bytes a block of {found.elements}, {4 * found.elements} in f32",
         )
 
     return find

@@ -1,13 +1,13 @@
 """The state of each target: what was measured for it, or the command that measures it.
 
-Only a result can meet or miss a target: a timing or check of this host's devices, bytes counted
+Only a result can meet or miss a target: a timing or check of the chosen devices, bytes counted
 now, or a comparison that was recorded on a GPU. Without one, a target is not measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from statistics import geometric_mean
@@ -20,14 +20,15 @@ from vkbench.job import JobState, Mode
 from vkbench_local.peers import cpu
 from vkbench_local.peers.recorded import recorded
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.formats import QUANTISED
-from vkbench_shaders.quants import gguf_block
+from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.rocm_grid import GRID
 from vkbench_shaders.tolerance import LIMITS
 
 if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
     from vkbench_db.ask.accuracies import AccuracyRow
     from vkbench_db.ask.queries import ResultRow
+    from vkbench_db.upkeep.tuning import TunedRow
 
 CHECKS = 32 + 20  # number of tests that two of the plans ask for
 
@@ -52,14 +53,46 @@ class TargetResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was measured on this host: the newest result of each piece of work of its devices."""
+    """What was measured: the newest result of each piece of work of the chosen devices."""
 
     results: Sequence[ResultRow]
-    gpus: frozenset[str] = frozenset()  # keys of its devices that are no CPU drivers
+    devices: Mapping[str, DeviceFacts] = field(default_factory=dict)  # by key
+    tuned: Sequence[TunedRow] = ()  # the fastest configurations that sweeps found
+    host: str = ""  # that this process runs on, where it times numpy
+    of_fleet: bool = False  # whether the devices may be of other hosts
     losses: Sequence[AccuracyRow] = ()  # the newest of each, of models
+
+    @property
+    def gpus(self) -> set[str]:
+        """Keys of the devices that are no CPU drivers."""
+        return {key for key, facts in self.devices.items() if facts.type != "cpu"}
+
+    @property
+    def submits(self) -> str:
+        """The options by which a command measures on a fleet."""
+        return " --submit --device '*'" if self.of_fleet else ""
+
+    def command(self, words: str) -> str:
+        """The command that does something on these devices."""
+        return f"`vkbench {'submit' if self.of_fleet else 'run'}{words}`"
+
+    def timing(self, case: str) -> str:
+        """The command that times a case on these devices."""
+        return self.command(f" --case {case} --mode performance")
 
 
 Find = Callable[[Evidence], TargetResult]
+
+
+def answered(find: Find, evidence: Evidence) -> TargetResult:
+    """The result of a target, also on a host that has no packages to work it out."""
+    try:
+        return find(evidence)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "gguf":
+            raise
+        how = "the Python package gguf is missing here: `pip install 'vkbench[worker]'`"
+        return TargetResult(standing=TargetState.NOT_MEASURED, how=how)
 
 
 def not_measured(how: str) -> Find:
@@ -72,14 +105,16 @@ def layout(evidence: Evidence) -> TargetResult:
     rows = [row for row in evidence.results if (row.kernel, row.format) == ("quantize", "q4_0")]
     checked = [row for row in rows if row.state in (JobState.PASSED, JobState.WRONG)]
     if not checked:
-        return _run("run `vkbench run --kernel quantize --format q4_0 --mode correctness`")
+        command = evidence.command(" --kernel quantize --format q4_0 --mode correctness")
+        return _run(f"run {command}")
     passed = sum(row.state == JobState.PASSED for row in checked)
-    elements, size = gguf_block("q4_0")
+    fmt = format_named("q4_0")
+    elements, size = fmt.elements, fmt.bytes
     return TargetResult(
         standing=met((elements, size) == (32, 18) and passed == len(checked)),
         measured=f"{passed} of {len(checked)} results are gguf's bytes",
         value=passed,
-        how=f"quantize to q4_0 on this host; {size} bytes a block of {elements}",
+        how=f"quantize to q4_0; {size} bytes a block of {elements}",
     )
 
 
@@ -89,7 +124,7 @@ def times_the_cpu(cases: Sequence[str], least: float) -> Find:
     def find(evidence: Evidence) -> TargetResult:
         ours = _fastest(evidence.results, cases)
         if not ours:
-            return _run(f"run {_timing(cases[0])} on this host")
+            return _run(f"run {evidence.timing(cases[0])}")
         ratios = [_of_numpy(row) for row in ours]
         mean = geometric_mean(ratios)
         said = ", ".join(
@@ -99,7 +134,7 @@ def times_the_cpu(cases: Sequence[str], least: float) -> Find:
             standing=met(mean >= least),
             measured=f"{mean:.3g} times numpy",
             value=mean,
-            how=f"{ours[0].device_name}: {said}",
+            how=f"{ours[0].device_name}: {said}{_elsewhere(ours[0], evidence)}",
         )
 
     return find
@@ -112,7 +147,7 @@ def faster_than_cpu(large: str, small: str) -> Find:
         of_gpus = [row for row in evidence.results if row.device in evidence.gpus]
         ours = {row.case_name: row for row in _fastest(of_gpus, (large, small))}
         if missing := [case for case in (large, small) if case not in ours]:
-            commands = " and ".join(map(_timing, missing))
+            commands = " and ".join(map(evidence.timing, missing))
             return _run(f"run {commands} on a host with a GPU")
         ratios = {case: _of_numpy(ours[case]) for case in (large, small)}
         told = "faster" if ratios[small] >= 1 else "slower"
@@ -120,7 +155,8 @@ def faster_than_cpu(large: str, small: str) -> Find:
             standing=met(ratios[large] > 1),
             measured=f"{ratios[large]:.3g} times numpy; {told} on small: {ratios[small]:.3g}",
             value=ratios[large],
-            how=f"{ours[large].device_name}: {large}; small: {small}",
+            how=f"{ours[large].device_name}: {large}; small: {small}"
+            f"{_elsewhere(ours[large], evidence)}",
         )
 
     return find
@@ -129,11 +165,11 @@ def faster_than_cpu(large: str, small: str) -> Find:
 def times_cuda(cases: Sequence[str], least: float) -> Find:
     """How many times as fast as CUDA these cases were, where all of them were recorded."""
 
-    def find(_: Evidence) -> TargetResult:
+    def find(evidence: Evidence) -> TargetResult:
         rows = recorded(cases, "torch")
         missing = set(cases) - {row.case for row in rows}
         if missing:
-            commands = ", ".join(_timing(case) for case in cases if case in missing)
+            commands = ", ".join(evidence.timing(case) for case in cases if case in missing)
             return _run(f"time torch beside {commands}, in one session on one GPU")
         mean = geometric_mean(row.ratio for row in rows)
         return TargetResult(
@@ -154,7 +190,8 @@ def parity(case: str) -> Find:
         judged = [row for row in evidence.results if row.case_name == case]
         judged = [row for row in judged if row.max_abs is not None]
         if not judged:
-            return _run(f"run `vkbench run --case {case} --mode correctness` on this host")
+            command = evidence.command(f" --case {case} --mode correctness")
+            return _run(f"run {command}")
         worst = max(judged, key=lambda row: row.max_abs or 0)
         off = (worst.max_abs or 0) / _rms_of_reference(case)
         passed = all(row.state == JobState.PASSED for row in judged)
@@ -174,12 +211,13 @@ def checks(evidence: Evidence) -> TargetResult:
     passed = sum(row.state == JobState.PASSED for row in checked)
     bad = sum(row.state in (JobState.WRONG, JobState.FAILED) for row in checked)
     if passed < CHECKS and not bad:
-        return _run(f"{passed} of {CHECKS} checks passed so far: run `vkbench run` on this host")
+        command = evidence.command("")
+        return _run(f"{passed} of {CHECKS} checks passed so far: run {command}")
     return TargetResult(
         standing=met(not bad),
         measured=f"{passed} of {len(checked)} passed, {bad} wrong or failed",
         value=bad,
-        how="vkbench's own checks on this host; the tests of the plans were never written",
+        how="vkbench's own checks; the tests of the plans were never written",
     )
 
 
@@ -191,7 +229,7 @@ def all_timed(cases: Sequence[str]) -> Find:
         missing = [case for case in cases if case not in timed]
         if missing:
             had = f"{len(cases) - len(missing)} of {len(cases)} timed so far"
-            return _run(f"{had}: run {', '.join(map(_timing, missing))}")
+            return _run(f"{had}: run {', '.join(map(evidence.timing, missing))}")
         return TargetResult(
             standing=TargetState.MET,
             measured=f"{len(cases)} of {len(cases)} sizes timed",
@@ -209,6 +247,7 @@ def shaders_of_blocks(least: int) -> Find:
 
         rows = [row for row in evidence.results if row.format in QUANTISED]
         return _counted(
+            evidence,
             {(row.kernel, row.format) for row in rows if row.state == JobState.PASSED},
             {(row.kernel, row.format) for row in rows if row.state == JobState.WRONG},
             least=least,
@@ -234,12 +273,13 @@ def rocm_kernels(least: int) -> Find:
             }
             for state in (JobState.PASSED, JobState.WRONG)
         )
-        return _counted(passed, wrong, least=least, what="names of the ROCm grid")
+        return _counted(evidence, passed, wrong, least=least, what="names of the ROCm grid")
 
     return find
 
 
 def _counted(
+    evidence: Evidence,
     passed: set[str] | set[tuple[str, str]],
     wrong: set[str] | set[tuple[str, str]],
     *,
@@ -248,12 +288,12 @@ def _counted(
 ) -> TargetResult:
     if len(passed) < least and not wrong:
         had = f"{len(passed)} of the {least} {what} passed so far"
-        return _run(f"{had}: run `vkbench run --suite quant` on this host")
+        return _run(f"{had}: run {evidence.command(' --suite targets')}")
     return TargetResult(
         standing=met(not wrong),
         measured=f"{len(passed)} passed, {len(wrong)} wrong",
         value=len(passed),
-        how=f"{what}, by this host's results",
+        how=f"{what}, by the newest results",
     )
 
 
@@ -281,6 +321,11 @@ def _fastest(results: Sequence[ResultRow], cases: Sequence[str]) -> list[ResultR
     return [row for row in firsts if row]
 
 
+def _elsewhere(row: ResultRow, evidence: Evidence) -> str:
+    """Says so if numpy was timed on another host than the device's."""
+    return "" if row.host == evidence.host else f"; numpy on {evidence.host}, not {row.host}"
+
+
 def _of_numpy(row: ResultRow) -> float:
     """How many times as fast as numpy a timing is."""
     return _numpy_seconds(row.case_name) / (row.seconds or np.inf)
@@ -301,10 +346,6 @@ def _on_cpu(case: str) -> cpu.Operation:
     if asked.kernel in cpu.ELEMENTWISE:
         return cpu.ELEMENTWISE[asked.kernel](rows * width)
     return cpu.reduction(asked.kernel, rows, width)
-
-
-def _timing(case: str) -> str:
-    return f"`vkbench run --case {case} --mode performance`"
 
 
 def _run(how: str) -> TargetResult:

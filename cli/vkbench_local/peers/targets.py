@@ -1,6 +1,6 @@
 """The success metrics of the plans that vkbench grew from, each with what was measured.
 
-The time of a kernel is taken from the newest results of this host's devices. What it is compared
+The time of a kernel is taken from the newest results of the chosen devices. What it is compared
 with is measured now, in this process, or was recorded beside it on one GPU. A target without a
 measurement shows the command that makes one.
 """
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vkbench_local.peers import blocks, standings
+from vkbench_local.peers import blocks, standings, workgroups
 from vkbench_local.peers.standings import Find
+from vkbench_scheduler.planning import targeted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,22 +23,6 @@ class Target:
     wanted: str
     find: Find
 
-
-_SQUARES = tuple(f"matmul/f32/b1_m{n}_n{n}_k{n}" for n in (4096, 2048, 1024, 512, 256))
-_SMALL = "matmul/f32/b1_m128_n128_k128"
-_BLOCKS = (
-    "mul_mat/q4_0/m4096_n4096_k4096",
-    "mul_mat/q4_0/m4096_n512_k14336",
-    "mul_mat/q4_0/m1024_n1024_k1024",
-    "mul_mat_vec/q4_0/m4096_n1_k14336",
-    "mul_mat_vec/q4_0/m4096_n1_k4096",
-)
-_ELEMENTS = tuple(f"{name}/f32/b1_c1_h4096_w4096" for name in ("add", "mul", "silu"))
-_ROWS = tuple(f"{name}/f32/b1_c1_h8192_w8192" for name in ("sum", "mean", "max", "argmax"))
-_WORKGROUPS = (
-    "neither an AMD nor an Intel device was at hand; each tile of a product is a workgroup size:"
-    " `vkbench run --case matmul/f32/b1_m1024_n1024_k1024/tile=64x64_8x8 --mode performance`"
-)
 
 TARGETS = (
     Target(plan="000", name="Q4_0 error", wanted="below 0.5", find=blocks.error_of_blocks),
@@ -68,61 +53,61 @@ TARGETS = (
         plan="000",
         name="GPU and CPU",
         wanted="faster on large products, said when slower on small",
-        find=standings.faster_than_cpu(_SQUARES[0], _SMALL),
+        find=standings.faster_than_cpu(targeted.SQUARES[0], targeted.SMALL_SQUARE),
     ),
     Target(
         plan="002",
         name="F32 product 4096²",
         wanted="50 to 100 times the CPU",
-        find=standings.times_the_cpu(_SQUARES[:1], 50),
+        find=standings.times_the_cpu(targeted.SQUARES[:1], 50),
     ),
     Target(
         plan="002",
         name="F32 products, smaller",
         wanted="50 to 100 times the CPU",
-        find=standings.times_the_cpu(_SQUARES[1:], 50),
+        find=standings.times_the_cpu(targeted.SQUARES[1:], 50),
     ),
     Target(
         plan="002",
         name="F32 product 4096²",
         wanted="0.8 to 1.2 times CUDA",
-        find=standings.times_cuda(_SQUARES[:1], 0.8),
+        find=standings.times_cuda(targeted.SQUARES[:1], 0.8),
     ),
     Target(
         plan="002",
         name="Q4_0 products",
         wanted="100 to 200 times the CPU",
-        find=standings.times_the_cpu(_BLOCKS, 100),
+        find=standings.times_the_cpu(targeted.BLOCKS, 100),
     ),
     Target(
         plan="002",
         name="Q4_0 product 4096²",
         wanted="1.0 to 1.5 times CUDA f16",
-        find=standings.times_cuda(_BLOCKS[:1], 1.0),
+        find=standings.times_cuda(targeted.BLOCKS[:1], 1.0),
     ),
     Target(
         plan="002",
         name="element-wise",
         wanted="20 to 50 times the CPU",
-        find=standings.times_the_cpu(_ELEMENTS, 20),
+        find=standings.times_the_cpu(targeted.ELEMENTS, 20),
     ),
     Target(
         plan="002",
         name="element-wise",
         wanted="0.9 to 1.1 times CUDA",
-        find=standings.times_cuda(_ELEMENTS, 0.9),
+        find=standings.times_cuda(targeted.ELEMENTS, 0.9),
     ),
     Target(
         plan="002",
         name="reductions",
         wanted="30 to 60 times the CPU",
-        find=standings.times_the_cpu(_ROWS, 30),
+        find=standings.times_the_cpu(targeted.ROWS, 30),
     ),
     Target(
         plan="002",
         name="reductions",
         wanted="0.9 to 1.1 times CUDA",
-        find=standings.times_cuda(_ROWS, 0.9),
+        find=standings.times_cuda(targeted.ROWS, 0.9),
     ),
     *(
         Target(
@@ -134,17 +119,30 @@ TARGETS = (
         for name, percent in (("Q4_0", 2.0), ("Q8_0", 0.5), ("IQ2_XXS", 5.0))
     ),
     Target(
-        plan="002", name="parity with the CPU, 128²", wanted="1e-5", find=standings.parity(_SMALL)
+        plan="002",
+        name="parity with the CPU, 128²",
+        wanted="1e-5",
+        find=standings.parity(targeted.SMALL_SQUARE),
     ),
     Target(plan="000, 001", name="tests", wanted="32 of 32; 20 of 20", find=standings.checks),
     Target(
-        plan="002", name="product sizes", wanted="256² to 4096²", find=standings.all_timed(_SQUARES)
-    ),
-    Target(
         plan="002",
-        name="workgroup sizes",
-        wanted="AMD 64, NVIDIA 256 to 1024, Intel 128 to 256",
-        find=standings.not_measured(_WORKGROUPS),
+        name="product sizes",
+        wanted="256² to 4096²",
+        find=standings.all_timed(targeted.SQUARES),
+    ),
+    *(
+        Target(
+            plan="002",
+            name=f"workgroups of {vendor}",
+            wanted=wanted,
+            find=workgroups.fastest(number, least, most),
+        )
+        for vendor, wanted, number, least, most in (
+            ("AMD", "64", workgroups.AMD, 64, 64),
+            ("NVIDIA", "256 to 1024", workgroups.NVIDIA, 256, 1024),
+            ("Intel", "128 to 256", workgroups.INTEL, 128, 256),
+        )
     ),
     Target(
         plan="001",

@@ -14,12 +14,14 @@ from math import inf
 from vkbench import calibration, names
 from vkbench.case import Case
 from vkbench.job import Mode
+from vkbench_scheduler.planning import targeted
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 from vkbench_shaders.models.cases import GENERATE, PROMPT, ModelCase
 from vkbench_shaders.models.making.seeded import SEEDED, Seeded
+from vkbench_shaders.rocm_grid import GRID, SMALL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +262,31 @@ MODELS = Suite(
     measure_seconds=2.0,
 )
 
+# names of the ROCm grid that differ in their code path alone have one case
+OF_TARGETS = tuple(
+    dict.fromkeys((*targeted.CHECKED, *(kernel.case_of(SMALL).name for kernel in GRID)))
+)
+TARGETS = Suite(
+    name="targets",
+    description="The plans' success metrics; large products on GPUs alone: CPU: two minutes.",
+    rows=(
+        SuiteRow(
+            mode=Mode.CORRECTNESS,
+            kernels=targeted.kernels_of(OF_TARGETS),
+            cases=OF_TARGETS,
+        ),
+        *(
+            SuiteRow(
+                mode=Mode.PERFORMANCE,
+                kernels=targeted.kernels_of(cases),
+                cases=cases,
+                only=only,
+            )
+            for cases, only in ((targeted.TIMED, "gpu"), (targeted.TIMED_ON_CPUS, "cpu"))
+        ),
+    ),
+)
+
 SUITES: tuple[Suite, ...] = (
     QUICK,
     SPINE,
@@ -271,6 +298,7 @@ SUITES: tuple[Suite, ...] = (
     TUNING,
     MODELS_QUICK,
     MODELS,
+    TARGETS,
 )
 
 _BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
 from vkbench import names
 from vkbench.errors import UsageError
-from vkbench.job import Mode
+from vkbench.job import PEERS, Mode
 from vkbench.markdown import APART
-from vkbench.settings import settings
+from vkbench.settings import Settings
 from vkbench.units import counted, rate_column
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import RUN_HELP, Devices, Formats, Store, spread
@@ -25,6 +25,9 @@ from vkbench_cli.show.telling import hand_over, say, tell
 from vkbench_cli.store import reading
 from vkbench_tables.table import Column, Rank, Table, ValueKind
 from vkbench_tables.text import markdown_table
+
+if TYPE_CHECKING:
+    from vkbench_local.peers.standings import Evidence
 
 METRICS = ("hot", "cold")
 NO_ACCURACY = "nothing yet: `vkbench accuracy` finds what formats and models lose"
@@ -98,41 +101,27 @@ def targets(
 ) -> None:
     """Compare the success metrics of vkbench's plans with what was measured.
 
-    vkbench's times are the newest results of this host's devices; numpy's are measured now, which
-    takes half a minute. Comparisons with CUDA were recorded on one GPU, which the row names. For a
-    target that was not measured the row shows the command that measures it. The exit code is 0
-    even if targets are missed.
+    vkbench's times are the newest results of this host's devices, or of those of the whole fleet
+    that --device chooses. numpy's are measured now, which takes half a minute. Comparisons with
+    CUDA were recorded on one GPU, which the row names; sizes of workgroups are those of `vkbench
+    tune`, losses those of `vkbench accuracy`. For a target that was not measured the row shows the
+    command that measures it; `vkbench run --suite targets` measures most. The exit code is 0 even
+    if targets are missed.
 
     \b
     vkbench report targets --device H200 --markdown
+    vkbench report targets --device '*'
     """
     if output.json + output.csv + markdown > 1:
         raise UsageError("only one of --json, --csv and --markdown can be printed")
-    from vkbench.accuracy import Subject
-    from vkbench_db.ask.accuracies import accuracies
-    from vkbench_db.ask.blank import is_blank
-    from vkbench_db.ask.queries import devices, results
-    from vkbench_local.peers.standings import Evidence
+    from vkbench_local.peers.standings import answered
     from vkbench_local.peers.targets import TARGETS as PLANNED
 
-    ours = [Mode.CORRECTNESS, Mode.PERFORMANCE]
-    with reading(store.settings()) as tx:
-        is_new = is_blank(tx)
-        newest = [] if is_new else results(tx, devices=device, modes=ours, latest=True, limit=None)
-        losses = accuracies(tx, subjects=[Subject.MODEL])
-        gpus = frozenset(row.key for row in devices(tx) if row.facts.type != "cpu")
-    if is_new:
-        tell("no results yet: `vkbench run --mode performance` makes some")
-    host = settings().host
-    here = [row for row in newest if row.host == host]
-    if newest and not here:
-        hosts = ", ".join(sorted({row.host for row in newest}))
-        tell(f"no results of this host ({host}), only of {hosts}")
-    evidence = Evidence(results=here, gpus=gpus, losses=losses)
+    evidence = _evidence(store.settings(), device)
     with CountedProgress("targets", len(PLANNED)) as progress:
         rows = [
             {"plan": each.plan, "target": each.name, "wanted": each.wanted}
-            | vars(each.find(evidence))
+            | vars(answered(each.find, evidence))
             for each in progress.over(PLANNED)
         ]
     table = Table(columns=TARGETS, rows=rows)
@@ -142,6 +131,39 @@ def targets(
         show(table, output)
     counts = Counter(str(row["standing"]) for row in rows)
     tell(", ".join(f"{count} {standing}" for standing, count in counts.items()))
+
+
+def _evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
+    """What was measured on the devices that selectors choose, without any on this host's."""
+    from vkbench.accuracy import Subject
+    from vkbench_db.ask.accuracies import accuracies
+    from vkbench_db.ask.blank import is_blank
+    from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.queries import devices, results
+    from vkbench_db.upkeep.tuning import tuned
+    from vkbench_local.peers.standings import Evidence
+
+    with reading(ours) as tx:
+        if is_blank(tx):
+            tell("no results yet: `vkbench run --suite targets` makes some")
+            return Evidence(results=(), host=ours.host, of_fleet=bool(selectors))
+        known = {row.key: row for row in devices(tx)}
+        chosen = device_keys(tx, selectors)
+        keys = [key for key in chosen if selectors or known[key].host == ours.host]
+        modes = [Mode.CORRECTNESS, Mode.PERFORMANCE]
+        newest = results(tx, devices=keys, modes=modes, latest=True, limit=None) if keys else []
+        found = Evidence(
+            results=[row for row in newest if row.track != PEERS],
+            devices={key: known[key].facts for key in keys},
+            tuned=tuned(tx, keys) if keys else (),
+            losses=accuracies(tx, subjects=[Subject.MODEL]),
+            host=ours.host,
+            of_fleet=bool(selectors),
+        )
+    if known and not keys:
+        hosts = ", ".join(sorted({row.host for row in known.values()}))
+        tell(f"no devices of this host ({ours.host}), only of {hosts}: --device '*' takes all")
+    return found
 
 
 @app.command()
