@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from databases import Lab, one_engine
+from planted_own import NAME, TIMED, built_own, write_shadow
 from vkbench.job import Mode, Outcome
+from vkbench_scheduler.bundles import keep
 from vkbench_shaders.catalogue import KERNELS
+from vkbench_shaders.own.building import build
 from vkbench_web.scatter import Roof, Spot, scatter
 
 CASE = "mul_mat_vec/q4_0/m8_n1_k256"
@@ -101,3 +105,67 @@ def test_a_picture_keeps_its_proportions() -> None:
     assert [tick.text for tick in drawn.x_ticks] == ["1", "10", "100"]
     assert [tick.text for tick in drawn.y_ticks] == ["1 G", "10 G", "100 G"]
     assert scatter([], [], x="x", y="y") is None
+
+
+@pytest.fixture
+def own(lab: Lab, tmp_path: Path) -> Lab:
+    """A user's kernel of two bundles, which a device timed, and one that shadows."""
+    bundles = (
+        built_own(tmp_path / "older", {"RMS norm of rows": "What it was before"}),
+        built_own(tmp_path / "newer", {"RMS norm of rows": "<b>norm</b> of rows"}),
+        build(write_shadow(tmp_path / "shadow"), "somebody"),
+    )
+    with lab.database.transaction() as tx:
+        for built, now in zip(bundles, (60.0, 120.0, 180.0), strict=True):
+            keep(tx, built.bundle, now)
+    device = lab.add_device()
+    lab.submit(device, [TIMED])
+    lab.settle(device)
+    return lab
+
+
+def test_kernels_of_users_stand_behind_the_catalogue(own: Lab, pages: TestClient) -> None:
+    found = pages.get("/kernels?format=json").json()["rows"]
+    assert [row["name"] for row in found[len(KERNELS) :]] == ["lab.one_pass", NAME]
+    assert [row["group"] for row in found[len(KERNELS) :]] == ["own", "own"]
+    [row] = pages.get(f"/kernels?format=json&name={NAME}").json()["rows"]
+    assert (row["case_count"], "passed 1" in row.values()) == (3, True)
+    assert f'href="/kernels/{NAME}"' in pages.get("/kernels?group=own").text
+
+
+def test_a_kernel_of_a_user_says_whose_it_is(own: Lab, pages: TestClient) -> None:
+    """As its newest bundle declares it; its source stays where it was written."""
+    answer = pages.get(f"/kernels/{NAME}")
+    assert answer.status_code == 200
+    page = answer.text
+    for said in (
+        *("<dt>owner</dt><dd>lab</dd>", "&lt;b&gt;norm&lt;/b&gt; of rows", TIMED, "slang", "scale"),
+        *("1970-01-01 00:02", "the source stays with its owner", 'data-word="passed"'),
+        f'href="/series?kernel={NAME}"',
+    ):
+        assert said in page
+    assert "What it was before" not in page
+    assert 'id="source' not in page
+    assert pages.get(f"/series?kernel={NAME}").status_code == 200
+    shadow = pages.get("/kernels/lab.one_pass").text
+    assert 'shadows</dt><dd><a href="/kernels/rms_norm">' in shadow
+    assert pages.get("/kernels/lab.rms_quand").status_code == 404
+    assert NAME in pages.get("/kernels/lab.rms_quand").text
+
+
+@one_engine
+def test_a_manifest_that_is_none_declares_nothing(own: Lab, pages: TestClient) -> None:
+    with own.database.transaction() as tx:
+        tx.execute(text("UPDATE bundle SET manifest = '{'"))
+    assert pages.get(f"/kernels/{NAME}").status_code == 404
+    found = pages.get("/kernels?format=json").json()["rows"]
+    assert len(found) == len(KERNELS)
+
+
+def test_the_heat_map_has_kernels_of_users_in_a_family(own: Lab, pages: TestClient) -> None:
+    page = pages.get("/heatmap").text
+    assert f'title="{NAME} f32: passed 1"' in page
+    assert ">own</span>" in page
+    page = pages.get("/heatmap?all=1").text
+    assert f">{NAME}<" in page
+    assert "lab.one_pass" not in page  # its results stand under the name of the other

@@ -8,6 +8,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from itertools import groupby
 
+from vkbench.case import is_own
+
+OWN = "own"  # kernels that users declared
 OTHER = "other"  # what the catalogue does not know any more
 
 
@@ -29,14 +32,19 @@ class Matrix:
         return frozenset(members[0] for _, members in self.formats)
 
 
-def matrix(keys: Collection[tuple[str, str]], *, everything: bool = False) -> Matrix:
-    """The kernels and formats of these keys; with `everything`, all that the catalogue has."""
+def matrix(
+    keys: Collection[tuple[str, str]], *, everything: bool = False, own: Collection[str] = ()
+) -> Matrix:
+    """The kernels and formats of these keys; with `everything`, the catalogue's and `own` too."""
     kernels, formats = {key[0] for key in keys}, {key[1] for key in keys}
     if everything:
-        kernels |= set(_groups())
+        kernels |= {*_groups(), *own}
         formats |= set(_used_formats())
     by_place = {name: place for place, name in enumerate(_groups())}
-    ordered = sorted(kernels, key=lambda name: (by_place.get(name, len(by_place)), name))
+    last = len(by_place)
+    ordered = sorted(
+        kernels, key=lambda name: (by_place.get(name, last), _kernel_family(name) == OTHER, name)
+    )
     return Matrix(
         formats=_grouped(sorted(formats, key=_format_place), _format_family),
         kernels=_grouped(ordered, _kernel_family),
@@ -67,7 +75,7 @@ def _used_formats() -> tuple[str, ...]:
 
 
 def _kernel_family(name: str) -> str:
-    return _groups().get(name, OTHER)
+    return _groups().get(name, OWN if is_own(name) else OTHER)
 
 
 @cache

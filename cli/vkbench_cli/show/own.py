@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from vkbench.errors import VkbenchError
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_db.database import Transaction
-    from vkbench_db.work.bundles import OwnBundle
-    from vkbench_shaders.own.records import OwnKernel
+    from vkbench_scheduler.own_kernels import DeclaredKernel
 
 COLUMNS = (
     Column(key="name", heading="kernel", rank=Rank.KEY),
@@ -35,26 +32,18 @@ _DIGITS = 12
 
 def own_table(tx: Transaction, globs: Sequence[str]) -> Table:
     """The kernels whose names match, each of its newest bundle."""
-    from vkbench_db.work.bundles import own_bundles
+    from vkbench_scheduler.own_kernels import own_kernels
 
-    rows: dict[str, dict[str, Cell]] = {}
-    for stored in own_bundles(tx):
-        for kernel in _declared(stored):
-            if any(fnmatchcase(kernel.name.casefold(), each.casefold()) for each in globs or "*"):
-                rows.setdefault(kernel.name, _row(kernel, stored))
-    return Table(columns=COLUMNS, rows=list(rows.values()), nothing=NOTHING_YET)
-
-
-def _declared(stored: OwnBundle) -> Sequence[OwnKernel]:
-    """What a bundle declares; nothing if it has such a name by chance, or its manifest is none."""
-    from vkbench_shaders.bundle import Bundle
-
-    with suppress(VkbenchError):
-        return Bundle(text=stored.manifest, blobs={}).manifest.kernels
-    return ()
+    rows = [
+        _row(declared)
+        for declared in own_kernels(tx)
+        if any(fnmatchcase(declared.own.name.casefold(), each.casefold()) for each in globs or "*")
+    ]
+    return Table(columns=COLUMNS, rows=rows, nothing=NOTHING_YET)
 
 
-def _row(kernel: OwnKernel, stored: OwnBundle) -> dict[str, Cell]:
+def _row(declared: DeclaredKernel) -> dict[str, Cell]:
+    kernel = declared.own
     return {
         "name": kernel.name,
         "owner": kernel.owner,
@@ -63,9 +52,9 @@ def _row(kernel: OwnKernel, stored: OwnBundle) -> dict[str, Cell]:
         "variants": ", ".join(variant.name for variant in kernel.variants),
         "cases": len(kernel.cases),
         "timed": sum(case.is_timed for case in kernel.cases),
-        "short": stored.sha[:_DIGITS],
-        "created_at": stored.created_at,
+        "short": declared.bundle[:_DIGITS],
+        "created_at": declared.created_at,
         "description": kernel.description,
-        "bundle": stored.sha,
+        "bundle": declared.bundle,
         "case_names": [case.name for case in kernel.cases],
     }

@@ -77,11 +77,12 @@ def bundles_named(tx: Connection, start: str) -> list[str]:
     return [sha for sha in rows.scalars() if has_bundle(tx, sha)]
 
 
-def own_bundles(tx: Connection) -> list[OwnBundle]:
-    """The bundles that are named as kernels of users are, the newest first."""
+def own_bundles(tx: Connection, name: str = "") -> list[OwnBundle]:
+    """The bundles that are named as kernels of users are, or as this one; the newest first."""
     bundle = schema.bundle.c
     asked = select(bundle.sha, bundle.name, bundle.manifest, bundle.created_at)
-    rows = tx.execute(asked.where(bundle.name.contains(".")).order_by(bundle.created_at.desc()))
+    wanted = bundle.name == name if name else bundle.name.contains(".")
+    rows = tx.execute(asked.where(wanted).order_by(bundle.created_at.desc()))
     return [OwnBundle(**row) for row in rows.mappings()]
 
 

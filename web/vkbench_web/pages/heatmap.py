@@ -22,7 +22,7 @@ from vkbench_db.ask.device_names import device_keys
 from vkbench_db.database import Transaction
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.listing import FORMATS, file_of
-from vkbench_web.matrix import Matrix, matrix
+from vkbench_web.matrix import matrix
 from vkbench_web.shell import lab_of, page
 
 router = APIRouter()
@@ -105,6 +105,7 @@ def heatmap(request: Request) -> Response:
         devices = queries.devices(tx)
         pinned = _pinned(tx) if asked.show == "change" else []
         cells = cells_of(tx, asked) if asked.device else {}
+        own = _own(tx) if asked.everything else ()
     if kind := request.query_params.get("format"):
         return file_of(_table(asked, cells), "heatmap", kind)
     return page(
@@ -118,7 +119,7 @@ def heatmap(request: Request) -> Response:
         metrics=METRICS,
         modes=MODES,
         over=OVER,
-        map=_map(asked, cells),
+        map=matrix(cells.keys(), everything=asked.everything, own=own),
         cells=cells,
         downloads={kind: _download(request, kind) for kind in FORMATS},
     )
@@ -165,8 +166,11 @@ def _pinned(tx: Transaction) -> list[str]:
     return [baseline.name for baseline in baselines(tx)]
 
 
-def _map(asked: Asked, cells: Mapping[Key, Heat]) -> Matrix:
-    return matrix(cells.keys(), everything=asked.everything)
+def _own(tx: Transaction) -> list[str]:
+    """Kernels of users whose results stand under their own names."""
+    from vkbench_scheduler.own_kernels import own_kernels
+
+    return [each.own.name for each in own_kernels(tx) if not each.own.shadows]
 
 
 def _correctness(tx: Transaction, asked: Asked) -> dict[Key, Heat]:

@@ -11,6 +11,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vkbench import names
+from vkbench.case import is_own
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import FINISHED
 from vkbench_db.ask import queries
@@ -24,6 +26,7 @@ from vkbench_web.scatter import Scatter
 from vkbench_web.shell import lab_of, page
 
 if TYPE_CHECKING:
+    from vkbench_scheduler.own_kernels import DeclaredKernel
     from vkbench_shaders.kernel import Kernel, Variant
 
 router = APIRouter()
@@ -48,8 +51,9 @@ def kernel(request: Request, name: str) -> Response:
 
     if request.query_params:
         raise UsageError("a kernel's page has no options")
-    found = kernel_named(name)
     with lab_of(request).reading() as tx:
+        declared = _declared(tx, name) if is_own(name) else None
+        found = declared.kernel if declared else kernel_named(name)
         states = tallies(kernel_states(tx, found.name)).get(found.name, {})
         devices = [device for device in queries.devices(tx) if device.key in states]
         pictures = _pictures(tx, found.name, devices)
@@ -65,9 +69,25 @@ def kernel(request: Request, name: str) -> Response:
         states=states,
         ends=[state for state in FINISHED if any(state in each for each in states.values())],
         pictures=pictures,
-        sources=_sources(found.name),
+        declared=declared,
+        sources=() if declared else _sources(found.name),
         stages=_stages,
     )
+
+
+def _declared(tx: Transaction, name: str) -> DeclaredKernel:
+    """A kernel of a user, by its newest bundle; UnknownName with the nearest names."""
+    from vkbench_scheduler.own_kernels import own_kernels
+
+    if found := own_kernels(tx, name):
+        return found[0]
+    raise UnknownName("kernel", name, names.nearest(name, _own_names(tx)))
+
+
+def _own_names(tx: Transaction) -> list[str]:
+    from vkbench_scheduler.own_kernels import own_kernels
+
+    return [each.own.name for each in own_kernels(tx)]
 
 
 def _pictures(

@@ -1,4 +1,4 @@
-"""/kernels: the catalogue, and how each kernel stands on each device."""
+"""/kernels: the catalogue and the kernels of users, and how each kernel stands on each device."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ _SHOWN = ("name", "group", "variants", "dims", "description")
 
 @router.get("/kernels", include_in_schema=False)
 def kernels(request: Request) -> Response:
-    """The catalogue."""
+    """The catalogue, and what users declared."""
+    from vkbench_scheduler.own_kernels import own_kernels
     from vkbench_shaders.catalogue import KERNELS
 
     with lab_of(request).reading() as tx:
         devices = queries.devices(tx)
         states = tallies(kernel_states(tx))
+        declared = [each.kernel for each in own_kernels(tx)]
     shown = [device for device in devices if any(device.key in each for each in states.values())]
     rows = [
         _row(kernel_row(kernel), states.get(kernel.name, {}), shown[:MOST_DEVICES])
-        for kernel in KERNELS
+        for kernel in (*KERNELS, *declared)
     ]
     table = Table(columns=_columns(shown[:MOST_DEVICES]), rows=rows)
     links = {"name": _kernel, "group": _group}
