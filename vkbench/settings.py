@@ -49,6 +49,7 @@ class Settings:
     gpu_assisted: bool = False  # with validation: the layer has shaders check what they access too
     bundles: str = "any"  # whose bundles this host runs: any, packaged, or a file that lists them
     bundle_megabytes: int = 4000  # fetched bundles that a worker keeps; those used last stay
+    model_megabytes: int = 40_000  # files of seeded models in the cache; those used last stay
     window_seconds: float = 4.0  # work kept in Redis for one device
     chunk_seconds: float = 1.5  # work in one message
     lost_seconds: float = 6.0  # a dispatched job that no worker holds is looked for after this

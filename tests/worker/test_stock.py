@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -16,7 +17,8 @@ from vkbench.settings import Settings, settings
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import named
 from vkbench_shaders.models.making import making
-from vkbench_shaders.models.making.seeded import SEEDED
+from vkbench_shaders.models.making.seeded import SEEDED, Seeded
+from vkbench_worker.owner import stock
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.protocol import Stage
 
@@ -116,6 +118,46 @@ def test_what_does_not_fit_is_skipped_before_it_is_made(
     assert "bytes of disk in" in reasons[1]
     assert reasons[1].endswith("; 4,000 are free")
     assert len(taken.refused) == 4
+
+
+def small(name: str) -> Seeded:
+    """A model of the tiny one's size under another hash."""
+    return replace(TINY, hash=hashlib.sha256(name.encode()).hexdigest()[:12])
+
+
+def test_files_that_were_not_used_for_long_make_room(
+    ours: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One megabyte holds a tiny model; what jobs use stays, however old."""
+    first, second, third = (small(name) for name in "abc")
+    models = {each.name: each for each in (first, second, third)}
+    monkeypatch.setattr(stock, "seeded_of", lambda case: models.get(case.split("/")[1]))
+    plenty = Stock(replace(ours, model_megabytes=2), lambda stage: None)
+    bounded = Stock(replace(ours, model_megabytes=1), lambda stage: None)
+
+    def given(by: Stock, *wanted: Seeded) -> Iterator[list[Job]]:
+        jobs = [job(f"model/{each.name}/pp4") for each in wanted]
+        return by.parts(jobs, PLENTY, lambda job: False, lambda *said: None)
+
+    def there() -> set[str]:
+        return {path.parent.name for path in files(ours)}
+
+    assert all(given(plenty, first, second))
+    assert there() == {first.hash, second.hash}
+    os.utime(ours.data / "locks" / f"{first.hash}.model", (1, 1))
+    assert all(given(plenty, first))  # used again: the second is the oldest now
+    os.utime(ours.data / "locks" / f"{second.hash}.model", (1, 1))
+    used = given(bounded, second)
+    assert next(used)  # a job uses it now
+    assert all(given(bounded, third))
+    assert there() == {second.hash, third.hash}
+    assert list(used) == []
+    assert all(given(bounded, first))
+    assert there() == {first.hash}
+    [[again]] = given(bounded, second)  # and is made again when a job needs it
+    assert again.source
+    assert Path(again.source.path).stat().st_size == TINY.plan.size
+    assert there() == {second.hash}
 
 
 def test_nobody_waits_for_a_file_that_is_not_wanted_any_more(ours: Settings) -> None:

@@ -1,7 +1,8 @@
-"""The seeded models of this host: made in the cache when a job needs one, and kept there.
+"""The seeded models of this host: made in the cache when a job needs one; those used last stay.
 
 Not by a runner, which writes nothing that another job reads. Two workers of a host make a file
-once: one holds the model's lock and writes it, and the other waits.
+once: one holds the model's lock and writes it, and the other waits. While jobs use a file their
+worker shares that lock. Before another file is made, those that nobody locks make room for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -46,6 +47,7 @@ class Stock:
     def __init__(self, settings: Settings, tell: Tell) -> None:
         self.folder = settings.cache / "models"
         self._locks = lock_folder(settings)
+        self._most_bytes = settings.model_megabytes * 10**6
         self._tell = tell
 
     def path(self, model: Seeded) -> Path:
@@ -66,7 +68,10 @@ class Stock:
         """
         for model, group in groupby(jobs, key=_wanted):
             part = list(group)
-            yield self._with_file(model, part, memory, is_over, refuse) if model else part
+            if model:
+                yield from self._with_file(model, part, memory, is_over, refuse)
+            else:
+                yield part
 
     def _with_file(
         self,
@@ -75,32 +80,73 @@ class Stock:
         memory: int | None,
         is_over: Callable[[Job], bool],
         refuse: Refuse,
-    ) -> list[Job]:
-        try:
-            source = self._provide(model, memory, lambda: all(map(is_over, jobs)))
-        except _GaveUp:
-            return []
-        except VkbenchError as error:
-            outcome = Outcome.SKIPPED if isinstance(error, NoRoom) else Outcome.ERROR
-            for job in jobs:
-                refuse(job, outcome, str(error))
-            return []
-        return [replace(job, source=source) for job in jobs]
+    ) -> Iterator[list[Job]]:
+        """The jobs with the file, which nobody removes before the next part is asked for."""
+        with ExitStack() as kept:
+            provided = self._provided(model, memory, lambda: all(map(is_over, jobs)))
+            try:
+                source = kept.enter_context(provided)
+            except _GaveUp:
+                yield []
+            except VkbenchError as error:
+                outcome = Outcome.SKIPPED if isinstance(error, NoRoom) else Outcome.ERROR
+                for job in jobs:
+                    refuse(job, outcome, str(error))
+                yield []
+            else:
+                yield [replace(job, source=source) for job in jobs]
 
-    def _provide(self, model: Seeded, memory: int | None, is_over: Ask) -> Source:
+    @contextmanager
+    def _provided(self, model: Seeded, memory: int | None, is_over: Ask) -> Iterator[Source]:
         size, path = model.plan.size, self.path(model)
         if memory is not None and size > memory:
             raise NoRoom(
                 f"the weights of {model.stem} need {size:,} bytes of device memory; "
                 f"the device has {memory:,}"
             )
-        try:
+        with ExitStack() as kept:
+            try:
+                self._keep(model, path, is_over, kept)
+            except OSError as error:
+                raise VkbenchError(f"cannot make {path}: {error.strerror}") from error
+            yield Source(path=str(path), tensor="")
+
+    def _keep(self, model: Seeded, path: Path, is_over: Ask, kept: ExitStack) -> None:
+        """Make the file if it is missing, and hold a lock so that it stays."""
+        lock = self._lock(path)
+        while True:
             if not path.exists():
-                with _held(self._locks / f"{model.hash}.model", is_over):
+                with _held(lock, fcntl.LOCK_EX, is_over):
                     self._make(model, path, is_over)
-        except OSError as error:
-            raise VkbenchError(f"cannot make {path}: {error.strerror}") from error
-        return Source(path=str(path), tensor="")
+            kept.enter_context(_held(lock, fcntl.LOCK_SH, is_over))
+            if path.exists():
+                break
+            kept.close()  # another process removed it in between
+        os.utime(lock)  # its date is that of the file's last use
+
+    def _lock(self, path: Path) -> Path:
+        return self._locks / f"{path.parent.name}.model"
+
+    def _evict(self, most: int) -> None:
+        """Remove files that no job uses, the longest unused first, until `most` bytes are left."""
+        found = []
+        for path in self.folder.glob("*/[!.]*.gguf"):
+            with suppress(OSError):  # another process removed it
+                known = self._lock(path) if self._lock(path).exists() else path
+                found.append((known.stat().st_mtime, path, path.stat().st_size))
+        total = sum(size for _, _, size in found)
+        for _, path, size in sorted(found):
+            if total > most and self._is_removed(path):
+                total -= size
+                log.event(_log, "model_removed", path=path, bytes=size)
+
+    def _is_removed(self, path: Path) -> bool:
+        """Whether a file is gone now; one that a job uses stays."""
+        with self._lock(path).open("a") as lock:
+            if not _locked(lock.fileno(), fcntl.LOCK_EX):
+                return False
+            path.unlink(missing_ok=True)
+            return True
 
     def _make(self, model: Seeded, path: Path, is_over: Ask) -> None:
         from vkbench_shaders.models.making.making import make  # loads what few workers need
@@ -109,6 +155,7 @@ class Stock:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         size = model.plan.size
+        self._evict(self._most_bytes - size)
         needed, free = size + size // _SPARE, shutil.disk_usage(path.parent).free
         if needed > free:
             raise NoRoom(
@@ -140,19 +187,19 @@ def _wanted(job: Job) -> Seeded | None:
 
 
 @contextmanager
-def _held(lock: Path, is_over: Ask) -> Iterator[None]:
+def _held(lock: Path, how: int, is_over: Ask) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a") as file:
-        while not _locked(file.fileno()):
+        while not _locked(file.fileno(), how):
             if is_over():
                 raise _GaveUp
             time.sleep(LOOK_SECONDS)
         yield
 
 
-def _locked(file: int) -> bool:
+def _locked(file: int, how: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
