@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from databases import Lab, one_engine
-from planted_own import NAME, TIMED, built_own, write_shadow
+from planted_own import NAME, SHADOWED, TIMED, built_own, write_shadow
 from vkbench.job import Mode, Outcome
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.catalogue import KERNELS
@@ -149,6 +149,9 @@ def test_a_kernel_of_a_user_says_whose_it_is(own: Lab, pages: TestClient) -> Non
     assert pages.get(f"/series?kernel={NAME}").status_code == 200
     shadow = pages.get("/kernels/lab.one_pass").text
     assert 'shadows</dt><dd><a href="/kernels/rms_norm">' in shadow
+    assert "each by one workgroup of 64 threads" in shadow  # not the other's description
+    assert 'among the <a href="/results?kernel=rms_norm">' in shadow
+    assert SHADOWED in shadow
     assert pages.get("/kernels/lab.rms_quand").status_code == 404
     assert NAME in pages.get("/kernels/lab.rms_quand").text
 

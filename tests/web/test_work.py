@@ -13,11 +13,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from databases import Lab
+from planted_accuracy import of_model
 from vkbench.job import Mode, Outcome
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_db.ask import job_story
 from vkbench_db.work import store
+from vkbench_db.work.accuracies import add_accuracies
 from vkbench_web.pages import runs
 from vkbench_web.pages.jobs import histogram, replay
 from vkbench_web.pages.runs import bar, chosen, seconds_left
@@ -201,3 +203,16 @@ def test_the_line_that_takes_a_run_along_does_so(
     settings.cache_clear()
     assert cli.main(shlex.split(line.replace("FILE", str(file)))[1:]) == 0
     assert file.read_text().count('{"job":') == 6
+
+
+def test_a_run_of_accuracy_shows_what_was_lost(lab: Lab, pages: TestClient) -> None:
+    with lab.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.ACCURACY, selection={"context": 512}, now=lab.now)
+        add_accuracies(tx, run.id, dict(enumerate((of_model("f16"), of_model("q4_0", 0.031)))))
+    page = pages.get(f"/runs/{run.id}").text
+    for said in ("What was lost", "tiny-f16-0123456789ab", "3.1%", "<dt>Context</dt><dd>512</dd>"):
+        assert said in page
+    for said in ("jobs done", "no jobs", "Its results"):
+        assert said not in page
+    rows = pages.get(f"/runs/{run.id}?format=json").json()["rows"]
+    assert [row["loss"] for row in rows] == [None, 0.031]

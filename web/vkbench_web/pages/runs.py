@@ -1,4 +1,4 @@
-"""/runs: the runs, the newest first; /runs/N: how one goes, why jobs failed, and its jobs."""
+"""/runs: the runs, the newest first; /runs/N: how one goes, and its jobs or what it says was lost."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vkbench.errors import UsageError
-from vkbench.job import ACTIVE, SEVERITY, JobState
+from vkbench.job import ACTIVE, SEVERITY, JobState, Mode
 from vkbench_db.ask import queries, run_story
+from vkbench_db.ask.accuracies import accuracies
 from vkbench_db.ask.run_story import Share
 from vkbench_db.database import Transaction
 from vkbench_db.upkeep.attendance import attendance
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_db.work.progress import Progress
 from vkbench_tables.absence import absence
+from vkbench_tables.kept_accuracy import COLUMNS, kept_row
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.table import Table
 from vkbench_web.access.forms import Form
@@ -62,6 +64,7 @@ def run_page(request: Request, run: Number) -> Response:
         row = queries.find_run(tx, str(run))
         shares = run_story.shares(tx, run, lab.now())
         failures = run_story.failures(tx, run)
+        lost = accuracies(tx, run=run) if row.mode == Mode.ACCURACY else []
         before = run_story.run_before(tx, run)
         waits = "" if row.imported else _waits(tx, row.progress, run, lab.now())
         jobs = queries.jobs(
@@ -72,6 +75,8 @@ def run_page(request: Request, run: Number) -> Response:
         )
     columns = [replace(column, hidden=column.hidden or column.key == "run") for column in JOBS]
     table = Table(columns=columns, rows=[job_row(each) for each in jobs], nothing=NO_JOBS)
+    if row.mode == Mode.ACCURACY:
+        table = Table(columns=COLUMNS, rows=[kept_row(each) for each in lost])
     shown = listed(
         request,
         table,
