@@ -17,7 +17,7 @@ from vkbench_db.ask.accuracies import AccuracyRow, accuracies
 from vkbench_db.database import Database, upgrade
 from vkbench_db.errors import ImportRefused
 from vkbench_db.rows import record_of
-from vkbench_db.transfer.exchange import export_run, import_lines
+from vkbench_db.transfer.exchange import Imported, export_run, import_lines
 from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
 
@@ -92,9 +92,9 @@ def export(database: Database, run: int) -> list[str]:
         return list(export_run(tx, run))
 
 
-def take(database: Database, lines: Sequence[str]) -> None:
+def take(database: Database, lines: Sequence[str]) -> Imported:
     with database.transaction() as tx:
-        import_lines(tx, lines, 1.8e9)
+        return import_lines(tx, lines, 1.8e9)
 
 
 def test_it_travels_with_its_run(database: Database, elsewhere: Database) -> None:
@@ -103,7 +103,7 @@ def test_it_travels_with_its_run(database: Database, elsewhere: Database) -> Non
         *("header", "run", "accuracy", "accuracy", "accuracy", "end"),
     ]
     for _ in range(2):
-        take(elsewhere, lines)
+        assert take(elsewhere, lines).losses == 3
     brought = read(elsewhere)
     assert [record_of(vars(row), Accuracy) for row in brought] == list(FOUND)
     assert export(elsewhere, 1) == lines

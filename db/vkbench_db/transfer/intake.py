@@ -53,6 +53,7 @@ class Imported:
     updated: int  # jobs known unfinished
     known: int  # jobs that stay as they were
     attempts: int  # new ones
+    losses: int = 0  # rows of accuracy runs, known ones too
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
     runs: list[int] = []
     section: list[Line] = []
     target: _Target | None = None
+    losses = 0
     for kind, group in groupby(map(_checked, records), key=lambda line: line.kind):
         if kind == "header":
             section, target = [], None
@@ -107,7 +109,9 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
         elif kind == "end" and target is None:
             runs.append(_prepare(tx, section, now).id)  # a run without jobs
         else:
-            section += group
+            lines = [*group]
+            losses += len(lines) if kind == "accuracy" else 0
+            section += lines
     if not runs:
         raise ImportRefused("the file is empty")
     note_runs(tx, runs)
@@ -117,6 +121,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
         updated=counts["updated"],
         known=counts["known"],
         attempts=counts["attempts"],
+        losses=losses,
     )
 
 

@@ -1,4 +1,4 @@
-"""/runs: the runs, the newest first; /runs/N: how one goes, and its jobs or what it says was lost."""
+"""/runs: the runs, the newest first; /runs/N: how one goes, and its jobs or what was lost."""
 
 from __future__ import annotations
 

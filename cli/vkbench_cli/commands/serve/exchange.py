@@ -9,6 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from vkbench.errors import UsageError
+from vkbench.units import counted
 from vkbench_cli import completion
 from vkbench_cli.options import RUN_HELP, Store
 from vkbench_cli.show.telling import Elapsed, say, tell
@@ -140,9 +141,10 @@ def import_(
         with Elapsed("comparing the new results with earlier ones"):
             detected = detect(database, time.time(), all_at_once=True)
     runs = ", ".join(map(str, found.runs))
+    lost = f"; {counted(found.losses, 'row')} of accuracy" if found.losses else ""
     say(
         f"run {runs}: {found.new} jobs new, {found.updated} went on, {found.known} known; "
-        f"{found.attempts} attempts new"
+        f"{found.attempts} attempts new{lost}"
     )
     if detected.opened:
         say(f"new in `vkbench regressions ls`: {len(detected.opened)}")
