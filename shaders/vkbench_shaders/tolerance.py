@@ -6,7 +6,8 @@ weights that nearly cancel) and 6.4e-5 (experts of 512 tokens); exact 0. The f32
 times that. Vectors of q8_1 take path f32 as well: integer products are exact, and their reference
 is what the blocks stand for. Operations on single elements take path f32_each: there a small result
 is not hidden behind large ones. Sums that carry what rounding takes from them take path f32_once:
-that tells whether a driver's compiler lost it. The limits of f16_accumulation are the design's.
+that tells whether a driver's compiler lost it. Path f64 is for what is added up in f64; its limits
+are far below what a sum in singles would reach. The limits of f16_accumulation are the design's.
 
 Paths int8, f16_inputs and bf16_inputs round factors of products, and are f32 otherwise. An element
 may be off by six standard deviations of what rounding does to its own products, which
@@ -59,6 +60,7 @@ LIMITS: Mapping[str, Limits] = {
     "f32_true": Limits(nmse=1e-10, max_abs=1e-5),
     "f32_each": Limits(nmse=1e-10, max_abs=5e-4, each=2e-6),
     "f32_once": Limits(nmse=1e-10, max_abs=5e-4, each=2.4e-7),
+    "f64": Limits(nmse=1e-27, max_abs=1e-12),
     "f16_attention": Limits(nmse=1e-5, max_abs=1e-1),
     "f16_inputs": Limits(nmse=1e-6, max_abs=0.0, rounding=TO_F16),
     "bf16_inputs": Limits(nmse=1e-5, max_abs=0.0, rounding=TO_BF16),

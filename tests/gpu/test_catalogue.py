@@ -35,6 +35,7 @@ from vkbench_worker.runtime.device import Device
 
 Path = tuple[Problem, str]  # and the variant's name
 Types = Mapping[str, str]
+NUMBERS = ("fp64", "int64")  # features that a path needs for its numbers, however it computes
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ def lacks(device: Device, case: str, variant: str) -> str:
     """A feature that the device is without, of a path that is about nothing else."""
     kernel = problem(case).kernel
     requires = kernel.variant(variant).requires
-    about = requires if kernel.group == "calibrate" or "coopmat" in requires else ()
+    is_about = kernel.group == "calibrate" or {"coopmat", *NUMBERS} & {*requires}
+    about = requires if is_about else ()
     return next((feature for feature in about if feature not in device.facts.features), "")
 
 

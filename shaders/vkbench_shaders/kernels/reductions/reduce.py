@@ -3,11 +3,14 @@
 Of no numbers the sum is 0, the mean NaN, max -Inf, min Inf, argmax and argmin -1. A NaN is the
 result of all but the last two, for which it is beyond every number; of equal ones they take the
 first. 0 is more than -0 to max and min, and equal to it for argmax and argmin.
+
+Sums of integers have the format of the integers and wrap around. Of no integers max is the least
+number of the format, min the greatest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from math import inf, prod
 
@@ -18,7 +21,14 @@ from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Param, Problem, Variant
 from vkbench_shaders.kernels.reductions.count_equal import COUNT_EQUAL
-from vkbench_shaders.kernels.reductions.reduce_plan import DIMS, THREADS, axes, layout, portable
+from vkbench_shaders.kernels.reductions.reduce_plan import (
+    DIMS,
+    FLOATS,
+    THREADS,
+    axes,
+    layout,
+    portable,
+)
 from vkbench_shaders.kernels.shared import workgroups
 
 AXES = tuple("".join(some) for count in range(1, 5) for some in combinations("bchw", count))
@@ -27,7 +37,7 @@ _Reduce = Callable[[Array, tuple[int, ...]], Array]  # keeps the reduced dimensi
 
 
 def _sum(x: Array, along: tuple[int, ...]) -> Array:
-    return np.asarray(x.sum(axis=along, dtype=np.float64, keepdims=True))
+    return np.asarray(x.sum(axis=along, dtype=x.dtype, keepdims=True))
 
 
 def _mean(x: Array, along: tuple[int, ...]) -> Array:
@@ -36,13 +46,15 @@ def _mean(x: Array, along: tuple[int, ...]) -> Array:
 
 def _max(x: Array, along: tuple[int, ...]) -> Array:
     """numpy leaves the sign of 0 to chance."""
+    if x.dtype != np.float64:
+        return np.asarray(x.max(axis=along, keepdims=True, initial=np.iinfo(x.dtype.str).min))
     found = x.max(axis=along, keepdims=True, initial=-inf)
     positive = ((x == 0) & ~np.signbit(x)).any(axis=along, keepdims=True)
     return np.asarray(np.where(found == 0, np.where(positive, 0.0, -0.0), found))
 
 
 def _min(x: Array, along: tuple[int, ...]) -> Array:
-    return np.asarray(-_max(-x, along))
+    return _turned(_max(_turned(x), along))
 
 
 def _argmax(x: Array, along: tuple[int, ...]) -> Array:
@@ -55,11 +67,20 @@ def _argmax(x: Array, along: tuple[int, ...]) -> Array:
 
 
 def _argmin(x: Array, along: tuple[int, ...]) -> Array:
-    return _argmax(-x, along)
+    return _argmax(_turned(x), along)
+
+
+def _turned(x: Array) -> Array:
+    """Numbers in the opposite order."""
+    return np.asarray(-x if x.dtype == np.float64 else ~x)
 
 
 def _inputs(problem: Problem) -> dict[str, Array]:
-    return {"x": data.values(problem, "x")}
+    """No sum of f64 may hide what is added to it, or have a square that is infinite."""
+    x = data.values(problem, "x")
+    if x.dtype == np.float64 and problem.kernel.name in ("sum", "mean"):
+        x[np.isfinite(x) & (np.abs(x) > _LARGEST)] = _LARGEST
+    return {"x": x}
 
 
 def _flops(problem: Problem) -> int:
@@ -67,8 +88,10 @@ def _flops(problem: Problem) -> int:
 
 
 _SMALL = "b3_c4_h5_w10"
-FORMATS = ("f32", "f16", "bf16")
-_SHAPES = (  # checked in every format
+_LARGEST = 1000.0  # of f64 that are added up
+INTEGERS = ("i32", "u32", "i64", "u8", "i8", "i16")
+FORMATS = (*FLOATS, "f64", *INTEGERS)
+_SHAPES = (  # checked in every format of floats
     "b1_c1_h1_w1",
     "b1_c1_h1024_w33",
     "b1_c1_h1_w32769",
@@ -89,6 +112,15 @@ _F32_SHAPES = (
     *(f"b1_c1_h1_w32769/threads={threads}" for threads in workgroups.SIZES),
     "b1_c2_h300_w37/axes=h,threads=64",
 )
+_FEW_SHAPES = (  # checked in other formats
+    "b1_c1_h1_w1",
+    "b2_c3_h5_w2/values=special",
+    "b1_c1_h1_w32769",
+    "b2_c3_h7_w70/layout=permuted",
+    "b2_c3_h101_w57/axes=cw,layout=strided",
+    "b1_c1_h2500_w37/axes=h",
+    "b2_c3_h4_w0",
+)
 _TIMED = {  # what reduces rows, what reduces all
     False: (
         "b1_c1_h1_w8192",
@@ -106,12 +138,16 @@ def _case(kernel: str, fmt: str, rest: str) -> Case:
     """A case by its name, whose parameters may be at their defaults."""
     shape, _, params = rest.partition("/")
     kept = [item for item in params.split(",") if item not in ("", "axes=w")]
-    return parse("/".join(filter(None, (kernel, fmt, shape, ",".join(kept)))))
+    types = fmt if kernel not in _ADDED or fmt in FLOATS else f"{fmt}:y={fmt}"
+    return parse("/".join(filter(None, (kernel, types, shape, ",".join(kept)))))
 
 
 def _cases(kernel: str) -> Iterator[Case]:
-    for fmt, shapes in (("f32", (*_SHAPES, *_F32_SHAPES)), ("f16", _SHAPES), ("bf16", _SHAPES)):
-        yield from (_case(kernel, fmt, rest) for rest in shapes)
+    yield from (_case(kernel, "f32", rest) for rest in (*_SHAPES, *_F32_SHAPES))
+    for fmts, shapes in ((FLOATS[1:], _SHAPES), (FORMATS[len(FLOATS) :], _FEW_SHAPES)):
+        for fmt in fmts:
+            if kernel != "mean" or fmt not in INTEGERS:
+                yield from (_case(kernel, fmt, rest) for rest in shapes)
 
 
 def _timed(kernel: str, whole: bool) -> Iterator[Case]:
@@ -121,10 +157,18 @@ def _timed(kernel: str, whole: bool) -> Iterator[Case]:
 
 
 def _kernel(
-    name: str, description: str, y: Binding, reduce: _Reduce, variant: Variant, *, whole: bool
+    name: str,
+    description: str,
+    x: tuple[str, ...],
+    y: Binding,
+    reduce: _Reduce,
+    variants: tuple[Variant, ...],
+    *,
+    whole: bool,
 ) -> Kernel:
     def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-        x = quants.dequantise(problem.types["x"], inputs["x"])
+        fmt = problem.types["x"]
+        x = inputs["x"] if fmt in INTEGERS else quants.dequantise(fmt, inputs["x"])
         with np.errstate(invalid="ignore", divide="ignore"):
             found = reduce(x, axes(problem))
         return {"y": quants.quantise(problem.types["y"], found) if y is _NUMBER else found}
@@ -136,9 +180,10 @@ def _kernel(
         dims=DIMS,
         empty=DIMS,
         bindings=(
-            Binding(name="x", access="in", types=FORMATS, dims=DIMS, description="the numbers"),
+            Binding(name="x", access="in", types=x, dims=DIMS, description="the numbers"),
             y,
         ),
+        accepts=_accepts if name in _ADDED else lambda types: True,
         params={
             "axes": Param(default="w", choices=AXES, description="dimensions that are reduced"),
             "layout": Param(
@@ -151,7 +196,7 @@ def _kernel(
         },
         tuning=workgroups.tuning(THREADS),
         layout=layout,
-        variants=(variant,),
+        variants=variants,
         inputs=_inputs,
         reference=reference,
         flops=_flops,
@@ -166,58 +211,80 @@ def _y(types: tuple[str, ...], description: str, same_as: str = "") -> Binding:
     )
 
 
-_SUM = _y(("f32",), "sums; size 1 along reduced dimensions")
-_MEAN = _y(("f32",), "means; size 1 along reduced dimensions")
+def _accepts(types: Mapping[str, str]) -> bool:
+    """Results of narrow floats are f32, of other numbers what these are."""
+    return types["y"] == ("f32" if types["x"] in FLOATS else types["x"])
+
+
+_ADDED = ("sum", "mean")
+_SUM = _y(("f32", *FORMATS[len(FLOATS) :]), "sums; size 1 along reduced dimensions")
+_MEAN = _y(("f32", "f64"), "means; size 1 along reduced dimensions")
 _NUMBER = _y(FORMATS, "numbers of x; size 1 along reduced dimensions", same_as="x")
 _INDEX = _y(("i32",), "indices, row by row where several dimensions are reduced")
 
 REDUCE = (
     _kernel(
         "sum",
-        "Adds up numbers along some dimensions, without loss to rounding on the way.",
+        "Adds up numbers along some dimensions, floats without loss to rounding on the way;"
+        " integers wrap around.",
+        FORMATS,
         _SUM,
         _sum,
-        portable("total", "f32_once"),
+        (
+            portable("total", "f32_once", formats=FLOATS),
+            portable("total", "exact", formats=INTEGERS, variant="integers"),
+            portable("total", "f64", formats=("f64",), variant="fp64", requires=("fp64",)),
+        ),
         whole=True,
     ),
     _kernel(
         "mean",
         "Means along some dimensions: their sum by their number.",
+        (*FLOATS, "f64"),
         _MEAN,
         _mean,
-        portable("total", "f32_once", mean=True),
+        (
+            portable("total", "f32_once", formats=FLOATS, mean=True),
+            portable(
+                "total", "f64", formats=("f64",), mean=True, variant="fp64", requires=("fp64",)
+            ),
+        ),
         whole=False,
     ),
     _kernel(
         "max",
         "The greatest number along some dimensions; NaN where there is one.",
+        FORMATS,
         _NUMBER,
         _max,
-        portable("extreme", "exact"),
+        (portable("extreme", "exact", formats=FORMATS),),
         whole=True,
     ),
     _kernel(
         "min",
         "The least number along some dimensions; NaN where there is one.",
+        FORMATS,
         _NUMBER,
         _min,
-        portable("extreme", "exact", least=True),
+        (portable("extreme", "exact", formats=FORMATS, least=True),),
         whole=False,
     ),
     _kernel(
         "argmax",
         "Where the greatest number along some dimensions is: the first one, NaN before all.",
+        FORMATS,
         _INDEX,
         _argmax,
-        portable("position", "exact"),
+        (portable("position", "exact", formats=FORMATS),),
         whole=False,
     ),
     _kernel(
         "argmin",
         "Where the least number along some dimensions is: the first one, NaN before all.",
+        FORMATS,
         _INDEX,
         _argmin,
-        portable("position", "exact", least=True),
+        (portable("position", "exact", formats=FORMATS, least=True),),
         whole=False,
     ),
     COUNT_EQUAL,

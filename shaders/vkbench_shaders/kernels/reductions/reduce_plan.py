@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from math import inf, prod
 
 from vkbench.device import DeviceFacts
+from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Layout, Problem, Push, Stage, Variant, grid
 from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.rows import gaps, strided
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
+FLOATS = ("f32", "f16", "bf16")  # which are reduced as f32
 ORDERS = {"x": "bhwc", "y": "cbhw"}  # permuted: how dimensions lie in memory, outermost first
 THREADS = 256  # where nothing else is asked for
 AT_ONCE, SINGLES_AT_ONCE = 4, 8  # loads of a thread: of 16 bytes, of numbers
@@ -121,8 +123,17 @@ def rows_in_parts(problem: Problem, part: int, parts: int) -> ReducePlan:
     )
 
 
-def portable(name: str, path: str, *, least: bool = False, mean: bool = False) -> Variant:
-    """The code path of a reduction: a struct of slang/reductions/reductions.slang."""
+def portable(
+    name: str,
+    path: str,
+    *,
+    formats: tuple[str, ...],
+    least: bool = False,
+    mean: bool = False,
+    variant: str = "portable",
+    requires: tuple[str, ...] = (),
+) -> Variant:
+    """A code path of a reduction, for x in these formats."""
 
     def planned(problem: Problem, device: DeviceFacts) -> ReducePlan:
         return plan(problem, device, in_order=name == "position")
@@ -132,21 +143,59 @@ def portable(name: str, path: str, *, least: bool = False, mean: bool = False) -
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
         made = planned(problem, device)
-        return (8 * made.results * made.parts if made.parts > 1 else 8,)
+        each = 8 if name != "position" or problem.types["x"] in FLOATS else 16
+        return (each * made.results * made.parts if made.parts > 1 else each,)
 
-    def output(types: Mapping[str, str]) -> str:
-        return "f32" if types["y"] == "i32" else types["y"]
+    def arguments(types: Mapping[str, str]) -> tuple[str, ...]:
+        return _reduction(name, types["x"]), _values(types["x"]), _results(types["y"])
+
+    def arguments_of_parts(types: Mapping[str, str]) -> tuple[str, ...]:
+        return _reduction(name, types["x"]), _results(types["y"])
 
     return Variant(
-        name="portable",
+        name=variant,
         module="reduce",
         entry="reduce",
-        arguments=lambda types: (name, types["x"], output(types)),
-        more=(Stage(entry="reduce_parts", arguments=lambda types: (name, output(types))),),
+        arguments=arguments,
+        more=(Stage(entry="reduce_parts", arguments=arguments_of_parts),),
         launch=launch,
         scratch=scratch,
         arithmetic=path,
+        requires=requires,
+        accepts=lambda types: types["x"] in formats,
     )
+
+
+def _reduction(name: str, fmt: str) -> str:
+    """A struct of slang/reductions/reductions.slang or integer_reductions.slang."""
+    if fmt in FLOATS:
+        return name
+    kind = "f64" if fmt == "f64" else "integer"
+    match name:
+        case "total":
+            return f"{kind}_total"
+        case "position":  # of integers of any size, which are extended to 64 bits
+            return f"position_of<{'f64_ranks' if kind == 'f64' else 'integer_keys<8, 1>'}>"
+        case _:
+            return f"extreme_of<{'f64_keys' if kind == 'f64' else f'integer_keys<{_sized(fmt)}>'}>"
+
+
+def _values(fmt: str) -> str:
+    """A struct of slang/reductions/values.slang that reads numbers."""
+    return f"floats<{fmt}>" if fmt in FLOATS else f"integers<{_sized(fmt)}>"
+
+
+def _results(fmt: str) -> str:
+    """A struct of slang/reductions/values.slang that stores numbers."""
+    return f"float_results<{fmt}>" if fmt in FLOATS else f"integer_results<{_bytes(fmt)}>"
+
+
+def _sized(fmt: str) -> str:
+    return f"{_bytes(fmt)}, {int(not fmt.startswith('u'))}"
+
+
+def _bytes(fmt: str) -> int:
+    return format_named(fmt).bytes
 
 
 def partial(

@@ -134,7 +134,7 @@ def _variant(name: str, prefix: str, requires: tuple[str, ...] = ()) -> Variant:
             Stage(
                 entry="reduce",
                 module="reduce",
-                arguments=lambda types: ("total", types["x"], "f32"),
+                arguments=lambda types: ("total", f"floats<{types['x']}>", "float_results<f32>"),
             ),
         ),
         launch=launch,
