@@ -23,6 +23,7 @@ FEATURES = {  # what asks for each device feature
     "fp16": {"Float16"},
     "int8": {"Int8"},
     "fp64": {"Float64"},
+    "int64": {"Int64"},
     "bf16": {"BFloat16TypeKHR", "BFloat16CooperativeMatrixKHR"},
     "storage16": {"UniformAndStorageBuffer16BitAccess"},
     "storage8": {"UniformAndStorageBuffer8BitAccess"},

@@ -1,4 +1,7 @@
-"""Arithmetic of two numbers, element by element: y = a op b, rounded once, however arrays lie."""
+"""Arithmetic of two numbers, element by element: y = a op b, rounded once, however arrays lie.
+
+Integers wrap around; quotients of them are cut to integers, and a / 0 is 0.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from vkbench.case import Case, Value, parse
 from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Problem, Variant
-from vkbench_shaders.kernels.elementwise import broadcast, strided
+from vkbench_shaders.kernels.elementwise import binary_numbers, broadcast, strided
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,23 +60,25 @@ OPERATIONS = (
         function=most,
     ),
 )
-FORMATS = ("f32", "f16", "bf16")
+_SINGLES = ("f32", "f16", "bf16")  # which are computed with in f32
+FORMATS = (*_SINGLES, *binary_numbers.NUMBERS)
 _SPAN = 4.0  # of factors, in noise
 
 
 def factors(problem: Problem) -> dict[str, Array]:
     """Numbers for products and quotients: zeros and denormals among them only if asked for."""
-    if problem.params["values"] == "special":
+    if problem.params["values"] == "special" or problem.types["a"] in binary_numbers.INTEGERS:
         return broadcast.pair(problem)
     return {name: data.uniform(problem, name, -_SPAN, _SPAN) for name in "ab"}
 
 
 _PAIRS = (("f32", "f32"), ("f32", "f16"), ("f16", "f32"), ("f16", "f16"), ("bf16", "bf16"))
+_ALIKE = tuple((fmt, fmt) for fmt in binary_numbers.NUMBERS)
 
 
 def accepts(types: Mapping[str, str]) -> bool:
-    """f32 and f16 in any mixture; bf16 by itself."""
-    return (types["a"], types["b"]) in _PAIRS
+    """f32 and f16 in any mixture; others by themselves."""
+    return (types["a"], types["b"]) in (*_PAIRS, *_ALIKE)
 
 
 def _struct(name: str, types: Mapping[str, str]) -> str:
@@ -89,17 +94,34 @@ def layout(problem: Problem, binding: str) -> Layout:
 def reference(
     operation: BinaryOperation,
 ) -> Callable[[Problem, Arrays, Array | None], dict[str, Array]]:
-    """In singles as IEEE 754 rounds them, then in y's format: compared bit for bit."""
+    """In singles as IEEE 754 rounds them, then in y's format: compared bit for bit.
+
+    Integers and f64 in their own format.
+    """
 
     def computed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+        if problem.types["y"] in binary_numbers.NUMBERS:
+            with np.errstate(all="ignore"):
+                return {"y": of_numbers(inputs["a"], inputs["b"])}
         a, b = (
             quants.dequantise(problem.types[name], inputs[name]).astype(np.float32) for name in "ab"
         )
         with np.errstate(all="ignore"):
             return {"y": quants.quantise(problem.types["y"], operation.function(a, b))}
 
+    def of_numbers(a: Array, b: Array) -> Array:
+        if a.dtype == np.float64:
+            return operation.function(a, b)
+        return _OF_INTEGERS.get(operation.name, operation.function)(a, b)
+
     return computed
 
+
+_OF_INTEGERS: dict[str, Callable[[Array, Array], Array]] = {
+    "div": binary_numbers.quotient,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+}
 
 _SHAPES = (
     "b1_c1_h1_w1",
@@ -146,6 +168,18 @@ def _cases(name: str, a: str, b: str) -> Iterator[Case]:
     yield case("b2_c0_h5_w7")
 
 
+def _cases_of_numbers(name: str, fmt: str) -> Iterator[Case]:
+    for rest in (
+        "b1_c1_h1_w1",
+        "b3_c1_h17_w129",
+        "b3_c5_h7_w33/broadcast=row,layout=strided",
+        "b2_c5_h31_w61/layout=permuted",
+        "b3_c5_h7_w9/values=special",
+        "b2_c0_h5_w7",
+    ):
+        yield parse(f"{name}/{fmt}:b={fmt}/{rest}")
+
+
 def _timed(name: str) -> Iterator[Case]:
     yield parse(f"{name}/f32/b1_c1_h4096_w4096")
     yield parse(f"{name}/f32/b1_c1_h4096_w4096/broadcast=row")
@@ -153,6 +187,7 @@ def _timed(name: str) -> Iterator[Case]:
     yield parse(f"{name}/f16:b=f16/b1_c1_h4096_w4096")
     if name == "add":
         yield parse("add/f32:b=f16/b1_c1_h4096_w4096")
+        yield from (parse(f"add/{fmt}:b={fmt}/b1_c1_h4096_w4096") for fmt in ("i32", "u8", "f64"))
         yield parse("add/f32/b1_c1_h1_w4096")
         yield parse("add/f32/b1_c1_h512_w4096/broadcast=row")
 
@@ -167,8 +202,10 @@ def kernel(operation: BinaryOperation) -> Kernel:
         dims=strided.DIMS,
         bindings=(
             strided.array("a", "in", FORMATS, "numbers"),
-            strided.array("b", "in", FORMATS, "other ones, size 1 where repeated; bf16 with bf16"),
-            strided.array("y", "out", FORMATS, "results, worked out in f32", same_as="a"),
+            strided.array(
+                "b", "in", FORMATS, "other ones, size 1 where repeated; like a, or f16 and f32"
+            ),
+            strided.array("y", "out", FORMATS, "results, of narrow floats from f32", same_as="a"),
         ),
         params={
             "broadcast": broadcast.param("b"),
@@ -186,13 +223,18 @@ def kernel(operation: BinaryOperation) -> Kernel:
                 arguments=lambda types: (_struct(name, types), *(types[b] for b in "aby")),
                 launch=lambda problem, device: strided.launch(problem),
                 arithmetic="exact",
+                accepts=lambda types: types["y"] in _SINGLES,
             ),
+            *binary_numbers.variants(name),
         ),
         inputs=factors if name in ("mul", "div") else broadcast.pair,
         reference=reference(operation),
         flops=lambda problem: prod(problem.full_shape("y")),
         infer=broadcast.infer,
-        cases=tuple(case for a, b in _PAIRS for case in _cases(name, a, b)),
+        cases=(
+            *(case for a, b in _PAIRS for case in _cases(name, a, b)),
+            *(case for fmt in binary_numbers.NUMBERS for case in _cases_of_numbers(name, fmt)),
+        ),
         timed=tuple(_timed(name)),
     )
 
