@@ -49,10 +49,20 @@ COMPARISONS = (
 )
 _WANTED = {comparison.name: comparison.wanted for comparison in COMPARISONS}
 
-FORMATS = ("f32", "f16", "bf16", "f64", "u8", "u32", "i32", "i64")
-_KINDS = {"u32": 2, "i32": 1, "i64": 1}  # floating: 0, as are the bytes, for they are decoded
+FORMATS = ("f32", "f16", "bf16", "f64", "u8", "u32", "i8", "i16", "i32", "i64")
+_KINDS = {
+    "u32": 2,
+    "i8": 1,
+    "i16": 1,
+    "i32": 1,
+    "i64": 1,
+}  # floating: 0, as are the bytes, for they are decoded
 # formats whose words are loaded as they are, those of 64 bits by a stage of their own
-_LOADED = {"u32": "f32", "i32": "f32", "i64": "f32", "f64": "f32"}
+_LOADED = {
+    **dict.fromkeys(("u32", "i32", "i64", "f64"), "f32"),
+    "i8": "Signed<1>",
+    "i16": "Signed<2>",
+}
 
 
 def layout(problem: Problem, binding: str) -> Layout:
