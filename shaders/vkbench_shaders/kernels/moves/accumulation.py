@@ -23,6 +23,8 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.moves.indexed import (
+    ABOUT_IDS,
+    IDS,
     SHARE,
     SMALL,
     TABLE,
@@ -55,9 +57,9 @@ def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
         Binding(
             name="ids",
             access="in",
-            types=("i32", "i64"),
+            types=IDS,
             dims=ids,
-            description="numbers, 0 to m - 1; others count for nothing",
+            description=ABOUT_IDS,
         ),
         Binding(
             name="y", access="out", types=_SUMMED, dims=TABLE, same_as="base", description="sums"

@@ -33,6 +33,8 @@ from vkbench_shaders.kernels.moves.mapping import THREADS
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
 
 DIMS = ("o", "m", "n", "k")
+IDS = ("i32", "i64", "u32", "u8")
+ABOUT_IDS = "numbers, 0 to m - 1; others count for nothing"
 SHARE = THREADS * 4  # items that a workgroup goes through
 _ODD = (-1, 1 << 20, 1 << 31, (1 << 32) + 1)  # numbers that no case has, but for one that wraps
 _ODD_EVERY = 37
@@ -51,9 +53,9 @@ def bindings(
         "ids": Binding(
             name="ids",
             access="in",
-            types=("i32", "i64"),
+            types=IDS,
             dims=ids,
-            description="numbers, 0 to m - 1; others count for nothing",
+            description=ABOUT_IDS,
         ),
         "y": Binding(
             name="y",
@@ -100,7 +102,7 @@ def indexed(problem: Problem, groups_x: int, table: str = "y", along: str = "n")
         "ids": places.place(ids),
         "y": places.place(problem.layout(table)),
         "size": m,
-        "id_words": problem.item_bytes("ids") // 4,
+        "id_bytes": problem.item_bytes("ids"),
         "groups_x": groups_x,
     }
     return {"arrays": arrays}
@@ -182,11 +184,13 @@ TABLE, TAKEN = ("o", "m", "k"), ("o", "n", "k")
 def cases_of(
     name: str, formats: Iterable[str], shapes: Iterable[tuple[int, ...]]
 ) -> Iterator[Case]:
-    """By both kinds of numbers, and of rows."""
+    """By all kinds of numbers, and both of rows."""
     yield from listed(name, "f32", {}, DIMS, [(2, 3, 0, 5)])
     for fmt in formats:
         yield from listed(name, fmt, {}, DIMS, shapes)
-        yield from listed(name, fmt, {"ids": "i64"}, DIMS, [(2, 5, 70, 3)])
+        for ids in IDS[1:]:
+            yield from listed(name, fmt, {"ids": ids}, DIMS, [(2, 5, 70, 3)])
+        yield from listed(name, fmt, {"ids": "u8"}, DIMS, [(3, 255, 301, 1)], "strided")
         yield from listed(name, fmt, {}, DIMS, [(2, 5, 70, 33)], "strided")
 
 
