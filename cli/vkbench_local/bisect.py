@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
@@ -39,7 +38,7 @@ def search(
     """
     executor = Executor(database, ours, lambda result: None)
     told: set[int] = set()
-    with suppress(KeyboardInterrupt), stoppable(executor):
+    with stoppable(executor):
         while not executor.stopped:
             step_one(database, number, time.time())
             with database.reading() as tx:

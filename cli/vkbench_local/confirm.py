@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
@@ -37,7 +36,7 @@ def confirm_here(
     def is_wanted(waiting: Waiting) -> bool:
         return change in (None, waiting.change)
 
-    with suppress(KeyboardInterrupt), stoppable(executor):
+    with stoppable(executor):
         while not executor.stopped:
             confirm.begin(database, time.time(), _keys(devices), is_wanted)
             runs = _runs(database, devices)

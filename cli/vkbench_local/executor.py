@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import Settings
 from vkbench.user import user_name
+from vkbench.visible import visible
 from vkbench_db.database import Database, parse_url
 from vkbench_db.work.devices import store_device
 from vkbench_local.journal import Journal, View, Watch
@@ -89,14 +92,14 @@ def store_run(
 
 
 class Executor:
-    """Does the jobs of one run, a device after the other, until they are done or it is stopped."""
+    """Does the jobs of one run, all devices at once, until they are done or it is stopped."""
 
     def __init__(
         self, database: Database, settings: Settings, watch: Watch, tell: Tell = unheard
     ) -> None:
         self._settings = settings
         self._journal = Journal(database, settings, watch, tell)
-        self._station: Station | None = None
+        self._stations: list[Station] = []
         self._interrupts = 0
 
     @property
@@ -109,19 +112,26 @@ class Executor:
         self._journal.follow(view)
 
     def work(self, run: int, devices: Sequence[DeviceFacts]) -> None:
-        """Do what a run has left on these devices."""
-        for facts in devices:
-            if not self.stopped:
-                self._station = Station(facts, self._settings, self._journal)
-                self._station.work(run)
+        """Do what a run has left on these devices, each by a runner of its own.
+
+        One that fails does not stop the others; the first one's error is raised after them.
+        """
+        count = len(devices)
+        self._stations = [Station(facts, self._settings, self._journal, count) for facts in devices]
+        with ThreadPoolExecutor(max(1, count), thread_name_prefix="station") as pool:
+            ends = [pool.submit(station.work, run) for station in self._stations]
+        errors = [error for end in ends if (error := end.exception())]
+        for error in errors[1:]:
+            print(visible(str(error)), file=sys.stderr)
+        if errors:
+            raise errors[0]
 
     def interrupt(self, signal_number: int, frame: FrameType | None) -> None:
-        """Stop after the running job; the second time, stop at once."""
+        """Stop after the running jobs; the second time, stop at once."""
         self._interrupts += 1
         self._journal.stopped = True
-        at_once = self._interrupts > 1
-        if self._station is None or not self._station.interrupt(at_once=at_once):
-            raise KeyboardInterrupt
+        for station in self._stations:
+            station.interrupt(at_once=self._interrupts > 1)
 
 
 @contextmanager

@@ -1,11 +1,15 @@
-"""The journal of a run on this machine: what its devices read from the database and write to it."""
+"""The journal of a run on this machine: what its devices read from the database and write to it.
+
+Devices work side by side, each in a thread of its own; they write, and are shown, one at a time.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Protocol
 
 from vkbench.errors import VkbenchError
@@ -46,6 +50,7 @@ class Journal:
         self._watch, self._tell = watch, tell  # called with each result, and of files on the way
         self._bundles = kept_bundles(settings)
         self._brought: set[str] = set()  # bundles that were looked for
+        self._bringing, self._showing, self._writer = Lock(), Lock(), Lock()
 
     def follow(self, view: View) -> None:
         """From now on show this view what happens."""
@@ -53,7 +58,8 @@ class Journal:
 
     def tell(self, stage: Stage) -> None:
         """Tell that a job waits for a file."""
-        self._tell(stage)
+        with self._showing:
+            self._tell(stage)
 
     def announce(self, announcement: Announcement) -> None:
         """Store that a device is ready."""
@@ -82,7 +88,8 @@ class Journal:
         """Store a result, and show it."""
         with self._writing() as tx:
             store.record(tx, [result], time.time())
-        self._watch(result)
+        with self._showing:
+            self._watch(result)
 
     def give_back(self, jobs: Iterable[tuple[int, int]]) -> None:
         """Queue jobs again that have no result, by their number and token."""
@@ -92,12 +99,13 @@ class Journal:
     def bring_bundles(self, jobs: Sequence[Job]) -> None:
         """Write the bundles that jobs need to this machine's folder; a job without one fails."""
         wanted = {sha for job in jobs for sha in (job.bundle, job.against) if sha}
-        for sha in sorted(wanted - self._brought):
-            self._brought.add(sha)
-            try:
-                self._bring(sha)
-            except (VkbenchError, OSError) as error:
-                print(visible(f"bundle {sha[:12]} cannot be had: {error}"), file=sys.stderr)
+        with self._bringing:
+            for sha in sorted(wanted - self._brought):
+                self._brought.add(sha)
+                try:
+                    self._bring(sha)
+                except (VkbenchError, OSError) as error:
+                    print(visible(f"bundle {sha[:12]} cannot be had: {error}"), file=sys.stderr)
 
     def _bring(self, sha: str) -> None:
         if self._bundles.is_whole(sha):
@@ -107,7 +115,8 @@ class Journal:
         if found:
             self._bundles.put(found)
 
-    def _writing(self) -> AbstractContextManager[Transaction]:
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
         """A writing transaction; it waits out a long one of another process, as of an import."""
         told = False
 
@@ -118,4 +127,5 @@ class Journal:
             told = True
             return not self.stopped
 
-        return self._database.transaction(waits)
+        with self._writer, self._database.transaction(waits) as tx:
+            yield tx

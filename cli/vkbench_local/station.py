@@ -18,9 +18,11 @@ from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench.visible import visible
 from vkbench.wire import Announcement
+from vkbench_db.errors import DatabaseBusy
 from vkbench_local.journal import Journal
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 from vkbench_shaders.bundle import packaged_sha
+from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready, lock_path
 
@@ -29,35 +31,69 @@ CHUNK = ChunkBounds(jobs=256, seconds=15.0)
 
 
 class Station:
-    """One device at work on a run."""
+    """One device at work on a run, beside so many; it may be interrupted from another thread."""
 
-    def __init__(self, facts: DeviceFacts, settings: Settings, journal: Journal) -> None:
+    def __init__(
+        self, facts: DeviceFacts, settings: Settings, journal: Journal, beside: int
+    ) -> None:
         self._facts, self._settings, self._journal = facts, settings, journal
-        self._supervisor: Supervisor | None = None  # while it does jobs
+        self._beside = beside  # stations of the run, this one too
+        self._supervisor: Supervisor | None = None  # while there is something to interrupt
+        self._is_ready = False  # whether the device is ours and does jobs
 
     def work(self, run: int) -> None:
-        """Do what the run has left for the device, until the journal says that it is stopped."""
-        origin = self._settings.database_url()
-        device, journal = self._facts.key, self._journal
+        """Do what the run has left for the device, until the journal says that it is stopped.
+
+        RunnerFailed says which device could not be used, and why.
+        """
+        with self._opened() as supervisor:
+            self._supervisor = supervisor
+            if self._begin(supervisor):
+                self._is_ready = True
+                self._go_on(supervisor, run)
+
+    def interrupt(self, *, at_once: bool) -> None:
+        """Stop after the running job, or at once; one that still waits for its device does."""
+        if self._supervisor is None:
+            return
+        if at_once or not self._is_ready:
+            self._supervisor.abort()
+        else:
+            self._supervisor.drain()
+
+    def _opened(self) -> Supervisor:
+        return Supervisor(
+            self._facts.key,
+            self._settings,
+            origin=self._settings.database_url(),
+            tell=self._journal.tell,
+            beside=self._beside,
+        )
+
+    def _begin(self, supervisor: Supervisor) -> bool:
+        """Have the device, and what it left undone; False if the run is stopped meanwhile."""
+        name, device, journal = self._facts.name, self._facts.key, self._journal
+        if journal.stopped:
+            return False
         if is_busy(lock_path(self._settings, device)):
-            name = self._facts.name
             print(visible(f"waiting for {name}: another process uses it"), file=sys.stderr)
-        with Supervisor(device, self._settings, origin=origin, tell=journal.tell) as supervisor:
+        try:
             journal.announce(_announcement(supervisor.start(), self._settings.host))
             journal.take_over(device, supervisor.recover())
-            self._supervisor = supervisor
-            while not journal.stopped and (picked := journal.take(run, device, CHUNK)):
-                for chunk in cut(picked, CHUNK):
-                    journal.bring_bundles(chunk)
-                    self._do(supervisor, chunk)
-            self._supervisor = None
-
-    def interrupt(self, *, at_once: bool) -> bool:
-        """Stop after the running job, or at once; False if there is no job to stop after."""
-        if self._supervisor is None:  # we may be waiting for a busy device
-            return False
-        (self._supervisor.abort if at_once else self._supervisor.drain)()
+        except (RunnerFailed, DatabaseBusy) as error:
+            if journal.stopped:
+                return False
+            if isinstance(error, RunnerFailed):
+                raise RunnerFailed(f"{name}: {error}") from error
+            raise
         return True
+
+    def _go_on(self, supervisor: Supervisor, run: int) -> None:
+        device, journal = self._facts.key, self._journal
+        while not journal.stopped and (picked := journal.take(run, device, CHUNK)):
+            for chunk in cut(picked, CHUNK):
+                journal.bring_bundles(chunk)
+                self._do(supervisor, chunk)
 
     def _do(self, supervisor: Supervisor, jobs: Sequence[Job]) -> None:
         unanswered = {(job.id, job.token) for job in jobs}

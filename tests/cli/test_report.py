@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from vkbench.job import JobState
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.report import exit_code, summary, telling
+from vkbench_cli.show.report import by_device, exit_code, summary, telling
+from vkbench_db.ask.queries import ResultRow
 from vkbench_tables.results import table
 
 
@@ -47,3 +51,10 @@ def test_devices_of_one_name_are_told_apart(keys: tuple[str, str], shown: bool) 
     stream = io.StringIO()
     show(table(rows), Output(), stream)
     assert ("a1" in stream.getvalue()) is shown
+
+
+def test_results_stand_by_device_however_they_ended() -> None:
+    ended = [("b", 4), ("a", 1), ("b", 3), ("a", 2)]
+    rows = [SimpleNamespace(device=device, job=job) for device, job in reversed(ended)]
+    told = by_device(cast("Sequence[ResultRow]", rows))
+    assert [row.job for row in told] == [1, 2, 4, 3]

@@ -195,8 +195,8 @@ def test_waiting_for_a_busy_device_is_said_and_can_be_ended(
             assert child.stderr
             assert child.stderr.readline() == "waiting for planted: another process uses it\n"
             os.kill(child.pid, signal.SIGINT)
-            child.communicate(timeout=10)
-    assert child.returncode != 0
+            _, said = child.communicate(timeout=10)
+    assert child.returncode == 0, said
     assert states(database, run) == {"queued": 1}
 
 

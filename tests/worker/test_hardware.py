@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,11 +29,19 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Settings:
     return replace(settings(), runner="shared_runner", host="here")
 
 
-def work(ours: Settings, mode: Mode) -> list[tuple[float, float, str]]:
-    """Chunks of jobs on two devices at once; when each job began and ended, and on which."""
-    ready = threading.Barrier(len(DEVICES))
+@pytest.fixture
+def mixed(planted: Settings) -> Settings:
+    """Settings whose runners say that device 0 is the CPU, and the others are GPUs."""
+    return replace(planted, runner="mixed_runner")
 
-    def serve(device: str) -> None:
+
+def work(
+    ours: Settings, *modes: Mode, devices: Sequence[str] = DEVICES
+) -> list[tuple[float, float, str]]:
+    """Chunks of jobs on devices at once, each in a mode; when each began and ended, and where."""
+    ready = threading.Barrier(len(devices))
+
+    def serve(device: str, mode: Mode) -> None:
         with Supervisor(device, ours) as supervisor:
             supervisor.start()
             ready.wait(30)
@@ -42,7 +50,9 @@ def work(ours: Settings, mode: Mode) -> list[tuple[float, float, str]]:
                 jobs = [Job(id=n, token=1, case=ACT, mode=mode) for n in ids]
                 supervisor.run(jobs, lambda result: None)
 
-    threads = [threading.Thread(target=serve, args=(device,)) for device in DEVICES]
+    threads = [
+        threading.Thread(target=serve, args=each) for each in zip(devices, modes, strict=True)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -61,7 +71,7 @@ def _spans(events: str) -> Iterator[tuple[float, float, str]]:
 
 
 def test_timed_jobs_of_two_devices_never_overlap_and_take_turns(planted: Settings) -> None:
-    spans = work(planted, Mode.PERFORMANCE)
+    spans = work(planted, Mode.PERFORMANCE, Mode.PERFORMANCE)
     assert len(spans) == len(DEVICES) * CHUNKS * JOBS
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     order = [device for _, _, device in spans]
@@ -70,9 +80,29 @@ def test_timed_jobs_of_two_devices_never_overlap_and_take_turns(planted: Setting
 
 
 def test_checks_go_side_by_side(planted: Settings) -> None:
-    spans = work(planted, Mode.CORRECTNESS)
+    spans = work(planted, Mode.CORRECTNESS, Mode.CORRECTNESS)
+    assert overlap(spans)
+
+
+def overlap(spans: Sequence[tuple[float, float, str]]) -> bool:
+    """Whether jobs of two devices ran at one time."""
     pairs = pairwise(spans)
-    assert any(after[0] < before[1] and after[2] != before[2] for before, after in pairs)
+    return any(after[0] < before[1] and after[2] != before[2] for before, after in pairs)
+
+
+@pytest.mark.parametrize("mode", [Mode.CORRECTNESS, Mode.PERFORMANCE])
+def test_what_a_cpu_driver_times_is_not_disturbed_by_the_work_for_gpus(
+    mixed: Settings, mode: Mode
+) -> None:
+    spans = work(mixed, Mode.PERFORMANCE, mode)
+    keys = {device for _, _, device in spans}
+    assert len(keys) == len(DEVICES)
+    assert len(spans) == len(DEVICES) * CHUNKS * JOBS
+    assert not overlap(spans)
+
+
+def test_gpus_are_timed_side_by_side(mixed: Settings) -> None:
+    assert overlap(work(mixed, Mode.PERFORMANCE, Mode.PERFORMANCE, devices=("1", "2")))
 
 
 def test_who_leaves_waits_no_longer(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
+import pytest
+
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import Bundle, UnknownBundle, packaged
@@ -59,6 +61,15 @@ def test_a_cpu_driver_shares_its_processors_with_no_preparer() -> None:
     facts = NullDevice().facts
     assert preparers(facts) == 0
     assert preparers(replace(facts, type="discrete")) < len(os.sched_getaffinity(0))
+
+
+def test_runners_share_the_processors_among_their_preparers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = replace(NullDevice().facts, type="discrete")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(16))
+    monkeypatch.setattr("os.sysconf", lambda name: 1 << (12 if name == "SC_PAGE_SIZE" else 25))
+    assert [preparers(gpu, beside) for beside in (1, 2, 4, 8, 16)] == [8, 7, 3, 1, 0]
 
 
 def test_no_input_is_no_work() -> None:

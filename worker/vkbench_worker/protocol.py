@@ -24,6 +24,7 @@ T = TypeVar("T")
 DEVICE_LOST_STATUS = 42  # exit status of a runner whose device is lost
 MALFORMED_STATUS = 65  # a line on stdin was no Job; the line is named on stderr
 FAILED_STATUS = 70  # the device could not be opened; the last line of stderr says why
+PROCESSOR = "cpu"  # the hardware of all CPU drivers
 NOTICE = "notice: "
 STAGE = b"stage "
 

@@ -10,6 +10,7 @@ from vkbench.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
+from vkbench_db.ask.queries import ResultRow
 from vkbench_db.database import Database
 from vkbench_detection.steps import Detected
 from vkbench_tables.results import rows_of, table
@@ -24,13 +25,20 @@ UNSCREENED = (
 def conclude(database: Database, run: int, output: Output, *, all_rows: bool = False) -> int:
     """Print a run's results on stdout and its counts on stderr; says the exit code."""
     with database.reading() as tx:
-        rows = rows_of(reversed(queries.results(tx, run=run, limit=None)))
+        rows = rows_of(by_device(queries.results(tx, run=run, limit=None)))
         counts = queries.find_run(tx, str(run)).progress.counts
     brief = not (all_rows or output.json or output.csv)
     shown = telling(rows) if brief else rows
     show(table(shown, hidden=("finished_at",)), output)
     tell(summary(run, counts, len(rows) - len(shown)))
     return exit_code(counts)
+
+
+def by_device(newest_first: Sequence[ResultRow]) -> Sequence[ResultRow]:
+    """Results as they ended, one device after the other: they may have worked side by side."""
+    first = {row.device: row.job for row in sorted(newest_first, key=lambda row: -row.job)}
+    ended = list(reversed(newest_first))
+    return sorted(ended, key=lambda row: first[row.device])
 
 
 def concluded(database: Database, run: int) -> int:

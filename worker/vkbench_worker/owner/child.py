@@ -19,6 +19,7 @@ from vkbench_worker.protocol import NOTICE, STAGE, Stage, read_line
 
 LONGEST_LINE = 16 << 20  # bytes; all samples of a long timing fit many times over
 KEPT_STDERR = 4096  # bytes
+PROMPT_SECONDS = 30.0  # how often a wait for a busy device is logged
 LAST_WORDS_SECONDS = 2.0  # time to exit once its stdout is closed
 MOST_NOTICES = 8  # a user's shader may have a driver write anything
 
@@ -95,6 +96,20 @@ class Child:
             if time.monotonic() >= deadline:
                 raise Silence
         return line
+
+    def first_line(self, deadline: float | None, selector: str) -> bytes:
+        """The first line, which may take long where other processes have the device: that is logged.
+
+        Raises Silence at the deadline, if there is one, Gone, or Babble.
+        """
+        while True:
+            prompt = time.monotonic() + PROMPT_SECONDS
+            try:
+                return self.line(min(prompt, deadline or prompt))
+            except Silence:
+                if deadline and time.monotonic() >= deadline:
+                    raise
+                log.warn(_log, "device_awaited", selector=selector)
 
     def _next(self, deadline: float) -> bytes:
         while True:

@@ -2,6 +2,8 @@
 
 One GPU may be two devices, of two drivers, and all CPU drivers are the same CPU. Checks go side by
 side; a timed job waits for their end, and they for its, or its times would hold others' work.
+Every job works on the CPU too: it makes inputs and references there. So while a CPU driver times,
+GPUs wait; GPUs time side by side, for their own clocks do not see what the CPU does.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from vkbench.settings import Settings
-from vkbench_worker.protocol import Ready, lock_folder
+from vkbench_worker.protocol import PROCESSOR, Ready, lock_folder
 
 _LOOK_SECONDS: Final = 0.02
 
@@ -26,6 +28,7 @@ class Hardware:
         stem = name.replace(":", "-")
         self._turn = folder / f"{stem}.turn"
         self._use = folder / f"{stem}.use"
+        self._processor = Hardware(folder, PROCESSOR) if name != PROCESSOR else None
 
     @classmethod
     def of(cls, ready: Ready, settings: Settings) -> Hardware:
@@ -37,6 +40,7 @@ class Hardware:
         """Hold it, alone or with others that do not time; False if `leaving` came true before.
 
         A process that waits for it holds the turn, so the last holder cannot take it again first.
+        The processor is taken last, and never alone by a GPU: no two can wait for each other.
         """
         kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         with ExitStack() as use:
@@ -44,6 +48,8 @@ class Hardware:
                 is_held = _locked(turn, self._turn, fcntl.LOCK_EX, leaving) and _locked(
                     use, self._use, kind, leaving
                 )
+            if is_held and self._processor:
+                is_held = use.enter_context(self._processor.held(alone=False, leaving=leaving))
             yield is_held
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
+
+LOOK_SECONDS: Final = 0.1  # between looks whether the device is free
 
 
 def own(path: Path) -> IO[str] | None:
@@ -19,7 +23,11 @@ def own(path: Path) -> IO[str] | None:
     return owner
 
 
-def await_release(path: Path) -> None:
-    """Wait until no supervisor has it."""
-    with path.open("a") as owner:
-        fcntl.flock(owner, fcntl.LOCK_EX)
+def await_release(path: Path, leaving: Callable[[], bool]) -> None:
+    """Wait until no supervisor has it, or `leaving` comes true."""
+    while not leaving():
+        owner = own(path)
+        if owner:
+            owner.close()
+            return
+        time.sleep(LOOK_SECONDS)

@@ -43,7 +43,6 @@ LOOK_SECONDS = 0.25  # how often a waiting supervisor asks whether its job is ca
 AHEAD_JOBS = 64  # that a runner has and has not begun: it makes their pipelines meanwhile
 START_SECONDS = 60.0  # to open a device that this supervisor owns
 START_PAUSES = (0.0, 1.0, 2.0)  # before each attempt: a device may need a moment after a crash
-PROMPT_SECONDS = 30.0  # how often a wait for a busy device is logged
 TELLABLE = (*SETTLED, Outcome.ERROR, Outcome.DEVICE_LOST)  # outcomes that a runner can report
 
 _log = logging.getLogger(__name__)
@@ -55,17 +54,23 @@ class Supervisor:
     """Runs jobs on one device through a runner that it starts, watches and replaces."""
 
     def __init__(
-        self, selector: str, settings: Settings, *, origin: str = "", tell: Tell = unheard
+        self,
+        selector: str,
+        settings: Settings,
+        *,
+        origin: str = "",
+        tell: Tell = unheard,
+        beside: int = 1,
     ) -> None:
         self._selector = selector
+        self._beside = beside  # supervisors of this host that share its processors, this one too
         self._settings = settings
         self._origin = origin or settings.database_url()  # where job ids come from
         if settings.sandbox is not Sandbox.OFF:
             kernel.hide()  # where the kernel has no Landlock, runners could read our variables
         self._stock, self._tell = Stock(settings, tell), tell
         self._worker = f"{settings.host}:{os.getpid()}"
-        # The kernel ends a runner together with the thread that started it: this one lives as long
-        # as we do.
+        # The kernel ends a runner with the thread that started it: this one lives as long as we do.
         self._parent = ThreadPoolExecutor(1, thread_name_prefix="runner-parent")
         self._child: Child | None = None
         self._peers = Peers(settings, self._parent)
@@ -104,13 +109,14 @@ class Supervisor:
     def start(self) -> Ready:
         """Start the runner and own the device; waits while another supervisor has it.
 
-        RunnerFailed says why the runner could not start.
+        RunnerFailed says why the runner could not start; `abort` ends the wait too.
         """
         if not self._owner:
-            while not self._own(ready := self._spawn(None)):
+            while not self._own(self._spawn(None)):
                 self._drop()
-                log.warn(_log, "device_awaited", device=ready.facts.key)
-                await_release(owner_path(self._settings, ready.facts.key))
+                self._queue_up()
+                if self._leaving():
+                    raise RunnerFailed("stopped while another process had the device")
         elif not (self._child and self._child.alive):
             self._drop()
             self._spawn(time.monotonic() + START_SECONDS)
@@ -275,9 +281,8 @@ class Supervisor:
                 return None if self._aborted else self._failure(job, outcome, reason, began)
             except (Babble, wire.MalformedMessage) as error:
                 self._drop()
-                return self._failure(
-                    job, Outcome.ERROR, f"the runner sent an invalid line: {error}", began
-                )
+                reason = f"the runner sent an invalid line: {error}"
+                return self._failure(job, Outcome.ERROR, reason, began)
 
     def _read(self, job: Job, line: bytes) -> Result:
         # The runner ran a user's shader in a driver: validate what it sends.
@@ -339,8 +344,10 @@ class Supervisor:
         given = (self._command(), environment.of(self._settings), self._tell)
         child = self._child = self._parent.submit(Child, *given).result()
         self._used = False
+        if self._aborted:  # while there was no child to kill
+            child.kill()
         try:
-            self._ready = read_line(self._first_line(child, deadline), Ready)
+            self._ready = read_line(child.first_line(deadline, self._selector), Ready)
         except Gone:
             status = child.wait()
             reason = child.last_words() or f"the runner ended with {ending(status)}"
@@ -349,22 +356,9 @@ class Supervisor:
         except (Silence, Babble, wire.MalformedMessage) as error:
             self._drop()
             raise RunnerFailed(f"the runner did not become ready: {error or 'no answer'}") from None
-        if self._aborted:
-            child.kill()
-        device = self._ready.facts.key
-        sandbox = in_force(self._settings.sandbox)
+        device, sandbox = self._ready.facts.key, in_force(self._settings.sandbox)
         log.event(_log, "runner_ready", device=device, pid=child.pid, sandbox=sandbox)
         return self._ready
-
-    def _first_line(self, child: Child, deadline: float | None) -> bytes:
-        while True:
-            prompt = time.monotonic() + PROMPT_SECONDS
-            try:
-                return child.line(min(prompt, deadline or prompt))
-            except Silence:
-                if deadline and time.monotonic() >= deadline:
-                    raise
-                log.warn(_log, "device_awaited", selector=self._selector)
 
     def _own(self, ready: Ready) -> bool:
         # The runner's own lock goes with each runner. This one lasts, so that a second worker which
@@ -377,6 +371,11 @@ class Supervisor:
         self._marker.clear()
         return True
 
+    def _queue_up(self) -> None:
+        assert self._ready
+        log.warn(_log, "device_awaited", device=self._ready.facts.key)
+        await_release(owner_path(self._settings, self._ready.facts.key), self._leaving)
+
     def _left_behind(self) -> Result | None:
         marked = self._marker.read() if self._marker else None
         if not marked:
@@ -388,7 +387,8 @@ class Supervisor:
         )
 
     def _command(self) -> list[str]:
-        arguments = ("--device", self._selector, "--parent", str(os.getpid()))
+        numbers = ("--parent", str(os.getpid()), "--beside", str(self._beside))
+        arguments = ("--device", self._selector, *numbers)
         return contained(self._settings.runner, *arguments, reads=map(Path, sorted(self._weights)))
 
     def _drop(self) -> None:

@@ -96,7 +96,7 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
         ready = Ready(facts=device.facts, environment=device.environment, hardware=device.hardware)
         _answer(answers, ready)
         stack.enter_context(heard(partial(_tell, answers)))
-        stack.enter_context(SHELF.helped(preparers(device.facts)))
+        stack.enter_context(SHELF.helped(preparers(device.facts, asked.beside)))
         bundle_of = _bundles(ours)
         canary = CanaryTimer(device, bundle_of, canary_folder(ours))
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
@@ -210,13 +210,16 @@ def _lock(ours: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
-def preparers(facts: DeviceFacts) -> int:
-    """How many processes prepare coming cases: a CPU driver has all processors to itself."""
+def preparers(facts: DeviceFacts, beside: int = 1) -> int:
+    """How many processes prepare coming cases: a CPU driver has all processors to itself.
+
+    Others share processors and memory with so many runners, their own among them.
+    """
     if facts.type == "cpu":
         return 0
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    spare = len(os.sched_getaffinity(0)) - 1
-    return min(_MOST_PREPARERS, spare, memory // _PREPARER_BYTES)
+    spare = len(os.sched_getaffinity(0)) // beside - 1
+    return max(0, min(_MOST_PREPARERS, spare, memory // beside // _PREPARER_BYTES))
 
 
 def _bundles(ours: Settings) -> Callable[[str], Bundle]:
@@ -233,6 +236,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="vkbench_worker.runner.main", description=__doc__)
     parser.add_argument("--device", default="", help="index, part of a name, UUID or device key")
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
+    parser.add_argument("--beside", type=int, default=1, help="runners that share the processors")
     return parser.parse_args(arguments)
 
 

@@ -12,6 +12,7 @@ from typing import Final, Self
 from vkbench.device import DeviceFacts, Environment
 from vkbench.selector import best, one
 from vkbench.settings import Settings
+from vkbench_worker.protocol import PROCESSOR
 from vkbench_worker.runtime import fragments, gauge, packing, strangers
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.discovery.instance import Instance
@@ -135,7 +136,7 @@ class Device:
     @property
     def hardware(self) -> str:
         """What other devices of this host may be too, under another driver; "" if unknown."""
-        return "cpu" if self.facts.type == "cpu" else self.pci_address
+        return PROCESSOR if self.facts.type == "cpu" else self.pci_address
 
     def memory_left(self) -> int:
         """Bytes of device memory that may still be allocated."""

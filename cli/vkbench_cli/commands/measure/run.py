@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,6 +74,7 @@ def run(
     from vkbench_db.database import Database
     from vkbench_detection.steps import detect
     from vkbench_local.executor import sole_executor
+    from vkbench_worker.errors import RunnerFailed
 
     if resume and selecting != Selecting():
         raise UsageError(
@@ -94,8 +94,8 @@ def run(
             found, devices = planned(database, selecting, effort, ours)
         try:
             ended = work(database, ours, found, devices)
-        except ServiceUnreachable as error:
-            raise ServiceUnreachable(f"{error}; {how_to_go_on(found.id, store)}") from error
+        except (ServiceUnreachable, RunnerFailed) as error:
+            raise type(error)(f"{error}; {how_to_go_on(found.id, store)}") from error
         if not ended:
             tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED
@@ -169,7 +169,7 @@ def work(database: Database, ours: Settings, found: RunRow, devices: list[Device
 
     with RunProgress(database, found.id) as progress:
         executor = Executor(database, ours, progress.watch, progress.tell)
-        with suppress(KeyboardInterrupt), stoppable(executor):
+        with stoppable(executor):
             executor.work(found.id, devices)
     return not executor.stopped
 
