@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from vkbench import system
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import Settings
@@ -45,14 +45,12 @@ def sole_executor(url: str) -> Iterator[None]:
     path = _lock_path(url)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not system.lock(lock, waits=False):
             lock.seek(0)
             raise DatabaseInUse(
                 f"another `vkbench run` (process {lock.read().strip() or 'unknown'}) uses "
                 f"{path.with_suffix('')}: wait until it ends, or give another --database"
-            ) from None
+            )
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()

@@ -6,12 +6,12 @@ finished when this one died: a kill at any moment neither loses nor doubles a re
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from vkbench import system
 from vkbench.device import DeviceFacts
 from vkbench.job import Job
 from vkbench.result import Result
@@ -120,8 +120,4 @@ def is_busy(path: Path) -> bool:
     if not path.exists():
         return False
     with path.open() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not system.lock(lock, waits=False)

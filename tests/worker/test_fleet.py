@@ -61,8 +61,8 @@ def test_a_first_start_that_is_hopeless_is_not_repeated(tmp_path: Path) -> None:
 
 def test_members_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import os, sys, time, pathlib; from vkbench_worker.service import fleet; "
-        "fleet.die_with_parent();"
+        "import os, pathlib, signal, sys, time; from vkbench import system; "
+        "system.end_with(os.getppid(), signal.SIGTERM);"
         f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())); time.sleep(60)"
     )
     command = [sys.executable, "-c", SERVE, sys.executable, "-c", code]

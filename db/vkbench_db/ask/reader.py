@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import resource
 import signal
 import sqlite3
 import sys
@@ -46,7 +45,11 @@ def main() -> None:
 
 
 def _limit(asked: dict[str, Any]) -> None:
-    """Let the kernel hold this process to its time, memory and files."""
+    """Let the kernel hold this process to its time, memory and files, unless it is Windows."""
+    try:
+        import resource
+    except ImportError:
+        return
     seconds = asked["seconds"]
     signal.setitimer(signal.ITIMER_REAL, seconds)  # nothing handles it, so it kills
     for what, most in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from vkbench import system
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings, settings
 from vkbench_shaders.compile import session, spirv
@@ -182,5 +182,5 @@ def _fetch(folder: Path) -> None:
 def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        system.lock(lock)
         yield

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import vkbench_worker
+from vkbench import system
 from vkbench.errors import VkbenchError
 from vkbench.settings import Sandbox, Settings, settings
 from vkbench_worker.containment import kernel, landlock, limits, places, seccomp
@@ -46,6 +47,8 @@ def contain(ours: Settings, parts: Support, reads: list[Path], writes: list[Path
     """Leave this process, and what it starts, what a driver needs; there is no way back."""
     _make_folders(ours)
     _compile()
+    if not system.IS_LINUX:
+        return
     allowed = list(places.rules(ours, reads, writes, os.environ))
     kernel.forgo_privileges()
     limits.limit()

@@ -19,7 +19,7 @@ _PREFIXES: Final = (
     *("VK_", "MESA_", "GALLIUM_", "LP_", "LIBGL_", "DRI_", "NIR_", "ACO_", "RADV_", "AMD_"),
     *("ANV_", "INTEL_", "HASVK_", "NVK_", "NOUVEAU_", "TU_", "IR3_", "PANVK_", "PAN_", "V3D_"),
     *("V3DV_", "PVR_", "ZINK_", "GPU_", "HSA_", "ROCR_", "__GL_", "__NV_", "__VK_", "NVIDIA_"),
-    *("CUDA_VISIBLE_", "SWIFTSHADER_"),
+    *("CUDA_VISIBLE_", "SWIFTSHADER_", "DYLD_", "MVK_", "SYSTEMROOT", "WINDIR"),
 )
 
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import os
+from functools import cache
 from typing import Any, Final
+
+from vkbench import system
 
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_NO_NEW_PRIVS: Final = 38
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """The C library of this process, which has these calls on Linux alone."""
+    found = ctypes.CDLL(None, use_errno=True)
+    found.syscall.restype = ctypes.c_long
+    return found
 
 
 def asked(number: int, *arguments: Any) -> int:
     """The answer of a system call; negative where the kernel refuses or does not know it."""
     words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
-    return int(_libc.syscall(ctypes.c_long(number), *words))
+    return int(_libc().syscall(ctypes.c_long(number), *words))
 
 
 def called(number: int, *arguments: Any) -> int:
@@ -28,12 +36,13 @@ def prctl(option: int, *arguments: Any) -> int:
     """`prctl` with zeros for what is not given; OSError where the kernel refuses it."""
     given = [*arguments, 0, 0, 0, 0][:4]
     words = [ctypes.c_ulong(word) if isinstance(word, int) else word for word in given]
-    return _checked(int(_libc.prctl(option, *words)))
+    return _checked(int(_libc().prctl(option, *words)))
 
 
 def hide() -> None:
     """Keep other processes of this user from reading this one's memory and environment."""
-    prctl(_PR_SET_DUMPABLE, 0)
+    if system.IS_LINUX:
+        prctl(_PR_SET_DUMPABLE, 0)
 
 
 def forgo_privileges() -> None:

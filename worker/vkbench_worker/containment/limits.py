@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 from contextlib import suppress
 from typing import Final
 
@@ -24,6 +23,8 @@ def limit() -> None:
     A driver may keep device memory in a file without a name, so a file may be as large as the
     host's memory. Addresses are not limited: drivers reserve more than there is memory.
     """
+    import resource  # Windows has none
+
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for kind, most in (
         (resource.RLIMIT_CORE, 0),
@@ -31,7 +32,10 @@ def limit() -> None:
         (resource.RLIMIT_NOFILE, _FILES),
         (resource.RLIMIT_NPROC, _TASKS),
     ):
-        soft, hard = (_least(now, most) for now in resource.getrlimit(kind))
+        soft, hard = (
+            most if now == resource.RLIM_INFINITY else min(now, most)
+            for now in resource.getrlimit(kind)
+        )
         resource.setrlimit(kind, (soft, hard))
 
 
@@ -51,7 +55,3 @@ def drop_capabilities(machine: str) -> None:
         with suppress(PermissionError):  # a container may have taken that one before
             kernel.called(number, header, sets)
             return
-
-
-def _least(now: int, most: int) -> int:
-    return most if now == resource.RLIM_INFINITY else min(now, most)

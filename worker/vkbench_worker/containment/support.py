@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 
+from vkbench import system
 from vkbench.errors import VkbenchError
 from vkbench.settings import Sandbox
 from vkbench_worker.containment import landlock, seccomp
@@ -26,7 +27,7 @@ class Support:
         """What is in force, for people."""
         parts = [f"Landlock {self.landlock}"] if self.landlock else []
         parts += ["seccomp"] if self.seccomp else []
-        return ", ".join([*parts, "limits", "no new privileges"])
+        return ", ".join([*parts, *(["limits", "no new privileges"] if system.IS_LINUX else ())])
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -50,7 +51,9 @@ class Support:
 
 
 def support() -> Support:
-    """What the running kernel has."""
+    """What the running kernel has: nothing, unless it is Linux."""
+    if not system.IS_LINUX:
+        return Support(landlock=0, seccomp=False)
     return Support(landlock=landlock.version(), seccomp=seccomp.is_supported())
 
 

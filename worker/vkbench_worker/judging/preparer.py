@@ -20,12 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from vkbench import wire
+from vkbench import system, wire
 from vkbench.job import Source
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.preparation import Prepared, prepare
-from vkbench_worker.runner.parent import die_with
 
 _LONGEST: Final = 1 << 16  # bytes of a message
 _ALIGNMENT: Final = 64  # of arrays in shared memory
@@ -152,7 +151,7 @@ def _aligned(size: int) -> int:
 def main(file: int, parent: int) -> None:
     """Prepare what is asked for until the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if not die_with(parent):
+    if not system.end_with(parent):
         return
     with socket.socket(fileno=file) as asker:
         asker.send(wire.encode(Answer()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Final
 
+from vkbench import system
 from vkbench.job import Source
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.preparation import Prepared, prepare
@@ -67,7 +67,7 @@ class Shelf:
         self.ahead = {name: made for name, made in self.ahead.items() if name in self._wanted}
         if coming and not self.preparers:
             # with a thread for each processor, all of them would be in each other's way
-            threads = max(1, len(os.sched_getaffinity(0)) // self._most)
+            threads = max(1, system.usable_processors() // self._most)
             self.preparers = [Preparer(threads) for _ in range(self._most)]
         self._turn()
 

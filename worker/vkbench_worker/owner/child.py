@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from vkbench import log, wire
+from vkbench import log, system, wire
 from vkbench_worker.progress import Tell, unheard
 from vkbench_worker.protocol import NOTICE, STAGE, Stage, read_line
 
@@ -72,6 +72,8 @@ class Child:
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
+        if not hasattr(os, "waitid"):
+            return self._process.poll() is None
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT  # its number stays its own until `close`
         with suppress(ChildProcessError):
             return os.waitid(os.P_PID, self.pid, flags) is None
@@ -98,7 +100,7 @@ class Child:
         return line
 
     def first_line(self, deadline: float | None, selector: str) -> bytes:
-        """The first line, which may take long where other processes have the device: that is logged.
+        """The first line; a long wait for it, as while others have the device, is logged.
 
         Raises Silence at the deadline, if there is one, Gone, or Babble.
         """
@@ -128,7 +130,7 @@ class Child:
         """End it and all that it started at once; safe from any thread."""
         # A contained child cannot leave its group; the kernel stops no fork between two kills.
         with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+            os.killpg(self.pid, system.KILL)
 
     def wait(self, seconds: float = LAST_WORDS_SECONDS) -> int:
         """Its exit status (negative: signal); it is killed after `seconds`."""

@@ -8,13 +8,13 @@ GPUs wait; GPUs time side by side, for their own clocks do not see what the CPU 
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from vkbench import system
 from vkbench.settings import Settings
 from vkbench_worker.protocol import PROCESSOR, Ready, lock_folder
 
@@ -42,25 +42,21 @@ class Hardware:
         A process that waits for it holds the turn, so the last holder cannot take it again first.
         The processor is taken last, and never alone by a GPU: no two can wait for each other.
         """
-        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         with ExitStack() as use:
             with ExitStack() as turn:
-                is_held = _locked(turn, self._turn, fcntl.LOCK_EX, leaving) and _locked(
-                    use, self._use, kind, leaving
+                is_held = _locked(turn, self._turn, False, leaving) and _locked(
+                    use, self._use, not alone, leaving
                 )
             if is_held and self._processor:
                 is_held = use.enter_context(self._processor.held(alone=False, leaving=leaving))
             yield is_held
 
 
-def _locked(stack: ExitStack, path: Path, kind: int, leaving: Callable[[], bool]) -> bool:
+def _locked(stack: ExitStack, path: Path, shared: bool, leaving: Callable[[], bool]) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context(path.open("a"))
     while not leaving():
-        try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_LOOK_SECONDS)
-        else:
+        if system.lock(file, shared=shared, waits=False):
             return True
+        time.sleep(_LOOK_SECONDS)
     return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
+
+from vkbench import system
 
 LOOK_SECONDS: Final = 0.1  # between looks whether the device is free
 
@@ -15,12 +16,10 @@ def own(path: Path) -> IO[str] | None:
     """The locked file, to be kept open; None while another supervisor has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     owner = path.open("a")
-    try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner.close()
-        return None
-    return owner
+    if system.lock(owner, waits=False):
+        return owner
+    owner.close()
+    return None
 
 
 def await_release(path: Path, leaving: Callable[[], bool]) -> None:

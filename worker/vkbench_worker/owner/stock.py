@@ -7,7 +7,6 @@ worker shares that lock. Before another file is made, those that nobody locks ma
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
@@ -19,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from vkbench import log
+from vkbench import log, system
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Outcome, Source
 from vkbench.settings import Settings
@@ -116,9 +115,9 @@ class Stock:
         lock = self._lock(path)
         while True:
             if not path.exists():
-                with _held(lock, fcntl.LOCK_EX, is_over):
+                with _held(lock, is_over):
                     self._make(model, path, is_over)
-            kept.enter_context(_held(lock, fcntl.LOCK_SH, is_over))
+            kept.enter_context(_held(lock, is_over, shared=True))
             if path.exists():
                 break
             kept.close()  # another process removed it in between
@@ -143,7 +142,7 @@ class Stock:
     def _is_removed(self, path: Path) -> bool:
         """Whether a file is gone now; one that a job uses stays."""
         with self._lock(path).open("a") as lock:
-            if not _locked(lock.fileno(), fcntl.LOCK_EX):
+            if not system.lock(lock, waits=False):
                 return False
             path.unlink(missing_ok=True)
             return True
@@ -187,19 +186,11 @@ def _wanted(job: Job) -> Seeded | None:
 
 
 @contextmanager
-def _held(lock: Path, how: int, is_over: Ask) -> Iterator[None]:
+def _held(lock: Path, is_over: Ask, *, shared: bool = False) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a") as file:
-        while not _locked(file.fileno(), how):
+        while not system.lock(file, shared=shared, waits=False):
             if is_over():
                 raise _GaveUp
             time.sleep(LOOK_SECONDS)
         yield
-
-
-def _locked(file: int, how: int) -> bool:
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

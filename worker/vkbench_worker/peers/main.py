@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from vkbench import system
 from vkbench.device import DeviceFacts
 from vkbench.job import Job, Outcome
 from vkbench.result import Result
@@ -25,7 +26,6 @@ from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo, Library
 from vkbench_worker.protocol import FAILED_STATUS, Ready, line_of, read_line
 from vkbench_worker.runner.inbox import Inbox
-from vkbench_worker.runner.parent import die_with
 
 
 def numpy_for(facts: DeviceFacts) -> Library[Any]:
@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     asked = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    if not die_with(asked.parent):
+    if not system.end_with(asked.parent):
         print(f"process {asked.parent} did not start this one, or is gone", file=sys.stderr)
         return FAILED_STATUS
     answers = os.fdopen(os.dup(1), "wb")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from vkbench import system
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
 from vkbench_worker.protocol import lock_path
@@ -35,5 +35,5 @@ def alone(ours: Settings, device: str) -> Iterator[None]:
     path = lock_path(ours, device)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        system.lock(lock)
         yield

@@ -10,7 +10,6 @@ lives.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import BinaryIO, Final, TypeVar
 
+from vkbench import system
 from vkbench.case import is_model
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
@@ -50,7 +50,6 @@ from vkbench_worker.protocol import (
 from vkbench_worker.runner.execute import execute as execute_job
 from vkbench_worker.runner.foresight import Foresight
 from vkbench_worker.runner.inbox import Inbox
-from vkbench_worker.runner.parent import die_with
 from vkbench_worker.runner.variants import checks_bounds
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
@@ -80,7 +79,7 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
     """Serve until stdin ends; `execute` does one job. Returns the exit status."""
     asked = _arguments(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    if not die_with(asked.parent):
+    if not system.end_with(asked.parent):
         print(f"process {asked.parent} did not start this runner, or is gone", file=sys.stderr)
         return FAILED_STATUS
     answers = _claim_stdout()
@@ -207,7 +206,7 @@ def _lock(ours: Settings, stack: ExitStack, facts: DeviceFacts) -> None:
     path = lock_path(ours, facts.key)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context(path.open("a"))
-    fcntl.flock(file, fcntl.LOCK_EX)
+    system.lock(file)
 
 
 def preparers(facts: DeviceFacts, beside: int = 1) -> int:
@@ -217,8 +216,7 @@ def preparers(facts: DeviceFacts, beside: int = 1) -> int:
     """
     if facts.type == "cpu":
         return 0
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    spare = len(os.sched_getaffinity(0)) // beside - 1
+    memory, spare = system.free_memory_bytes(), system.usable_processors() // beside - 1
     return max(0, min(_MOST_PREPARERS, spare, memory // beside // _PREPARER_BYTES))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self
 
+from vkbench import system
 from vkbench.device import DeviceFacts, Environment
 from vkbench.selector import best, one
 from vkbench.settings import Settings
@@ -202,7 +202,7 @@ def _threads(facts: DeviceFacts, settings: Settings) -> int:
     """
     if facts.type == "cpu" or settings.validation:
         return 0
-    return min(_MOST_THREADS, len(os.sched_getaffinity(0)) - 1)
+    return min(_MOST_THREADS, system.usable_processors() - 1)
 
 
 def devices(settings: Settings) -> list[DeviceFacts]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import sys
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from vkbench import system
 from vkbench_worker.protocol import NOTICE
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.logical import Logical
@@ -134,5 +134,5 @@ def _look(path: Path) -> tuple[int, ...]:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        system.lock(file)
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import signal
 import subprocess
@@ -18,7 +17,6 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 10.0  # a process that lasted this long was in order
 HOPELESS = (2, 4, 8)  # exit codes of vkbench.errors: a first start that ends so is not repeated
-_PR_SET_PDEATHSIG = 1
 
 _log = logging.getLogger(__name__)
 
@@ -47,11 +45,6 @@ def serve(commands: Sequence[Sequence[str]]) -> int:
         time.sleep(LOOK_SECONDS)
     ended = [member.status for member in members if member.status is not None]
     return max(0, _stop([each.process for each in members if each.process], stopping), *ended)
-
-
-def die_with_parent() -> None:
-    """Get SIGTERM when the parent ends, however it ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _tend(member: Member) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 
 from redis import Redis
 from redis.exceptions import RedisError
 
-from vkbench import alive, log
+from vkbench import alive, log, system
 from vkbench.errors import VkbenchError
 from vkbench.job import Job, Mode, Outcome
 from vkbench.keys import keys_for
@@ -230,7 +231,7 @@ def _announcement(worker: str, ready: Ready, keys: Keys) -> Announcement:
 
 def main() -> None:
     """One device's process of a fleet: `python -m vkbench_worker.service.main SELECTOR`."""
-    fleet.die_with_parent()
+    system.end_with(os.getppid(), signal.SIGTERM)
     log.set_up(style=settings().log_format)
     try:
         sys.exit(serve_one(sys.argv[1], settings()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -22,20 +21,6 @@ def os_name() -> str:
 def kernel_release() -> str:
     """The running kernel, as `uname -r` says it."""
     return platform.release()
-
-
-@cache
-def cpu_model() -> str:
-    """The processor's own name."""
-    for line in _read(Path("/proc/cpuinfo")).splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def cpu_threads() -> int:
-    """Threads that this process may run at a time."""
-    return len(os.sched_getaffinity(0))
 
 
 @cache

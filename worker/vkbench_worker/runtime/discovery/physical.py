@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import vkbench
+from vkbench import system
 from vkbench.device import NVIDIA, DeviceFacts, Environment, device_key
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery import host, matrices
@@ -109,7 +110,7 @@ class Physical:
     def compute_units(self) -> int:
         """What works on workgroups side by side; 0 where neither driver nor host says."""
         if self.type == "cpu":
-            return host.cpu_threads()
+            return system.usable_processors()
         if _SM_BUILTINS in self.extensions:
             return self._numbers(_SM_PROPERTIES, 2)[0]
         if _SHADER_CORES in self.extensions:
@@ -162,7 +163,7 @@ class Physical:
             loader=vk.version(self.instance.loader),
             os=host.os_name(),
             os_kernel=host.kernel_release(),
-            cpu=host.cpu_model(),
+            cpu=system.processor_name(),
             vkbench=vkbench.__version__,
         )
 
