@@ -24,6 +24,9 @@ class FeatureStruct:
     core: int = 99  # minor version of Vulkan 1 that holds it
 
 
+SUBSET = "VK_KHR_portability_subset"  # of devices that leave parts of Vulkan out
+
+
 def _row(type: int, members: str, extension: str = "", core: int = 99) -> FeatureStruct:
     return FeatureStruct(type=type, members=tuple(members.split()), extension=extension, core=core)
 
@@ -92,6 +95,8 @@ class FeatureChain:
     def __init__(self, physical: Any, minor: int, extensions: frozenset[str]) -> None:
         self.asked = [s for s in STRUCTS if s.core <= minor or s.extension in extensions]
         self.extensions = sorted(s.extension for s in self.asked if s.core > minor)
+        if SUBSET in extensions:  # a device that has it must be asked for it
+            self.extensions.append(SUBSET)
         self._memory = [self._zeroed(s) for s in self.asked]
         for memory, following in zip(self._memory, self._memory[1:], strict=False):
             memory[1] = int(vk.ffi.cast("uintptr_t", following))

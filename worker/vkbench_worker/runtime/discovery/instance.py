@@ -12,6 +12,10 @@ from vkbench_worker.runtime.errors import NoDevice, NoValidation, ValidationFail
 
 LAYER = "VK_LAYER_KHRONOS_validation"
 
+# With it the loader lists drivers that leave parts of Vulkan out, as MoltenVK's on macOS does.
+PORTABILITY = "VK_KHR_portability_enumeration"
+_LIST_PORTABLE = 1  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+
 _HIGHEST_API = 1 << 22 | 3 << 12
 # Settings of newer layers that turn synchronisation validation on; without the second one a layer
 # does not look at what shaders read and write.
@@ -102,25 +106,35 @@ class Instance:
             pEngineName=self._string(f"vkbench {vkbench.__version__}"),
         )
         info = vk.struct("VkInstanceCreateInfo", pApplicationInfo=application)
-        if validation:
-            self._add_validation(info)
+        wanted = self._validating(info) if validation else []
+        if PORTABILITY in self._extensions():
+            info.flags = _LIST_PORTABLE
+            wanted = [*wanted, PORTABILITY]
+        info.enabledExtensionCount, info.ppEnabledExtensionNames = (
+            len(wanted),
+            self._strings(wanted),
+        )
         handle = vk.ffi.new("VkInstance *")
         vk.check(vk.lib.vkCreateInstance(info, vk.ffi.NULL, handle), "vkCreateInstance")
         return handle[0]
 
-    def _add_validation(self, info: Any) -> None:
+    def _validating(self, info: Any) -> list[str]:
+        """The extensions that validation needs; the layer, and what it is asked for, are set."""
         layers = vk.listed("vkEnumerateInstanceLayerProperties", "VkLayerProperties")
         if LAYER not in {vk.text(layer.layerName) for layer in layers}:
             raise NoValidation()
-        takes_settings = "VK_EXT_layer_settings" in self._layer_extensions()
+        takes_settings = "VK_EXT_layer_settings" in self._extensions(LAYER)
         info.pNext = self._settings() if takes_settings else self._features()
         info.enabledLayerCount, info.ppEnabledLayerNames = 1, self._strings([LAYER])
         how = "VK_EXT_layer_settings" if takes_settings else "VK_EXT_validation_features"
-        extensions = self._strings(["VK_EXT_debug_utils", how])
-        info.enabledExtensionCount, info.ppEnabledExtensionNames = 2, extensions
+        return ["VK_EXT_debug_utils", how]
 
-    def _layer_extensions(self) -> set[str]:
-        call, name = "vkEnumerateInstanceExtensionProperties", self._string(LAYER)
+    def _extensions(self, layer: str = "") -> set[str]:
+        """Names of the extensions that a layer brings, or the loader and its drivers."""
+        call, name = (
+            "vkEnumerateInstanceExtensionProperties",
+            self._string(layer) if layer else vk.ffi.NULL,
+        )
         found = vk.listed(call, "VkExtensionProperties", name)
         return {vk.text(extension.extensionName) for extension in found}
 
