@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime import device as devices
+from vkbench_worker.runtime import memory, transfers
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
 from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B, Fill, Stamp
@@ -49,14 +51,35 @@ def test_cpu_drivers_are_the_same_hardware(lavapipe: Device, swiftshader: Device
     assert lavapipe.environment.hash != swiftshader.environment.hash
 
 
+@pytest.fixture(scope="module")
+def staged(lavapipe: Device, gpu_settings: Settings) -> Iterator[Device]:
+    """lavapipe, whose memory is the host's, used as if it had memory of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "UNIFIED", ())
+        patch.setattr(transfers, "UNIFIED", ())
+        opened = Device.open(lavapipe.facts.key, gpu_settings)
+    with opened as device:
+        yield device
+
+
+each_memory = pytest.mark.parametrize("how", ["mapped", "staged"])
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest, how: str) -> Device:
+    found: Device = request.getfixturevalue("lavapipe" if how == "mapped" else "staged")
+    return found
+
+
+@each_memory
 @pytest.mark.parametrize("size", [1, 3, 4, 1021, STAGING_BYTES, 2 * STAGING_BYTES + 12345])
-def test_bytes_come_back_between_whole_guards(lavapipe: Device, size: int) -> None:
+def test_bytes_come_back_between_whole_guards(device: Device, size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
-    with lavapipe.buffer(size) as buffer, lavapipe.buffer(size) as copy:
+    with device.buffer(size) as buffer, device.buffer(size) as copy:
         buffer.upload(data)
         copy.fill(POISON_B)
         copy.copy_from(buffer)
-        for image in lavapipe.images([buffer, copy]):
+        for image in device.images([buffer, copy]):
             assert np.array_equal(image.data, data)
             around = np.concatenate([image.lead, np.zeros(size % 4, np.uint8), image.trail])
             words = around.view(np.uint32)
@@ -66,48 +89,63 @@ def test_bytes_come_back_between_whole_guards(lavapipe: Device, size: int) -> No
 
 
 @pytest.fixture
-def submissions(lavapipe: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def submissions(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many command buffers each submission to the device has had."""
     found: list[int] = []
-    submit = lavapipe.logical.submit
+    submit = device.logical.submit
 
     def noted(buffers: list[Any]) -> None:
         found.append(len(buffers))
         submit(buffers)
 
-    monkeypatch.setattr(lavapipe.logical, "submit", noted)
+    monkeypatch.setattr(device.logical, "submit", noted)
     return found
 
 
+@each_memory
 def test_a_check_submits_each_of_its_two_runs_once(
-    lavapipe: Device, bundle: Bundle, submissions: list[int]
+    device: Device, how: str, bundle: Bundle, submissions: list[int]
 ) -> None:
     job = Job(id=1, token=1, case="add/f32/b1_c1_h17_w129", mode=Mode.CORRECTNESS)
-    assert execute(lavapipe, bundle, job).outcome is Outcome.PASSED
-    assert submissions == [3, 3]  # inputs and poison, the launch, what it left
+    assert execute(device, bundle, job).outcome is Outcome.PASSED
+    # staged: inputs and poison, the launch, what it left; mapped: the launch, what the host sees
+    assert submissions == ([3, 3] if how == "staged" else [2, 2])
 
 
+@each_memory
 def test_a_check_of_more_than_the_staging_memory_is_right(
-    lavapipe: Device, bundle: Bundle, submissions: list[int]
+    device: Device, how: str, bundle: Bundle, submissions: list[int]
 ) -> None:
     count = STAGING_BYTES // 4 + 4321
     job = Job(id=1, token=1, case=f"copy/f32/n{count}", mode=Mode.CORRECTNESS)
-    assert execute(lavapipe, bundle, job).outcome is Outcome.PASSED
-    assert len(submissions) > 2
+    assert execute(device, bundle, job).outcome is Outcome.PASSED
+    assert (len(submissions) > 2) is (how == "staged")
 
 
+@each_memory
 def test_what_is_put_in_line_and_closed_does_not_run(
-    lavapipe: Device, submissions: list[int]
+    device: Device, how: str, submissions: list[int]
 ) -> None:
-    with lavapipe.buffer(64) as buffer:
+    with device.buffer(64) as buffer:
         buffer.fill(POISON_A)
-        recording = lavapipe.record([Stamp(), Fill(buffer), Stamp()])
+        recording = device.record([Stamp(), Fill(buffer), Stamp()])
         recording.enqueue()
         recording.close()
         assert np.array_equal(
-            lavapipe.images([buffer])[0].data.view(np.uint32), np.full(16, POISON_A, np.uint32)
+            device.images([buffer])[0].data.view(np.uint32), np.full(16, POISON_A, np.uint32)
         )
-    assert submissions == [2]
+    assert submissions == ([2] if how == "staged" else [])
+
+
+@each_memory
+def test_the_host_writes_behind_what_is_in_line(device: Device, how: str) -> None:
+    """Which is a copy of what the buffer held before."""
+    with device.buffer(64) as source, device.buffer(64) as target:
+        source.upload(np.full(64, 1, np.uint8))
+        target.copy_from(source)
+        source.upload(np.full(64, 2, np.uint8))
+        found = device.images([source, target])
+        assert [int(image.data[0]) for image in found] == [2, 1]
 
 
 def fill_up(device: Device, stack: ExitStack) -> None:

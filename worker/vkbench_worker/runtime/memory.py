@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.errors import OutOfMemory
 from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.program import padded
+from vkbench_worker.runtime.program import Bytes, padded
 
 DEVICE_LOCAL: Final = vk.Memory.DEVICE_LOCAL
 VISIBLE: Final = vk.Memory.HOST_VISIBLE | vk.Memory.HOST_COHERENT
 CACHED: Final = vk.Memory.HOST_CACHED
+
+UNIFIED: Final = ("cpu", "integrated")  # types of devices whose memory is the host's
 
 BLOCK_BYTES: Final = 128 << 20
 _USAGE: Final = vk.Usage.COPIED_FROM | vk.Usage.COPIED_TO | vk.Usage.STORAGE
@@ -40,18 +44,24 @@ class Block:
             vk.lib.vkBindBufferMemory(logical.handle, self.buffer, self.memory, 0),
             "vkBindBufferMemory",
         )
+        self.host: Bytes | None = None  # its bytes, where transfers go through no staging block
         self.free = [(0, size)]  # (offset, size), by offset, never two in touch
 
     @property
     def unused(self) -> bool:
         return self.free == [(0, self.size)]
 
-    def map(self) -> Any:
+    def map(self) -> Bytes:
         """The block's bytes, visible to the host until it is closed."""
         pointer = vk.ffi.new("void **")
         result = vk.lib.vkMapMemory(self._logical.handle, self.memory, 0, vk.WHOLE, 0, pointer)
         vk.check(result, "vkMapMemory")
-        return vk.ffi.buffer(pointer[0], self.size)
+        return np.frombuffer(vk.ffi.buffer(pointer[0], self.size), np.uint8)
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the host may map the block, and reads it as fast as memory of its own."""
+        return bool(self._flags & (VISIBLE | CACHED) == VISIBLE | CACHED)
 
     def take(self, size: int) -> int | None:
         """Offset of a span of that size, no longer free; None when there is none."""
@@ -72,6 +82,7 @@ class Block:
         self.free = spans
 
     def close(self) -> None:
+        self.host = None
         self._logical.destroy("Buffer", self.buffer)
         vk.lib.vkFreeMemory(self._logical.handle, self.memory, vk.ffi.NULL)
         self._logical.live["DeviceMemory"] -= 1
@@ -79,7 +90,9 @@ class Block:
     def _allocate(self, preferences: Sequence[int], addressed: bool) -> Any:
         needs = vk.ffi.new("VkMemoryRequirements *")
         vk.lib.vkGetBufferMemoryRequirements(self._logical.handle, self.buffer, needs)
-        kind = _memory_type(self._logical.physical.memory, needs.memoryTypeBits, preferences)
+        memory = self._logical.physical.memory
+        kind = _memory_type(memory, needs.memoryTypeBits, preferences)
+        self._flags = memory.memoryTypes[kind].propertyFlags
         flags = vk.struct("VkMemoryAllocateFlagsInfo", flags=2) if addressed else None
         info = vk.struct(
             "VkMemoryAllocateInfo", next=flags, allocationSize=needs.size, memoryTypeIndex=kind
@@ -115,6 +128,7 @@ class Memory:
     def __init__(self, logical: Logical) -> None:
         self._logical = logical
         self._blocks: list[Block] = []
+        self._is_unified = logical.facts.type in UNIFIED
         self._limit = int(logical.facts.memory_bytes * _SHARE_OF_HEAP)
 
     @property
@@ -154,11 +168,20 @@ class Memory:
                 f"needs {used + size:,} bytes of device memory, {lender} lends {self._limit:,}"
             )
         try:
-            block = Block(self._logical, size, (DEVICE_LOCAL, 0))
+            block = self._block(size)
         except OutOfMemory:
             self._drop_unused()
-            block = Block(self._logical, size, (DEVICE_LOCAL, 0))
+            block = self._block(size)
         self._blocks.append(block)
+        return block
+
+    def _block(self, size: int) -> Block:
+        """A new block; mapped, where device and host have one memory."""
+        if not self._is_unified:
+            return Block(self._logical, size, (DEVICE_LOCAL, 0))
+        block = Block(self._logical, size, (DEVICE_LOCAL | VISIBLE | CACHED, DEVICE_LOCAL, 0))
+        if block.is_cached:
+            block.host = block.map()
         return block
 
     def _drop_unused(self) -> None:

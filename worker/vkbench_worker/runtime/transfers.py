@@ -1,5 +1,7 @@
 """Bytes between host and device: copies gather and go along with the next submission.
 
+Where device and host have one memory (see memory.py), the host writes and reads it in place.
+
 So does a recording that is put in line: copies, launches, and copies of what they left need no more
 than one submission, for which the host waits 30 us or more.
 """
@@ -14,7 +16,7 @@ import numpy as np
 
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.logical import Logical
-from vkbench_worker.runtime.memory import CACHED, VISIBLE, Block, Region
+from vkbench_worker.runtime.memory import CACHED, UNIFIED, VISIBLE, Block, Region
 from vkbench_worker.runtime.program import Bytes, padded
 
 STAGING_BYTES: Final = 32 << 20
@@ -38,8 +40,9 @@ class Transfers:
     def __init__(self, logical: Logical) -> None:
         self._logical = logical
         self._staging = Block(logical, STAGING_BYTES, (VISIBLE | CACHED, VISIBLE))
-        self._host: Bytes = np.frombuffer(self._staging.map(), np.uint8)
+        self._host: Bytes = self._staging.map()
         self._commands, self._spare = logical.command_buffer(), logical.command_buffer()
+        self._shown = [self._showing()] if logical.facts.type in UNIFIED else []
         self._line: list[Any] = []  # command buffers that come before the waiting copies
         self._recording = False
         self._used = 0  # bytes of the staging block that waiting copies refer to
@@ -47,6 +50,9 @@ class Transfers:
 
     def upload(self, span: Span, data: Bytes) -> None:
         """Copy host bytes into a span, before whatever is submitted next."""
+        if (mapped := self._mapped(span)) is not None:
+            mapped[:] = data
+            return
         done = 0
         while done < span.size:
             at, room = self._reserve(span.size - done)
@@ -63,7 +69,9 @@ class Transfers:
 
     def fill(self, span: Span, word: int) -> None:
         """Fill a span, whose bounds are multiples of four, with a word."""
-        if span.size:
+        if (mapped := self._mapped(span)) is not None:
+            mapped.view(np.uint32)[:] = word
+        elif span.size:
             self._begin(span.region)
             vk.lib.vkCmdFillBuffer(
                 self._commands, span.region.block.buffer, _offset(span), span.size, word
@@ -81,6 +89,9 @@ class Transfers:
 
     def read(self, spans: Sequence[Span]) -> list[Bytes]:
         """The bytes of the spans, after all that was submitted and all that waits."""
+        if spans and all(span.region.block.host is not None for span in spans):
+            self.flush()
+            return [_bytes(span).copy() for span in spans]
         arrays = [np.empty(span.size, np.uint8) for span in spans]
         waiting: list[tuple[Bytes, int]] = []  # where to, and where it lies in the staging block
         for span, array in zip(spans, arrays, strict=True):
@@ -118,12 +129,30 @@ class Transfers:
         line, self._line = self._line, []
         buffers = [*line, *self._take(), *commands]
         if buffers:
-            self._logical.submit(buffers)
+            self._logical.submit([*buffers, *self._shown])
         self._used = 0
 
     def close(self) -> None:
         self._host = np.empty(0, np.uint8)
         self._staging.close()
+
+    def _mapped(self, span: Span) -> Bytes | None:
+        """A span's bytes for the host to write, once nothing waits that may use them."""
+        if span.region.block.host is None:
+            return None
+        if self._line or self._recording:
+            self.flush()
+        return _bytes(span)
+
+    def _showing(self) -> Any:
+        """Commands behind those of each submission: the host sees all that was written."""
+        commands = self._logical.command_buffer()
+        info = vk.struct("VkCommandBufferBeginInfo")
+        vk.check(vk.lib.vkBeginCommandBuffer(commands, info), "vkBeginCommandBuffer")
+        seen = vk.Access.HOST_READ | vk.Access.HOST_WRITE
+        self._barrier(_SHADERS_AND_COPIES, _ALL_WRITES, vk.Stage.HOST, seen, commands)
+        vk.check(vk.lib.vkEndCommandBuffer(commands), "vkEndCommandBuffer")
+        return commands
 
     def _take(self) -> Sequence[Any]:
         """The waiting copies' commands, closed and ready to be submitted, if there are any."""
@@ -179,10 +208,19 @@ class Transfers:
             self._touched.clear()
         self._touched.update(regions)
 
-    def _barrier(self, before: int, written: int, after: int, access: int) -> None:
+    def _barrier(
+        self, before: int, written: int, after: int, access: int, commands: Any = None
+    ) -> None:
         barrier = vk.struct("VkMemoryBarrier", srcAccessMask=written, dstAccessMask=access)
         null = vk.ffi.NULL
-        vk.lib.vkCmdPipelineBarrier(self._commands, before, after, 0, 1, barrier, 0, null, 0, null)
+        into = commands or self._commands
+        vk.lib.vkCmdPipelineBarrier(into, before, after, 0, 1, barrier, 0, null, 0, null)
+
+
+def _bytes(span: Span) -> Bytes:
+    """The bytes of a span whose block is mapped."""
+    assert span.region.block.host is not None
+    return span.region.block.host[_offset(span) : _offset(span) + span.size]
 
 
 def _offset(span: Span, done: int = 0) -> int:
