@@ -126,7 +126,7 @@ def _sql_row(row: ResultRow) -> tuple[object, ...]:
         f"{row.host}/{row.device_name}",
         row.kernel,
         params if row.variant == "auto" else f"{params} {row.variant}",
-        "perf" if row.mode == Mode.PERFORMANCE else "test",
+        "test" if row.mode == Mode.CORRECTNESS else "perf",
         int(row.state != JobState.SKIPPED),
         int(row.state == JobState.PASSED),
         row.reason,

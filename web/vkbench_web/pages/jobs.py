@@ -81,8 +81,12 @@ def replay(facts: JobFacts) -> str:
     """The command that runs a job again on its device's host; "" for a pair of bundles."""
     if facts.mode == Mode.PAIRED:
         return ""
-    words = ["vkbench", "run", "--case", facts.case_name, "--variant", facts.variant]
-    words += ["--mode", facts.mode, "--device", facts.device]
+    words = ["vkbench", "run", "--case", facts.case_name]
+    if facts.mode == Mode.PEER:
+        words += ["--peer", facts.variant, "--mode", Mode.PERFORMANCE]
+    else:
+        words += ["--variant", facts.variant, "--mode", facts.mode]
+    words += ["--device", facts.device]
     words += ["--bundle", facts.bundle] if facts.bundle else []
     if facts.source:
         words += ["--gguf", str(facts.source["path"]), "--tensor", str(facts.source["tensor"])]
