@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_db.ask.peers import PeerPair
-    from vkbench_detection.statistics.ratios import Ratio
+    from vkbench_detection.compare.peer_ratios import Standing
 
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
@@ -25,6 +24,8 @@ COLUMNS = (
     Column(key="ratio", heading="theirs/ours", kind=ValueKind.NUMBER, rank=Rank.KEY),
     Column(key="ratio_low", heading="from", kind=ValueKind.NUMBER),
     Column(key="ratio_high", heading="to", kind=ValueKind.NUMBER, joined=True),
+    Column(key="ratio_before", heading="before", kind=ValueKind.NUMBER),
+    Column(key="change", heading="", rank=Rank.KEY),
     Column(key="settings", heading="how", prose=True),
     Column(key="clock", heading="clock", hidden=True),
     Column(key="peer_clock", heading="peer's clock", hidden=True),
@@ -34,22 +35,13 @@ COLUMNS = (
 )
 
 
-def ratio_of(pair: PeerPair) -> Ratio:
-    """How many times as fast as theirs ours is."""
-    from vkbench_detection.statistics.ratios import Estimate, of_estimates
-
-    ours = Estimate(value=pair.ours, low=pair.ours_low, high=pair.ours_high)
-    theirs = Estimate(value=pair.theirs, low=pair.theirs_low, high=pair.theirs_high)
-    return of_estimates(ours, theirs)
-
-
-def table(pairs: Sequence[PeerPair]) -> Table:
+def table(found: Sequence[Standing]) -> Table:
     """A row a comparison, and the geometric mean of their ratios."""
-    return Table(columns=COLUMNS, rows=[_row(pair) for pair in pairs], footer=_mean(pairs))
+    return Table(columns=COLUMNS, rows=[_row(each) for each in found], footer=_mean(found))
 
 
-def _row(pair: PeerPair) -> dict[str, Cell]:
-    ratio = ratio_of(pair)
+def _row(standing: Standing) -> dict[str, Cell]:
+    pair, ratio = standing.pair, standing.ratio
     return {
         "host": pair.host,
         "device_name": pair.device_name,
@@ -63,6 +55,8 @@ def _row(pair: PeerPair) -> dict[str, Cell]:
         "ratio": ratio.ratio,
         "ratio_low": ratio.low if ratio.low > 0 else None,
         "ratio_high": ratio.high if isfinite(ratio.high) else None,
+        "ratio_before": standing.before,
+        "change": "fell" if standing.has_fallen else "",
         "settings": pair.settings,
         "clock": pair.clock,
         "peer_clock": pair.peer_clock,
@@ -72,10 +66,10 @@ def _row(pair: PeerPair) -> dict[str, Cell]:
     }
 
 
-def _mean(pairs: Sequence[PeerPair]) -> dict[str, Cell] | None:
+def _mean(found: Sequence[Standing]) -> dict[str, Cell] | None:
     from vkbench_detection.statistics.ratios import geometric_mean
 
-    mean = geometric_mean([ratio_of(pair).ratio for pair in pairs])
+    mean = geometric_mean([each.ratio.ratio for each in found])
     if mean is None or mean.count < 2:
         return None
     return {

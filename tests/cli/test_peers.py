@@ -85,6 +85,30 @@ def test_what_cannot_be_compared(
     assert complaint in said(capsys)
 
 
+def test_a_ratio_that_fell_fails_on_regression(compared: Past, capsys: Captured) -> None:
+    words = ["compare", "--peer", "numpy", "--fail-on", "regression"]
+    assert cli.main(words) == 0  # nothing to hold it against
+    for theirs in (2e-3, 2e-3, 2e-3, 1.2e-3):
+        add(compared, theirs)
+    assert cli.main(words) == 1
+    found = capsys.readouterr()
+    assert f"{CASES[0]} fell behind numpy on Planted 9000" in " ".join(found.err.split())
+    assert "fell" in found.out
+
+
+def add(past: Past, theirs: float) -> None:
+    """One more comparison of the first case."""
+    planned = PlannedJob(device=DEVICE.key, case=CASES[0], mode=Mode.PEER, variant="numpy")
+    with past.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.BOTH, selection={}, now=NOW + 60)
+        store.add_jobs(tx, run.id, [planned])
+        [picked] = store.pick(tx, DEVICE.key, 1, NOW)
+        ids = {"job": picked.job.id, "token": picked.job.token, "variant": "numpy"}
+        timings = (timing("hot", theirs), timing("ours", 1e-3))
+        done = replace(past.done(1.0), timings=timings, **ids)  # type: ignore[arg-type]
+        store.record(tx, [done], NOW + 60)
+
+
 def test_two_runs_are_compared_without_their_peers(compared: Past, capsys: Captured) -> None:
     assert cli.main(["compare", "before", "peers"]) != 0
     assert "no timed case in common" in said(capsys)

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from databases import Lab
@@ -15,6 +16,7 @@ from vkbench.result import Result
 from vkbench_db.ask.peers import PeerPair, peer_pairs, uncompared
 from vkbench_db.database import Database, upgrade
 from vkbench_db.transfer.exchange import export_run, import_lines
+from vkbench_detection.compare.peer_ratios import standings
 from vkbench_detection.steps import detect
 
 CASE = "mul_mat_vec/q4_0/m1_n1_k256"
@@ -106,3 +108,34 @@ def test_comparisons_travel(lab: Lab, tmp_path: Path) -> None:
         with elsewhere.reading() as tx:
             [pair] = peer_pairs(tx)
     assert (pair.theirs, pair.ours, pair.settings) == (4e-3, 2e-3, "version=2,ours=tiled")
+
+
+def fallen(lab: Lab, *history: tuple[float, float]) -> tuple[float | None, bool]:
+    """Of comparisons one after the other, what the last one is beside those before."""
+    device = lab.add_device()
+    for theirs, ours in history:
+        lab.now += 60
+        run(lab, device, theirs, ours)
+    with lab.database.reading() as tx:
+        [found] = standings(tx, peer_pairs(tx))
+    return found.before, found.has_fallen
+
+
+STEADY = [(4e-3, 2e-3), (4.04e-3, 2e-3), (3.96e-3, 2e-3), (4e-3, 2.02e-3)]
+
+
+def test_a_peer_that_became_faster_has_our_ratio_fall(lab: Lab) -> None:
+    before, has_fallen = fallen(lab, *STEADY, (3e-3, 2e-3))
+    assert before == pytest.approx(2, rel=0.02)
+    assert has_fallen
+
+
+@pytest.mark.parametrize(
+    "last", [(4e-3, 2e-3), (3.9e-3, 2e-3), (8e-3, 2e-3), (2e-3, 1e-3)], ids=str
+)
+def test_what_scatters_or_rises_has_not_fallen(lab: Lab, last: tuple[float, float]) -> None:
+    assert not fallen(lab, *STEADY, last)[1]
+
+
+def test_few_comparisons_say_nothing(lab: Lab) -> None:
+    assert fallen(lab, *STEADY[:2], (1e-3, 2e-3)) == (None, False)

@@ -11,22 +11,30 @@ from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask.peers import peer_pairs, uncompared
 from vkbench_db.database import Transaction
+from vkbench_detection.compare.peer_ratios import standings
 from vkbench_tables.peers import table
 
 
 def show_peers(
     tx: Transaction, output: Output, peers: Sequence[str] = (), run: int | None = None
-) -> None:
-    """Print the latest comparisons with peers (all if none is named), or those of a run."""
+) -> bool:
+    """Print the latest comparisons with peers (all if none is named), or those of a run.
+
+    Says whether a ratio has fallen.
+    """
     pairs, left = peer_pairs(tx, peers, run), uncompared(tx, peers, run)
     if not (pairs or left):
         where = f"run {run} has" if run else "there is"
         raise NothingToDo(f"{where} no comparison with {' or '.join(peers) or 'a peer'}")
-    if pairs or output.json or output.csv:
-        show(table(pairs), output)
+    found = standings(tx, pairs)
+    if found or output.json or output.csv:
+        show(table(found), output)
     lines = [f"{counted(each.count, 'case')} not compared: {each.reason}" for each in left]
     if pairs:
         lines.append(OURS_INCLUDES)
         lines += [BY_NAME[name].includes for name in sorted({pair.peer for pair in pairs})]
+    fallen = [each.pair for each in found if each.has_fallen]
+    lines += [f"{each.case_name} fell behind {each.peer} on {each.device_name}" for each in fallen]
     for line in lines:
         tell(line)
+    return bool(fallen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from vkbench.job import JobState, Mode
 from vkbench.result import HOT, OURS
@@ -76,6 +76,24 @@ def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None
         .order_by(host.name, device.name, job.variant, case.name, job.id)
     )
     return fetch(tx, asked, PeerPair)
+
+
+def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[tuple[float, float]]:
+    """Seconds of ours and theirs in the last comparisons like this one before it, newest first."""
+    now, job, timing = schema.job.alias("now"), schema.job.c, schema.measurement
+    ours, theirs = timing.alias("ours"), timing.alias("theirs")
+    alike = [job[name] == now.c[name] for name in ("case_id", "device_id", "mode", "variant")]
+    asked = (
+        select(ours.c.seconds, theirs.c.seconds)
+        .select_from(now)
+        .join(schema.job, and_(*alike, job.finished_at <= now.c.finished_at, job.id != now.c.id))
+        .join(ours, (ours.c.job_id == job.id) & (ours.c.metric == OURS))
+        .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.metric == HOT))
+        .where(now.c.id == pair.job, ours.c.seconds > 0)
+        .order_by(job.finished_at.desc(), job.id.desc())
+        .limit(most)
+    )
+    return [(mine, other) for mine, other in tx.execute(asked)]
 
 
 def uncompared(

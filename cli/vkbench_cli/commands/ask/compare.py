@@ -108,7 +108,8 @@ def compare(
     by side, with their shares of the peak rate where both devices are calibrated.
 
     --peer shows what `vkbench run --peer` timed in turns on one device: above 1 our kernel is
-    faster.
+    faster. A ratio has fallen if it is below all of the last ten, and 5 % below their median; then
+    --fail-on regression exits with 1, though our own time may not have changed.
 
     \b
     vkbench compare 3 last --fail-on regression
@@ -128,9 +129,10 @@ def compare(
     from vkbench_detection.compare.references import find
 
     if peer:
-        if new or metric or markdown or mix or fail_on is not FailOn.NEVER:
+        if new or metric or markdown or mix or fail_on is FailOn.WRONG:
             raise UsageError("--peer takes a run and an output form: leave out NEW and the rest")
-        return _with_peers(peer, old, store, output)
+        has_fallen = _with_peers(peer, old, store, output)
+        return EXIT_REGRESSION if has_fallen and fail_on is FailOn.REGRESSION else EXIT_OK
     if not (old and new):
         raise UsageError("give OLD and NEW, or --peer NAME")
     if output.json + output.csv + markdown > 1:
@@ -153,14 +155,13 @@ def compare(
     return _exit_code(found, fail_on)
 
 
-def _with_peers(asked: str, run: str, store: Store, output: Output) -> int:
+def _with_peers(asked: str, run: str, store: Store, output: Output) -> bool:
     from vkbench_cli.show.peers import show_peers
     from vkbench_db.ask.queries import find_run
 
     peers = [names.pick(name, BY_NAME, "peer") for name in asked.split(",") if name]
     with reading(store.settings()) as tx:
-        show_peers(tx, output, peers, find_run(tx, run).id if run else None)
-    return EXIT_OK
+        return show_peers(tx, output, peers, find_run(tx, run).id if run else None)
 
 
 def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:

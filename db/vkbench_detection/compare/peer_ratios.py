@@ -1,0 +1,53 @@
+"""Whether a kernel of ours has lost ground to a peer, by the comparisons of the past.
+
+A ratio is theirs over ours. It falls too where our own time has not changed: then the peer has
+become faster, and no series of ours shows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from sqlalchemy import Connection
+
+from vkbench_db.ask.peers import PeerPair, earlier_pairs
+from vkbench_detection.statistics.ratios import Estimate, Ratio, of_estimates
+
+HISTORY: Final = 10  # comparisons that one is held against
+LEAST: Final = 3  # of them: fewer say nothing of how ratios scatter
+FLOOR: Final = 0.05  # runs of one pair of programs differ by so much
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A comparison beside those before it."""
+
+    pair: PeerPair
+    ratio: Ratio  # how many times as fast as theirs ours is
+    before: float | None  # median of the ratios before; None where there are too few
+    has_fallen: bool
+
+
+def standings(tx: Connection, pairs: Sequence[PeerPair]) -> list[Standing]:
+    """Each comparison, held against those of the same case, device and peer before it."""
+    return [_standing(pair, earlier_pairs(tx, pair, HISTORY)) for pair in pairs]
+
+
+def ratio_of(pair: PeerPair) -> Ratio:
+    """How many times as fast as theirs ours is."""
+    ours = Estimate(value=pair.ours, low=pair.ours_low, high=pair.ours_high)
+    theirs = Estimate(value=pair.theirs, low=pair.theirs_low, high=pair.theirs_high)
+    return of_estimates(ours, theirs)
+
+
+def _standing(pair: PeerPair, earlier: Sequence[tuple[float, float]]) -> Standing:
+    ratio, past = ratio_of(pair), [theirs / ours for ours, theirs in earlier]
+    if len(past) < LEAST:
+        return Standing(pair=pair, ratio=ratio, before=None, has_fallen=False)
+    before = median(past)
+    is_lower = ratio.high < before and ratio.ratio < min(past)
+    has_fallen = is_lower and ratio.ratio < before * (1 - FLOOR)
+    return Standing(pair=pair, ratio=ratio, before=before, has_fallen=has_fallen)
