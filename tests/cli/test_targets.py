@@ -24,6 +24,7 @@ from vkbench_cli import main as cli
 from vkbench_cli.commands.ask.report import _evidence
 from vkbench_db import schema
 from vkbench_db.ask import queries
+from vkbench_db.database import Database
 from vkbench_db.upkeep import tuning
 from vkbench_db.upkeep.tuning import Found
 from vkbench_db.work import store
@@ -147,12 +148,24 @@ def test_losses_are_those_of_models_that_read_a_text(past: Past, capsys: Capture
     row = found["Q4_0 loss", "below 2 %"]
     assert (row["standing"], row["measured"]) == ("met", "perplexity is 1.9 ± 0.1 % higher")
     assert row["value"] == pytest.approx(1.9)
-    assert "tiny-f16-0123456789ab 1.9 % above f16, 1020 tokens in run 4" in row["how"]
+    assert "tiny-f16-0123456789ab 1.9 % above f16's, 10.19 over 1020 tokens in run 4" in row["how"]
     assert "other-f16-0123456789ab 1.5 %" in row["how"]
     assert found["Q8_0 loss", "below 0.5 %"]["standing"] == "met"
     assert found["IQ2_XXS loss", "below 5 %"]["measured"].startswith("products are off by ")
     keep(past, of_model("q8_0", 0.0051, measured_at=1_700_000_200.0))
     assert rows(capsys)["Q8_0 loss", "below 0.5 %"]["standing"] == "missed"
+
+
+def test_losses_count_where_no_device_is_known(database: Database, capsys: Captured) -> None:
+    """Also if a fleet is asked for that has none yet."""
+    with database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.ACCURACY, selection={}, now=time.time())
+        add_accuracies(tx, run.id, {0: of_model("q8_0", 0.001)})
+    for words in ((), ("--device", "*")):
+        out, err = said(capsys, *words, "--json")
+        assert "no device is known yet" in err
+        found = {row["target"]: row["standing"] for row in json.loads(out)["rows"]}
+        assert (found["Q8_0 loss"], found["kernels"]) == ("met", "not measured")
 
 
 def keep(past: Past, *found: Accuracy) -> None:

@@ -85,8 +85,8 @@ def _of_models(read: Sequence[AccuracyRow], most: float) -> TargetResult:
     percent = 100 * (worst.loss or 0.0)
     error = 100 * (worst.loss_error or 0.0)
     said = "; ".join(
-        f"{row.model} {100 * (row.loss or 0.0):.3g} % above {row.base_format}, "
-        f"{row.tokens} tokens in run {row.run}"
+        f"{row.model} {100 * (row.loss or 0.0):.3g} % above {row.base_format}'s, "
+        f"{row.perplexity or 0.0:.2f} over {row.tokens} tokens in run {row.run}"
         for row in read
     )
     return TargetResult(

@@ -148,7 +148,7 @@ def _evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
             tell("no results yet: `vkbench run --suite targets` makes some")
             return Evidence(results=(), host=ours.host, of_fleet=bool(selectors))
         known = {row.key: row for row in devices(tx)}
-        chosen = device_keys(tx, selectors)
+        chosen = device_keys(tx, selectors) if known else []
         keys = [key for key in chosen if selectors or known[key].host == ours.host]
         modes = [Mode.CORRECTNESS, Mode.PERFORMANCE]
         newest = results(tx, devices=keys, modes=modes, latest=True, limit=None) if keys else []
@@ -160,7 +160,9 @@ def _evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
             host=ours.host,
             of_fleet=bool(selectors),
         )
-    if known and not keys:
+    if not known:
+        tell("no device is known yet: `vkbench run --suite targets` measures on this machine's")
+    elif not keys:
         hosts = ", ".join(sorted({row.host for row in known.values()}))
         tell(f"no devices of this host ({ours.host}), only of {hosts}: --device '*' takes all")
     return found
