@@ -10,6 +10,7 @@ from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.attention.entries import ATTENTION
 from vkbench_shaders.kernels.calibration.calibrate import CALIBRATE
+from vkbench_shaders.kernels.calibration.submissions import SUBMISSIONS
 from vkbench_shaders.kernels.elementwise.affine import AFFINE
 from vkbench_shaders.kernels.elementwise.binary import BINARY
 from vkbench_shaders.kernels.elementwise.compare import COMPARE
@@ -102,6 +103,7 @@ KERNELS: tuple[Kernel, ...] = (
     MUON,
     *RANDOM,
     *CALIBRATE,
+    *SUBMISSIONS,
 )
 
 _BY_NAME = {kernel.name: kernel for kernel in KERNELS}

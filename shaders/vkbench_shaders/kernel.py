@@ -27,6 +27,7 @@ from vkbench_shaders.binding import Param as Param
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.formats import matrix_shape as matrix_shape
 from vkbench_shaders.launch import MOST_GROUPS as MOST_GROUPS
+from vkbench_shaders.launch import Flow as Flow
 from vkbench_shaders.launch import Launch as Launch
 from vkbench_shaders.launch import Push as Push
 from vkbench_shaders.launch import grid as grid
@@ -137,6 +138,7 @@ class Kernel:
     deterministic: bool = True  # the same bits every time
     tuning: Tuning | None = None
     whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
+    flow: Flow | None = None  # None: launches are timed inside one submission
     content: str = ""  # what it is apart from its name, where a bundle declares it
 
     def binding(self, name: str) -> Binding:
@@ -194,13 +196,12 @@ class Kernel:
         """A canonical case: defaults left out, names as declared; UsageError for what is not."""
         full = self._types(types)
         first, *rest = self.bindings
+        free = [binding for binding in rest if not binding.same_as]
         return Case(
             kernel=self.name,
             format=full[first.name],
             shape=self._shape(shape, full),
-            types={
-                b.name: full[b.name] for b in rest if not b.same_as and full[b.name] != b.types[0]
-            },
+            types={b.name: full[b.name] for b in free if full[b.name] != b.types[0]},
             params=self._params(params or {}),
         )
 
@@ -301,9 +302,8 @@ class Problem:
 
     @property
     def _asked(self) -> Settings:
-        return {
-            name: self.case.params[name] for name in self.kernel.params if name in self.case.params
-        }
+        given = self.case.params
+        return {name: given[name] for name in self.kernel.params if name in given}
 
     def candidates(self, device: DeviceFacts, variant: Variant | None = None) -> list[Settings]:
         """Settings that keep to those named, the best estimated first; there may be none."""

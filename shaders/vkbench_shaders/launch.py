@@ -49,6 +49,17 @@ def grid(groups: int, depth: int = 1) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Flow:
+    """How a kernel is timed whose launches are submissions of their own, by the host's clock.
+
+    Its arrays have one outer index for each launch, and a launch reads and writes its own part.
+    """
+
+    in_flight: int = 64  # submissions that may wait at once, when timed hot
+    moves: bool = False  # whether each part is uploaded before its launch, and read back after it
+
+
+@dataclass(frozen=True, kw_only=True)
 class Launch:
     """One dispatch: how many workgroups, with which constants."""
 

@@ -19,6 +19,8 @@ from vkbench_shaders.kernel import Problem
 from vkbench_shaders.layout import Layout
 from vkbench_worker.peers.library import Call, Library, View
 from vkbench_worker.peers.table import Row, row_of, working_format
+from vkbench_worker.runtime.computer import Flown
+from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.program import (
     GUARD,
@@ -27,6 +29,7 @@ from vkbench_worker.runtime.program import (
     Dispatch,
     Fill,
     Image,
+    Part,
     Program,
     Stamp,
     Step,
@@ -185,6 +188,9 @@ class PeerDevice(Generic[M]):
 
     def record(self, steps: Sequence[Step[Operation[M], PeerBuffer[M]]]) -> PeerRecording[M]:
         return PeerRecording(self._library, steps)
+
+    def flight(self, parts: Sequence[Part[Operation[M], PeerBuffer[M]]], depth: int) -> Flown:
+        raise Unsupported("a peer has no submissions in flight")
 
     def images(
         self, whole: Sequence[PeerBuffer[M]], guards: Sequence[PeerBuffer[M]] = ()

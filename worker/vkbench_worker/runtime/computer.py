@@ -10,7 +10,7 @@ import numpy as np
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench_worker.runtime.load import Load
-from vkbench_worker.runtime.program import Image, Program, Step
+from vkbench_worker.runtime.program import Image, Part, Program, Step
 
 
 class Storage(Protocol):
@@ -38,6 +38,12 @@ class Runnable(Protocol):
     def seconds(self) -> list[float]: ...
 
     def close(self) -> None: ...
+
+
+class Flown(Runnable, Protocol):
+    """Parts in flight."""
+
+    def arrived(self) -> list[np.ndarray]: ...
 
 
 P = TypeVar("P")
@@ -87,6 +93,8 @@ class Computer(Protocol[P, B]):
     def quiet(self) -> None: ...
 
     def record(self, steps: Sequence[Step[P, B]]) -> Runnable: ...
+
+    def flight(self, parts: Sequence[Part[P, B]], depth: int) -> Flown: ...
 
     def images(self, whole: Sequence[B], guards: Sequence[B] = ()) -> list[Image]: ...
 

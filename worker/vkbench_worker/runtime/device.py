@@ -17,13 +17,14 @@ from vkbench_worker.runtime import fragments, gauge, packing, strangers
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.discovery.instance import Instance
 from vkbench_worker.runtime.discovery.physical import Physical, candidates
+from vkbench_worker.runtime.flight import Flight
 from vkbench_worker.runtime.load import Load
 from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.memory import Memory
 from vkbench_worker.runtime.pipeline import Pipeline, checks_each
 from vkbench_worker.runtime.pipeline_cache import PipelineCache
 from vkbench_worker.runtime.pipelines import Pipelines
-from vkbench_worker.runtime.program import Image, Program
+from vkbench_worker.runtime.program import Image, Part, Program
 from vkbench_worker.runtime.recording import Recording, VulkanStep
 from vkbench_worker.runtime.transfers import Transfers
 
@@ -170,6 +171,10 @@ class Device:
     def record(self, steps: Sequence[VulkanStep]) -> Recording:
         """Steps ready to be run."""
         return Recording(self.logical, self.transfers, steps)
+
+    def flight(self, parts: Sequence[Part[Pipeline, Buffer]], depth: int) -> Flight:
+        """Parts ready to be submitted, of which so many are in flight at once."""
+        return Flight(self.logical, self.transfers, parts, depth, self.record)
 
     def images(self, whole: Sequence[Buffer], guards: Sequence[Buffer] = ()) -> list[Image]:
         """What buffers hold now, guard bands included; of the second ones only the guard bands."""

@@ -1,15 +1,26 @@
-"""The VkDevice that everything on a device is made with: counted objects and one queue."""
+"""The VkDevice that everything on a device is made with: counted objects and its queues."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from vkbench.device import DeviceFacts
 from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.errors import Unresponsive
+from vkbench_worker.runtime.queues import Place, Places, Queue, places
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queues:
+    """The device's queues; copies share the one that computes where there is no other."""
+
+    compute: Queue
+    upload: Queue
+    read_back: Queue
 
 
 class Logical:
@@ -25,12 +36,20 @@ class Logical:
         self.hangs = False  # whether a submission did not end in time: nothing can be waited for
         self.patience_seconds = 600.0  # longest wait for one submission
         self._counting = threading.Lock()
-        family = self._queue_family()
-        self.handle = self._create(family)
-        self._queue = vk.ffi.new("VkQueue *")
-        vk.lib.vkGetDeviceQueue(self.handle, family, 0, self._queue)
-        self._pool = self.create(
-            "CommandPool", vk.struct("VkCommandPoolCreateInfo", flags=2, queueFamilyIndex=family)
+        where = self._places()
+        self.families = where.families  # that buffers are used by
+        self.handle = self._create(where)
+        self._pools = {
+            family: self.create(
+                "CommandPool",
+                vk.struct("VkCommandPoolCreateInfo", flags=2, queueFamilyIndex=family),
+            )
+            for family in where.families
+        }
+        self.queues = Queues(
+            compute=self._queue(where.compute),
+            upload=self._queue(where.upload),
+            read_back=self._queue(where.read_back),
         )
         self._fence = vk.ffi.new(
             "VkFence[]", [self.create("Fence", vk.struct("VkFenceCreateInfo"))]
@@ -39,7 +58,8 @@ class Logical:
     def close(self) -> None:
         """Destroy the VkDevice; everything made with it is closed before."""
         self.destroy("Fence", self._fence[0])
-        self.destroy("CommandPool", self._pool)
+        for pool in self._pools.values():
+            self.destroy("CommandPool", pool)
         vk.lib.vkDestroyDevice(self.handle, vk.ffi.NULL)
         self.handle = None
 
@@ -70,11 +90,13 @@ class Logical:
         with self._counting:
             self.live[kind] += change
 
-    def command_buffer(self) -> Any:
-        """A new command buffer; the pool frees those that its users leave."""
-        info = vk.struct(
-            "VkCommandBufferAllocateInfo", commandPool=self._pool, commandBufferCount=1
-        )
+    def command_buffer(self, queue: Queue | None = None) -> Any:
+        """A new command buffer, for the queue that computes unless another is named.
+
+        The pool frees those that its users leave.
+        """
+        pool = (queue or self.queues.compute).pool
+        info = vk.struct("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1)
         handle = vk.ffi.new("VkCommandBuffer *")
         vk.check(
             vk.lib.vkAllocateCommandBuffers(self.handle, info, handle), "vkAllocateCommandBuffers"
@@ -82,10 +104,11 @@ class Logical:
         self.live["CommandBuffer"] += 1
         return handle[0]
 
-    def free_command_buffer(self, commands: Any) -> None:
+    def free_command_buffer(self, commands: Any, queue: Queue | None = None) -> None:
         """The end of a command buffer of `command_buffer`."""
+        pool = (queue or self.queues.compute).pool
         vk.lib.vkFreeCommandBuffers(
-            self.handle, self._pool, 1, vk.ffi.new("VkCommandBuffer[]", [commands])
+            self.handle, pool, 1, vk.ffi.new("VkCommandBuffer[]", [commands])
         )
         self.live["CommandBuffer"] -= 1
 
@@ -93,7 +116,10 @@ class Logical:
         """Run command buffers and wait for their end; Unresponsive after `patience_seconds`."""
         commands = vk.ffi.new("VkCommandBuffer[]", buffers)
         info = vk.struct("VkSubmitInfo", commandBufferCount=len(buffers), pCommandBuffers=commands)
-        vk.check(vk.lib.vkQueueSubmit(self._queue[0], 1, info, self._fence[0]), "vkQueueSubmit")
+        vk.check(
+            vk.lib.vkQueueSubmit(self.queues.compute.handle, 1, info, self._fence[0]),
+            "vkQueueSubmit",
+        )
         patience = int(self.patience_seconds * 1e9)
         result = vk.lib.vkWaitForFences(self.handle, 1, self._fence, 1, patience)
         if result == vk.TIMEOUT:
@@ -102,14 +128,18 @@ class Logical:
         vk.check(result, "vkWaitForFences")
         vk.check(vk.lib.vkResetFences(self.handle, 1, self._fence), "vkResetFences")
 
-    def _queue_family(self) -> int:
-        """A family that computes, best one with timestamps; also sets what a tick is."""
+    def _places(self) -> Places:
+        """Where its queues are; also sets what a tick is."""
         families = self._families()
-        computing = [i for i, family in enumerate(families) if family.queueFlags & vk.COMPUTE_QUEUE]
-        best = max(computing, key=lambda i: (families[i].timestampValidBits > 0, -i))
-        self.tick_mask = (1 << families[best].timestampValidBits) - 1
+        found = places(families)
+        self.tick_mask = (1 << families[found.compute.family].timestampValidBits) - 1
         self.tick_seconds = float(self.physical.core.limits.timestampPeriod) * 1e-9
-        return best
+        return found
+
+    def _queue(self, place: Place) -> Queue:
+        handle = vk.ffi.new("VkQueue *")
+        vk.lib.vkGetDeviceQueue(self.handle, place.family, place.number, handle)
+        return Queue(handle=handle[0], pool=self._pools[place.family])
 
     def _families(self) -> Any:
         count = vk.ffi.new("uint32_t *")
@@ -118,21 +148,20 @@ class Logical:
         vk.lib.vkGetPhysicalDeviceQueueFamilyProperties(self.physical.handle, count, families)
         return families
 
-    def _create(self, family: int) -> Any:
-        priorities = vk.ffi.new("float[]", [1.0])
-        queue = vk.struct(
-            "VkDeviceQueueCreateInfo",
-            queueFamilyIndex=family,
-            queueCount=1,
-            pQueuePriorities=priorities,
-        )
+    def _create(self, where: Places) -> Any:
+        priorities = vk.ffi.new("float[]", [1.0, 1.0])
+        queues = vk.ffi.new("VkDeviceQueueCreateInfo[]", len(where.families))
+        for queue, family in zip(queues, where.families, strict=True):
+            queue.sType = vk.STRUCTURE_TYPES["VkDeviceQueueCreateInfo"]
+            queue.queueFamilyIndex, queue.queueCount = family, where.count(family)
+            queue.pQueuePriorities = priorities
         names = [vk.ffi.new("char[]", name.encode()) for name in self.physical.features.extensions]
         extensions = vk.ffi.new("char *[]", names)
         info = vk.struct(
             "VkDeviceCreateInfo",
             next=self.physical.features.head,
-            queueCreateInfoCount=1,
-            pQueueCreateInfos=queue,
+            queueCreateInfoCount=len(queues),
+            pQueueCreateInfos=queues,
             enabledExtensionCount=len(names),
             ppEnabledExtensionNames=extensions,
         )

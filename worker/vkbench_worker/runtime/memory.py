@@ -34,6 +34,10 @@ class Block:
         info = vk.struct(
             "VkBufferCreateInfo", size=size, usage=_USAGE | (vk.Usage.ADDRESSED if addressed else 0)
         )
+        families = vk.ffi.new("uint32_t[]", logical.families)
+        if len(families) > 1:  # queues that only copy use the same buffers
+            info.sharingMode = vk.CONCURRENT
+            info.queueFamilyIndexCount, info.pQueueFamilyIndices = len(families), families
         self.buffer = logical.create("Buffer", info)
         try:
             self.memory = self._allocate(preferences, addressed)

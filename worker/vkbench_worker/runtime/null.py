@@ -20,9 +20,12 @@ from vkbench_worker.runtime.program import (
     GUARD,
     POISON_A,
     Barrier,
+    Bytes,
     Dispatch,
     Fill,
     Image,
+    Part,
+    Piece,
     Program,
     Stamp,
     Step,
@@ -136,6 +139,31 @@ class NullRecording:
         """Nothing is held."""
 
 
+class NullFlight(NullRecording):
+    """All uploads, then all steps: the last launch does the work of all parts."""
+
+    def __init__(self, device: NullDevice, parts: Sequence[Part[Program, NullBuffer]]) -> None:
+        steps = [step for part in parts for step in part.steps]
+        super().__init__(device, [Stamp(), *steps, Stamp()])
+        self._uploads = [piece for part in parts for piece in part.uploads]
+        self._reads = [piece for part in parts for piece in part.reads]
+
+    def run(self) -> list[float]:
+        """Seconds of the steps, by the host's clock."""
+        for piece in self._uploads:
+            _shown(piece)[:] = piece.data
+        return super().run()
+
+    def arrived(self) -> list[Bytes]:
+        """What the last run left."""
+        return [_shown(piece).copy() for piece in self._reads]
+
+
+def _shown(piece: Piece[NullBuffer]) -> Bytes:
+    start = GUARD + piece.start
+    return piece.buffer.bytes[start : start + piece.size]
+
+
 class NullDevice:
     """A device that computes with `function`: the reference, or what a test plants in its place."""
 
@@ -220,6 +248,9 @@ class NullDevice:
 
     def record(self, steps: Sequence[Step[Program, NullBuffer]]) -> NullRecording:
         return NullRecording(self, steps)
+
+    def flight(self, parts: Sequence[Part[Program, NullBuffer]], depth: int) -> NullFlight:
+        return NullFlight(self, parts)
 
     def images(self, whole: Sequence[NullBuffer], guards: Sequence[NullBuffer] = ()) -> list[Image]:
         return [b.image(data=True) for b in whole] + [b.image(data=False) for b in guards]

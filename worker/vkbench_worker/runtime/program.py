@@ -85,6 +85,25 @@ class Fill(Generic[BufferT]):
 Step = Dispatch[PipelineT, BufferT] | Fill[BufferT] | Barrier | Stamp
 
 
+@dataclass(frozen=True, eq=False)
+class Piece(Generic[BufferT]):
+    """Some bytes of a buffer that are copied from or to the host."""
+
+    buffer: BufferT
+    start: int
+    size: int
+    data: Bytes | None = None  # what is uploaded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Generic[PipelineT, BufferT]):
+    """Steps of a submission of their own, between an upload and a read-back, if there are any."""
+
+    steps: Sequence[Step[PipelineT, BufferT]]
+    uploads: Sequence[Piece[BufferT]] = ()
+    reads: Sequence[Piece[BufferT]] = ()
+
+
 @dataclass(frozen=True)
 class Image:
     """The bytes of a buffer and of its guard bands, as they were at one moment."""

@@ -65,6 +65,11 @@ class Recording:
         if self._pool is not None:
             self._logical.destroy("DescriptorPool", self._pool)
 
+    @property
+    def commands(self) -> Any:
+        """The command buffer, for submissions that others make."""
+        return self._commands
+
     def run(self) -> list[float]:
         """Submit, wait, and give the seconds from each stamp to the next.
 

@@ -27,7 +27,11 @@ TIMESTAMP: Final = 2  # VK_QUERY_TYPE_TIMESTAMP
 COMPUTE_PIPELINE: Final = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
 ROBUST_BUFFER_ACCESS: Final = 2  # VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_ROBUST_BUFFER_ACCESS_EXT
 COMPUTE_SHADER: Final = 0x20  # VK_SHADER_STAGE_COMPUTE_BIT
+GRAPHICS_QUEUE: Final = 0x1  # VK_QUEUE_GRAPHICS_BIT
 COMPUTE_QUEUE: Final = 0x2  # VK_QUEUE_COMPUTE_BIT
+TRANSFER_QUEUE: Final = 0x4  # VK_QUEUE_TRANSFER_BIT
+VIDEO_QUEUES: Final = 0x160  # VK_QUEUE_VIDEO_DECODE, ENCODE_BIT_KHR, OPTICAL_FLOW_BIT_NV
+CONCURRENT: Final = 1  # VK_SHARING_MODE_CONCURRENT
 SUBGROUP_SCOPE: Final = 3  # VK_SCOPE_SUBGROUP_KHR
 SETTING_BOOL: Final = 0  # VK_LAYER_SETTING_TYPE_BOOL32_EXT
 GPU_ASSISTED: Final = 0  # VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT
@@ -113,6 +117,7 @@ STRUCTURE_TYPES: Final = {
     "VkSubmitInfo": 4,
     "VkMemoryAllocateInfo": 5,
     "VkFenceCreateInfo": 8,
+    "VkSemaphoreCreateInfo": 9,
     "VkQueryPoolCreateInfo": 11,
     "VkBufferCreateInfo": 12,
     "VkShaderModuleCreateInfo": 16,
@@ -137,6 +142,9 @@ STRUCTURE_TYPES: Final = {
     "VkDebugUtilsMessengerCreateInfoEXT": 1000128004,
     "VkPhysicalDeviceMaintenance3Properties": 1000168000,
     "VkPhysicalDeviceDriverProperties": 1000196000,
+    "VkSemaphoreTypeCreateInfo": 1000207002,
+    "VkTimelineSemaphoreSubmitInfo": 1000207003,
+    "VkSemaphoreWaitInfo": 1000207004,
     "VkPhysicalDevicePCIBusInfoPropertiesEXT": 1000212000,
     "VkValidationFeaturesEXT": 1000247000,
     "VkLayerSettingsCreateInfoEXT": 1000496000,

@@ -38,6 +38,7 @@ class Bench(Generic[P, B]):
         self.problem = plan.problem
         self.outputs = [b.name for b in self.problem.kernel.bindings if b.is_output]
         self.work = _work(device, plan)
+        self.storages = storages
         self._device = device
         self._in_place = {
             b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
@@ -68,6 +69,10 @@ class Bench(Generic[P, B]):
     def buffers(self) -> list[B]:
         """In the order of their binding numbers."""
         return list(self._by_name.values())
+
+    def buffer(self, name: str) -> B:
+        """The buffer of a binding."""
+        return self._by_name[name]
 
     @property
     def is_poisoned(self) -> list[bool]:

@@ -89,6 +89,8 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         name: choose(problem, job.variant, device.facts, job.tuned)
         for name, problem in problems.items()
     }
+    if any(problem.kernel.flow for problem in problems.values()):
+        raise Unsupported("submissions are not timed in pairs")
     checked = checks_bounds(old, new)  # both arms alike
     plans = {
         name: _planned(device, name, bundle, choices[name], checked=checked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from vkbench.calibration import TICK
 from vkbench.job import Job
 from vkbench.result import Timing, Verdict
+from vkbench_shaders.kernel import Flow
 from vkbench_worker.judging.judge import Expected, Images, judge
 from vkbench_worker.judging.preparation import Prepared, expected_by
 from vkbench_worker.judging.shelf import SHELF
@@ -19,6 +20,7 @@ from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.flow import measure_flight, misread, parts, poison
 from vkbench_worker.timing.measure import SampleBounds, launches_a_sample, measure_cold, measure_hot
 from vkbench_worker.timing.rotation import rotation
 
@@ -62,6 +64,8 @@ def time_work(
     that right bits afterwards come from the timed launches.
     """
     bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
+    if flow := bench.problem.kernel.flow:
+        return _flown(device, bench, judged, flow, bounds)
     bench.reset(POISON_A)
     with SHELF.quiet():
         hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
@@ -76,6 +80,28 @@ def time_work(
     return Timed(
         timings=tuple(timings) if verdict.passed else (), verdict=verdict, telemetry=readings
     )
+
+
+def _flown(
+    device: Computer[P, B], bench: Bench[P, B], judged: Judged, flow: Flow, bounds: SampleBounds
+) -> Timed:
+    """Hot with several submissions in flight, cold with one.
+
+    Inputs that are uploaded are poisoned before, and what was read back is judged too.
+    """
+    timings, verdict, readings = [], judged.verdict, dict[str, float]()
+    for metric, depth in (("hot", flow.in_flight), ("cold", 1)):
+        with SHELF.quiet(), closing(device.flight(parts(bench, flow), depth)) as flight:
+            poison(bench, flow)
+            timings.append(measure_flight(device, bench, flight, metric, bounds))
+            readings.update(_readings(device))
+            verdict = judge_again(bench, judged, [bench.buffers])
+            if verdict.passed and (wrong := misread(bench, judged.first, flight)):
+                reason = f"{wrong} bytes that were read back are not those of the checked launch"
+                verdict = replace(verdict, passed=False, reason=reason, unrepeated=wrong)
+        if not verdict.passed:
+            return Timed(timings=(), verdict=verdict, telemetry=readings)
+    return Timed(timings=tuple(timings), verdict=verdict, telemetry=readings)
 
 
 def _cold(

@@ -40,6 +40,7 @@ STRUCTS = (
     _row(
         1000211000, "memory_model device_scope availability_chains", "VK_KHR_vulkan_memory_model", 2
     ),
+    _row(1000207000, "timeline", "VK_KHR_timeline_semaphore", 2),
     _row(1000221000, "scalar_layout", "VK_EXT_scalar_block_layout", 2),
     _row(1000175000, "subgroup_extended_types", "VK_KHR_shader_subgroup_extended_types", 2),
     _row(1000280000, "int_dot", "VK_KHR_shader_integer_dot_product", 3),
@@ -73,6 +74,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "fp64": ("fp64",),
     "bda": ("bda",),
     "device_scope": ("device_scope",),
+    "timeline": ("timeline",),
     "coopmat": ("cooperative_matrix", "memory_model"),
     "coopmat2": ("cooperative_matrix", "memory_model", *(f"cm2_{letter}" for letter in "abcdefg")),
     "bf16": ("bf16",),

@@ -1,0 +1,71 @@
+"""Submissions in flight on CPU drivers: each part's order is kept, and nothing is left behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench_shaders.bundle import Bundle
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runtime.buffer import Buffer
+from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.pipeline import Pipeline
+from vkbench_worker.runtime.program import Barrier, Fill, Part, Piece
+
+CASES = ("launch_rate/u32/s65_n5", "overlap/u32/s7_n1025_r2")
+
+
+@pytest.fixture(params=["lavapipe", "swiftshader"])
+def device(request: pytest.FixtureRequest) -> Device:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Device)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_submissions_are_timed_and_right(device: Device, bundle: Bundle, case: str) -> None:
+    job = Job(id=1, token=1, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.05)
+    open_before = Counter(device.live)
+    result = execute(device, bundle, job)
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+    hot, cold = result.timings
+    assert (hot.metric, cold.metric) == ("hot", "cold")
+    assert hot.seconds > 0
+    assert cold.seconds > 0
+    left = Counter(device.live) - open_before
+    assert set(left) <= {
+        "Pipeline",
+        "PipelineLayout",
+        "DescriptorSetLayout",
+        "DeviceMemory",
+        "Buffer",
+    }
+
+
+@pytest.mark.parametrize("depth", [1, 3, 9])
+def test_parts_are_read_back_after_their_steps_and_steps_follow_uploads(
+    device: Device, depth: int
+) -> None:
+    count, size = 9, 4096
+    data = np.arange(count * size, dtype=np.uint32).view(np.uint8)[: count * size]
+    with device.buffer(count * size) as kept, device.buffer(size) as wiped:
+        parts: list[Part[Pipeline, Buffer]] = []
+        for number in range(count):
+            at = number * size
+            piece = Piece(kept, at, size, data[at : at + size])
+            back = [Piece(kept, at, size), Piece(wiped, 0, size)]
+            parts.append(Part(steps=[Fill(wiped), Barrier()], uploads=[piece], reads=back))
+        with device.flight(parts, depth) as flight:
+            for _ in range(3):
+                kept.fill(0xFFFFFFFF)
+                wiped.fill(0xFFFFFFFF)
+                [seconds] = flight.run()
+                assert seconds > 0
+                assert flight.seconds() == [seconds]
+                found = flight.arrived()
+                assert np.array_equal(np.concatenate(found[::2]), data)
+                assert not any(piece.any() for piece in found[1::2])
+    device.raise_messages()

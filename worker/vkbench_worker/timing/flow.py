@@ -1,0 +1,75 @@
+"""Times launches that are submissions of their own, with their copies, by the host's clock.
+
+It counts from the first submission to the end of the last, uploads and read-backs included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vkbench.result import Timing
+from vkbench_shaders.kernel import Flow
+from vkbench_worker.judging.judge import Images
+from vkbench_worker.phases import phase
+from vkbench_worker.runtime.computer import B, Computer, Flown, P
+from vkbench_worker.runtime.program import POISON_A, Dispatch, Part, Piece
+from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.measure import SampleBounds, Visitor
+
+
+def parts(bench: Bench[P, B], flow: Flow) -> list[Part[P, B]]:
+    """A submission for each launch, with its share of the arrays where those are moved too."""
+    count = len(bench.work.passes)
+    made = []
+    for number, (pipeline, launch) in enumerate(bench.work.passes):
+        steps = [Dispatch(pipeline, bench.buffers, launch.groups, launch.push)]
+        uploads = [_share(bench, name, number, count) for name in _inputs(bench)]
+        reads = [_share(bench, name, number, count) for name in bench.outputs]
+        moved = (uploads, reads) if flow.moves else ((), ())
+        made.append(Part(steps=steps, uploads=moved[0], reads=moved[1]))
+    return made
+
+
+def _share(bench: Bench[P, B], name: str, number: int, count: int) -> Piece[B]:
+    """What one of so many launches has of an array: an equal part, in order."""
+    buffer = bench.buffer(name)
+    size = buffer.size // count
+    data = bench.storages.get(name)
+    if data is not None:
+        data = data.reshape(-1).view(np.uint8)[number * size : (number + 1) * size]
+    return Piece(buffer, number * size, size, data)
+
+
+def _inputs(bench: Bench[P, B]) -> list[str]:
+    return [binding.name for binding in bench.problem.kernel.bindings if binding.access == "in"]
+
+
+def poison(bench: Bench[P, B], flow: Flow) -> None:
+    """Overwrite all that the flight shall bring."""
+    bench.reset(POISON_A)
+    if flow.moves:
+        for name in _inputs(bench):
+            bench.buffer(name).fill(POISON_A)
+
+
+def measure_flight(
+    device: Computer[P, B], bench: Bench[P, B], flight: Flown, metric: str, bounds: SampleBounds
+) -> Timing:
+    """How long a flight takes, from its first submission to the end of its last."""
+    visitor = Visitor(device=device, work=bench.work, recordings=[flight], launches=1)
+    with phase(metric):
+        visit = visitor.visit(bounds)
+    return replace(visitor.summed_up(metric, [visit], ()), clock="host")
+
+
+def misread(bench: Bench[P, B], images: Images, flight: Flown) -> int:
+    """Bytes that a flight read back and that differ from the outputs of a checked launch."""
+    count = len(bench.work.passes)
+    outputs = [images[name].data.reshape(count, -1) for name in bench.outputs]
+    wanted = [output[number] for number in range(count) for output in outputs]
+    return sum(
+        int(np.count_nonzero(found != right))
+        for found, right in zip(flight.arrived(), wanted, strict=False)
+    )
