@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from vkbench.accuracy import Accuracy, Subject
 from vkbench.job import Mode
 from vkbench_db.ask import queries
 from vkbench_db.ask.accuracies import AccuracyRow, accuracies
-from vkbench_db.database import Database, upgrade
+from vkbench_db.database import Database
 from vkbench_db.errors import ImportRefused
 from vkbench_db.rows import record_of
 from vkbench_db.transfer.exchange import Imported, export_run, import_lines
@@ -22,15 +21,6 @@ from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
 
 FOUND = (of_model("f16"), of_model("q4_0", 0.031), of_products("q4_0", 0.085))
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Database]:
-    """Another host's database."""
-    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
-    upgrade(url)
-    with Database.open(url) as database:
-        yield database
 
 
 def keep(database: Database, found: Sequence[Accuracy], label: str = "") -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,6 @@ from vkbench_db.work import store
 from vkbench_detection.series.calibrations import LAUNCH, settle
 
 LATER = 1_800_000_000.0
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Database]:
-    """Another host's database."""
-    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
-    upgrade(url)
-    with Database.open(url) as database:
-        yield database
 
 
 def export(database: Database, run: int) -> list[str]:

@@ -152,6 +152,15 @@ def database(url: str) -> Iterator[Database]:
         yield database
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path, template_file: Path) -> Iterator[Database]:
+    """Another host's database."""
+    path = tmp_path / "elsewhere.db"
+    shutil.copy(template_file, path)
+    with Database.open(f"sqlite:///{path}") as database:
+        yield database
+
+
 @dataclass
 class Lab:
     """Devices, runs and results in a database, a few words each."""

@@ -91,13 +91,14 @@ def answered(find: Find, evidence: Evidence) -> TargetResult:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "gguf":
             raise
-        how = "the Python package gguf is missing here: `pip install 'vkbench[worker]'`"
-        return TargetResult(standing=TargetState.NOT_MEASURED, how=how)
+        return not_measured(
+            "the Python package gguf is missing here: `pip install 'vkbench[worker]'`"
+        )
 
 
-def not_measured(how: str) -> Find:
-    """The result of a target that vkbench does not measure."""
-    return lambda _: TargetResult(standing=TargetState.NOT_MEASURED, how=how)
+def not_measured(how: str) -> TargetResult:
+    """The result of a target without a measurement: how to make one."""
+    return TargetResult(standing=TargetState.NOT_MEASURED, how=how)
 
 
 def layout(evidence: Evidence) -> TargetResult:
@@ -106,7 +107,7 @@ def layout(evidence: Evidence) -> TargetResult:
     checked = [row for row in rows if row.state in (JobState.PASSED, JobState.WRONG)]
     if not checked:
         command = evidence.command(" --kernel quantize --format q4_0 --mode correctness")
-        return _run(f"run {command}")
+        return not_measured(f"run {command}")
     passed = sum(row.state == JobState.PASSED for row in checked)
     fmt = format_named("q4_0")
     elements, size = fmt.elements, fmt.bytes
@@ -124,7 +125,7 @@ def times_the_cpu(cases: Sequence[str], least: float) -> Find:
     def find(evidence: Evidence) -> TargetResult:
         ours = _fastest(evidence.results, cases)
         if not ours:
-            return _run(f"run {evidence.timing(cases[0])}")
+            return not_measured(f"run {evidence.timing(cases[0])}")
         ratios = [_of_numpy(row) for row in ours]
         mean = geometric_mean(ratios)
         said = ", ".join(
@@ -148,7 +149,7 @@ def faster_than_cpu(large: str, small: str) -> Find:
         ours = {row.case_name: row for row in _fastest(of_gpus, (large, small))}
         if missing := [case for case in (large, small) if case not in ours]:
             commands = " and ".join(map(evidence.timing, missing))
-            return _run(f"run {commands} on a host with a GPU")
+            return not_measured(f"run {commands} on a host with a GPU")
         ratios = {case: _of_numpy(ours[case]) for case in (large, small)}
         told = "faster" if ratios[small] >= 1 else "slower"
         return TargetResult(
@@ -170,7 +171,7 @@ def times_cuda(cases: Sequence[str], least: float) -> Find:
         missing = set(cases) - {row.case for row in rows}
         if missing:
             commands = ", ".join(evidence.timing(case) for case in cases if case in missing)
-            return _run(f"time torch beside {commands}, in one session on one GPU")
+            return not_measured(f"time torch beside {commands}, in one session on one GPU")
         mean = geometric_mean(row.ratio for row in rows)
         return TargetResult(
             standing=met(mean >= least),
@@ -191,7 +192,7 @@ def parity(case: str) -> Find:
         judged = [row for row in judged if row.max_abs is not None]
         if not judged:
             command = evidence.command(f" --case {case} --mode correctness")
-            return _run(f"run {command}")
+            return not_measured(f"run {command}")
         worst = max(judged, key=lambda row: row.max_abs or 0)
         off = (worst.max_abs or 0) / _rms_of_reference(case)
         passed = all(row.state == JobState.PASSED for row in judged)
@@ -212,7 +213,7 @@ def checks(evidence: Evidence) -> TargetResult:
     bad = sum(row.state in (JobState.WRONG, JobState.FAILED) for row in checked)
     if passed < CHECKS and not bad:
         command = evidence.command("")
-        return _run(f"{passed} of {CHECKS} checks passed so far: run {command}")
+        return not_measured(f"{passed} of {CHECKS} checks passed so far: run {command}")
     return TargetResult(
         standing=met(not bad),
         measured=f"{passed} of {len(checked)} passed, {bad} wrong or failed",
@@ -229,7 +230,7 @@ def all_timed(cases: Sequence[str]) -> Find:
         missing = [case for case in cases if case not in timed]
         if missing:
             had = f"{len(cases) - len(missing)} of {len(cases)} timed so far"
-            return _run(f"{had}: run {', '.join(map(evidence.timing, missing))}")
+            return not_measured(f"{had}: run {', '.join(map(evidence.timing, missing))}")
         return TargetResult(
             standing=TargetState.MET,
             measured=f"{len(cases)} of {len(cases)} sizes timed",
@@ -288,7 +289,7 @@ def _counted(
 ) -> TargetResult:
     if len(passed) < least and not wrong:
         had = f"{len(passed)} of the {least} {what} passed so far"
-        return _run(f"{had}: run {evidence.command(' --suite targets')}")
+        return not_measured(f"{had}: run {evidence.command(' --suite targets')}")
     return TargetResult(
         standing=met(not wrong),
         measured=f"{len(passed)} passed, {len(wrong)} wrong",
@@ -346,10 +347,6 @@ def _on_cpu(case: str) -> cpu.Operation:
     if asked.kernel in cpu.ELEMENTWISE:
         return cpu.ELEMENTWISE[asked.kernel](rows * width)
     return cpu.reduction(asked.kernel, rows, width)
-
-
-def _run(how: str) -> TargetResult:
-    return TargetResult(standing=TargetState.NOT_MEASURED, how=how)
 
 
 def met(is_met: bool) -> TargetState:

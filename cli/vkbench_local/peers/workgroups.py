@@ -21,7 +21,7 @@ def fastest(vendor: int, least: int, most: int) -> Find:
         sizes = Counter(_sizes(evidence, vendor))
         if not sizes:
             asked = f"`vkbench tune{evidence.submits}` times sizes of workgroups"
-            return not_measured(f"no {_NAMES[vendor]} device was tuned: {asked}")(evidence)
+            return not_measured(f"no {_NAMES[vendor]} device was tuned: {asked}")
         inside = sum(count for size, count in sizes.items() if least <= size <= most)
         total = sizes.total()
         told = ", ".join(f"{size} in {count}" for size, count in sorted(sizes.items()))

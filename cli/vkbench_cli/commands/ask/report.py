@@ -158,7 +158,7 @@ def _evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
             tuned=tuned(tx, keys) if keys else (),
             losses=accuracies(tx, subjects=[Subject.MODEL]),
             host=ours.host,
-            of_fleet=bool(selectors),
+            of_fleet=any(known[key].host != ours.host for key in keys),
         )
     if not known:
         tell("no device is known yet: `vkbench run --suite targets` measures on this machine's")
