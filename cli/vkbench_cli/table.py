@@ -33,6 +33,11 @@ COMMANDS = (
         module="measure.exec",
     ),
     Command(
+        name="shard",
+        help="Divide one case among the devices of this machine.",
+        module="measure.shard",
+    ),
+    Command(
         name="kernels", help="List kernels with their formats and variants.", module="ask.kernels"
     ),
     Command(

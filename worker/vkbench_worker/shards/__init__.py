@@ -1,0 +1,1 @@
+"""One case divided among devices of a host: parts, their results as one, their times."""

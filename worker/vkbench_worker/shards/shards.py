@@ -1,0 +1,177 @@
+"""Shards of a case on devices: judged as one result, and timed together.
+
+Two times are taken by the host's clock, of all shards at once: `compute`, where inputs lie on the
+devices and the parts of the output stay there; and `whole`, where what is not kept on the devices
+is uploaded first, and the parts of the output are read back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from statistics import median
+from typing import Final, Generic
+
+import numpy as np
+
+from vkbench.result import Verdict
+from vkbench_shaders import catalogue
+from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.kernel import Problem
+from vkbench_worker.judging.judge import judge
+from vkbench_worker.judging.preparation import Prepared, expected_by, stored
+from vkbench_worker.runner.variants import choose, plan
+from vkbench_worker.runtime.computer import B, Computer, Flown, P
+from vkbench_worker.runtime.errors import Unsupported
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Image, Part, Piece
+from vkbench_worker.shards.division import division_of, gathered, part, shard_case
+from vkbench_worker.timing.bench import Bench
+
+LEAST_ROUNDS: Final = 5
+
+
+class Shards(Generic[P, B]):
+    """A case divided among devices, which take turns where there are more shards than devices."""
+
+    def __init__(
+        self,
+        devices: Sequence[Computer[P, B]],
+        count: int,
+        bundle: Bundle,
+        problem: Problem,
+        prepared: Prepared,
+        variant: str,
+        stack: ExitStack,
+    ) -> None:
+        self.problem, self._prepared = problem, prepared
+        self._division = division_of(problem, count)
+        self._stack = stack
+        self._flights: list[Flown] = []
+        self.devices = [devices[number % len(devices)] for number in range(count)]
+        posed = catalogue.problem(shard_case(problem, count).name)
+        chosen = [choose(posed, variant, device.facts) for device in self.devices]
+        paths = {each.variant.arithmetic for each in chosen}
+        if len(paths) > 1:
+            raise Unsupported("the devices would compute in different ways: name a variant")
+        [self._path] = paths
+        self.variant = chosen[0].variant.name
+        self._benches = [
+            Bench(
+                device,
+                plan(bundle, each, device.facts),
+                self._storages(number, each.problem),
+                stack,
+            )
+            for number, (device, each) in enumerate(zip(self.devices, chosen, strict=True))
+        ]
+
+    def judged(self) -> Verdict:
+        """The verdict on all parts as one output, and on the guards of all buffers."""
+        first, second = self._images(POISON_A), self._images(POISON_B)
+        expected = expected_by(self.problem, self._prepared, self._path)
+        return judge(self.problem, self._path, first, second, expected)
+
+    def timed(self, seconds: float, *, moves: bool) -> float:
+        """The median time of rounds, with uploads and read-backs or without."""
+        self._flights = [self._flight(bench, moves=moves) for bench in self._benches]
+        for bench in self._benches:
+            bench.reset(POISON_A)
+            for name in self._moved(bench) if moves else ():
+                bench.buffer(name).fill(POISON_A)
+        return self._timed(seconds)
+
+    def still_right(self) -> bool:
+        """Whether the last timed rounds left, and read back, what the judged ones did."""
+        for bench, found, flight in zip(self._benches, self._found, self._flights, strict=True):
+            wanted = [found[name].data for name in bench.outputs]
+            left = bench.images(bench.buffers)
+            held = [left[name].data for name in bench.outputs]
+            if not all(map(np.array_equal, held, wanted)):
+                return False
+            if not all(map(np.array_equal, flight.arrived(), wanted)):
+                return False
+        return True
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether shards share a device, so that each is timed alone and the slowest one counts."""
+        return len({id(device) for device in self.devices}) < len(self.devices)
+
+    def _storages(self, number: int, posed: Problem) -> dict[str, np.ndarray]:
+        """A shard's part of each input, as it lies in memory."""
+        found = {}
+        for name, storage in self._prepared.storages.items():
+            array = self.problem.layout(name).view(storage)
+            if self.problem.reads(name):
+                array = part(self._division, name, array, number, len(self.devices))
+            found[name] = stored(array, posed.layout(name))
+        return found
+
+    def _images(self, poison: int) -> dict[str, Image]:
+        """Outputs put together, and under names of their own the guards of all buffers."""
+        self._found = [bench.run(poison) for bench in self._benches]
+        images = {
+            f"{name} of shard {number}": image
+            for number, found in enumerate(self._found)
+            for name, image in found.items()
+        }
+        for name in self._benches[0].outputs:
+            arrays = [
+                bench.array(found, name)
+                for bench, found in zip(self._benches, self._found, strict=True)
+            ]
+            whole = stored(gathered(self._division, name, arrays), self.problem.layout(name))
+            data = whole.reshape(-1).view(np.uint8)
+            images[name] = replace(self._found[0][name], data=data)
+        return images
+
+    def _flight(self, bench: Bench[P, B], *, moves: bool) -> Flown:
+        """One submission of a shard's launches, between its copies if it moves."""
+        device = self.devices[self._benches.index(bench)]
+        steps = bench.work.launch(bench.buffers)
+        moved = Part(
+            steps=steps,
+            uploads=[_piece(bench, name, bench.storages[name]) for name in self._moved(bench)],
+            reads=[_piece(bench, name) for name in bench.outputs],
+        )
+        flight = device.flight([moved if moves else Part(steps=steps)], 1)
+        self._stack.callback(flight.close)
+        return flight
+
+    def _moved(self, bench: Bench[P, B]) -> list[str]:
+        """Inputs that are not kept on the devices."""
+        return [name for name in bench.storages if name not in self._division.kept]
+
+    def _timed(self, seconds: float) -> float:
+        flights = self._flights
+        for flight in flights:  # wakes the device, and has it take the poison first
+            flight.run()
+        started, rounds = time.perf_counter(), list[float]()
+        with ThreadPoolExecutor(len(flights)) as pool:
+            while len(rounds) < LEAST_ROUNDS or time.perf_counter() - started < seconds:
+                rounds.append(self._round(flights, pool))
+        return median(rounds)
+
+    def _round(self, flights: Sequence[Flown], pool: ThreadPoolExecutor) -> float:
+        if self.is_simulated:
+            return max(sum(flight.run()) for flight in flights)
+        ready = threading.Barrier(len(flights))
+
+        def fly(flight: Flown) -> tuple[float, float]:
+            ready.wait()
+            began = time.perf_counter()
+            flight.run()
+            return began, time.perf_counter()
+
+        spans = list(pool.map(fly, flights))
+        return max(end for _, end in spans) - min(began for began, _ in spans)
+
+
+def _piece(bench: Bench[P, B], name: str, data: np.ndarray | None = None) -> Piece[B]:
+    buffer = bench.buffer(name)
+    flat = None if data is None else data.reshape(-1).view(np.uint8)
+    return Piece(buffer, 0, buffer.size, flat)
