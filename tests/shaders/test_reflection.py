@@ -28,6 +28,7 @@ FEATURES = {  # what asks for each device feature
     "storage16": {"UniformAndStorageBuffer16BitAccess"},
     "storage8": {"UniformAndStorageBuffer8BitAccess"},
     "device_scope": {"VulkanMemoryModelDeviceScope"},
+    "timeline": set(),
     "coopmat": {"CooperativeMatrixKHR", "VulkanMemoryModel"},
     **{f"matrix_{kind}": set() for kind in ("f16_f16", "f16_f32", "bf16_f32", "i8_i32")},
     **{f"matrix_{kind}_8x8x8": set() for kind in ("f16_f16", "f16_f32", "i8_i32")},

@@ -39,6 +39,7 @@ class OfResults(StrEnum):
 
     CORRECTNESS = Mode.CORRECTNESS.value
     PERFORMANCE = Mode.PERFORMANCE.value
+    PEER = Mode.PEER.value
     PAIRED = Mode.PAIRED.value
     BOTH = Mode.BOTH.value
 
@@ -53,7 +54,7 @@ def results(
     mode: Annotated[
         OfResults,
         Option(
-            help="Only checks, only timings, only paired jobs, or checks and timings.",
+            help="Only checks, timings, peers' timings or pairs, or both checks and timings.",
             case_sensitive=False,
         ),
     ] = OfResults.BOTH,
