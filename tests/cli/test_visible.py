@@ -137,7 +137,7 @@ def strange_lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # say nothing that others wrote
-OURS = ("kernels", "bundle ls", "doctor", "accuracy", "model ls", "kernel check")
+OURS = ("kernels", "bundle ls", "doctor", "accuracy", "model ls", "kernel check", "shard")
 
 
 @pytest.mark.slow

@@ -61,6 +61,7 @@ def test_only_kernels_that_read_weights_take_part() -> None:
         kernel.name
         for kernel in KERNELS
         if kernel.reads_weights and "q4_0" in kernel.bindings[0].types
+        if not kernel.name.endswith("glu_q8_1")  # which need twice as many rows
     }
     assert "mul_mat_vec" in found
     assert not {"copy", "add"} & found

@@ -37,11 +37,12 @@ def shard(
 ) -> int:
     """Divide one case among the devices of this machine.
 
-    It shows how the time scales with the number of shards. Products are divided by rows of the weights (of the left matrix), attention by heads. Parts are
-    put together and judged as one result. `compute` is the time in which every input lies on its
-    device and parts of the output stay there. `with copies` also uploads the inputs that are no
-    weights or caches, and reads the output back. Where there are more shards than devices, each
-    is timed alone on one device, and the slowest counts: simulated. Nothing is stored.
+    It shows how the time scales with the number of shards. Products are divided by rows of the
+    weights (of the left matrix), attention by heads. Parts are put together and judged as one
+    result. `compute` is the time in which every input lies on its device and parts of the output
+    stay there. `with copies` also uploads the inputs that are no weights or caches, and reads the
+    output back. Where there are more shards than devices, each is timed alone on one device, and
+    the slowest counts: simulated. Nothing is stored.
 
     \b
     vkbench shard matmul/f16:b=f16/b1_m4096_n4096_k4096
