@@ -65,6 +65,13 @@ def test_of_other_waits_the_length_is_told(
 ) -> None:
     monkeypatch.setattr(telling, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(telling, "SILENCE_SECONDS", 0.001)
+    end = telling.Elapsed._end
+
+    def end_later(wait: telling.Elapsed) -> None:
+        time.sleep(0.1)  # so that the shortest wait is told
+        end(wait)
+
+    monkeypatch.setattr(telling.Elapsed, "_end", end_later)
     assert cli.main(words) in (0, 4)
     assert f"{label}: 0 seconds\n" in capsys.readouterr().err
 

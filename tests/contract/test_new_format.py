@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from copied_packages import ROOT, VKBENCH, CopiedPackages, copy_packages
+from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
 
 DRIVER = ROOT / "tests/planted/planted_format.py"
 NAME = "x4_0"
@@ -46,6 +47,7 @@ def test_everything_finds_a_format_that_was_planted(
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
     like = {"dequantize", "get_rows", "mul_mat_vec", "mul_mat", "mul_mat_vec_id", "mul_mat_id"}
+    like |= {kernel.name for kernel in JOINED_VEC}
     assert set(said["kernels"]) == like
     [row] = said["grid"]
     assert row["format"] == NAME

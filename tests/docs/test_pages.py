@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,14 @@ import pytest
 
 from cluster import RedisServer
 from documented import Shown, blocks, shown
+from planted_accuracy import of_model
 from postgres_server import PostgresServer
 from typist import is_elsewhere, type_all
 from vkbench.device import device_key
 from vkbench_db.ask.readonly import query
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import import_lines
+from vkbench_local.accuracies import keep
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -102,9 +105,12 @@ def test_a_page_about_a_fleet(
 
 
 @pytest.mark.parametrize("page", WITH_SQL, ids=lambda page: page.name)
-def test_sql_of_a_page_finds_rows(page: Path, demonstrated: Path) -> None:
+def test_sql_of_a_page_finds_rows(page: Path, demonstrated: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{shutil.copy(demonstrated, tmp_path / 'lab.db')}"
+    with Database.open(url) as database:
+        keep(database, [of_model("f16"), of_model("q4_0", 0.031)], {}, "", time.time())
     for statement in blocks(page, "sql"):
-        _, rows = query(f"sqlite:///{demonstrated}", statement)
+        _, rows = query(url, statement)
         assert rows
 
 

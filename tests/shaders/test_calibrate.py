@@ -13,6 +13,7 @@ from vkbench_shaders.kernel import Kernel
 from vkbench_shaders.kernels.calibration import calibrate
 from vkbench_shaders.kernels.calibration.calibrate import ADDEND, FACTOR, FMA, LAST, STEPS
 from vkbench_shaders.kernels.calibration.matrix_rate import MATRIX_RATE, MATRIX_RATE_8
+from vkbench_shaders.kernels.calibration.submissions import SUBMISSIONS
 
 CPU = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a CPU driver", uuid="00", vendor_id=0, device_id=0,
@@ -85,4 +86,5 @@ def test_what_would_not_be_exact_is_refused() -> None:
 
 
 def test_the_group_is_in_the_catalogue() -> None:
-    assert [k for k in KERNELS if k.group == calibrate.GROUP] == list(calibrate.CALIBRATE)
+    found = [k for k in KERNELS if k.group == calibrate.GROUP]
+    assert found == [*calibrate.CALIBRATE, *SUBMISSIONS]

@@ -86,7 +86,7 @@ def test_an_unknown_name_brings_near_ones() -> None:
 def test_formats_that_kernels_use_have_a_slang_type_of_their_size(kernel) -> None:  # type: ignore[no-untyped-def]
     source = "".join(path.read_text() for path in TREE.rglob("*.slang"))
     for types in kernel.type_choices():
-        for variant in kernel.variants:
+        for variant in kernel.variants_for(types):
             for name in set(variant.arguments(types)) & {fmt.name for fmt in FORMATS}:
                 fmt = format_named(name)
                 body = re.search(rf"public struct {name} : I\w+\n\{{(.*?)\n\}}", source, re.DOTALL)

@@ -17,8 +17,11 @@ _RESULTS = {
     "types": "its parts, as text",
     "shape": "its parts, as text",
     "params": "its parts, as text",
-    "mode": "correctness, performance, or paired: two bundles timed in turns",
-    "variant": "the code path asked for",
+    "mode": (
+        "correctness, performance, paired: two bundles timed in turns, or peer: another program "
+        "and our kernel timed in turns"
+    ),
+    "variant": "the code path asked for; with the mode peer, the program",
     "variant_run": "the code path that ran",
     "kernel_sha": "SHA-256 of the SPIR-V that ran, of a pair the new one's",
     "bundle": (
@@ -43,7 +46,10 @@ _RESULTS = {
     "path": "arithmetic path whose limits applied",
     "nmse": "error against the float64 reference",
     "max_abs": "error against the float64 reference",
-    "metric": "hot or cold; of a pair old and new",
+    "metric": (
+        "hot or cold; of a pair old and new; with the mode peer, hot is the program's and ours is "
+        "ours"
+    ),
     "seconds": "median of the samples, for one launch",
     "mad": "median absolute deviation, seconds",
     "low": "interval of the median, seconds",
