@@ -129,7 +129,8 @@ def test_attention_by_cooperative_matrices_is_right(ran: Callable[..., Rows]) ->
 def test_convolutions_by_cooperative_matrices_are_right(
     ran: Callable[..., Rows], kernel: str
 ) -> None:
-    rows = ran("--kernel", kernel, "--variant", "coopmat", "--mode", "correctness")
+    words = ("--variant", "coopmat", "--mode", "correctness")
+    rows = ran("--kernel", kernel, "--format", "f32", "--format", "f16", *words)
     wrong = [row for row in other_than_passed(rows) if row["verdict"] != "skipped"]
     skipped = [row for row in rows if row["verdict"] == "skipped"]
     assert not wrong
