@@ -42,7 +42,7 @@ class View(Protocol):
 
 
 class Journal:
-    """The database as an executor uses it, and whoever is told what happens."""
+    """The database as an executor uses it, and the view that shows what happens."""
 
     def __init__(self, database: Database, settings: Settings, watch: Watch, tell: Tell) -> None:
         self.stopped = False  # whether the user asked to stop
@@ -77,7 +77,7 @@ class Journal:
             store.return_lost(tx, left, now)
 
     def take(self, run: int, device: str, bounds: ChunkBounds) -> list[Picked]:
-        """Some of what a run has left for a device, which nobody else gets then."""
+        """Some of the jobs that a run has left for a device; no other device gets these."""
         with self._writing() as tx:
             picked = store.pick(
                 tx, device, bounds.jobs, time.time(), seconds=bounds.seconds, run=run

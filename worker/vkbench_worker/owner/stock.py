@@ -2,7 +2,8 @@
 
 Not by a runner, which writes nothing that another job reads. Two workers of a host make a file
 once: one holds the model's lock and writes it, and the other waits. While jobs use a file their
-worker shares that lock. Before another file is made, those that nobody locks make room for it.
+worker shares that lock. Before another file is made, files that no worker locks are removed until
+there is room, the longest unused first.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Stock:
         is_over: Callable[[Job], bool],
         refuse: Refuse,
     ) -> Iterator[list[Job]]:
-        """The jobs with the file, which nobody removes before the next part is asked for."""
+        """The jobs with the file, which stays until the caller asks for the next part."""
         with ExitStack() as kept:
             provided = self._provided(model, memory, lambda: all(map(is_over, jobs)))
             try:

@@ -35,7 +35,6 @@ from vkbench_shaders.kernels.matrices.teams import (
     BLOCK,
     SPEED,
     TUNING,
-    halves,
     launch,
     refuses_teams,
 )
@@ -50,13 +49,13 @@ _GATED = ("swiglu", "geglu")  # the gates that models have
 _DIMS = ("m", "n", "k")
 
 
-def _layout(problem: Problem, binding: str) -> Layout:
+def _layout(halves: int, problem: Problem, binding: str) -> Layout:
     """Sums of squares are one a block, and gates have their rows before those they pass."""
     shape = problem.full_shape(binding)
     if binding == "squares":
         shape = (shape[0], problem.shape[problem.kernel.binding(binding).dims[1]] // BLOCK)
     if binding == "weights":
-        shape = (shape[0] * halves(problem), shape[1])
+        shape = (shape[0] * halves, shape[1])
     return Layout.contiguous(shape)
 
 
@@ -234,11 +233,11 @@ _RMS = Kernel(
     ),
     params={"eps": _EPS, **SPEED},
     tuning=TUNING,
-    layout=_layout,
+    layout=partial(_layout, 1),
     variants=_variants("mul_mat_vec_rms", partial(launch, {})),
     inputs=_inputs,
     reference=_rms_reference,
-    flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
+    flops=products.flops,
     infer=partial(_infer, 1),
     rows="m",
     cases=_listed("mul_mat_vec_rms", each=("m32_n1_k4096", "m109_n3_k512")),
@@ -277,11 +276,11 @@ def _gated(gate: Gate) -> Kernel:
             **SPEED,
         },
         tuning=TUNING,
-        layout=_layout,
+        layout=partial(_layout, 2),
         variants=_variants("mul_mat_vec_glu", partial(_launch_gated, gate), (gate.struct("f32"),)),
         inputs=_gated_inputs,
         reference=partial(_glu_reference, gate),
-        flops=lambda problem: 4 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
+        flops=products.flops,
         infer=partial(_infer, 2),
         cases=_listed(
             name,
@@ -310,11 +309,11 @@ _ADD = Kernel(
     ),
     params=SPEED,
     tuning=TUNING,
-    layout=_layout,
+    layout=partial(_layout, 1),
     variants=_variants("mul_mat_vec_add", partial(launch, {})),
     inputs=_inputs,
     reference=_add_reference,
-    flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
+    flops=products.flops,
     infer=partial(_infer, 1),
     cases=_listed("mul_mat_vec_add_q8_1"),
     timed=_timed("mul_mat_vec_add_q8_1", "m4096_n1_k14336"),

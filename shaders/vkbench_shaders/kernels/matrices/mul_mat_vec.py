@@ -67,11 +67,6 @@ def tuning(columns: Callable[[Problem], int]) -> Tuning:
     return Tuning(params=("threads",), candidates=candidates)
 
 
-def columns(problem: Problem) -> int:
-    """Of y, that a workgroup makes."""
-    return min(problem.shape["n"], products.MOST_COLUMNS)
-
-
 def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, int]:
     """Specialisation constants of the shader module `vec`, for so many columns a workgroup."""
     count = threads(problem, columns)
@@ -87,7 +82,7 @@ def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     m, n, k = (problem.shape[dim] for dim in "mnk")
-    each = columns(problem)
+    each = products.columns(problem)
     groups = grid(-(-m // products.ROWS), depth=-(-n // each))
     push = {"m": m, "n": n, "k": k, "groups_x": groups[0]}
     for name in ("weights", "x", "y"):
@@ -248,13 +243,13 @@ MUL_MAT_VEC = Kernel(
         ),
     ),
     params={"layout": rows.LAYOUT, "threads": THREADS},
-    tuning=tuning(columns),
+    tuning=tuning(products.columns),
     layout=rows.layout,
     variants=variants("mul_mat_vec", 3, vectors, launch, products.refuses),
     inputs=products.inputs,
     reference=sums.reference(_sums),
     deviations=sums.deviations(_sums),
-    flops=lambda problem: 2 * problem.shape["m"] * problem.shape["n"] * problem.shape["k"],
+    flops=products.flops,
     infer=products.infer,
     accepts=products.accepts,
     rows="m",

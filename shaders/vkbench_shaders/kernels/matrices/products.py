@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,16 @@ def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
     """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
     subgroups = -(-threads // min(device.subgroup_size, _LEAST_SUBGROUP))
     return ROWS * max(threads, columns * subgroups)
+
+
+def columns(problem: Problem) -> int:
+    """Of y, that a workgroup makes where vectors are few."""
+    return min(problem.shape["n"], MOST_COLUMNS)
+
+
+def flops(problem: Problem) -> int:
+    """A product and a sum for each weight and vector."""
+    return 2 * prod(problem.layout("weights").shape[:-1]) * problem.shape["n"] * problem.shape["k"]
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:

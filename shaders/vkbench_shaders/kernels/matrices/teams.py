@@ -19,13 +19,9 @@ _MOST_KEPT = 4096  # sums in shared memory: 16 KiB, which every device has
 _LEAST_SUBGROUP = 8  # threads: CPU drivers with fewer take long to compile code for several blocks
 
 
-def halves(problem: Problem) -> int:
+def _halves(problem: Problem) -> int:
     """Rows of weights for each row of y."""
-    return 2 if problem.kernel.name.endswith("glu_q8_1") else 1
-
-
-def _columns(problem: Problem) -> int:
-    return min(problem.shape["n"], products.MOST_COLUMNS)
+    return problem.layout("weights").shape[0] // problem.shape["m"]
 
 
 def _at_once(problem: Problem) -> int:
@@ -36,13 +32,13 @@ def _at_once(problem: Problem) -> int:
 def _kept(problem: Problem, device: DeviceFacts, team: int) -> int:
     """Sums that a workgroup keeps: of each row and column, and of squares, a number a subgroup."""
     slots = team // min(device.subgroup_size, _LEAST_SUBGROUP, team)
-    return (BLOCK * halves(problem) + products.ROWS) * _columns(problem) * slots
+    return (BLOCK * _halves(problem) + products.ROWS) * products.columns(problem) * slots
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Teams that find room, in workgroups of as many teams as there are rows for them to share."""
     most = device.limits.get("max_workgroup_invocations", _SIZES[0])
-    most_teams = _PASSES * halves(problem)
+    most_teams = _PASSES * _halves(problem)
     steps = problem.shape["k"] // BLOCK // _at_once(problem)
     teams = [team for team in _TEAMS if device.subgroup_size <= team]
     teams = [team for team in teams if _kept(problem, device, team) <= _MOST_KEPT]
@@ -76,7 +72,7 @@ def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
 def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Launch:
     """Of teams, or with all threads as one team where that is not `fast`."""
     m, n, k = (problem.shape[dim] for dim in "mnk")
-    columns = _columns(problem)
+    columns = products.columns(problem)
     team, threads = _settings(problem, device) if fast else (_SIZES[0], _SIZES[0])
     constants = {
         "THREADS": threads,
