@@ -28,4 +28,4 @@ def bundle_named(tx: Transaction, asked: str) -> Bundle | None:
     if len({*here, *bundles_named(tx, asked.lower())}) > 1:
         raise AmbiguousBundle(asked)
     found = None if here else bundle_beginning(tx, asked)
-    return found or kept.get(asked)
+    return found or kept.get(asked).check()

@@ -168,7 +168,7 @@ def bundle(settings: Settings) -> Iterator[CheckResult]:
     from vkbench_shaders.compile.tree import TREE, tree_sha
 
     def look() -> str:
-        found = packaged()
+        found = packaged().check()
         if found.manifest.tree != tree_sha(TREE):
             raise VkbenchError(
                 f"bundle {found.sha[:12]} was compiled from other sources than the installed ones"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -18,9 +19,8 @@ _log = logging.getLogger(__name__)
 
 def keep(tx: Connection, bundle: Bundle, now: float) -> bool:
     """Store a bundle in the database; returns whether it is new there."""
-    stored = StoredBundle(
-        sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs
-    )
+    whole = replace(bundle, blobs=dict(bundle.blobs)).check()
+    stored = StoredBundle(sha=whole.sha, name=whole.name, manifest=whole.text, blobs=whole.blobs)
     return store_bundle(tx, stored, now)
 
 

@@ -3,14 +3,13 @@
 folder/manifest.json   canonical JSON; its SHA-256 names the bundle everywhere
 folder/<sha256>.spv    one blob an entry (entries may share one), or a part of an array that a
                        user's kernel brings
-folder/code.xz         in a wheel, in place of the blobs: all of them, a third as large
+folder/code.zip        in a wheel, in place of the blobs: all of them, a tenth as large
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import lzma
 import os
 import shutil
 import tempfile
@@ -26,6 +25,7 @@ import msgspec
 from vkbench import names
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import Settings
+from vkbench_shaders.blobs import SUFFIX, Files, Packed, pack
 from vkbench_shaders.compile import reflection
 from vkbench_shaders.compile.compiler import Unit
 from vkbench_shaders.kernel import Stage, Variant
@@ -38,7 +38,7 @@ from vkbench_shaders.own import records
 from vkbench_shaders.own.records import OwnKernel
 
 MANIFEST = "manifest.json"
-CODE = "code.xz"
+CODE = "code.zip"
 PREFIX_DIGITS = 4  # of a hash that are enough to name a bundle
 MOST_BYTES = 512 << 20  # of all code of a bundle; the packaged one has 52 MB
 MOST_CODE_BYTES = 8 << 20  # of one module; the packaged ones have 0.3 MB at most
@@ -139,7 +139,7 @@ class Bundle:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(zipfile.ZipInfo(MANIFEST, _DATE), self.text, *_PACKING)
             for sha in sorted(self.blobs):
-                name = zipfile.ZipInfo(f"{sha}.spv", _DATE)
+                name = zipfile.ZipInfo(f"{sha}{SUFFIX}", _DATE)
                 archive.writestr(name, self.blobs[sha], *_PACKING)
         return buffer.getvalue()
 
@@ -147,9 +147,9 @@ class Bundle:
         """Writes the bundle into a folder; the manifest comes last, and blobs that it lacks go."""
         folder.mkdir(parents=True, exist_ok=True)
         for sha, blob in self.blobs.items():
-            replace_file(folder / f"{sha}.spv", blob)
+            replace_file(folder / f"{sha}{SUFFIX}", blob)
         replace_file(folder / MANIFEST, self.text.encode())
-        for path in folder.glob("*.spv"):
+        for path in folder.glob(f"*{SUFFIX}"):
             if path.stem not in self.blobs:
                 path.unlink()
 
@@ -157,7 +157,10 @@ class Bundle:
         return self._checked(entry.sha256, f"the code of {entry.key}")
 
     def _checked(self, sha: str, what: str) -> bytes:
-        blob = self.blobs.get(sha)
+        try:
+            blob = self.blobs.get(sha)
+        except OSError as error:
+            raise self._refusal(f"{what} cannot be read: {error.strerror}") from error
         if blob is None or hashlib.sha256(blob).hexdigest() != sha:
             state = "missing" if blob is None else "not what its hash says"
             raise self._refusal(f"{what} is {state}")
@@ -193,41 +196,26 @@ def _interface_in(code: bytes) -> Interface:
     return reflection.needs(code).interface
 
 
-def load(path: Path) -> Bundle:
-    """The bundle in a folder, checked; CorruptBundle says what is wrong with it."""
+def load(path: Path, *, is_packaged: bool = False) -> Bundle:
+    """The bundle in a folder; CorruptBundle if its manifest is malformed.
+
+    A blob is read, and its hash checked, when its code is asked for; `check` looks at all blobs.
+    """
+    name = "packaged" if is_packaged else path.name
     try:
         text = (path / MANIFEST).read_bytes().decode()
-        blobs = {file.stem: file.read_bytes() for file in sorted(path.glob("*.spv"))}
-        code = (path / CODE).read_bytes() if (path / CODE).exists() else b""
-        bundle = Bundle(text=text, blobs=blobs, name=path.name)
-        if code:
-            bundle = replace(bundle, blobs=_unpacked(bundle.manifest, _decompressed(code)))
-    except (OSError, UnicodeDecodeError, lzma.LZMAError) as error:
+        bundle = Bundle(text=text, blobs=Files(path), name=name, is_packaged=is_packaged)
+        entries = bundle.manifest.entries
+        if (code := path / CODE).exists():
+            bundle = replace(bundle, blobs=Packed(code.read_bytes(), entries))
+    except (OSError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise CorruptBundle(f"{path} holds no bundle: {error}") from error
-    return bundle.check()
+    return bundle
 
 
 def packed_code(bundle: Bundle) -> bytes:
-    """All blobs in the order of the manifest, compressed together, for blobs are much alike."""
-    return lzma.compress(b"".join(bundle.blobs[sha] for sha in _sizes(bundle.manifest)), preset=1)
-
-
-def _decompressed(code: bytes) -> bytes:
-    """What code.xz holds, up to the most that a bundle may have: the rest is then missing."""
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(code, MOST_BYTES)
-
-
-def _unpacked(manifest: Manifest, code: bytes) -> dict[str, bytes]:
-    found, begin = {}, 0
-    for sha, size in _sizes(manifest).items():
-        found[sha] = code[begin : begin + size]
-        begin += size
-    return found
-
-
-def _sizes(manifest: Manifest) -> dict[str, int]:
-    """Bytes of each blob, in the order of the manifest."""
-    return {entry.sha256: entry.bytes for entry in manifest.entries}
+    """What a wheel has in place of a bundle's blobs."""
+    return pack(bundle.blobs, bundle.manifest.entries)
 
 
 @cache
@@ -235,8 +223,7 @@ def packaged() -> Bundle:
     """The kernels that were compiled with this package; MissingBundle when they were not."""
     if not (PACKAGED / MANIFEST).exists():
         raise MissingBundle()
-    bundle = load(PACKAGED)
-    return Bundle(text=bundle.text, blobs=bundle.blobs, name="packaged", is_packaged=True)
+    return load(PACKAGED, is_packaged=True)
 
 
 def packaged_sha() -> str:
@@ -277,7 +264,7 @@ class BundleStore:
         if sha in ("", packaged_sha()):
             return True
         try:
-            self.get(sha)
+            self.get(sha).check()
         except UnknownBundle:
             return False
         except CorruptBundle:

@@ -13,6 +13,7 @@ import pytest
 
 import vkbench
 from copied_packages import copy_packages
+from vkbench_shaders.bundle import load, packaged_sha
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -68,10 +69,15 @@ def test_it_holds_every_part_and_nothing_else(members: list[str]) -> None:
     }
 
 
-def test_it_holds_kernels_compiled_and_as_sources(members: list[str]) -> None:
+def test_it_holds_kernels_compiled_and_as_sources(
+    members: list[str], wheel: Path, tmp_path: Path
+) -> None:
     folder = "vkbench_shaders/spirv/"
     compiled = [name for name in members if name.startswith(folder)]
-    assert sorted(compiled) == [folder + "code.xz", folder + "manifest.json"]
+    assert sorted(compiled) == [folder + "code.zip", folder + "manifest.json"]
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path, compiled)
+    assert load(tmp_path / folder).check().sha == packaged_sha()
     assert "vkbench_shaders/slang/moves/copy.slang" in members
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,13 +30,13 @@ from vkbench_shaders.compile.tree import TREE
 
 pytestmark = pytest.mark.slow
 
-KEY = "copy/copy"
+KEY, OTHER = "copy/copy", "fill/fill"
 
 
 @pytest.fixture
-def folder(bundle: Bundle, tmp_path: Path) -> Path:
+def folder(small: Bundle, tmp_path: Path) -> Path:
     """A bundle of the test's own, to break."""
-    bundle.save(tmp_path / "bundle")
+    small.save(tmp_path / "bundle")
     return tmp_path / "bundle"
 
 
@@ -48,10 +47,10 @@ def test_a_bundle_is_named_by_its_manifest(bundle: Bundle) -> None:
     assert len(bundle.manifest.tree) == 64
 
 
-def test_it_comes_back_from_its_folder(bundle: Bundle, folder: Path) -> None:
+def test_it_comes_back_from_its_folder(small: Bundle, folder: Path) -> None:
     again = load(folder)
-    assert (again.sha, dict(again.blobs)) == (bundle.sha, dict(bundle.blobs))
-    assert again.code(KEY) == bundle.code(KEY)
+    assert (again.sha, dict(again.blobs)) == (small.sha, dict(small.blobs))
+    assert again.code(KEY) == small.code(KEY)
 
 
 def test_a_bundle_of_version_1_takes_what_its_code_says(bundle: Bundle) -> None:
@@ -90,17 +89,31 @@ def test_an_unknown_kernel_brings_near_ones(bundle: Bundle) -> None:
         bundle.code("get_rows/get_row<f16,f16>")
 
 
-def test_a_changed_blob_is_refused(bundle: Bundle, folder: Path) -> None:
-    path = folder / f"{bundle.entry(KEY).sha256}.spv"
+def test_a_changed_blob_is_refused(small: Bundle, folder: Path) -> None:
+    path = folder / f"{small.entry(KEY).sha256}.spv"
     path.write_bytes(path.read_bytes()[:-1] + b"\x00\x01")
-    with pytest.raises(CorruptBundle, match=f"the code of {KEY} is not what its hash says"):
-        load(folder)
+    broken = load(folder)
+    for refuse in (broken.check, lambda: broken.code(KEY)):
+        with pytest.raises(CorruptBundle, match=f"the code of {KEY} is not what its hash says"):
+            refuse()
+    assert broken.code(OTHER) == small.code(OTHER)
 
 
-def test_a_missing_blob_is_refused(bundle: Bundle, folder: Path) -> None:
-    (folder / f"{bundle.entry(KEY).sha256}.spv").unlink()
+def test_a_missing_blob_is_refused(small: Bundle, folder: Path) -> None:
+    (folder / f"{small.entry(KEY).sha256}.spv").unlink()
     with pytest.raises(CorruptBundle, match=f"the code of {KEY} is missing"):
-        load(folder)
+        load(folder).check()
+
+
+def test_a_blob_that_goes_after_loading_is_refused(small: Bundle, folder: Path) -> None:
+    loaded = load(folder)
+    path = folder / f"{small.entry(KEY).sha256}.spv"
+    path.unlink()
+    with pytest.raises(CorruptBundle, match=f"the code of {KEY} is missing"):
+        loaded.code(KEY)
+    path.mkdir()
+    with pytest.raises(CorruptBundle, match=f"the code of {KEY} cannot be read: Is a directory"):
+        loaded.code(KEY)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +130,14 @@ def test_a_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_an_archive_brings_everything_and_is_the_same_every_time(bundle: Bundle) -> None:
-    again = from_archive(bundle.archive())
-    assert (again.sha, dict(again.blobs)) == (bundle.sha, dict(bundle.blobs))
-    assert bundle.archive() == again.archive()
+def test_an_archive_brings_everything_and_is_the_same_every_time(small: Bundle) -> None:
+    again = from_archive(small.archive())
+    assert (again.sha, dict(again.blobs)) == (small.sha, dict(small.blobs))
+    assert small.archive() == again.archive()
 
 
-def test_broken_archives_are_refused(bundle: Bundle) -> None:
-    whole = bundle.archive()
+def test_broken_archives_are_refused(small: Bundle) -> None:
+    whole = small.archive()
     middle = len(whole) // 2
     changed = whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :]
     for data in (b"", b"PK", whole[:-30], changed, whole[:middle]):
@@ -132,14 +145,14 @@ def test_broken_archives_are_refused(bundle: Bundle) -> None:
             from_archive(data)
 
 
-def test_a_store_keeps_bundles_by_hash(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_store_keeps_bundles_by_hash(small: Bundle, tmp_path: Path) -> None:
     store = BundleStore(tmp_path / "bundles")
     assert store.list() == []
-    other = Bundle(text=bundle.text.replace('"slang":"', '"slang":"other '), blobs=bundle.blobs)
+    other = Bundle(text=small.text.replace('"slang":"', '"slang":"other '), blobs=small.blobs)
     for _ in range(2):
         store.put(other)
     assert store.list() == [other.sha]
-    assert store.get(other.sha).code(KEY) == bundle.code(KEY)
+    assert store.get(other.sha).code(KEY) == small.code(KEY)
     assert store.get(other.sha[:8].upper()).sha == other.sha
     assert [path.name for path in store.folder.iterdir()] == [other.sha]
 
@@ -152,44 +165,44 @@ def test_a_store_names_what_it_lacks(tmp_path: Path) -> None:
 
 
 def test_a_beginning_of_several_bundles_is_refused(
-    bundle: Bundle, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Bundle, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundles, "PACKAGED", folder)  # counts as well
     bundles.packaged.cache_clear()
     store = BundleStore(tmp_path / "bundles")
-    twin = bundle.sha[:8] + ("1" if bundle.sha[8] == "0" else "0") * 56
+    twin = small.sha[:8] + ("1" if small.sha[8] == "0" else "0") * 56
     (store.folder / twin).mkdir(parents=True)
     (store.folder / twin / "manifest.json").touch()
     with pytest.raises(AmbiguousBundle, match="begins several bundles: give more of it"):
-        store.get(bundle.sha[:8])
-    assert store.get(bundle.sha[:9]).sha == bundle.sha
+        store.get(small.sha[:8])
+    assert store.get(small.sha[:9]).sha == small.sha
     bundles.packaged.cache_clear()
 
 
-def test_a_store_does_not_keep_what_is_broken(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_store_does_not_keep_what_is_broken(small: Bundle, tmp_path: Path) -> None:
     store = BundleStore(tmp_path / "bundles")
     with pytest.raises(CorruptBundle):
-        store.put(Bundle(text=bundle.text, blobs={}))
+        store.put(Bundle(text=small.text, blobs={}))
     assert store.list() == []
     assert list(store.folder.iterdir()) == []
 
 
-def test_a_manifest_changed_in_the_store_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_manifest_changed_in_the_store_is_noticed(small: Bundle, tmp_path: Path) -> None:
     store = BundleStore(tmp_path / "bundles")
-    other = Bundle(text=bundle.text.replace('"slang":"', '"slang":"other '), blobs=bundle.blobs)
+    other = Bundle(text=small.text.replace('"slang":"', '"slang":"other '), blobs=small.blobs)
     store.put(other)
-    (store.folder / other.sha / "manifest.json").write_text(bundle.text)
+    (store.folder / other.sha / "manifest.json").write_text(small.text)
     with pytest.raises(CorruptBundle, match="its manifest was changed"):
         store.get(other.sha)
 
 
 def test_the_packaged_bundle_is_the_empty_name(
-    bundle: Bundle, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Bundle, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundles, "PACKAGED", folder)
     bundles.packaged.cache_clear()
     store = BundleStore(tmp_path / "bundles")
-    assert store.get("").sha == store.get(bundle.sha[:10]).sha == bundle.sha
+    assert store.get("").sha == store.get(small.sha[:10]).sha == small.sha
     assert store.get("").name == "packaged"
     bundles.packaged.cache_clear()
 
@@ -203,11 +216,12 @@ def test_a_package_without_kernels_says_how_to_build_them(
         BundleStore(tmp_path).get("")
 
 
-def test_a_wheel_s_folder_has_all_blobs_in_one_file(bundle: Bundle, tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(bundle.text)
-    (tmp_path / CODE).write_bytes(packed_code(bundle))
-    assert load(tmp_path).blobs == bundle.blobs
-    for broken in (b"no archive", lzma.compress(b"too short")):
-        (tmp_path / CODE).write_bytes(broken)
-        with pytest.raises(CorruptBundle):
-            load(tmp_path)
+def test_a_wheel_s_folder_has_all_blobs_in_one_file(small: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(small.text)
+    (tmp_path / CODE).write_bytes(packed_code(small))
+    loaded = load(tmp_path)
+    assert loaded.code(KEY) == small.code(KEY)
+    assert loaded.check().blobs == small.blobs
+    (tmp_path / CODE).write_bytes(b"no archive")
+    with pytest.raises(CorruptBundle, match="holds no bundle: File is not a zip file"):
+        load(tmp_path)

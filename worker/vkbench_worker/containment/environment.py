@@ -11,7 +11,16 @@ from vkbench.settings import PREFIX, Settings
 from vkbench_worker.containment.places import driver_folder
 
 # Settings that a runner reads.
-_SETTINGS: Final = ("host", "data", "cache", "validation", "gpu_assisted", "sandbox", "robust")
+_SETTINGS: Final = (
+    "host",
+    "data",
+    "cache",
+    "validation",
+    "gpu_assisted",
+    "sandbox",
+    "robust",
+    "ggml",
+)
 _NAMES: Final = ("PATH", "LANG", "LANGUAGE", "TZ", "TERM", "LD_LIBRARY_PATH", "DRI_PRIME")
 # Of Python, numpy's libraries, the Vulkan loader and drivers.
 _PREFIXES: Final = (
@@ -19,7 +28,7 @@ _PREFIXES: Final = (
     *("VK_", "MESA_", "GALLIUM_", "LP_", "LIBGL_", "DRI_", "NIR_", "ACO_", "RADV_", "AMD_"),
     *("ANV_", "INTEL_", "HASVK_", "NVK_", "NOUVEAU_", "TU_", "IR3_", "PANVK_", "PAN_", "V3D_"),
     *("V3DV_", "PVR_", "ZINK_", "GPU_", "HSA_", "ROCR_", "__GL_", "__NV_", "__VK_", "NVIDIA_"),
-    *("CUDA_VISIBLE_", "SWIFTSHADER_", "DYLD_", "MVK_", "SYSTEMROOT", "WINDIR"),
+    *("CUDA_VISIBLE_", "GGML_", "SWIFTSHADER_", "DYLD_", "MVK_", "SYSTEMROOT", "WINDIR"),
 )
 
 

@@ -13,9 +13,10 @@ from typer import Argument, Option, Typer
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import settings
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import Kernels, spread
+from vkbench_cli.options import Kernels
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say
+from vkbench_cli.spreading import spread
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _check_folder(out: Path | None) -> None:
 
 def _row(kept: BundleStore, sha: str) -> dict[str, Cell]:
     try:
-        return _described(kept.get(sha))
+        return _described(kept.get(sha).check())
     except VkbenchError as error:
         return {"sha": sha, "name": "" if sha else "packaged", "trouble": str(error)}
 
