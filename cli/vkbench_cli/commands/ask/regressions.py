@@ -16,10 +16,11 @@ from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingTo
 from vkbench.units import counted, tallied
 from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import Devices, Store, spread
+from vkbench_cli.options import Devices, Store
 from vkbench_cli.show.printing import Limit, Output, show, show_newest
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import Elapsed, hand_over, say, tell
+from vkbench_cli.spreading import spread
 from vkbench_cli.store import opened, reading
 from vkbench_detection.changes.states import UNCERTAIN, UNDECIDED
 from vkbench_detection.regress.stages import RegressionStage

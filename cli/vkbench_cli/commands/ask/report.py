@@ -18,10 +18,11 @@ from vkbench.markdown import APART
 from vkbench.settings import Settings
 from vkbench.units import counted, rate_column
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import RUN_HELP, Devices, Formats, Store, spread
+from vkbench_cli.options import RUN_HELP, Devices, Formats, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import hand_over, say, tell
+from vkbench_cli.spreading import spread
 from vkbench_cli.store import reading
 from vkbench_tables.table import Column, Rank, Table, ValueKind
 from vkbench_tables.text import markdown_table

@@ -13,9 +13,9 @@ from vkbench.errors import UsageError
 from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
-from vkbench_cli.options import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
+from vkbench_cli.spreading import spread
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typer import Option, Typer
 
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION
 from vkbench_cli.groups import CommandGroup
-from vkbench_cli.options import spread
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
+from vkbench_cli.spreading import spread
 from vkbench_tables.table import Cell, Column, Table, ValueKind
 
 if TYPE_CHECKING:
