@@ -124,6 +124,23 @@ def test_attention_by_cooperative_matrices_is_right(ran: Callable[..., Rows]) ->
     assert len(rows) >= 46
 
 
+PARTITIONS = (
+    "flash_attn/f16/s1_h8_g2_q1_n96_d64_e64/mask=blocks,part=96,path=split",
+    "flash_attn/q8_0/s2_h6_g2_q3_n113_d64_e32/mask=blocks,part=64,path=split,sinks=yes",
+    "flash_attn/f16/s2_h6_g2_q3_n113_d40_e23/layout=strided,part=128,path=split",
+    "flash_attn/q4_0/s1_h8_g1_q3_n31_d64_e32/path=split,softcap=10.0",
+)
+
+
+@pytest.mark.timeout(600)
+def test_partitions_of_all_lengths_are_right(ran: Callable[..., Rows]) -> None:
+    """Of several steps, with positions past the end, and alone: then it makes results."""
+    wanted = [word for case in PARTITIONS for word in ("--case", case)]
+    rows = ran(*wanted, "--mode", "correctness", "--variant", "coopmat")
+    assert not other_than_passed(rows)
+    assert {row["case"] for row in rows} == set(PARTITIONS)
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kernel", ["conv1d", "conv2d", "conv3d"])
 def test_convolutions_by_cooperative_matrices_are_right(

@@ -11,6 +11,7 @@ from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.kernels.attention import flash, flash_coop, flash_plan, unfused
 from vkbench_shaders.kernels.attention.flash_plan import Block, Split, Tiles
+from vkbench_shaders.tuning.configurations import obstacle
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="a device", uuid="00", vendor_id=0, device_id=0,
@@ -105,10 +106,16 @@ CPU = replace(GPU, features=("matrix_f16_f32_8x8x8",), subgroup_size=8)
     [
         (GPU, "s1_h32_g8_q512_n512_d128_e128", True),
         (GPU, "s1_h32_g1_q4_n512_d128_e128", False),
+        (GPU, "s1_h32_g8_q1_n4096_d128_e128", True),
+        (GPU, "s1_h8_g8_q1_n4096_d128_e128", False),
+        (GPU, "s1_h32_g8_q1_n4096_d512_e512", False),
+        (CPU, "s1_h32_g8_q1_n4096_d64_e64", False),
         (CPU, "s1_h32_g8_q512_n512_d128_e128", False),
     ],
 )
-def test_matrices_suit_prompts_on_gpus(device: DeviceFacts, shape: str, suits: bool) -> None:
+def test_matrices_suit_prompts_and_shared_heads_on_gpus(
+    device: DeviceFacts, shape: str, suits: bool
+) -> None:
     posed = problem(f"flash_attn/f16/{shape}")
     assert flash_coop.VARIANT.suits(posed, device) is suits
 
@@ -132,3 +139,42 @@ def test_matrices_suit_prompts_on_gpus(device: DeviceFacts, shape: str, suits: b
 def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:
     chosen = flash_coop.plan(problem(f"flash_attn/f16/{case}"), GPU)
     assert chosen.block.entry == entry
+
+
+@pytest.mark.parametrize(
+    ("case", "device", "entry"),
+    [
+        ("s1_h32_g2_q1_n20000_d256_e256", GPU, "flash_few_256"),
+        ("s1_h8_g8_q1_n4096_d72_e64", GPU, "flash_few_128"),
+        ("s1_h8_g8_q4_n4096_d64_e64", GPU, "flash_few_64"),
+        ("s1_h8_g8_q4_n4096_d64_e64", CPU, "flash_few_64_small"),
+        ("s1_h8_g8_q40_n4096_d64_e64/path=split", GPU, "flash_few_64"),
+        ("s1_h20_g1_q1_n4096_d576_e512", GPU, "flash_halves"),
+        ("s1_h8_g8_q40_n4096_d64_e64", GPU, "flash_coop_64"),
+        ("s1_h8_g8_q4_n4096_d64_e64/path=tiles", GPU, "flash_coop_64"),
+    ],
+)
+def test_few_queries_are_split_on_matrices_too(case: str, device: DeviceFacts, entry: str) -> None:
+    first, *_ = flash_coop.VARIANT.launches(problem(f"flash_attn/f16/{case}"), device)
+    assert first.entry == entry
+
+
+@pytest.mark.parametrize(("device", "least"), [(GPU, 64), (CPU, 32)])
+def test_partitions_on_matrices_are_whole_steps(device: DeviceFacts, least: int) -> None:
+    """One that has all positions needs no second launch, unless there are sinks."""
+    posed = problem("flash_attn/f16/s1_h8_g2_q1_n100_d64_e64/path=split")
+    offered = [each["part"] for each in posed.candidates(device, flash_coop.VARIANT)]
+    assert offered == [least * steps for steps in (1, 2, 3, 4)]
+    for part in offered:
+        for sinks in ("no", "yes"):
+            name = f"flash_attn/f16/s1_h8_g2_q1_n100_d64_e64/part={part},path=split,sinks={sinks}"
+            launches = flash_coop.VARIANT.launches(problem(name), device)
+            assert len(launches) == (1 if int(part) >= 100 and sinks == "no" else 2)
+
+
+def test_a_partition_that_no_workgroup_takes_is_refused() -> None:
+    able = replace(GPU, features=(*GPU.features, *flash_coop.VARIANT.requires))
+    posed = problem("flash_attn/f16/s1_h8_g2_q1_n100_d64_e64/part=65,path=split")
+    assert "cannot have part=65" in obstacle(posed, flash_coop.VARIANT, able)
+    wide = problem("flash_attn/f16/s1_h8_g2_q1_n100_d257_e64/path=split")
+    assert "up to 256 numbers" in str(flash_coop.VARIANT.refuses(wide, GPU))

@@ -53,10 +53,14 @@ def scale(problem: Problem) -> float:
     return float(problem.params["scale"]) or 1 / sqrt(problem.shape["d"])
 
 
+def capped(problem: Problem, scores: Floats) -> Floats:
+    """Scores as the parameter `softcap` bends them."""
+    cap = float(problem.params["softcap"])
+    return cap * np.tanh(scores / cap) if cap else scores
+
+
 def _scores(problem: Problem, products: Floats, mask: Floats, head: int) -> Floats:
-    scores = products * scale(problem)
-    if cap := float(problem.params["softcap"]):
-        scores = cap * np.tanh(scores / cap)
+    scores = capped(problem, products * scale(problem))
     if problem.params["mask"] != "none":
         scores = scores + _slope(problem, head) * mask
     return scores

@@ -171,6 +171,7 @@ _MORE = {
         "s2_h4_g2_q256_n192_d64_e64/mask=blocks,max_bias=8.0",
         "s1_h4_g4_q256_n256_d64_e64/mask=causal,softcap=10.0",
         "s1_h2_g1_q256_n256_d128_e128/mask=causal",
+        "s1_h2_g1_q70_n130_d128_e128/mask=causal",
         "s1_h2_g1_q128_n128_d128_e128/softcap=10.0",
         "s1_h2_g1_q128_n64_d256_e256/mask=blocks",
     ),
@@ -221,14 +222,18 @@ _TIMED = (
     _timed_as("f16", 32, 32, 4096, 4096, 128, mask=False),
 )
 
+_PART = Param(
+    default=0, description="positions that a workgroup of path=split takes; 0: what is faster"
+)
+
 FLASH_ATTN = Kernel(
     name="flash_attn",
     description="Attention without its scores in memory: y = softmax(scale q k^T + mask) v.",
     group="attention",
     dims=DIMS,
     bindings=_BINDINGS,
-    params={**_PARAMS, "path": _PATH},
-    tuning=Tuning(params=("path",), candidates=flash_plan.candidates),
+    params={**_PARAMS, "path": _PATH, "part": _PART},
+    tuning=Tuning(params=("path", "part"), candidates=flash_plan.candidates),
     layout=flash.layout,
     variants=(
         flash_coop.VARIANT,

@@ -10,6 +10,7 @@ from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import (
     EIGHT,
     THREADS,
+    Cut,
     Split,
     Tiles,
     no_tiles,
@@ -49,7 +50,7 @@ def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     return (spread_launch(problem, chosen), _tiles_launch(problem, chosen), combine)
 
 
-def combine_launch(problem: Problem, device: DeviceFacts, plan: Split | Tiles) -> Launch:
+def combine_launch(problem: Problem, device: DeviceFacts, plan: Cut) -> Launch:
     """Pieces of rows, whole ones where there are many: as many threads as have something to add."""
     shape = problem.shape
     fours = ceil(shape["e"] / 4)
@@ -118,7 +119,7 @@ def padded_constants(problem: Problem, plan: Tiles) -> dict[str, int]:
     }
 
 
-def push(problem: Problem, plan: Split | Tiles, groups: int) -> Push:
+def push(problem: Problem, plan: Cut, groups: int) -> Push:
     """The shaders' push constants; `groups`: workgroups side by side."""
     shape, mask = problem.shape, problem.layout("mask")
     return {

@@ -11,112 +11,41 @@ from vkbench_shaders.kernel import (
     Arguments,
     Launch,
     Problem,
+    Settings,
     Stage,
     Variant,
     too_large,
 )
-from vkbench_shaders.kernels.attention import caches, flash
+from vkbench_shaders.kernels.attention import caches, flash, flash_few
+from vkbench_shaders.kernels.attention.flash_matrices import (
+    LARGE,
+    SIZES,
+    Block,
+    Matrices,
+    matrices_of,
+)
 from vkbench_shaders.kernels.attention.flash_plan import (
     EIGHT,
     THREADS,
     TILES_FROM,
+    Few,
     Tiles,
     group_rows,
     padded_rows,
     partition,
     parts,
+    scratch_bytes,
     workgroups,
 )
 
+_FEW_ROWS = 32  # of a group, up to which partitions are faster than tiles
+_SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
 _FEWEST = 64  # workgroups, or as many as the device has compute units
 _LEAST_PART = 256  # positions of a partition
 _SCATTERED = 8 * (4 + 2)  # bytes for each thread's elements of sums and of left factors
 _NOTHING = 16  # bytes of a buffer that is not used
+_OTHER_BUFFERS = 4  # beside sums and statistics
 _SEEN_POSITIONS = 128  # that a workgroup of `flash_seen` sorts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """What a workgroup makes, in an entry point of `flash_coop`."""
-
-    entry: str
-    keys: int  # numbers of a query or key, padded
-    values: int  # numbers of a value that it makes at a time
-    blocks: int  # matrices' worth of rows that a subgroup has
-    step: int  # matrices' worth of positions
-    kept: bool = True  # whether queries stay in registers
-    is_plain: bool = False  # whether it has no registers left for a mask or a cap
-    is_whole: bool = False  # whether it takes whole tiles of one head only: see `_fits_whole`
-
-
-@dataclass(frozen=True, kw_only=True)
-class Matrices:
-    """A size of cooperative matrices."""
-
-    feature: str  # of devices that have it
-    side: int  # rows and columns
-    lanes: int  # of a subgroup: each has 8 elements of a matrix
-    subgroups: int  # of a workgroup
-    blocks: tuple[Block, ...]  # the first one that fits is taken
-
-    def rows(self, block: Block) -> int:
-        """Of a tile."""
-        return self.subgroups * block.blocks * self.side
-
-    def positions(self, block: Block) -> int:
-        """Of a step."""
-        return block.step * self.side
-
-    def stage(self, block: Block) -> int:
-        """Uint4s of shared memory: for a step, or a matrix of results for each subgroup."""
-        step = self.positions(block) * ((block.keys + block.values) // EIGHT + 2)
-        return max(step, self.subgroups * self.side * self.side // 4)
-
-
-_LARGE = Matrices(
-    feature="matrix_f16_f32",
-    side=16,
-    lanes=32,
-    subgroups=8,
-    blocks=(
-        Block(entry="flash_whole_64", keys=64, values=64, blocks=2, step=4, is_whole=True),
-        Block(
-            entry="flash_whole_128_plain",
-            keys=128,
-            values=128,
-            blocks=2,
-            step=2,
-            is_plain=True,
-            is_whole=True,
-        ),
-        Block(entry="flash_whole_128", keys=128, values=128, blocks=1, step=4, is_whole=True),
-        Block(entry="flash_whole_256", keys=256, values=256, blocks=1, step=1, is_whole=True),
-        Block(entry="flash_coop_64", keys=64, values=64, blocks=2, step=4),
-        Block(entry="flash_coop_80", keys=80, values=80, blocks=2, step=2),
-        Block(entry="flash_coop_128_plain", keys=128, values=128, blocks=2, step=2, is_plain=True),
-        Block(entry="flash_coop_128", keys=128, values=128, blocks=1, step=4),
-        Block(entry="flash_coop_256", keys=256, values=256, blocks=1, step=1),
-        Block(entry="flash_coop_576", keys=576, values=256, blocks=1, step=1, kept=False),
-    ),
-)
-# 8 x 8 x 8 is what Mesa's lavapipe has. Its compiler takes minutes for larger blocks.
-_SMALL = Matrices(
-    feature="matrix_f16_f32_8x8x8",
-    side=8,
-    lanes=8,
-    subgroups=4,
-    blocks=(
-        Block(entry="flash_whole_64_small", keys=64, values=64, blocks=1, step=1, is_whole=True),
-        Block(entry="flash_coop_64_small", keys=64, values=64, blocks=1, step=2),
-        Block(entry="flash_coop_80_small", keys=80, values=80, blocks=2, step=1),
-        Block(entry="flash_coop_128_small", keys=128, values=128, blocks=1, step=1),
-        Block(entry="flash_coop_256_small", keys=256, values=256, blocks=1, step=1),
-        Block(entry="flash_coop_576_small", keys=576, values=256, blocks=1, step=1, kept=False),
-    ),
-)
-
-
-_SIZES = (_LARGE, _SMALL)  # the best first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +61,9 @@ class Plan:
         return self.tiles.value_fours * 4 // self.block.values
 
 
-def _matrices(device: DeviceFacts) -> Matrices:
-    """The size that a device has; the last one also stands for none."""
-    return next((size for size in _SIZES if size.feature in device.features), _SIZES[-1])
-
-
 def plan(problem: Problem, device: DeviceFacts) -> Plan:
     """The smallest block that holds a key, in as many partitions as keep a device busy."""
-    shape, matrices = problem.shape, _matrices(device)
+    shape, matrices = problem.shape, matrices_of(device)
     plain = not (_is_masked(problem) or _is_capped(problem))
     fitting = (
         b
@@ -151,7 +75,7 @@ def plan(problem: Problem, device: DeviceFacts) -> Plan:
     rows = matrices.rows(block)
     chunks = max(1, ceil(shape["e"] / block.values))
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / rows) * chunks
-    threads = matrices.subgroups * matrices.lanes
+    threads = block.subgroups * matrices.lanes
     tiles = Tiles(
         threads=threads,
         rows=rows,
@@ -163,6 +87,14 @@ def plan(problem: Problem, device: DeviceFacts) -> Plan:
         stage=matrices.stage(block),
     )
     return Plan(tiles=tiles, block=block)
+
+
+def few(problem: Problem, device: DeviceFacts) -> Few | None:
+    """Partitions of few queries, if they are asked for or should be faster; None: tiles."""
+    asked = problem.params["path"]
+    if asked == "tiles" or (asked == "auto" and group_rows(problem) > _FEW_ROWS):
+        return None
+    return flash_few.plan(problem, matrices_of(device).side)
 
 
 def _part(problem: Problem, device: DeviceFacts, groups: int) -> int:
@@ -220,6 +152,8 @@ def _has_no_gaps(problem: Problem) -> bool:
 
 def _scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     """Sums and statistics of partitions; queries, keys and values as halves; what masks hide."""
+    if partitions := few(problem, device):
+        return (*scratch_bytes(problem, partitions), *(_NOTHING,) * _OTHER_BUFFERS)
     chosen, shape = plan(problem, device), problem.shape
     tiles = chosen.tiles
     rows, count = padded_rows(problem, tiles), parts(problem, tiles)
@@ -247,6 +181,8 @@ def _is_capped(problem: Problem) -> bool:
 
 
 def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
+    if partitions := few(problem, device):
+        return _few_launches(problem, device, partitions)
     chosen = plan(problem, device)
     tiles = chosen.tiles
     found = []
@@ -258,6 +194,24 @@ def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
     if parts(problem, tiles) > 1:
         found.append(flash.combine_launch(problem, device, tiles))
     return tuple(found)
+
+
+def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Launch, ...]:
+    """Partitions, and what joins them if there are several."""
+    is_whole = parts(problem, cut) == 1 and problem.params["sinks"] == "no"
+    partitions = Launch(
+        groups=workgroups(problem, cut),
+        push=flash.push(problem, cut, 1),
+        constants={
+            "THREADS": cut.threads,
+            "WIDE": flash.is_wide(problem),
+            "STEPS": cut.steps,
+            "WHOLE": is_whole,
+            "STAGE": cut.stage,
+        },
+        entry=cut.entry,
+    )
+    return (partitions,) if is_whole else (partitions, flash.combine_launch(problem, device, cut))
 
 
 def _halves_launch(problem: Problem, chosen: Plan) -> Launch:
@@ -319,22 +273,22 @@ def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot do it, or None."""
     if reason := flash.uneven(problem):
         return reason
-    if problem.params["path"] == "split":
-        return "path=split is for code paths without matrices"
-    matrices = _matrices(device)
+    matrices = matrices_of(device)
     if matrices.feature not in device.features:
-        return f"needs {' or '.join(size.feature for size in _SIZES)}, {device.name} has neither"
+        return f"needs {' or '.join(size.feature for size in SIZES)}, {device.name} has neither"
     if device.subgroup_size != matrices.lanes:
         return f"is for subgroups of {matrices.lanes}, the device has {device.subgroup_size}"
+    if problem.params["path"] == "split" and few(problem, device) is None:
+        return f"path=split is for heads of up to {flash_few.widest(matrices.side)} numbers"
     if problem.shape["d"] > (most_keys := matrices.blocks[-1].keys):
         return f"is for keys of up to {most_keys} numbers"
     return _too_large(problem, device) or flash.out_of_reach(problem) or too_large(problem, device)
 
 
 def _too_large(problem: Problem, device: DeviceFacts) -> str | None:
-    tiles, limits = plan(problem, device).tiles, device.limits
+    cut, limits = few(problem, device) or plan(problem, device).tiles, device.limits
     # beside the stage what is needed where the order of elements is not known
-    needed, has = tiles.stage * 16 + tiles.threads * _SCATTERED, limits.get("max_shared_bytes", 0)
+    needed, has = cut.stage * 16 + cut.threads * _SCATTERED, limits.get("max_shared_bytes", 0)
     if needed > has:
         return f"takes {needed} bytes of shared memory, the device has {has}"
     most, largest = limits.get("max_storage_range"), max(_scratch(problem, device))
@@ -347,15 +301,28 @@ def _too_large(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def _suits(problem: Problem, device: DeviceFacts) -> bool:
-    """Prompts: few queries are bound by memory, and matrices of 8 x 8 are those of CPU drivers."""
-    return problem.shape["q"] >= TILES_FROM and _LARGE.feature in device.features
+    """Prompts, and heads that share keys and values; matrices of 8 x 8 are those of CPU drivers."""
+    if LARGE.feature not in device.features:
+        return False
+    is_few = group_rows(problem) >= _SHARED_ROWS and few(problem, device) is not None
+    return problem.shape["q"] >= TILES_FROM or is_few
+
+
+def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Tiles, and partitions of several lengths: first what should be faster."""
+    partitions = few(problem, device)
+    tiles: list[Settings] = [{"path": "tiles", "part": 0}]
+    split: list[Settings] = [
+        {"path": "split", "part": part} for part in flash_few.lengths(matrices_of(device).side)
+    ]
+    return [*split, *tiles] if partitions else [*tiles, *split]
 
 
 def _stage(entry: str, arguments: Arguments = lambda types: ()) -> Stage:
     return Stage(entry=entry, module=entry, arguments=arguments)
 
 
-_FIRST, *_OTHERS = (block.entry for size in _SIZES for block in size.blocks)
+_FIRST, *_OTHERS = (block.entry for size in SIZES for block in size.blocks)
 VARIANT = Variant(
     name="coopmat",
     module="flash_coop",
@@ -363,6 +330,7 @@ VARIANT = Variant(
     arguments=lambda types: (),
     more=(
         *(Stage(entry=entry) for entry in _OTHERS),
+        *flash_few.STAGES,
         _stage("flash_halves", lambda types: (types["k"],)),
         _stage("flash_seen"),
         _stage("flash_combine", lambda types: ("numbers",)),
@@ -377,5 +345,5 @@ VARIANT = Variant(
     accepts=lambda types: types["y"] == "f32" and types["k"] not in ("f32", "bf16"),
     refuses=_refuses,
     suits=_suits,
-    candidates=lambda problem, device: [{"path": "tiles"}],
+    candidates=_candidates,
 )

@@ -115,6 +115,21 @@ class Tiles:
     stage: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Few:
+    """Few queries on matrix units: a matrix's worth of rows, all scores of a partition at once."""
+
+    rows: int  # of a tile
+    part: int
+    steps: int  # of a partition
+    threads: int
+    entry: str
+    stage: int  # uint4s of shared memory
+
+
+Cut = Split | Tiles | Few
+
+
 def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     """What the parameter `path` asks for, or what should be faster."""
     asked = problem.params["path"]
@@ -232,21 +247,21 @@ def partition(length: int, wanted: int, least: int, most: int = 1 << 31) -> int:
     return min(part, most // least * least)
 
 
-def parts(problem: Problem, plan: Split | Tiles) -> int:
+def parts(problem: Problem, plan: Cut) -> int:
     return max(1, ceil(problem.shape["n"] / plan.part))
 
 
-def padded_rows(problem: Problem, plan: Split | Tiles) -> int:
+def padded_rows(problem: Problem, plan: Cut) -> int:
     """Rows of a group in whole tiles."""
     return ceil(group_rows(problem) / plan.rows) * plan.rows
 
 
-def scratch_bytes(problem: Problem, plan: Split | Tiles) -> tuple[int, ...]:
+def scratch_bytes(problem: Problem, plan: Cut) -> tuple[int, ...]:
     """Sums and statistics of partitions; for tiles queries, keys and values as padded singles."""
     shape = problem.shape
     found = shape["s"] * shape["g"] * parts(problem, plan) * padded_rows(problem, plan)
     sums = (found * ceil(shape["e"] / EIGHT) * EIGHT * 4, found * 8)
-    return sums if isinstance(plan, Split) else (*sums, *spread_bytes(problem, plan))
+    return (*sums, *spread_bytes(problem, plan)) if isinstance(plan, Tiles) else sums
 
 
 def spread_bytes(problem: Problem, plan: Tiles) -> tuple[int, ...]:
@@ -257,7 +272,7 @@ def spread_bytes(problem: Problem, plan: Tiles) -> tuple[int, ...]:
     return (queries, groups * length * plan.key_size, groups * length * plan.value_fours * 4)
 
 
-def workgroups(problem: Problem, plan: Split | Tiles) -> tuple[int, int, int]:
+def workgroups(problem: Problem, plan: Cut) -> tuple[int, int, int]:
     """Tiles, partitions, heads of keys in all batches."""
     tiles = padded_rows(problem, plan) // plan.rows
     return (tiles, parts(problem, plan), problem.shape["s"] * problem.shape["g"])

@@ -60,9 +60,11 @@ TILES = (
     Tile(m=128, n=128, subgroups=8, resident=2),
     Tile(m=64, n=128, resident=2),
     Tile(m=64, n=64, resident=4),
+    Tile(m=80, n=64, subgroups=10, subgroups_m=5, step=128, resident=1),
     Tile(m=64, n=64, subgroups=8, step=128, resident=1),
     Tile(m=32, n=64, step=64, resident=3),
     Tile(m=32, n=64, subgroups=8, step=128, resident=1),
+    Tile(m=32, n=48, subgroups=6, step=96, resident=1),
     Tile(m=16, n=128, subgroups_m=1, resident=3),
     Tile(m=16, n=32, shape=SMALL),
 )
@@ -127,6 +129,7 @@ def taps(sizes: Sizes, step: int) -> dict[str, int]:
     """Specialisation constants of the shader module `conv_taps`."""
     return {
         "INSIDE": not sizes.is_padded,
+        "WHOLE": sizes.depth % step == 0,
         "ITEMS": 1 if sizes.is_padded else 2 * step,
         "PLACES": 2 * step if sizes.is_padded else 1,
     }

@@ -88,6 +88,8 @@ _COOPERATIVE = (
     "b3_m21_n27_k64/layout=permuted",
     "b6_m9_n20_k64/layout=transposed_b,repeat_a=3,repeat_b=2",
     "b1_m40_n36_k1100/layout=transposed_b,split=3",
+    "b2_m128_n64_k96",
+    "b2_m64_n128_k64/layout=transposed",
 )
 
 
@@ -96,6 +98,7 @@ def _cooperative() -> Iterator[str]:
         yield from (f"matmul/{pair}/{shape}" for shape in _COOPERATIVE)
     for name in coop_tiles.EXACT_NAMES:
         yield f"matmul/f16:b=f16/b1_m261_n253_k96/tile={name}"
+        yield f"matmul/f16:b=f16/b1_m256_n512_k96/layout=transposed_a,tile={name}"
 
 
 MATMUL = (

@@ -71,6 +71,7 @@ TILES = (
     # with sums in f32, which do not fit into registers, an H200's driver loses the device
     Tile(m=256, n=256, shape=LARGE, subgroups=8, resident=1, costs={"f16": 0.75}),
     Tile(m=128, n=256, shape=LARGE, subgroups=8, subgroups_n=4, resident=1, costs={"f32": 0.95}),
+    Tile(m=256, n=128, shape=LARGE, subgroups=8, resident=1, costs={"f32": 0.95}),
     Tile(m=128, n=128, shape=LARGE),
     Tile(m=64, n=64, shape=LARGE, resident=4, costs={"f32": 1.6, "f16": 1.6}),
     Tile(m=64, n=64, shape=INTEL),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Problem, Push, grid
@@ -16,6 +17,14 @@ _COLUMN_STEPS = 4  # along k, at a time
 _MOST_EACH = 8  # times that many steps: a workgroup reads its format's table once
 _ENOUGH_GROUPS = 2048  # to keep a GPU busy
 _WIDE = 16  # bytes of the widest load
+
+
+class Lies(IntEnum):
+    """How a product reads a factor: the numbers of slang/matrices/cooperative_product.slang."""
+
+    ROWS = 0
+    PANELS = 1
+    COLUMNS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +74,22 @@ class Factor:
         return -(-self.numbers // STEP)
 
     def is_direct(self, element: str, side: int) -> bool:
-        """Whether a product by tiles of so many rows reads it where it lies."""
-        places = (self.first, self.row, self.matrix)
+        """Whether a product by tiles of so many rows reads it where it lies, row by row."""
+        return self._is_whole(element, side) and self.k == 1 and self.row % EIGHT == 0
+
+    def lies(self, element: str, side: int) -> Lies:
+        """How a product by tiles of so many rows reads it."""
+        if self.is_direct(element, side):
+            return Lies.ROWS
+        if self._is_whole(element, side) and self.row == 1 and self.k % EIGHT == 0:
+            return Lies.COLUMNS
+        return Lies.PANELS
+
+    def _is_whole(self, element: str, side: int) -> bool:
+        """Whether it comes in whole tiles and steps, whose numbers begin on eights."""
         whole = self.numbers % STEP == 0 and self.rows % side == 0
-        begins = all(place % EIGHT == 0 for place in places)
-        return self.fmt == element and self.k == 1 and whole and begins
+        begins = self.first % EIGHT == 0 and self.matrix % EIGHT == 0
+        return self.fmt == element and whole and begins
 
     def padded(self, side: int) -> int:
         """Rows of a panel."""

@@ -17,11 +17,12 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor
+from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, Lies
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.tuning.rates import busy
 
 _SPLITS = (1, 2, 4, 8)
+_ROWS_COST = 0.0003  # more time for each row of a tile that is read where it lies
 _LEAST_PART = 512  # of k, where it is split without being asked
 
 
@@ -49,9 +50,13 @@ class Product:
         """Rows of a factor that a tile takes."""
         return tile.m if factor is self.left else tile.n
 
+    def lies(self, factor: Factor, tile: Tile) -> Lies:
+        """How tiles read a factor."""
+        return factor.lies(self.element, self.side(factor, tile))
+
     def is_packed(self, factor: Factor, tile: Tile) -> bool:
         """Whether a factor is packed before it is multiplied."""
-        return not factor.is_direct(self.element, self.side(factor, tile))
+        return self.lies(factor, tile) is Lies.PANELS
 
 
 def tiles(product: Product, device: DeviceFacts) -> list[Tile]:
@@ -116,7 +121,11 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     at_once = busy(device, tile.resident)
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
     sums = 0.1 * groups / at_once if cut.parts > 1 else 0.0
-    return (rounds + sums) * cut.part * tile.costs[product.sums]
+    in_rows = sum(
+        side for factor, side in _sides(product, tile) if product.lies(factor, tile) is Lies.ROWS
+    )
+    cost = tile.costs[product.sums] * (1 + _ROWS_COST * in_rows)
+    return (rounds + sums) * cut.part * cost
 
 
 def _sides(product: Product, tile: Tile) -> tuple[tuple[Factor, int], ...]:
@@ -152,7 +161,6 @@ def launches(product: Product, device: DeviceFacts) -> tuple[Launch, ...]:
 def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts) -> Launch:
     tiles_m, tiles_n = (-(-factor.rows // side) for factor, side in _sides(product, tile))
     groups = grid(tiles_m * tiles_n, product.results["matrices"] * cut.parts)
-    packed = [product.is_packed(factor, tile) for factor in product.factors]
     return Launch(
         groups=groups,
         push={
@@ -168,8 +176,8 @@ def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts)
             "THREADS": tile.subgroups * device.subgroup_size,
             "SHARED": tile.shared_eights(product.sums),
             "LEFT": product.left_binding,
-            "A_PANELS": packed[0],
-            "B_PANELS": packed[1],
+            "LEFT_LIES": product.lies(product.left, tile),
+            "RIGHT_LIES": product.lies(product.right, tile),
             "Y_WIDE": product.y_wide,
             "SPLIT": cut.parts > 1,
             "SUMS_WIDE": product.results["n"] % 4 == 0,
@@ -181,18 +189,20 @@ def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts)
 def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
     """The shaders' Factor: in eights, of the factor or of its panels."""
     shared = {"inner": factor.inner, "repeat": factor.repeat, "repeat_outer": factor.outer}
-    if not product.is_packed(factor, tile):
+    lies = product.lies(factor, tile)
+    if lies is not Lies.PANELS:
+        line = factor.k if lies is Lies.COLUMNS else factor.row
         return {
             "first": factor.first // EIGHT,
-            "row": factor.row // EIGHT,
-            "step": STEP // EIGHT,
+            "line": line // EIGHT,
+            "step": STEP * factor.k // EIGHT,
             "matrix": factor.matrix // EIGHT,
             **shared,
         }
     panel = factor.padded(product.side(factor, tile)) * (STEP // EIGHT)
     return {
         "first": 0,
-        "row": 0,
+        "line": 0,
         "step": panel,
         "matrix": panel * factor.steps,
         **shared,

@@ -1,0 +1,62 @@
+"""How products by cooperative matrices read their factors: where these lie, or from panels."""
+
+from __future__ import annotations
+
+import pytest
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.kernel import Launch
+from vkbench_shaders.kernels.matrices.cooperative.panels import Lies
+
+DEVICE = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
+    type="discrete", memory_bytes=1 << 40, subgroup_size=32,
+    features=("matrix_f16_f32", "matrix_f16_f16"), limits={"max_storage_range": 1 << 40},
+)  # fmt: skip
+
+
+def launches(case: str) -> tuple[Launch, ...]:
+    posed = problem(case)
+    return posed.kernel.variant("coopmat").launches(posed, DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("case", "left", "right"),
+    [
+        ("matmul/f16:b=f16/b2_m256_n256_k64", Lies.ROWS, Lies.COLUMNS),
+        ("matmul/f16:b=f16/b2_m256_n256_k64/layout=transposed_b", Lies.ROWS, Lies.ROWS),
+        ("matmul/f16:b=f16/b2_m256_n256_k64/layout=transposed_a", Lies.COLUMNS, Lies.COLUMNS),
+        ("matmul/f16:b=f16/b2_m256_n256_k64/layout=permuted", Lies.ROWS, Lies.ROWS),
+    ],
+)
+def test_whole_tiles_are_read_where_they_lie(case: str, left: Lies, right: Lies) -> None:
+    (only,) = launches(case)
+    assert (only.constants["LEFT_LIES"], only.constants["RIGHT_LIES"]) == (left, right)
+
+
+@pytest.mark.parametrize(
+    ("case", "packs"),
+    [
+        ("matmul/f16:b=f16/b2_m256_n252_k64", ["pack_columns_b"]),  # no whole tiles
+        ("matmul/f16:b=f16/b2_m250_n256_k64/layout=transposed_a", ["pack_columns_a"]),
+        ("matmul/f16:b=f16/b2_m256_n256_k68", ["pack_rows_a", "pack_columns_b"]),  # no whole steps
+        ("matmul/f16:b=f16/b2_m256_n256_k64/layout=strided", ["pack_rows_a", "pack_columns_b"]),
+        ("matmul/f16/b2_m256_n256_k64", ["pack_columns_b"]),  # b in f32
+        ("mul_mat/q4_0/m256_n256_k64", ["pack_rows_a", "pack_rows_b"]),
+    ],
+)
+def test_other_factors_are_packed_first(case: str, packs: list[str]) -> None:
+    *packing, _ = launches(case)
+    assert [launch.entry for launch in packing] == packs
+
+
+@pytest.mark.parametrize(
+    ("case", "tile"),
+    [
+        ("matmul/f16:b=f16/b1_m4096_n4096_k4096", "coop_128x256"),
+        ("mul_mat/f16/m4096_n512_k14336", "coop_256x128"),
+    ],
+)
+def test_tiles_have_fewer_of_the_rows_that_are_read_where_they_lie(case: str, tile: str) -> None:
+    assert any(launch.entry.startswith(tile) for launch in launches(case))
