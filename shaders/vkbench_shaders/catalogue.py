@@ -9,6 +9,7 @@ from vkbench.case import Case, parse
 from vkbench.errors import NothingToDo, UsageError
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.attention.entries import ATTENTION
+from vkbench_shaders.kernels.attention.token import FLASH_ATTN_TOKEN
 from vkbench_shaders.kernels.calibration.calibrate import CALIBRATE
 from vkbench_shaders.kernels.calibration.submissions import SUBMISSIONS
 from vkbench_shaders.kernels.elementwise.affine import AFFINE
@@ -98,6 +99,7 @@ KERNELS: tuple[Kernel, ...] = (
     *UPSAMPLE,
     *ROUTING,
     *ATTENTION,
+    FLASH_ATTN_TOKEN,
     *RECURRENT,
     *OPTIMISERS,
     MUON,

@@ -56,6 +56,10 @@ class Format:
         """Array items of a row of `elements`: bytes for quantised formats, elements otherwise."""
         return ceil(elements / self.elements) * self.bytes // self.dtype.itemsize
 
+    def numbers(self, items: int) -> int:
+        """Numbers that so many items of its arrays hold."""
+        return items // self.bytes * self.elements if self.quantised else items
+
     @property
     def bits(self) -> float:
         """Bits an element."""

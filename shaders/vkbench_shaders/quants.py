@@ -36,7 +36,7 @@ def dequantise(name: str, stored: Array) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):  # a scale may be Inf
         for part in _parts(fmt, len(blocks)):
             values[part] = _decoded(fmt, blocks[part])
-    return values.reshape(*stored.shape[:-1], stored.shape[-1] // fmt.bytes * fmt.elements)
+    return values.reshape(*stored.shape[:-1], fmt.numbers(stored.shape[-1]))
 
 
 def quantise(name: str, values: Array) -> Array:

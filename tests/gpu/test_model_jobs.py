@@ -19,7 +19,8 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.cases import ModelCase, name_of, named
 from vkbench_shaders.models.graph import POSITIONS, ROWS, Phase, Weight
 from vkbench_shaders.models.hyper import hyper_of
-from vkbench_shaders.models.wiring import graph_of, shift_arrays
+from vkbench_shaders.models.shifting import shift_arrays
+from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.execute import execute_model
 from vkbench_worker.models.model import Ids, Prepared
 from vkbench_worker.models.pairing import execute_model_pair

@@ -102,28 +102,39 @@ def test_steps_before_products_round_the_vectors(tmp_path: Path) -> None:
         assert not step.variant
 
 
-def test_products_take_up_norms_and_gates(tmp_path: Path) -> None:
-    """Of all layers, and of the head: but the first norm has no product before it."""
+def test_steps_are_joined(tmp_path: Path) -> None:
+    """Of all layers: but the first norm has no product before it, and the last product is alone."""
     file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0", layers=2)))
     phase = Phase(tokens=1, length=32, products=Products(rounds_from=0, joins=True))
     graph = graph_of(file, hyper_of(file), phase)
-    of = ["rms_norm_q8_1", *["mul_mat_vec"] * 3, *_BETWEEN, *["mul_mat_vec_rms"] * 3, *_BETWEEN]
+    first = ["rms_norm_q8_1", *["mul_mat_vec"] * 3, "rope", *_BETWEEN, "mul_mat_vec_add_q8_1"]
+    second = [*["mul_mat_vec_rms"] * 3, *_BETWEEN, "mul_mat_vec"]
     names = [step.problem.kernel.name for step in graph.steps]
-    assert names == ["get_rows", *of, "mul_mat_vec_rms"]
-    assert [step.layer for step in graph.steps] == [-1, *[0] * 11, *[1] * 10, -1]
+    assert names == ["get_rows", *first, *second, "add_rms_norm_q8_1", "mul_mat_vec"]
+    turns = [-1]  # which all layers share
+    assert [step.layer for step in graph.steps] == [
+        -1, *[0] * 4, *turns, *[0] * 4, *[1] * 7, -1, -1
+    ]  # fmt: skip
     made = {name: step.layer for step in graph.steps for name in step.writes}
-    assert [made[stream] for stream in graph.streams] == [-1, 0, 1]
+    assert [made[stream] for stream in graph.streams] == [-1, 0, -1]
 
 
-_BETWEEN = (
-    "set_rows",
-    "rope_set_rows",
-    "rope",
-    "flash_attn",
-    "mul_mat_vec_add_q8_1",
-    "mul_mat_vec_swiglu_q8_1",
-    "mul_mat_vec_add_q8_1",
+_BETWEEN = ("flash_attn_token", "mul_mat_vec_add_q8_1", "mul_mat_vec_swiglu_q8_1")
+
+
+@pytest.mark.parametrize(
+    ("length", "cache", "tokens"), [(1024, "f16", 1), (32, "q8_0", 1), (32, "f16", 2)]
 )
+def test_attention_is_joined_to_one_token_over_few_positions(
+    tmp_path: Path, length: int, cache: str, tokens: int
+) -> None:
+    """Otherwise steps of their own turn heads and fill caches."""
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0")))
+    joined = Products(rounds_from=0, joins=True)
+    phase = Phase(tokens=tokens, length=length, cache=cache, products=joined)
+    names = {step.problem.kernel.name for step in graph_of(file, hyper_of(file), phase).steps}
+    assert {"set_rows", "rope", "flash_attn"} <= names
+    assert "flash_attn_token" not in names
 
 
 def test_products_round_other_vectors_for_large_matrices_alone(tmp_path: Path) -> None:

@@ -80,3 +80,15 @@ def test_a_step_that_is_no_number_is_wrong(exact: NDArray[np.float64], value: fl
     found, blocks = stored(exact)
     blocks[20, STEP] = np.array([value], np.float16).view(np.uint8)
     assert judged(found, exact).bad[2, 0, :32].any()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_beyond_f16_is_inf_of_its_sign(sign: int) -> None:
+    exact = np.full((1, 1, 32), sign * 2100.0)
+    with np.errstate(over="ignore"):
+        found, blocks = stored(exact)
+    assert np.isinf(blocks[0, SUM].view(np.float16))
+    assert not judged(found, exact).wrong_sums.any()
+    for other in (-sign * np.inf, sign * 65504, np.nan):
+        blocks[0, SUM] = np.array([other], np.float16).view(np.uint8)
+        assert judged(found, exact).wrong_sums.all()

@@ -15,7 +15,7 @@ from vkbench.case import Value
 from vkbench_shaders import catalogue
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernel import Problem
+from vkbench_shaders.kernel import Array, Problem
 from vkbench_shaders.kernels.rowwise import norm_rounded
 from vkbench_shaders.models.graph import (
     LOGITS,
@@ -56,6 +56,7 @@ class Builder:
         self.formats: dict[str, str] = {}  # of what steps make
         self.squares: dict[str, str] = {}  # of vectors that products divide by their size
         self.inputs: dict[str, Format] = {}
+        self.constants: dict[str, Array] = {}  # inputs that are always the same
         self.caches: list[str] = []
         self.weights: dict[str, Weight] = {}
         self.streams: list[str] = []
@@ -71,6 +72,7 @@ class Builder:
             weights=self.weights,
             streams=tuple(self.streams),
             kept=(LOGITS, *sorted(kept)),
+            constants=self.constants,
         )
 
     def normalised(
@@ -128,7 +130,7 @@ class Builder:
 
     def _joined_norm(self, x: str, branch: Due, factors: str) -> tuple[str, str]:
         weight = self.whole(name := f"blk.{branch.layer}.{branch.name}.weight")
-        with self._in_layer(branch.layer):
+        with self.in_layer(branch.layer):
             made = self.step(
                 branch.name,
                 "mul_mat_vec_add_q8_1",
@@ -151,11 +153,11 @@ class Builder:
         """What a product makes, if it is one."""
         if isinstance(branch, str):
             return branch
-        with self._in_layer(branch.layer):
+        with self.in_layer(branch.layer):
             return self.product(branch.name, branch.x)
 
     @contextmanager
-    def _in_layer(self, layer: int) -> Iterator[None]:
+    def in_layer(self, layer: int) -> Iterator[None]:
         self.layer, now = layer, self.layer
         yield
         self.layer = now

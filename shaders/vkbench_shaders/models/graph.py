@@ -7,7 +7,7 @@ tokens stand is data (see `Inputs`), so that one recording of a graph serves all
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
@@ -25,6 +25,7 @@ MASK: Final = "mask"
 WINDOW: Final = "window"
 WANTED: Final = "wanted"
 UNREAD: Final = "unread"  # bound where a kernel reads nothing
+PAIRS: Final = "pairs"  # (1, 0) each, which rope makes cosines and sines of
 LOGITS: Final = "logits"
 LEAST_LENGTH: Final = 32  # positions that a phase looks at
 CACHES: Final = ("f16", "q8_0", "q4_0")  # formats of keys and values
@@ -37,7 +38,9 @@ class Products:
     # weights of a matrix of blocks from which on its vectors are rounded to bytes; None: never.
     # Steps that round what they make do so for matrices of any size.
     rounds_from: int | None = None
-    joins: bool = False  # whether norms and gated units are made by the products beside them
+    # whether norms and gated units are made by the products beside them, and what comes before
+    # attention to a single token by attention itself
+    joins: bool = False
 
 
 AS_NUMBERS: Final = Products()  # without rounding
@@ -156,6 +159,7 @@ class Graph:
     weights: Mapping[str, Weight]
     streams: Sequence[str]  # the values between layers: layer i makes i + 1 of i
     kept: Sequence[str]  # values that stay until the end
+    constants: Mapping[str, Array] = field(default_factory=dict)  # inputs that are always the same
 
     @property
     def bytes_moved(self) -> int:
@@ -190,6 +194,7 @@ class Inputs:
             WINDOW: _mask(hidden | (known <= positions[:, None] - window)),
             WANTED: np.arange(count - 1, batch * count, count).astype(np.int32),
             UNREAD: np.zeros(4, np.float32),
+            **graph.constants,
         }
         return {name: found[name] for name in graph.inputs}
 

@@ -1,22 +1,16 @@
-"""How the architectures' layers are made of the catalogue's kernels, and how caches are shifted.
-
-A cache is shifted where its context is full: the oldest positions are dropped, what is left moves
-to the front, and keys are turned back, so that the text can go on without being read again.
-"""
+"""How the architectures' layers are made of the catalogue's kernels."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import sqrt
-from typing import Final
 
 import numpy as np
 
 from vkbench.case import Value
-from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import GgufFile
-from vkbench_shaders.kernel import Array
+from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rope_rows
@@ -24,10 +18,10 @@ from vkbench_shaders.models.building import BLOCK, MOST_VECTORS, Builder, Due
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
+    PAIRS,
     POSITIONS,
     ROWS,
     TOKENS,
-    UNREAD,
     WANTED,
     WINDOW,
     Graph,
@@ -35,44 +29,20 @@ from vkbench_shaders.models.graph import (
     Phase,
     Weight,
 )
-from vkbench_shaders.models.hyper import Hyper
-
-SOURCES: Final = "sources"  # the rows of a cache that move
+from vkbench_shaders.models.hyper import Hyper, Rope
 
 
 def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
     """The steps of a phase of a file's model."""
-    wiring = _Wiring(file, hyper, phase)
+    wiring = Wiring(file, hyper, phase)
     wiring.model()
     return wiring.graph()
 
 
-def shift_graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
-    """The steps that move `phase.tokens` positions of each sequence; UsageError if none can be."""
-    if not hyper.rope:
-        raise UsageError(f"{file.path}: positions are learnt, so that caches cannot be shifted")
-    shifting = _Shifting(file, replace(hyper, rope=hyper.rope.back), phase)
-    for layer in range(hyper.layers):
-        shifting.layer = layer
-        shifting.moved("k", hyper.key_size)
-        shifting.moved("v", hyper.value_size)
-    return replace(shifting.graph(), kept=())
-
-
-def shift_arrays(phase: Phase, dropped: int) -> dict[str, Array]:
-    """What such a graph is given, to drop so many positions."""
-    count = phase.tokens
-    rows = (np.arange(phase.batch)[:, None] * phase.room + np.arange(count)).reshape(-1)
-    return {
-        SOURCES: (rows + dropped).astype(np.int32),
-        ROWS: rows.astype(np.int32),
-        POSITIONS: np.full(count, -dropped, np.int32),
-        UNREAD: np.zeros(4, np.float32),
-    }
-
-
-class _Wiring(Builder):
+class Wiring(Builder):
     """A model's layers."""
+
+    cosines = ""  # the value that has a token's cosines and sines, once it is made
 
     def model(self) -> None:
         x = self.embedding()
@@ -108,12 +78,18 @@ class _Wiring(Builder):
 
     def attention(self, y: str) -> str | Due:
         """What attention makes of normalised vectors, behind its own norm if it has one."""
-        hyper, phase = self.hyper, self.phase
+        hyper = self.hyper
         q, k, v = self.projected(y)
         q, k = (
             self.head_norm(label, part, heads)
             for label, part, heads in (("q", q, hyper.heads), ("k", k, hyper.groups))
         )
+        attend = self.at_once if self.attends_at_once() else self.step_by_step
+        return self.behind("post_attention_norm", self.due("attn_output", attend(q, k, v)))
+
+    def step_by_step(self, q: str, k: str, v: str) -> str:
+        """What attention makes of heads that other steps turn and store."""
+        hyper, phase = self.hyper, self.phase
         stored = {"v": self.stored("v", v, hyper.value_size)}
         if self.turns_into_cache():
             stored["k"] = self.turned_and_stored(k)
@@ -121,25 +97,84 @@ class _Wiring(Builder):
             k = self.turned("k", k, hyper.groups)
             stored["k"] = self.stored("k", k, hyper.key_size)
         q = self.turned("q", q, hyper.heads)
-        params: dict[str, Value] = {"mask": "blocks", "layout": "cache"}
-        if hyper.scale != 1 / sqrt(hyper.key_size):
-            params["scale"] = hyper.scale
-        if hyper.score_cap:
-            params["softcap"] = hyper.score_cap
         shape = (phase.batch, hyper.heads, hyper.groups, phase.tokens, phase.length)
-        mask = self.input(WINDOW if hyper.window_of(self.layer) else MASK, "f16", phase.length)
-        attended = self.step(
+        return self.step(
             "attention",
             "flash_attn",
             (*shape, hyper.key_size, hyper.value_size),
-            params,
-            {"k": phase.cache, "v": phase.cache, "y": self.attended_as()},
+            {"mask": "blocks", "layout": "cache", **self.score_params()},
+            self.attention_types(),
             **stored,
             q=q,
-            mask=mask,
+            mask=self.mask(),
             sinks=self.unread(),
         )["y"]
-        return self.behind("post_attention_norm", self.due("attn_output", attended))
+
+    def score_params(self) -> dict[str, Value]:
+        """How scores of this model differ from what attention makes of products by itself."""
+        params: dict[str, Value] = {}
+        if self.hyper.scale != 1 / sqrt(self.hyper.key_size):
+            params["scale"] = self.hyper.scale
+        if self.hyper.score_cap:
+            params["softcap"] = self.hyper.score_cap
+        return params
+
+    def mask(self) -> str:
+        """What this layer's queries see."""
+        name = WINDOW if self.hyper.window_of(self.layer) else MASK
+        return self.input(name, "f16", self.phase.length)
+
+    def attention_types(self) -> dict[str, str]:
+        return {"k": self.phase.cache, "v": self.phase.cache, "y": self.attended_as()}
+
+    def attends_at_once(self) -> bool:
+        """Whether one step turns a single token's heads, stores them, and attends to them."""
+        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope
+        if (
+            not phase.products.joins
+            or not rope
+            or phase.tokens > 1
+            or phase.cache not in token.CACHES
+        ):
+            return False
+        same = hyper.key_size == hyper.value_size and phase.length <= token.MOST_POSITIONS
+        return same and token.uneven(hyper.key_size, rope.n_dims, rope.mode) is None
+
+    def at_once(self, q: str, k: str, v: str) -> str:
+        """What attention makes of heads as products left them."""
+        hyper, phase, rope = self.hyper, self.phase, self.hyper.rope
+        assert rope
+        turning: dict[str, Value] = {"mode": rope.mode}
+        if rope.n_dims != hyper.key_size:
+            turning["n_dims"] = rope.n_dims
+        return self.step(
+            "attention",
+            "flash_attn_token",
+            (phase.batch, hyper.heads, hyper.groups, phase.length, hyper.key_size),
+            {**turning, **self.score_params()},
+            self.attention_types(),
+            k=self.cache("k", hyper.key_size)[1],
+            v=self.cache("v", hyper.value_size)[1],
+            q=q,
+            new_k=k,
+            new_v=v,
+            turns=self.turns(rope),
+            ids=self.input(ROWS, "i32", self.count),
+            mask=self.mask(),
+        )["y"]
+
+    def turns(self, rope: Rope) -> str:
+        """The cosines and sines of the token's position, which all layers share."""
+        if not self.cosines:
+            batch, size = self.phase.batch, self.hyper.key_size
+            pairs = np.zeros((batch, size), np.float32)
+            pairs[:, token.pairs(rope.n_dims, rope.mode)[0]] = 1
+            self.constants[self.input(PAIRS, "f32", batch * size)] = pairs
+            params, bound = self.turning()
+            with self.in_layer(-1):
+                made = self.step("turns", "rope", (batch, 1, 1, size), params, x=PAIRS, **bound)
+            self.cosines = made["y"]
+        return self.cosines
 
     def attended_as(self) -> str:
         """The format of attention's results."""
@@ -301,7 +336,8 @@ class _Wiring(Builder):
         output = "token_embd.weight" if tied else "output.weight"
         wanted = self.phase.wanted or self.count
         if wanted == self.count:
-            last, y = self.normalised("output_norm", x, branch, readers=[output])
+            # not joined: a matrix of so many rows is faster alone, by more than the norm takes
+            last, y = self.normalised("output_norm", x, self.made(branch), readers=[output])
             self.streams.append(last)
         else:
             last = self.picked(x, self.made(branch), wanted)
@@ -324,22 +360,3 @@ class _Wiring(Builder):
         chosen = (self.count, wanted, self.hyper.width)
         types = {"table": "f32"}
         return self.step("wanted", "get_rows", chosen, {}, types, table=last, ids=ids)["y"]
-
-
-class _Shifting(_Wiring):
-    """Rows of caches, read, turned if they are keys, and written elsewhere."""
-
-    def moved(self, name: str, size: int) -> None:
-        phase, width = self.phase, self.hyper.groups * size
-        rows = phase.batch * phase.room
-        ids = self.input(SOURCES, "i32", self.count)
-        x = self.step(
-            f"shift_{name}",
-            "get_rows",
-            (rows, self.count, width),
-            {},
-            {"table": phase.cache},
-            table=f"cache.{name}.{self.layer}",
-            ids=ids,
-        )["y"]
-        self.stored(name, self.turned(name, x, self.hyper.groups) if name == "k" else x, size)

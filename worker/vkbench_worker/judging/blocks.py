@@ -3,7 +3,7 @@
 A block has a step d, its largest number / 127, and codes q: numbers are d q. Rounding to codes puts
 a number off by half a step at most. d is stored as f16, so that a number is off by 2^-11 of itself
 besides, or by 127 halves of the smallest f16 step where d is denormal. The block's second f16 is d
-times the sum of its codes.
+times the sum of its codes, Inf where f16 cannot hold that.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from vkbench_shaders.kernel import Array
 _LARGEST: Final = 127  # code
 _HALF: Final = 2.0**-11  # what rounding to f16 may change of a number, as a share of it
 _LEAST: Final = 2.0**-25  # and of a small one
+_MOST: Final = 65504.0  # the largest f16
 
 Floats = NDArray[np.float64]
 
@@ -65,4 +66,6 @@ def _wrong_sums(stored: Array, fmt: Format) -> NDArray[np.bool_]:
     wanted = step * blocks[:, 4:].view(np.int8).sum(axis=-1, dtype=np.int64)
     # the step was rounded in both, the sum in one
     allowed = 3 * _HALF * np.abs(wanted) + 32 * _LARGEST * _LEAST
-    return np.asarray(~(np.abs(told - wanted) <= allowed))
+    endless = np.isinf(told) & (np.abs(wanted) >= _MOST * (1 - 2 * _HALF))
+    right = endless & (np.sign(told) == np.sign(wanted)) | (np.abs(told - wanted) <= allowed)
+    return np.asarray(~right)

@@ -137,10 +137,10 @@ def checked(trial: Trial[P, B]) -> tuple[Left, Verdict]:
 
 
 def variant_for(asked: str, device: DeviceFacts) -> str:
-    """The code path: `auto` rounds vectors for large matrices if a GPU multiplies bytes fast."""
+    """The code path: `auto` rounds vectors and joins steps if a GPU multiplies bytes fast."""
     if asked.casefold() == AUTO:
         fast = {"int_dot", "subgroup_arithmetic"} <= set(device.features) and device.type != "cpu"
-        return "mixed" if fast else "plain"
+        return "joined" if fast else "plain"
     wanted = parse(asked).variant
     try:
         return names.pick(wanted, VARIANTS, "variant of a model")

@@ -32,6 +32,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.elementwise.glu import GATES, Gate, values
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.teams import (
+    ADDING,
     BLOCK,
     SPEED,
     TUNING,
@@ -191,13 +192,14 @@ def _factors(description: str) -> tuple[Binding, Binding]:
 _EPS = Param(default=1e-5, least=0, description="what keeps vectors of 0 finite")
 _SQUARES = "sums of the squares of the numbers that blocks of x were before they were rounded"
 
-_SETTINGS = ((32, 128), (64, 256), (64, 512), (128, 1024))  # threads of teams and workgroups
+# threads of teams and workgroups, blocks that a thread takes at a time
+_SETTINGS = ((32, 128, 1), (64, 256, 2), (64, 512, 1), (128, 1024, 2))
 _SHAPES = ("m32_n1_k4096", "m96_n3_k512")
 _SHORT = ("m64_n2_k96",)  # blocks of 32
 _MORE = (
     "m64_n9_k1024",
     "m32_n1_k256",
-    *(f"m64_n2_k1024/team={team},threads={size}" for team, size in _SETTINGS),
+    *(f"m64_n2_k1024/team={team},threads={size},units={units}" for team, size, units in _SETTINGS),
 )
 _MORE_FOR = ("q4_0", "q4_K")
 
@@ -292,7 +294,7 @@ def _gated(gate: Gate) -> Kernel:
 
 
 _ADD = Kernel(
-    name="mul_mat_vec_add_q8_1",
+    name=ADDING,
     description=(
         "Adds products of a matrix and a few vectors to a residual, and rounds sum times factors "
         "to q8_1."
@@ -315,8 +317,8 @@ _ADD = Kernel(
     reference=_add_reference,
     flops=products.flops,
     infer=partial(_infer, 1),
-    cases=_listed("mul_mat_vec_add_q8_1"),
-    timed=_timed("mul_mat_vec_add_q8_1", "m4096_n1_k14336"),
+    cases=_listed(ADDING),
+    timed=_timed(ADDING, "m4096_n1_k14336"),
 )
 
 JOINED_VEC = (_RMS, *(_gated(gate) for gate in GATES if gate.name in _GATED), _ADD)

@@ -36,7 +36,7 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.rowwise import row_values
+from vkbench_shaders.kernels.rowwise import rotation, row_values
 from vkbench_shaders.kernels.rowwise.row_values import place
 from vkbench_shaders.kernels.shared import rows
 
@@ -220,17 +220,8 @@ def reference(
     found = turning(problem)
     theta = angles(problem, inputs)[chosen][:, None]
     cosine, sine = np.cos(theta) * found.magnitude, sign * np.sin(theta) * found.magnitude
-    y = x.copy()
-    first, second = _pairs(found)
-    y[..., first] = x[..., first] * cosine - x[..., second] * sine
-    y[..., second] = x[..., first] * sine + x[..., second] * cosine
-    return {result: y}
-
-
-def _pairs(found: Turning) -> tuple[slice, slice]:
-    if found.halves:
-        return slice(0, found.pairs), slice(found.pairs, 2 * found.pairs)
-    return slice(0, 2 * found.pairs, 2), slice(1, 2 * found.pairs, 2)
+    places = rotation.pairs(found.pairs, halves=found.halves)
+    return {result: rotation.turned(x, places, cosine, sine)}
 
 
 def angles(problem: Problem, inputs: Arrays) -> Numbers:

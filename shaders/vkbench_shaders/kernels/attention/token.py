@@ -1,0 +1,331 @@
+"""flash_attn_token: attention of each sequence's new token, whose key and value the caches get.
+
+A model that makes one token at a time would launch three kernels before attention: to turn the
+token's queries, to turn its key into the cache, and to copy its value there. Each takes 3 to 5 us
+on a large GPU whatever it does, so this kernel does it all. Cosines and sines come from `rope`,
+once a token: it turns pairs (1, 0) by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, prod
+
+import numpy as np
+
+from vkbench.case import parse
+from vkbench.device import DeviceFacts
+from vkbench.errors import UsageError
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Kernel,
+    Launch,
+    Param,
+    Problem,
+    Shapes,
+    Variant,
+    too_large,
+)
+from vkbench_shaders.kernels.attention import caches
+from vkbench_shaders.kernels.attention.flash_plan import EIGHT, power_of_two
+from vkbench_shaders.kernels.rowwise import rotation
+from vkbench_shaders.rounded_factors import Floats
+
+DIMS = ("s", "h", "g", "n", "d")
+CACHES = ("f16", "f32")
+MODES = ("norm", "neox")
+MOST_POSITIONS = 512  # of one workgroup: more are faster shared among several
+_THREADS = 512
+_PORTABLE_THREADS = 128
+MOST_SIZE = 256  # of a head
+_MOST_EACH = 4  # eights of a head that a lane has
+_MOST_SCORES = 4096  # without subgroups
+_KEPT = 3  # heads that are kept without subgroups: a query, a key and a value
+_ROUNDING = 8192  # bytes of shared memory where results are rounded
+_SMALL = 1024  # of them beside what grows with a case
+
+
+def turned(problem: Problem) -> int:
+    """The numbers of a head that are turned."""
+    return int(problem.params["n_dims"]) or problem.shape["d"]
+
+
+def _eights(problem: Problem) -> int:
+    return problem.shape["d"] // EIGHT
+
+
+def _lanes(problem: Problem, device: DeviceFacts) -> int:
+    """Threads that share a position: one for each eight, as far as a subgroup has them."""
+    return min(power_of_two(_eights(problem)), device.subgroup_size)
+
+
+def _each(problem: Problem, device: DeviceFacts) -> int:
+    return ceil(_eights(problem) / _lanes(problem, device))
+
+
+def _threads(device: DeviceFacts) -> int:
+    return min(_THREADS, device.limits.get("max_workgroup_invocations", 0))
+
+
+def _launch(problem: Problem, threads: int, constants: Mapping[str, int]) -> Launch:
+    shape, dims = problem.shape, turned(problem)
+    neighbours = problem.params["mode"] == MODES[0]
+    return Launch(
+        groups=(shape["h"], shape["s"], 1),
+        push={
+            "heads": shape["h"],
+            "groups": shape["g"],
+            "length": shape["n"],
+            "eights": _eights(problem),
+            "turned": dims // EIGHT,
+            "apart": 0 if neighbours else dims // EIGHT // 2,
+            "scale": caches.scale(problem),
+            "cap": float(problem.params["softcap"]),
+        },
+        constants={"THREADS": threads, **constants},
+    )
+
+
+def launch(problem: Problem, device: DeviceFacts) -> Launch:
+    """A workgroup for each head."""
+    lanes, each = _lanes(problem, device), _each(problem, device)
+    threads = _threads(device) // power_of_two(each)
+    pool = threads // lanes * _eights(problem) * 2
+    return _launch(problem, threads, {"LANES": lanes, "EACH": each, "POOL": pool})
+
+
+def _launch_portable(problem: Problem, device: DeviceFacts) -> Launch:
+    constants = {"POOL": _KEPT * _eights(problem) * 2, "POSITIONS": problem.shape["n"]}
+    return _launch(problem, min(_PORTABLE_THREADS, _threads(device)), constants)
+
+
+def _too_much_shared(launch: Launch, problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a launch's shared memory is too large for a device, or None."""
+    found = launch.constants
+    needed = 16 * found["POOL"] + 4 * found.get("POSITIONS", 0) + 4 * found["THREADS"] + _SMALL
+    needed += _ROUNDING if problem.types["y"] != "f32" else 0
+    has = device.limits.get("max_shared_bytes", 0)
+    return f"takes {needed} bytes of shared memory, the device has {has}" if needed > has else None
+
+
+def refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why lanes cannot share a position, or None."""
+    if reason := _refuses(problem, device):
+        return reason
+    if device.subgroup_size < 4 or _each(problem, device) > _MOST_EACH:
+        return (
+            f"heads of {problem.shape['d']} numbers are too wide for {device.subgroup_size} lanes"
+        )
+    return _too_much_shared(launch(problem, device), problem, device)
+
+
+def _refuses_portable(problem: Problem, device: DeviceFacts) -> str | None:
+    if problem.shape["n"] > _MOST_SCORES:
+        return f"{problem.shape['n']} scores; the kernel has room for {_MOST_SCORES}"
+    reason = _refuses(problem, device)
+    return reason or _too_much_shared(_launch_portable(problem, device), problem, device)
+
+
+def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
+    shape = problem.shape
+    if shape["h"] % shape["g"]:
+        return f"{shape['h']} heads cannot share {shape['g']} evenly"
+    if reason := uneven(shape["d"], turned(problem), str(problem.params["mode"])):
+        return reason
+    return too_large(problem, device)
+
+
+def uneven(size: int, dims: int, mode: str) -> str | None:
+    """Why threads cannot have whole eights of heads and of what is turned of them, or None."""
+    step = EIGHT if mode == MODES[0] else 2 * EIGHT
+    if size % EIGHT or dims % step or dims > size:
+        return f"heads of {size} numbers, {dims} of them turned: not whole steps of {step}"
+    if size > MOST_SIZE:
+        return f"heads of {size} numbers; the kernel has room for {MOST_SIZE}"
+    return None
+
+
+def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """Sizes from the caches (s, n, g, d) and the queries (s, h, d)."""
+    if len(shapes["k"]) != 4 or len(shapes["q"]) != 3:
+        raise UsageError("k has four dimensions (s, n, g, d), q has three (s, h, d)")
+    s, n, g, d = shapes["k"]
+    return {"s": s, "h": shapes["q"][1], "g": g, "n": n, "d": d}
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Queries of different sizes; masks that hide blocks of positions."""
+    s, n = problem.shape["s"], problem.shape["n"]
+    angles = data.uniform(problem, "turns", -np.pi, np.pi).astype(np.float64)
+    first, second = pairs(turned(problem), str(problem.params["mode"]))
+    turns = np.zeros_like(angles)
+    turns[:, first], turns[:, second] = np.cos(angles[:, first]), np.sin(angles[:, first])
+    places = data.indices(problem, "ids", n).reshape(s)
+    return {
+        "k": data.weights(problem, "k"),
+        "v": data.weights(problem, "v"),
+        "q": data.uniform(problem, "q", -4, 4),
+        "new_k": data.uniform(problem, "new_k", -2, 2),
+        "new_v": data.uniform(problem, "new_v", -2, 2),
+        "turns": turns.astype(np.float32),
+        "ids": (places + np.arange(s) * n).astype(np.int32),
+        "mask": _mask(problem),
+    }
+
+
+def _mask(problem: Problem) -> Array:
+    """Half of the stretches of 16 positions are hidden, but for the first."""
+    mask = data.uniform(problem, "mask", -1.0, 1.0)
+    stretch = np.arange(len(mask)) // 16
+    mask[stretch % 4 == 1] = 0
+    mask[stretch % 2 == 0] = -np.inf
+    mask[:1] = 0
+    return mask
+
+
+def pairs(dims: int, mode: str) -> tuple[slice, slice]:
+    """Where the first and the second numbers of pairs are."""
+    return rotation.pairs(dims // 2, halves=mode != MODES[0])
+
+
+def _turn(problem: Problem, inputs: Arrays, heads: Array) -> Floats:
+    """Heads (s, heads, d) by the cosines and sines of their sequence."""
+    places = pairs(turned(problem), str(problem.params["mode"]))
+    turns = inputs["turns"].astype(np.float64)[:, None]
+    cosine, sine = (turns[..., place] for place in places)
+    return rotation.turned(heads.astype(np.float64), places, cosine, sine)
+
+
+def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """Caches with the new rows; attention to these before the caches' format rounds them."""
+    s, h, g, n, d = (problem.shape[dim] for dim in DIMS)
+    new = {"k": _turn(problem, inputs, inputs["new_k"]), "v": inputs["new_v"].astype(np.float64)}
+    found = {}
+    for name, exact in new.items():
+        table = quants.dequantise(problem.types[name], inputs[name]).reshape(s * n, g, d)
+        table[inputs["ids"]] = exact
+        found[name] = table.reshape(s, n, g, d)
+    q = _turn(problem, inputs, inputs["q"]).reshape(s, g, h // g, d)
+    scores = np.einsum("sgrd,sngd->sgrn", q, found["k"]) * caches.scale(problem)
+    scores = caches.capped(problem, scores) + inputs["mask"].astype(np.float64)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    y = np.einsum("sgrn,sngd->sgrd", weights, found["v"]).reshape(s, h, d)
+    return {**found, "y": y}
+
+
+def bytes_moved(problem: Problem) -> int:
+    """Caches are read, and rows of them written."""
+    s, _, g, n, d = (problem.shape[dim] for dim in DIMS)
+    cached = 2 * s * (n + 1) * g * d * problem.item_bytes("k")
+    others = ("q", "new_k", "new_v", "turns", "ids", "mask", "y")
+    return cached + sum(prod(problem.array_shape(b)) * problem.item_bytes(b) for b in others)
+
+
+def flops(problem: Problem) -> int:
+    """Of both products, hidden positions included."""
+    return 4 * prod(problem.shape[dim] for dim in ("s", "h", "n", "d"))
+
+
+def _array(name: str, dims: tuple[str, ...], description: str, fmt: str = "f32") -> Binding:
+    return Binding(name=name, access="in", types=(fmt,), dims=dims, description=description)
+
+
+def _cache(name: str, description: str, same_as: str = "") -> Binding:
+    return Binding(
+        name=name,
+        access="inout",
+        types=CACHES,
+        dims=("s", "n", "g", "d"),
+        same_as=same_as,
+        description=description,
+    )
+
+
+def _variant(name: str, requires: tuple[str, ...]) -> Variant:
+    portable = name == "portable"
+    return Variant(
+        name=name,
+        module="flash_token_portable" if portable else "flash_token",
+        entry="flash_token_portable" if portable else "flash_token",
+        arguments=lambda types: (types["k"], "numbers" if types["y"] == "f32" else "rounded"),
+        launch=_launch_portable if portable else launch,
+        refuses=_refuses_portable if portable else refuses,
+        requires=requires,
+        arithmetic="f32",
+    )
+
+
+_SHAPES = (
+    "s1_h1_g1_n1_d8",
+    "s1_h4_g2_n33_d64",
+    "s2_h6_g2_n113_d96/mode=neox",
+    "s1_h8_g2_n300_d128",
+    "s3_h4_g4_n70_d80/mode=neox,n_dims=32,softcap=20.0",
+    "s1_h5_g1_n130_d256/mode=neox,scale=0.0625",
+    "s1_h2_g1_n40_d72/n_dims=24",
+)
+_ROUNDED = (
+    "s1_h32_g8_n128_d128",
+    "s2_h4_g2_n64_d64/mode=neox",
+    "s1_h3_g1_n600_d96/n_dims=64",
+    "s1_h8_g4_n257_d256/mode=neox,softcap=50.0",
+)
+_TIMED = tuple(
+    f"s1_h32_g8_n{n}_d{d}" for d, lengths in ((128, (128, 512)), (64, (128,))) for n in lengths
+)
+
+FLASH_ATTN_TOKEN = Kernel(
+    name="flash_attn_token",
+    description=(
+        "Turns a new token's query and key, puts its key and value into the caches, and attends "
+        "to these: one step of a model."
+    ),
+    group="attention",
+    dims=DIMS,
+    bindings=(
+        _cache("k", "keys of each position, all heads in a row; the new ones are written"),
+        _cache("v", "values, in the format of the keys; the new ones are written", "k"),
+        _array("q", ("s", "h", "d"), "queries; heads beside each other share keys and values"),
+        _array("new_k", ("s", "g", "d"), "keys of the new tokens, not turned"),
+        _array("new_v", ("s", "g", "d"), "values of the new tokens"),
+        _array("turns", ("s", "d"), "what rope makes of pairs (1, 0) at the new positions"),
+        _array("ids", ("s",), "rows of the caches that the new keys and values become", "i32"),
+        _array("mask", ("n",), "what is added to scores; -Inf hides a position", "f16"),
+        Binding(
+            name="y",
+            access="out",
+            types=("f32", "q8_1"),
+            dims=("s", "h", "d"),
+            description="results, or rounded to bytes; 0 where nothing is seen",
+        ),
+    ),
+    params={
+        "mode": Param(default="norm", choices=MODES, description="how pairs lie, as of rope"),
+        "n_dims": Param(default=0, least=0, description="numbers that are turned; 0: all"),
+        "scale": Param(default=0.0, description="factor of the scores; 0: 1 / sqrt(d)"),
+        "softcap": Param(
+            default=0.0, description="scores s become softcap * tanh(s / softcap); 0: they stay"
+        ),
+    },
+    variants=(_variant("subgroup", ("subgroup_shuffle",)), _variant("portable", ())),
+    inputs=inputs,
+    reference=reference,
+    flops=flops,
+    bytes_moved=bytes_moved,
+    infer=infer,
+    cases=tuple(
+        parse(f"flash_attn_token/{fmt}/{shape}")
+        for kinds, shapes in (
+            (CACHES, _SHAPES),
+            (tuple(f"{fmt}:y=q8_1" for fmt in CACHES), _ROUNDED),
+        )
+        for fmt in kinds
+        for shape in shapes
+    ),
+    timed=tuple(parse(f"flash_attn_token/f16:y=q8_1/{shape}") for shape in _TIMED),
+)
