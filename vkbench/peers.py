@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,8 @@ class Peer:
     name: str
     description: str
     includes: str  # what its time holds beside the operation, and what it does not
+    brief: bool = True  # whether it can be asked for a part of a second, and so many times
+    models: bool = False  # whether it runs whole models too
 
 
 OURS_INCLUDES: Final = (
@@ -41,5 +43,23 @@ PEERS: Final = (
             "inputs and results of other formats are converted in each call. No TF32."
         ),
     ),
+    Peer(
+        name="ggml",
+        description="llama.cpp's test-backend-ops on the same device",
+        brief=False,
+        models=True,
+        includes=(
+            "ggml: a graph of the operation thousands of times over, by the host's clock, with "
+            "what the backend does for it: where its products quantise x to q8_1, that is in the "
+            "time, as in ours by the path via_q8_1. On random numbers of its own, and judged by "
+            "its own test. Each sample is the mean of a second or more. Whole models by "
+            "llama-bench, by the host's clock with its work between steps; they are not judged."
+        ),
+    ),
 )
 BY_NAME: Final[Mapping[str, Peer]] = {peer.name: peer for peer in PEERS}
+
+
+def included(peers: Iterable[str]) -> list[str]:
+    """What each side's time includes, ours first; nothing is known of other versions' peers."""
+    return [OURS_INCLUDES, *(BY_NAME[name].includes for name in sorted(peers) if name in BY_NAME)]

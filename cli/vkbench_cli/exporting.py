@@ -54,9 +54,9 @@ def import_peer(
     """
     from vkbench_db.ask.model_results import model_names
     from vkbench_local.peers.llama_bench import peer_run
-    from vkbench_local.peers.llama_bench_file import read_tests
     from vkbench_shaders.gguf_file import open_gguf
     from vkbench_shaders.models.cases import name_of
+    from vkbench_worker.peers.llama_cpp.llama_bench_file import read_tests
 
     tests = read_tests(path)
     name = name_of(open_gguf(model)) if model else ""
@@ -71,7 +71,7 @@ def import_peer(
 def import_ggml(database: Database, path: Path, device: str) -> exchange.Imported:
     """Read what test-backend-ops printed, and store it as results of a peer."""
     from vkbench_local.peers.ggml import ggml_run
-    from vkbench_local.peers.ggml_file import read_ops
+    from vkbench_worker.peers.llama_cpp.ggml_file import read_ops
 
     tests = read_ops(path)
     label, moment = f"test-backend-ops {path.name}", path.stat().st_mtime

@@ -35,6 +35,13 @@ COLUMNS = (
 )
 
 
+def table_of_case(found: Sequence[Standing]) -> Table:
+    """A row for each peer that one case of one device was compared with."""
+    told = ("host", "device_name", "device", "case")
+    columns = [column for column in COLUMNS if column.key not in told]
+    return Table(columns=columns, rows=[_row(each) for each in found])
+
+
 def table(found: Sequence[Standing]) -> Table:
     """A row a comparison, and the geometric mean of their ratios."""
     return Table(columns=COLUMNS, rows=[_row(each) for each in found], footer=_mean(found))

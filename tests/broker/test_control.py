@@ -5,15 +5,19 @@ import signal
 import time
 from dataclasses import replace
 
+from sqlalchemy import delete
+
 import planted_runner
 from cluster import Lab, kill, until
 from vkbench.job import JobState
+from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import export_run, import_lines
 from vkbench_db.upkeep.attendance import Attendance, attendance
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
+from vkbench_shaders.bundle import packaged_sha
 
 LONG = "sleep/f32/n100"
 
@@ -198,6 +202,18 @@ def test_a_scheduler_is_seen_while_it_runs(lab: Lab) -> None:
     until(lambda: seen() is not None, "no heartbeat without Redis", 20)
     kill(waiting)
     assert attendance_is_fresh(seen())
+
+
+def test_a_scheduler_keeps_the_kernels_of_its_version(lab: Lab) -> None:
+    def is_kept() -> bool:
+        with lab.database.reading() as tx:
+            return store.has_bundle(tx, packaged_sha())
+
+    with lab.database.transaction() as tx:
+        tx.execute(delete(schema.bundle_blob))
+    assert not is_kept()
+    lab.start_scheduler()
+    until(is_kept, "the packaged kernels are not kept", 20)
 
 
 def test_a_scheduler_stops_once_a_newer_vkbench_has_upgraded_its_database(lab: Lab) -> None:

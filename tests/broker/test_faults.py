@@ -6,6 +6,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,8 @@ def test_a_case_that_kills_its_worker_fails_after_three(make_lab: Callable[..., 
     other = lab.submit([SHORT] * 10, "b")
     lab.await_end(run, other, seconds=50)
     lab.check(run, other)
+    runner = next(event.pid for event in lab.events("end") if event.device == lab.key("b"))
+    assert b"--beside\x002\x00" in Path(f"/proc/{runner}/cmdline").read_bytes()
     # the marker may be one job behind, and a job that paid for that passes at its next try
     assert states(lab, run) == [JobState.PASSED, JobState.FAILED, JobState.PASSED]
     assert lab.jobs(run)[1].cause == Outcome.WORKER_DIED

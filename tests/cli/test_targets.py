@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 import time
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from sqlalchemy import select, update
 
@@ -33,6 +33,7 @@ from vkbench_db.work.runs import case_ids
 from vkbench_local.peers import blocks, cpu
 from vkbench_local.peers.standings import Evidence, faster_than_cpu
 from vkbench_local.peers.workgroups import NVIDIA
+from vkbench_scheduler.planning.targeted import TIMED, kernels_of
 from vkbench_shaders.rocm_grid import GRID
 
 pytestmark = pytest.mark.slow
@@ -413,12 +414,10 @@ def test_wrong_words_are_told(words: list[str], hint: str, capsys: Captured) -> 
     assert hint in err
 
 
-def test_numpy_does_the_work_that_kernels_do() -> None:
-    assert np.shape(cpu.product(3, 5, 7)()) == (3, 5)
-    assert np.shape(cpu.reduction("argmax", 4, 9)()) == (4,)
-    x = np.random.default_rng(0).standard_normal(100, np.float32)
-    assert np.allclose(cpu.silu(100)(), x / (1 + np.exp(-x)))
-    assert np.allclose(cpu.multiply(100)(), x * x)
-    measured = cpu.measure(cpu.add(1000))
+@pytest.mark.parametrize("kernel", kernels_of(TIMED))
+def test_numpy_does_the_work_of_each_kernel_that_targets_name(kernel: str) -> None:
+    [case, *_] = [case for case in TIMED if case.startswith(f"{kernel}/")]
+    small = re.sub(r"(?<=[mnkhw])\d+", "32", case)
+    measured = cpu.measure(small)
     assert 0 < measured.best <= measured.seconds
     assert measured.count >= cpu.LEAST

@@ -10,30 +10,22 @@ import pytest
 from sqlalchemy import text
 
 from databases import Lab
-from planted_runs import timing
-from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result
-from vkbench_db.ask.peers import PeerPair, peer_pairs, uncompared
+from planted_peers import CASE, compare
+from vkbench.job import Mode, Outcome
+from vkbench_db.ask.peers import (
+    PeerPair,
+    pairs_of_case,
+    pairs_of_device,
+    peer_pairs,
+    peers_of_device,
+    uncompared,
+)
 from vkbench_db.database import Database, upgrade
 from vkbench_db.transfer.exchange import export_run, import_lines
-from vkbench_detection.compare.peer_ratios import standings
+from vkbench_db.upkeep.peer_standings import note_told, untold
+from vkbench_detection.compare.peer_ratios import judge, standings
+from vkbench_detection.regress import news
 from vkbench_detection.steps import detect
-
-CASE = "mul_mat_vec/q4_0/m1_n1_k256"
-
-
-def compared(lab: Lab, job: Job, theirs: float, ours: float) -> Result:
-    """What a worker says of a job of a peer."""
-    answer = lab.answer(replace(job, mode=Mode.PERFORMANCE))
-    timings = (timing("hot", theirs), timing("ours", ours))
-    return replace(answer, variant=job.variant, settings="version=2,ours=tiled", timings=timings)
-
-
-def run(lab: Lab, device: str, theirs: float, ours: float, peer: str = "numpy") -> int:
-    number = lab.submit(device, [CASE], mode=Mode.PEER, variant=peer)
-    [job] = lab.pick(device)
-    lab.record(compared(lab, job, theirs, ours))
-    return number
 
 
 def asked(lab: Lab, *peers: str, of: int | None = None) -> list[PeerPair]:
@@ -43,10 +35,10 @@ def asked(lab: Lab, *peers: str, of: int | None = None) -> list[PeerPair]:
 
 def test_both_sides_of_a_comparison_are_of_one_job(lab: Lab) -> None:
     device = lab.add_device()
-    first = run(lab, device, 4e-3, 2e-3)
+    first = compare(lab, device, 4e-3, 2e-3)
     lab.now += 60
-    run(lab, device, 6e-3, 2e-3)
-    run(lab, device, 1e-3, 2e-3, peer="torch")
+    compare(lab, device, 6e-3, 2e-3)
+    compare(lab, device, 1e-3, 2e-3, peer="torch")
     numpy, torch = asked(lab)
     assert (numpy.peer, numpy.theirs, numpy.ours) == ("numpy", 6e-3, 2e-3)  # the latest
     assert (numpy.device, numpy.case_name, numpy.settings) == (device, CASE, "version=2,ours=tiled")
@@ -74,7 +66,9 @@ def test_a_peer_has_series_of_its_own_and_is_never_suspected(lab: Lab) -> None:
     for number in range(60):
         lab.now += 86_400.0
         slower = 1.5 if number > 40 else 1.0
-        run(lab, device, 4e-3 * slower * rng.gauss(1, 0.003), 2e-3 * slower * rng.gauss(1, 0.003))
+        compare(
+            lab, device, 4e-3 * slower * rng.gauss(1, 0.003), 2e-3 * slower * rng.gauss(1, 0.003)
+        )
     found = detect(lab.database, lab.now, all_at_once=True)
     assert not found.suspected
     with lab.database.reading() as tx:
@@ -87,7 +81,7 @@ def test_a_peer_has_series_of_its_own_and_is_never_suspected(lab: Lab) -> None:
 
 def test_a_case_that_our_kernel_gets_wrong_beside_a_peer_is_no_change(lab: Lab) -> None:
     device = lab.add_device()
-    run(lab, device, 4e-3, 2e-3)
+    compare(lab, device, 4e-3, 2e-3)
     lab.submit(device, [CASE], mode=Mode.PEER, variant="numpy")
     [job] = lab.pick(device)
     lab.record(lab.answer(replace(job, mode=Mode.PERFORMANCE), Outcome.WRONG))
@@ -97,7 +91,7 @@ def test_a_case_that_our_kernel_gets_wrong_beside_a_peer_is_no_change(lab: Lab) 
 
 
 def test_comparisons_travel(lab: Lab, tmp_path: Path) -> None:
-    number = run(lab, lab.add_device(), 4e-3, 2e-3)
+    number = compare(lab, lab.add_device(), 4e-3, 2e-3)
     with lab.database.reading() as tx:
         lines = list(export_run(tx, number))
     url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
@@ -110,12 +104,18 @@ def test_comparisons_travel(lab: Lab, tmp_path: Path) -> None:
     assert (pair.theirs, pair.ours, pair.settings) == (4e-3, 2e-3, "version=2,ours=tiled")
 
 
-def fallen(lab: Lab, *history: tuple[float, float]) -> tuple[float | None, bool]:
-    """Of comparisons one after the other, what the last one is beside those before."""
+def repeated(lab: Lab, *history: tuple[float, float]) -> str:
+    """Comparisons one after the other; the device."""
     device = lab.add_device()
     for theirs, ours in history:
         lab.now += 60
-        run(lab, device, theirs, ours)
+        compare(lab, device, theirs, ours)
+    return device
+
+
+def fallen(lab: Lab, *history: tuple[float, float]) -> tuple[float | None, bool]:
+    """Of comparisons one after the other, what the last one is beside those before."""
+    repeated(lab, *history)
     with lab.database.reading() as tx:
         [found] = standings(tx, peer_pairs(tx))
     return found.before, found.has_fallen
@@ -139,3 +139,51 @@ def test_what_scatters_or_rises_has_not_fallen(lab: Lab, last: tuple[float, floa
 
 def test_few_comparisons_say_nothing(lab: Lab) -> None:
     assert fallen(lab, *STEADY[:2], (1e-3, 2e-3)) == (None, False)
+
+
+def told(lab: Lab) -> list[int]:
+    with lab.database.reading() as tx:
+        return untold(tx, judged_since=lab.now - 60, measured_since=lab.now - 60)
+
+
+def test_a_fall_is_found_once_and_told_until_it_is_heard(lab: Lab) -> None:
+    device = repeated(lab, *STEADY)
+    assert judge(lab.database, lab.now) == []
+    lab.now += 60
+    compare(lab, device, 3e-3, 2e-3)
+    [found] = judge(lab.database, lab.now)
+    assert (found.pair.theirs, found.theirs_before) == (3e-3, pytest.approx(4e-3, rel=0.02))
+    assert not found.is_ours_slower
+    assert judge(lab.database, lab.now) == []  # it is judged
+    assert told(lab) == [found.pair.job]
+    with lab.database.transaction() as tx:
+        note_told(tx, found.pair.job, lab.now)
+    assert told(lab) == []
+
+
+def test_old_comparisons_that_are_imported_are_no_news(lab: Lab) -> None:
+    repeated(lab, *STEADY, (3e-3, 2e-3))
+    lab.now += 30 * 86_400.0
+    assert len(judge(lab.database, lab.now)) == 1
+    assert told(lab) == []
+
+
+def test_what_a_peer_was_compared_on_is_asked_by_device_and_case(lab: Lab) -> None:
+    device, other = repeated(lab, (4e-3, 2e-3)), lab.add_device("other")
+    compare(lab, device, 6e-3, 2e-3, peer="torch")
+    with lab.database.reading() as tx:
+        assert peers_of_device(tx, device) == ["numpy", "torch"]
+        assert peers_of_device(tx, other) == []
+        assert [each.theirs for each in pairs_of_device(tx, device, "torch")] == [6e-3]
+        assert [each.peer for each in pairs_of_case(tx, device, CASE)] == ["numpy", "torch"]
+        assert pairs_of_case(tx, other, CASE) == []
+
+
+def test_a_summary_of_a_run_has_the_ratios_of_each_peer(lab: Lab) -> None:
+    device = repeated(lab, *STEADY)
+    lab.now += 60
+    run = compare(lab, device, 3e-3, 2e-3)
+    with lab.database.reading() as tx:
+        [found] = news.of_run(tx, run).peers
+    assert (found.peer, found.cases, found.fallen) == ("numpy", 1, (CASE,))
+    assert found.ratio == pytest.approx(1.5)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -28,3 +29,21 @@ def test_numpy_and_our_kernel_are_compared_on_one_device(vkbench: Vkbench) -> No
     found = json.loads(vkbench("results", "--mode", "peer", "--json").out)["rows"]
     assert {result["verdict"] for result in found} == {"passed", "skipped"}
     assert {(result["variant"], result["mode"]) for result in found} == {("numpy", "peer")}
+
+
+@pytest.mark.timeout(180)
+def test_ggml_is_asked_by_its_own_program(
+    vkbench: Vkbench, need: Callable[[str, str], NoReturn]
+) -> None:
+    if not shutil.which("test-backend-ops"):
+        need("ggml", "llama.cpp's test-backend-ops is not on the PATH")
+    wanted = ("--mode", "performance", "--seconds", "0.1", "--peer", "ggml")
+    cases = ("--case", "add/f32/b1_c1_h64_w1024", "--case", "exp2/f32/b1_c1_h1_w8")
+    ended = vkbench("run", *cases, *wanted)
+    assert ended.code == 0, ended.err
+    said = " ".join(ended.err.split())
+    assert "1 case not compared: ggml has no exp2" in said
+    assert "ggml: a graph of the operation" in said
+    [row] = json.loads(vkbench("compare", "--peer", "ggml", "--json").out)["rows"]
+    assert row["case"] == "add/f32/b1_c1_h64_w1024"
+    assert "op=ADD" in row["settings"]

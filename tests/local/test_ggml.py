@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from fuzz import damaged, fuzz, understood_or
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
-from vkbench_local.peers import ggml_file, printed
 from vkbench_local.peers.ggml import PEER, ggml_run
-from vkbench_local.peers.ggml_file import OpTest, read_ops
 from vkbench_shaders.catalogue import problem
+from vkbench_worker.peers.llama_cpp import ggml_file, printed
+from vkbench_worker.peers.llama_cpp.ggml_file import OpTest, read_ops
 
 PRODUCT = "type_a=q4_0,type_b=f32,m=4096,n={n},k=14336,bs=[1,1],nr=[1,1],per=[0,1,2,3],k_v=0,o=1"
 FIELDS: dict[str, str] = {

@@ -18,10 +18,10 @@ from fuzz import damaged, fuzz, understood_or
 from planted_runs import DEVICE
 from vkbench.errors import UsageError
 from vkbench.result import unpack_samples
-from vkbench_local.peers import llama_bench_file, printed
 from vkbench_local.peers.llama_bench import PEER, peer_run
-from vkbench_local.peers.llama_bench_file import PeerTest, read_tests
 from vkbench_shaders.models.making.seeded import seeded_of
+from vkbench_worker.peers.llama_cpp import llama_bench_file, printed
+from vkbench_worker.peers.llama_cpp.llama_bench_file import PeerTest, read_tests
 
 # fields of llama-bench in their order, with what an H200 said of Llama 3 8B
 FIELDS: dict[str, Any] = {

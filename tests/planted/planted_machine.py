@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,9 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def database(planted: Settings) -> Iterator[Database]:
+def database(planted: Settings, template_file: Path) -> Iterator[Database]:
     """An empty database, which the settings name."""
-    with Database.open(planted.database_url(), create=True) as opened:
+    url = planted.database_url()
+    shutil.copy(template_file, url.removeprefix("sqlite:///"))
+    with Database.open(url) as opened:
         yield opened

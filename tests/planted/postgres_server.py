@@ -11,9 +11,10 @@ from pathlib import Path
 import psycopg
 
 from cluster import free_port, until
-from vkbench_db.database import upgrade
+from vkbench_db.database import Database
+from vkbench_scheduler.bundles import keep_packaged
 
-TEMPLATE = "vkbench_template"  # a database with the schema and nothing in it
+TEMPLATE = "vkbench_template"  # a database as a scheduler that had nothing to do leaves it
 
 
 class PostgresServer:
@@ -70,10 +71,11 @@ class PostgresServer:
     def make_template(self) -> None:
         """Make the database that others are copies of."""
         self.execute(f"CREATE DATABASE {TEMPLATE}")
-        upgrade(self.url(TEMPLATE))
+        with Database.open(self.url(TEMPLATE), create=True) as database:
+            keep_packaged(database)
 
     def make_database(self, name: str) -> str:
-        """The URL of a new database with the schema."""
+        """The URL of a new database with the schema and the packaged kernels."""
         self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         self.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
         return self.url(name)

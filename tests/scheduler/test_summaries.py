@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vkbench.job import JobState
 from vkbench.markdown import MOST
-from vkbench_detection.regress.news import ChangedCase, RegressionNews, RunNews, Trouble
+from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews, Trouble
 from vkbench_scheduler.watch.summaries import is_eventful, of_regression, of_run
 
 CHANGE = ChangedCase(
@@ -87,6 +87,21 @@ def test_a_run_tells_the_gravest_first() -> None:
     assert places == sorted(places)
     assert "NMSE \\| 0.5" in text
     assert is_eventful(run)
+
+
+def test_a_run_stands_beside_other_programs() -> None:
+    peer = PeerNews(peer="ggml", device_name="H200", cases=12, ratio=1.234, fallen=())
+    run = replace(QUIET, peers=(peer,))
+    assert of_run(run).endswith(
+        "**Beside other programs**\n\n"
+        "| peer | device | cases | theirs / ours | fell behind |\n"
+        "| --- | --- | --: | --: | --- |\n"
+        "| ggml | H200 | 12 | 1.23 | none |\n"
+    )
+    assert not is_eventful(run)
+    behind = replace(run, peers=(replace(peer, fallen=("silu/f32/n4096",)),))
+    assert is_eventful(behind)
+    assert "`silu/f32/n4096`" in of_run(behind)
 
 
 def test_a_flood_is_cut() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 import time
 from contextlib import closing
@@ -13,11 +14,14 @@ from playwright.sync_api import Browser, Route
 from sqlalchemy import update
 
 import browser
+from databases import Lab
 from planted_history import Plan, Step, file_lines
+from planted_peers import compare
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_cli.exporting import import_file
 from vkbench_db import schema
+from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_detection.steps import detect
 from vkbench_web.small import EDGE, HEIGHT, WIDTH, small
@@ -64,6 +68,23 @@ def test_the_file_has_maps_series_and_regressions(lab: Path, tmp_path: Path) -> 
     first = text.index("<figure>")
     assert "mul_mat_vec/q4_0/m1_n1_k256" in text[first : first + 200]  # what changed comes first
     assert '<line class="slower"' in text
+
+
+def test_the_file_has_a_map_of_each_peer(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"sqlite:///{shutil.copy(history, tmp_path)}"
+    monkeypatch.setenv("VKBENCH_DATABASE", own)
+    settings.cache_clear()
+    with Database.open(own) as database:
+        planted = Lab(database, now=time.time())
+        with database.reading() as tx:
+            device = queries.devices(tx)[0].key
+        compare(planted, device, 4e-3, 2e-3, peer="ggml")
+    text = written(tmp_path)
+    assert text.count('class="heat-map"') == 3
+    assert "<h2>Ratio to ggml</h2>" in text
+    assert "How many times as fast as ggml" in text
 
 
 def test_the_file_names_no_other_place(lab: Path, tmp_path: Path) -> None:

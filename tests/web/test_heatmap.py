@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from browser import DESKTOP, PHONE, Scheme, served, visiting
 from databases import Lab, one_engine
+from planted_peers import compare
 from vkbench.job import Mode, Outcome
 
 Q4, Q8 = "mul_mat_vec/q4_0/m8_n1_k256", "mul_mat_vec/q8_0/m8_n1_k256"
@@ -123,6 +124,26 @@ def test_change_against_a_run_a_baseline_or_a_day(
         tx.execute(text("UPDATE attempt SET environment = 'newer' WHERE job_id = 3"))
     page = pages.get(f"/heatmap?show=change&against={against}").text
     assert cells(page) == {"mul_mat_vec q4_0": "+20", "mul_mat_vec q8_0": "0"}
+
+
+def test_the_ratio_to_a_peer_is_a_map(lab: Lab, pages: TestClient) -> None:
+    device = lab.add_device()
+    assert "no comparison with a peer" in pages.get("/heatmap?show=peer").text
+    other = Q4.replace("m8", "m16")
+    for case, theirs in ((Q4, 4e-3), (other, 1e-3), (Q8, 1e-3)):
+        compare(lab, device, theirs, 2e-3, peer="ggml", case=case)
+    compare(lab, device, 6e-3, 2e-3, peer="torch", case=Q4)
+    page = pages.get("/heatmap?show=peer").text  # the first of them
+    assert cells(page) == {"mul_mat_vec q4_0": "1", "mul_mat_vec q8_0": "0.5"}
+    assert title(page, "mul_mat_vec q4_0") == (
+        f"1 times as fast as ggml over 2 cases (geometric mean); least 0.5, {other}"
+    )
+    assert cells(pages.get("/heatmap?show=peer&peer=torch").text) == {"mul_mat_vec q4_0": "3"}
+    [first, _] = pages.get("/heatmap?show=peer&format=json").json()["rows"]
+    assert (first["cases"], first["least_ratio"]) == (2, pytest.approx(0.5))
+    assert pages.get("/heatmap?show=peer&peer=gmml").status_code == 404
+    [link] = re.findall(r'href="(/results[^"]*format=q8_0[^"]*)"', page)
+    assert Q8 in pages.get(link.replace("&amp;", "&")).text
 
 
 @one_engine

@@ -19,6 +19,7 @@ from vkbench_db.upkeep import schedules
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_detection.regress import inbox
 
+CASE = "mul_mat/q4_0/m64_n17_k256"
 Plant = Callable[..., int]
 
 
@@ -50,6 +51,18 @@ def test_a_run_is_submitted_once_for_its_key(
         assert (run.user, run.label) == ("ann", "by script")
         assert run.progress.total == first.json()["jobs"] > 0
         assert tx.execute(select(schema.token.c.last_used_at)).scalar()
+
+
+def test_a_run_compares_with_peers(ann: TestClient, database: Database, device: str) -> None:
+    body = {"cases": [CASE], "mode": "performance", "peers": ["numpy", "ggml"]}
+    made = ann.post("/api/runs", json=body)
+    assert (made.status_code, made.json()["jobs"]) == (201, 3)
+    with database.reading() as tx:
+        asked = select(schema.job.c.mode, schema.job.c.variant).order_by(schema.job.c.position)
+        found = [tuple(row) for row in tx.execute(asked)]
+    assert found == [("performance", "auto"), ("peer", "numpy"), ("peer", "ggml")]
+    wrong = ann.post("/api/runs", json={**body, "peers": ["gmml"]})
+    assert (wrong.status_code, "did you mean 'ggml'" in wrong.text) == (400, True)
 
 
 def test_a_run_is_cancelled(ann: TestClient, lab: Lab, device: str) -> None:

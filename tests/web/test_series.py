@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from databases import Lab
+from planted_peers import compare
 from vkbench.device import Environment
 from vkbench_db.ask import series
 from vkbench_detection.series import placing
@@ -116,3 +117,16 @@ def test_what_makes_no_sense_is_said(
     answer = pages.get(path)
     assert answer.status_code == status
     assert said in answer.text
+
+
+def test_a_series_shows_its_case_beside_other_programs(placed: Lab, pages: TestClient) -> None:
+    [row, *_] = rows(placed, texts={"kernel": ["mul_*"], "format": ["q4_0"], "host": ["alpha"]})
+    path = f"/series/{row.series}"
+    assert "Beside other programs" not in pages.get(path).text
+    compare(placed, row.device, 4e-3, 2e-3, peer="ggml", case=row.case_name)
+    page = pages.get(path).text
+    assert "Beside other programs" in page
+    assert "theirs/ours" in page
+    assert "ggml: a graph of the operation" in page
+    [other, *_] = rows(placed, texts={"kernel": ["mul_*"], "format": ["q4_0"], "host": ["beta"]})
+    assert "Beside other programs" not in pages.get(f"/series/{other.series}").text

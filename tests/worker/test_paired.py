@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planted_clock import Clock
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result, WrongArm, unpack_samples
 from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged
@@ -18,7 +18,6 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import Dispatch, Program
-from vkbench_worker.timing import measure
 from vkbench_worker.timing.paired import CPU_ROUNDS, execute_pair
 
 CASE = "add/f32/b1_c1_h17_w129"
@@ -87,12 +86,12 @@ def nothing(posed: Problem, shown: Shown) -> None:
     """Leaves the output as it is."""
 
 
-def taking(seconds: float) -> Function:
+def taking(clock: Clock, seconds: float) -> Function:
+    """Right, and so much later by the clock, however busy this machine is."""
+
     def function(posed: Problem, shown: Shown) -> None:
-        until = time.perf_counter() + seconds
         run_reference(posed, shown)
-        while time.perf_counter() < until:
-            pass
+        clock.now += seconds
 
     return function
 
@@ -115,42 +114,34 @@ def test_visits_are_one_other_other_one(metric: str, one: str, other: str) -> No
     assert result.verdict.passed
 
 
-def test_a_gpu_goes_through_the_order_once_and_so_do_long_launches(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(measure, "WARM_SECONDS", 0.02)
-    gpu = Pair()
+def test_a_gpu_goes_through_the_order_once_and_so_do_long_launches(clock: Clock) -> None:
+    gpu = Pair(taking(clock, 1e-3), taking(clock, 1e-3))
     gpu.facts = replace(gpu.facts, type="discrete")
-    long = Pair(taking(0.02), taking(0.02))
+    long = Pair(taking(clock, 0.02), taking(clock, 0.02))
     for device in (gpu, long):
         assert compared(device).outcome is Outcome.PASSED
         assert [arm for arm, _ in groupby(device.ran[4:])][-3:] == ["old", "new", "old"]
         assert len([arm for arm, _ in groupby(device.ran[4:])]) == (5 if device is gpu else 3)
 
 
-def test_both_arms_put_as_many_launches_into_a_sample() -> None:
-    ratios = []
-    for _ in range(5):  # others on this machine may disturb one; a wrong count spoils them all
-        result = compared(Pair(taking(200e-6), taking(1200e-6)))
-        old, new = result.timings
-        assert old.launches == new.launches > 4
-        quickest = [min(unpack_samples(timing.samples)) for timing in (old, new)]
-        ratios.append(quickest[1] / quickest[0])
-        if 4 < ratios[-1] < 8:
-            break
-    assert 4 < ratios[-1] < 8, ratios
+def test_both_arms_put_as_many_launches_into_a_sample(clock: Clock) -> None:
+    result = compared(Pair(taking(clock, 200e-6), taking(clock, 1200e-6)))
+    old, new = result.timings
+    assert old.launches == new.launches > 4
+    assert unpack_samples(old.samples) == pytest.approx([200e-6] * old.count)
+    assert unpack_samples(new.samples) == pytest.approx([1200e-6] * new.count)
     for timing in result.timings:
         assert timing.count == len(unpack_samples(timing.samples))
         assert timing.count % 2 == 0  # as many of the first visit as of the second
         assert timing.low <= timing.seconds <= timing.high
 
 
-def test_the_time_bound_is_of_each_arm() -> None:
-    device = Pair(taking(2e-3), taking(2e-3))
-    started = time.perf_counter()
-    result = compared(device, measure_seconds=0.2)
-    assert 0.4 < time.perf_counter() - started < 2.0
-    assert 0.03 < result.timings[0].count * result.timings[0].launches * 2e-3 < 0.4
+def test_the_time_bound_is_of_each_arm(clock: Clock) -> None:
+    started = clock.now
+    result = compared(Pair(taking(clock, 2e-3), taking(clock, 2e-3)), measure_seconds=0.2)
+    assert 0.4 < clock.now - started < 0.8
+    for timing in result.timings:
+        assert 0.1 < timing.count * timing.launches * 2e-3 < 0.3
 
 
 @pytest.mark.parametrize(
@@ -208,9 +199,9 @@ def test_code_that_one_of_them_lacks_is_a_skip() -> None:
     assert result.reason.startswith("old: unknown kernel of bundle")
 
 
-def test_the_slower_arm_is_slower_on_either_side() -> None:
+def test_the_slower_arm_is_slower_on_either_side(clock: Clock) -> None:
     for old, new, faster in ((1e-3, 2e-3, "old"), (2e-3, 1e-3, "new")):
-        timings = compared(Pair(taking(old), taking(new))).timings
+        timings = compared(Pair(taking(clock, old), taking(clock, new))).timings
         assert min(timings, key=lambda timing: timing.seconds).metric == faster
 
 

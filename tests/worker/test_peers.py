@@ -74,6 +74,44 @@ def test_a_peer_is_timed_by_the_steps_of_a_kernel() -> None:
     assert result.settings.startswith(f"version={np.__version__}")
 
 
+class Gpu(NumpyLibrary):
+    """numpy as if it multiplied on a GPU, in the narrowest format of the factors."""
+
+    widens = False
+
+
+@pytest.mark.parametrize(
+    ("library", "off", "outcome"),
+    [
+        (NumpyLibrary, 2e-3, Outcome.WRONG),
+        (Gpu, 2e-3, Outcome.PASSED),
+        (Gpu, 1e-2, Outcome.WRONG),
+    ],
+)
+def test_sums_of_gpu_libraries_may_have_fewer_bits(
+    library: type[NumpyLibrary], off: float, outcome: Outcome
+) -> None:
+    def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        np.matmul(a, b, out=out)
+        out[0, 0] += off * np.sqrt(np.square(out).mean())
+
+    made = library()
+    made.functions = MappingProxyType({**FUNCTIONS, "matmul": product})
+    assert run(made, PRODUCT).outcome is outcome
+
+
+def test_factors_of_gpu_libraries_are_not_rounded_to_tf32() -> None:
+    def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        np.matmul(tf32(a), tf32(b), out=out)
+
+    def tf32(numbers: np.ndarray) -> np.ndarray:
+        return (numbers.view(np.uint32) + 0x1000 & 0xFFFFE000).view(np.float32)
+
+    library = Gpu()
+    library.functions = MappingProxyType({**FUNCTIONS, "matmul": product})
+    assert run(library, PRODUCT).reason.startswith("NMSE of y is ")
+
+
 def test_a_wrong_peer_is_not_timed() -> None:
     def off(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         np.matmul(a, b, out=out)

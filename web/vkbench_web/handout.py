@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import vkbench
 from vkbench_db.ask import queries, series
 from vkbench_db.ask.demonstration import is_demonstration
+from vkbench_db.ask.peers import peers_of_device
 from vkbench_db.ask.queries import DeviceRow
 from vkbench_db.ask.rooflines import roofline_points
 from vkbench_db.database import Transaction
@@ -36,6 +37,7 @@ class HeatMap:
     name: str
     map: Matrix
     cells: Mapping[heatmap.Key, heatmap.Heat]
+    peer: str = ""  # that it holds ours against
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +83,22 @@ def _sheet(
     rows = [roofline.point_row(p) for p in roofline_points(tx, device=device.key, metric=metric)]
     return Sheet(
         device=device,
-        maps=[one for show in ("correctness", "roof") if (one := _map(tx, device, show, metric))],
+        maps=list(_maps(tx, device, metric)),
         roofline=roofline.picture(rows, reached, "flops"),
         reached=reached,
         histories=_histories(tx, device, metric, most),
     )
 
 
-def _map(tx: Transaction, device: DeviceRow, show: str, metric: str) -> HeatMap | None:
+def _maps(tx: Transaction, device: DeviceRow, metric: str) -> Iterator[HeatMap]:
+    shown = [("correctness", ""), ("roof", "")]
+    shown += [("peer", peer) for peer in peers_of_device(tx, device.key)]
+    for show, peer in shown:
+        if one := _map(tx, device, show, metric, peer):
+            yield one
+
+
+def _map(tx: Transaction, device: DeviceRow, show: str, metric: str, peer: str) -> HeatMap | None:
     asked = heatmap.Asked(
         device=device.key,
         show=show,
@@ -96,12 +106,14 @@ def _map(tx: Transaction, device: DeviceRow, show: str, metric: str) -> HeatMap 
         mode="",
         over="median",
         against="",
+        peer=peer,
         everything=False,
     )
     cells = heatmap.cells_of(tx, asked)
-    return (
-        HeatMap(name=heatmap.SHOWS[show], map=matrix(cells.keys()), cells=cells) if cells else None
-    )
+    if not cells:
+        return None
+    name = f"Ratio to {peer}" if peer else heatmap.SHOWS[show]
+    return HeatMap(name=name, map=matrix(cells.keys()), cells=cells, peer=peer)
 
 
 def _histories(

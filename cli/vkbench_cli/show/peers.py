@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vkbench.errors import NothingToDo
-from vkbench.peers import BY_NAME, OURS_INCLUDES
+from vkbench.peers import included
 from vkbench.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
@@ -31,8 +31,7 @@ def show_peers(
         show(table(found), output)
     lines = [f"{counted(each.count, 'case')} not compared: {each.reason}" for each in left]
     if pairs:
-        lines.append(OURS_INCLUDES)
-        lines += [BY_NAME[name].includes for name in sorted({pair.peer for pair in pairs})]
+        lines += included({pair.peer for pair in pairs})
     fallen = [each.pair for each in found if each.has_fallen]
     lines += [f"{each.case_name} fell behind {each.peer} on {each.device_name}" for each in fallen]
     for line in lines:

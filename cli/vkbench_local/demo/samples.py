@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 import numpy as np
 
-from vkbench.result import Timing, pack_samples
+from vkbench.result import Timing
 from vkbench_local.demo.recording import RecordedTiming
-from vkbench_worker.timing.statistics import deviation, interval
+from vkbench_worker.timing.summary import timing_of
 
 MOST = 12  # samples of a timing, to keep the file small
 LEAST_SCATTER = 0.0005
@@ -23,21 +21,13 @@ def timing(
     scatter = max(LEAST_SCATTER, recorded.mad / recorded.seconds) if recorded.seconds else 0.0
     drawn = rng.gamma(TAIL, scatter, count)
     values = (seconds * (1 + drawn - TAIL * scatter)).tolist()
-    found = interval(values)
-    return Timing(
+    return timing_of(
+        values,
         metric=metric or recorded.metric,
-        seconds=median(values),
-        mad=deviation(values),
-        low=found.low,
-        high=found.high,
-        confidence=found.confidence,
-        best=min(values),
-        count=count,
         launches=recorded.launches,
         stop=recorded.stop,
         clock="gpu",
         bytes_moved=recorded.bytes_moved,
         flops=recorded.flops,
-        samples=pack_samples(values),
         warnings=recorded.warnings,
     )

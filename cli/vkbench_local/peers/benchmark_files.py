@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from vkbench_local.peers.printed import MOST_TESTS, Fields, Printed, Row, setting
+from vkbench_worker.peers.llama_cpp.printed import MOST_TESTS, Fields, Printed, Row, setting
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _MOST_TIME: Final = 1e15  # of any unit

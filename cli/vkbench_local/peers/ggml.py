@@ -15,9 +15,9 @@ from typing import Final
 from vkbench.case import Value, value_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError, VkbenchError
-from vkbench_local.peers.ggml_file import OpTest
 from vkbench_local.peers.imported import PeerRun, PeerTiming, device_of, posed_case, records_of
 from vkbench_shaders.catalogue import kernel_named, problem
+from vkbench_worker.peers.llama_cpp.ggml_file import OpTest
 
 PEER: Final = "ggml"  # code path of its results
 SAID: Final = "timed by test-backend-ops, with the host's time, and not judged"

@@ -11,10 +11,10 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS
 from vkbench_local.peers.imported import PeerRun, PeerTiming, device_of, records_of
-from vkbench_local.peers.llama_bench_file import PeerTest
 from vkbench_shaders.models.cases import GENERATE, PROMPT, ModelCase
 from vkbench_shaders.models.graph import CACHES
 from vkbench_shaders.models.making.seeded import SEEDED
+from vkbench_worker.peers.llama_cpp.llama_bench_file import PeerTest
 
 PEER: Final = "llama.cpp"  # code path of its results
 SAID: Final = "timed by llama-bench, with the host's time, and not judged"

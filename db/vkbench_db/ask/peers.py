@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
@@ -21,6 +21,8 @@ class PeerPair:
     device: str  # key
     device_name: str
     case_name: str
+    kernel: str
+    format: str
     peer: str
     settings: str  # of the peer: its version, what it converted, and our code path
     run: int
@@ -47,6 +49,38 @@ class Uncompared:
 
 def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None) -> list[PeerPair]:
     """The latest comparison of each case with each of these peers (all if none), or a run's."""
+    return _pairs(tx, *_chosen(peers, run))
+
+
+def pairs_of_jobs(tx: Connection, jobs: Collection[int]) -> list[PeerPair]:
+    """What these jobs compared."""
+    return _pairs(tx, schema.job.c.id.in_(jobs))
+
+
+def pairs_of_case(tx: Connection, device: str, case: str) -> list[PeerPair]:
+    """The latest comparison of a case on a device with each peer."""
+    return _pairs(tx, *_chosen(), schema.device.c.key == device, schema.kernel_case.c.name == case)
+
+
+def pairs_of_device(tx: Connection, device: str, peer: str) -> list[PeerPair]:
+    """The latest comparison of each case on a device with a peer."""
+    return _pairs(tx, *_chosen([peer]), schema.device.c.key == device)
+
+
+def peers_of_device(tx: Connection, device: str) -> list[str]:
+    """The peers that cases were compared with on a device."""
+    latest, table = schema.latest.c, schema.device.c
+    asked = (
+        select(latest.variant)
+        .join(schema.device, table.id == latest.device_id)
+        .where(latest.mode == Mode.PEER, table.key == device)
+        .distinct()
+        .order_by(latest.variant)
+    )
+    return list(tx.execute(asked).scalars())
+
+
+def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
     job, timing = schema.job.c, schema.measurement
     ours, theirs = timing.alias("ours"), timing.alias("theirs")
     host, device, case = schema.host.c, schema.device.c, schema.kernel_case.c
@@ -58,6 +92,7 @@ def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None
                 device.key.label("device"),
                 device.name.label("device_name"),
             ),
+            *(case.kernel, case.format),
             *(case.name.label("case_name"), job.variant.label("peer"), attempt.settings),
             *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
             *(ours.c.clock, theirs.c.clock.label("peer_clock")),
@@ -72,7 +107,7 @@ def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None
         .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
         .join(ours, (ours.c.job_id == job.id) & (ours.c.metric == OURS))
         .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.metric == HOT))
-        .where(*_chosen(peers, run))
+        .where(*where)
         .order_by(host.name, device.name, job.variant, case.name, job.id)
     )
     return fetch(tx, asked, PeerPair)
@@ -110,7 +145,7 @@ def uncompared(
     return fetch(tx, asked, Uncompared)
 
 
-def _chosen(peers: Sequence[str], run: int | None) -> list[ColumnElement[bool]]:
+def _chosen(peers: Sequence[str] = (), run: int | None = None) -> list[ColumnElement[bool]]:
     job, latest = schema.job.c, schema.latest.c
     chosen = [job.mode == Mode.PEER]
     if peers:

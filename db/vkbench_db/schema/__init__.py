@@ -13,7 +13,7 @@
 
     upkeep  device ── calibration, canary, tuned     regression ── bisection ── bisection_step
             schedule ── schedule_slot ── run                    └── alert_delivery
-            scheduler                                    token     refused
+            scheduler              job ── peer_standing  token     refused
 
 A series is what stays the same (device, case, code path, metric, environment class, track) while
 driver and kernels change. Change points and regressions are never deleted: each change of their
@@ -52,6 +52,7 @@ from vkbench_db.schema.upkeep import (
     bisection_step,
     calibration,
     canary,
+    peer_standing,
     refused,
     schedule,
     schedule_slot,
@@ -102,6 +103,7 @@ __all__ = [
     "kernel_case",
     "latest",
     "measurement",
+    "peer_standing",
     "refused",
     "regression",
     "regression_event",

@@ -1,4 +1,4 @@
-"""Schedulers, calibrations, baselines, bisections, schedules, alerts, and refused results."""
+"""Schedulers, calibrations, baselines, bisections, schedules, alerts, peers, refused results."""
 
 from __future__ import annotations
 
@@ -224,3 +224,15 @@ class AlertDeliveryColumns(Columns):
 alert_delivery = Table(
     "alert_delivery", TABLES, AlertDeliveryColumns, Index(None, "delivered_at", "next_try_at")
 )
+
+
+class PeerStandingColumns(Columns):
+    """Whether a comparison with a peer found a ratio that fell; each is judged once."""
+
+    job_id: Named[int] = Column(ForeignKey("job.id"), primary_key=True)
+    has_fallen: Named[bool]
+    judged_at: Named[float] = Column(Moment)
+    told_at: Named[float | None] = Column(Moment)  # when the alert channels heard of the fall
+
+
+peer_standing = Table("peer_standing", TABLES, PeerStandingColumns)

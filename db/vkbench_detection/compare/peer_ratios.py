@@ -13,11 +13,14 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from vkbench_db.ask.peers import PeerPair, earlier_pairs
+from vkbench_db.ask.peers import PeerPair, earlier_pairs, pairs_of_jobs
+from vkbench_db.database import Database
+from vkbench_db.upkeep.peer_standings import note, unjudged
 from vkbench_detection.statistics.ratios import Estimate, Ratio, of_estimates
 
 HISTORY: Final = 10  # comparisons that one is held against
 LEAST: Final = 3  # of them: fewer say nothing of how ratios scatter
+AT_ONCE: Final = 200  # comparisons that are judged before others may write
 FLOOR: Final = 0.05  # runs of one pair of programs differ by so much
 
 
@@ -29,11 +32,31 @@ class Standing:
     ratio: Ratio  # how many times as fast as theirs ours is
     before: float | None  # median of the ratios before; None where there are too few
     has_fallen: bool
+    ours_before: float | None = None  # medians of the seconds then
+    theirs_before: float | None = None
+
+    @property
+    def is_ours_slower(self) -> bool:
+        """Whether our own time has changed, and not the peer's alone."""
+        return self.ours_before is not None and self.pair.ours > self.ours_before * (1 + FLOOR)
 
 
 def standings(tx: Connection, pairs: Sequence[PeerPair]) -> list[Standing]:
     """Each comparison, held against those of the same case, device and peer before it."""
     return [_standing(pair, earlier_pairs(tx, pair, HISTORY)) for pair in pairs]
+
+
+def judge(database: Database, now: float) -> list[Standing]:
+    """Judge the latest comparisons that are not judged yet, and store which ratios fell: those."""
+    with database.reading() as tx:
+        jobs = unjudged(tx, AT_ONCE)
+        found = standings(tx, pairs_of_jobs(tx, jobs)) if jobs else []
+    fallen = [each for each in found if each.has_fallen]
+    if jobs:
+        numbers = {each.pair.job for each in fallen}
+        with database.transaction() as tx:
+            note(tx, {job: job in numbers for job in jobs}, now)
+    return fallen
 
 
 def ratio_of(pair: PeerPair) -> Ratio:
@@ -49,5 +72,11 @@ def _standing(pair: PeerPair, earlier: Sequence[tuple[float, float]]) -> Standin
         return Standing(pair=pair, ratio=ratio, before=None, has_fallen=False)
     before = median(past)
     is_lower = ratio.high < before and ratio.ratio < min(past)
-    has_fallen = is_lower and ratio.ratio < before * (1 - FLOOR)
-    return Standing(pair=pair, ratio=ratio, before=before, has_fallen=has_fallen)
+    return Standing(
+        pair=pair,
+        ratio=ratio,
+        before=before,
+        has_fallen=is_lower and ratio.ratio < before * (1 - FLOOR),
+        ours_before=median(ours for ours, _ in earlier),
+        theirs_before=median(theirs for _, theirs in earlier),
+    )

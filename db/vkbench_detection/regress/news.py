@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import statistics
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,9 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from vkbench.errors import UnknownName
 from vkbench.job import JobState
 from vkbench_db import schema
+from vkbench_db.ask.peers import peer_pairs
 from vkbench_db.work.runs import run_progress
+from vkbench_detection.compare.peer_ratios import Standing, standings
 
 MOST = 1000  # changes or jobs in a message: people read no more
 
@@ -70,6 +73,17 @@ class Trouble:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PeerNews:
+    """What a run found of one peer on one device."""
+
+    peer: str
+    device_name: str
+    cases: int
+    ratio: float  # theirs over ours: the geometric mean
+    fallen: tuple[str, ...]  # cases whose ratio fell
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunNews:
     """What a message about a run says."""
 
@@ -78,6 +92,7 @@ class RunNews:
     counts: Mapping[JobState, int]
     trouble: tuple[Trouble, ...]  # wrong ones first
     changes: tuple[ChangedCase, ...]  # that its results showed, in whatever state these are now
+    peers: tuple[PeerNews, ...] = ()
 
 
 def of_regression(tx: Connection, regression: int) -> RegressionNews:
@@ -123,6 +138,23 @@ def of_run(tx: Connection, run: int, label: str = "") -> RunNews:
         counts=run_progress(tx, run).counts,
         trouble=_trouble(tx, run),
         changes=_found(tx, asked, after.c.run_id == run),
+        peers=_peers(tx, run),
+    )
+
+
+def _peers(tx: Connection, run: int) -> tuple[PeerNews, ...]:
+    found: dict[tuple[str, str, str], list[Standing]] = defaultdict(list)
+    for each in standings(tx, peer_pairs(tx, run=run)):
+        found[each.pair.peer, each.pair.device_name, each.pair.device].append(each)
+    return tuple(
+        PeerNews(
+            peer=peer,
+            device_name=device_name,
+            cases=len(all_of),
+            ratio=statistics.geometric_mean(each.ratio.ratio for each in all_of),
+            fallen=tuple(each.pair.case_name for each in all_of if each.has_fallen),
+        )
+        for (peer, device_name, _), all_of in found.items()
     )
 
 

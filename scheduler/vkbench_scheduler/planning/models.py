@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -54,22 +55,32 @@ def model_from(
     )
 
 
-def model_jobs(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[PlannedJob]:
+def model_jobs(
+    selection: Selection, devices: Sequence[DeviceFacts], peers: Sequence[str] = ()
+) -> Iterator[PlannedJob]:
     """The jobs of a selection's model on each device: a timing checks the results too."""
     model = selection.model
     assert model
     for facts, _ in product(devices, range(selection.repeat)):
-        for case, variant in product(model.cases, paths(selection)):
-            yield _job(facts, case, variant, selection, model.bytes, MEASURE_SECONDS, model.source)
+        for case, (mode, variant) in product(model.cases, tasks_of(selection, peers)):
+            job = _job(facts, case, mode, variant, selection, model.bytes, MEASURE_SECONDS)
+            yield replace(job, source=model.source)
+
+
+def tasks_of(selection: Selection, peers: Sequence[str]) -> list[tuple[Mode, str]]:
+    """Mode and variant of each job of a model's case: code paths, and peers behind them."""
+    ours = [(mode_of(selection), variant) for variant in paths(selection)]
+    return [*ours, *((Mode.PEER, peer) for peer in peers)]
 
 
 def seeded_job(
-    facts: DeviceFacts, case: str, variant: str, selection: Selection, seconds: float
+    facts: DeviceFacts, case: str, mode: Mode, variant: str, selection: Selection, seconds: float
 ) -> PlannedJob:
     """The job of a seeded model's case: whoever runs it makes the file."""
     model = seeded_of(case)
     assert model
-    return _job(facts, case, variant, selection, model.plan.size, seconds)
+    mode = mode if mode is Mode.PEER else mode_of(selection)
+    return _job(facts, case, mode, variant, selection, model.plan.size, seconds)
 
 
 def mode_of(selection: Selection) -> Mode:
@@ -88,22 +99,21 @@ def paths(selection: Selection) -> list[str]:
 def _job(
     facts: DeviceFacts,
     case: str,
+    mode: Mode,
     variant: str,
     selection: Selection,
     size: int,
     seconds: float,
-    source: Source | None = None,
 ) -> PlannedJob:
     budget = selection.measure_seconds or seconds
     return PlannedJob(
         device=facts.key,
         case=case,
-        mode=mode_of(selection),
+        mode=mode,
         variant=variant,
         bundle=selection.bundle,
         limit_seconds=max(selection.limit_seconds, _LEAST_LIMIT_SECONDS + size / _LOADED),
         measure_seconds=budget,
         noise=selection.noise,
         estimate_seconds=budget + size / _READY,
-        source=source,
     )

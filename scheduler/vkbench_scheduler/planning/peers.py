@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vkbench import names
 from vkbench.case import is_model, is_own
 from vkbench.errors import UsageError
@@ -14,17 +16,20 @@ def peers_of(selection: Selection) -> tuple[str, ...]:
     """The peers that are asked for, each once; UsageError where nothing can be compared."""
     if not selection.peers:
         return ()
-    if selection.model or selection.own:
-        raise UsageError(
-            "--peer compares kernels of the catalogue: leave out --model, --kernel-file"
-        )
+    if selection.own:
+        raise UsageError("--peer compares kernels of the catalogue: leave out --kernel-file")
     if selection.mode is Mode.CORRECTNESS:
         raise UsageError("--peer compares timings: leave out --mode correctness")
     if selection.variant.casefold() != AUTO:
         raise UsageError("--peer compares the best code path with others: leave out --variant")
-    return tuple(dict.fromkeys(names.pick(name, BY_NAME, "peer") for name in selection.peers))
+    found = dict.fromkeys(names.pick(name, BY_NAME, "peer") for name in selection.peers)
+    if selection.model and (lacking := [name for name in found if not BY_NAME[name].models]):
+        raise UsageError(f"{' and '.join(lacking)} cannot run whole models: leave out --model")
+    return tuple(found)
 
 
-def has_peers(case: str) -> bool:
-    """Whether a case is of the catalogue: no peer does anything else."""
-    return not is_model(case) and not is_own(case)
+def peers_for(case: str, peers: Sequence[str]) -> list[str]:
+    """Those of the peers that do cases of this kind: few run models, none a user's kernel."""
+    if is_own(case):
+        return []
+    return [name for name in peers if BY_NAME[name].models or not is_model(case)]

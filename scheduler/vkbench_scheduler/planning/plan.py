@@ -19,11 +19,11 @@ from vkbench.selector import choose
 from vkbench_scheduler.planning.models import (
     mode_of,
     model_jobs,
-    paths,
     seeded_job,
+    tasks_of,
 )
 from vkbench_scheduler.planning.own import chosen_of
-from vkbench_scheduler.planning.peers import has_peers, peers_of
+from vkbench_scheduler.planning.peers import peers_for, peers_of
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
@@ -60,7 +60,7 @@ def plan(selection: Selection, devices: Sequence[DeviceFacts]) -> Iterator[Plann
     chosen = choose(selection.devices, devices)
     peers = peers_of(selection)
     if selection.model:
-        return model_jobs(selection, chosen)
+        return model_jobs(selection, chosen, peers)
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     wanted = with_peers(tasks(suite, selection), peers)
     if chosen and not any(task.is_for(facts) for facts in chosen for task in wanted):
@@ -73,7 +73,7 @@ def count(selection: Selection, devices: Sequence[DeviceFacts]) -> int:
     """How many jobs `plan` makes."""
     chosen = choose(selection.devices, devices)
     if selection.model:
-        each = len(selection.model.cases) * len(paths(selection))
+        each = len(selection.model.cases) * len(tasks_of(selection, peers_of(selection)))
         return len(chosen) * each * selection.repeat
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
     wanted = with_peers(tasks(suite, selection), peers_of(selection))
@@ -98,7 +98,9 @@ def _jobs(
 def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:
     """The job of a task on a device."""
     if is_model(task.case.name):
-        return seeded_job(facts, task.case.name, task.variant, selection, suite.measure_seconds)
+        return seeded_job(
+            facts, task.case.name, task.mode, task.variant, selection, suite.measure_seconds
+        )
     budget = selection.measure_seconds or suite.measure_seconds
     return PlannedJob(
         device=facts.key,
@@ -128,9 +130,10 @@ def with_peers(wanted: Sequence[Task], peers: Sequence[str]) -> Sequence[Task]:
     for task in wanted:
         found[task] = None
         name = task.case.name
-        if task.mode is Mode.PERFORMANCE and name not in compared and has_peers(name):
+        able = peers_for(name, peers) if task.mode is Mode.PERFORMANCE else []
+        if able and name not in compared:
             compared.add(name)
-            found |= {replace(task, mode=Mode.PEER, variant=peer): None for peer in peers}
+            found |= {replace(task, mode=Mode.PEER, variant=peer): None for peer in able}
     if not compared:
         raise NothingToDo("none of the cases that were chosen is a timing that peers have, too")
     return list(found)

@@ -81,6 +81,20 @@ def channels_of(ours: Settings) -> dict[str, Send]:
     return channels
 
 
+def heard_by_all(
+    channels: Mapping[str, Send], message: Message, now: float, **about: object
+) -> bool:
+    """Tell all channels; False if one fails, so that all have to hear it again."""
+    try:
+        for send in channels.values():
+            send(message, now)
+    except AlertFailed as error:
+        log.warn(_log, "alert_failed", **about, error=error)
+        return False
+    log.event(_log, "alert_sent", logging.INFO, **about)
+    return True
+
+
 def message_of(told: RegressionNews, state: str) -> Message:
     """The message about one state of a regression."""
     identity = f"{told.id} {told.opened_at} {told.title} {state}"

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from datetime import UTC, datetime
 
-from vkbench import log
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.upkeep.pauses import UntoldPause, note_told, untold
-from vkbench_scheduler.errors import AlertFailed
-from vkbench_scheduler.watch.alerts import Message, channels_of
+from vkbench_scheduler.watch.alerts import Message, channels_of, heard_by_all
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
-
-_log = logging.getLogger(__name__)
 
 
 def step(database: Database, ours: Settings, now: float) -> None:
@@ -26,15 +21,9 @@ def step(database: Database, ours: Settings, now: float) -> None:
     with database.reading() as tx:
         waiting = untold(tx, now - PATIENCE_SECONDS)
     for pause in waiting:
-        try:
-            for send in channels.values():
-                send(message_of(pause), now)
-        except AlertFailed as error:
-            log.warn(_log, "alert_failed", device=pause.key, error=error)
-            continue
-        with database.transaction() as tx:
-            note_told(tx, pause, now)
-        log.event(_log, "alert_sent", device=pause.key)
+        if heard_by_all(channels, message_of(pause), now, device=pause.key):
+            with database.transaction() as tx:
+                note_told(tx, pause, now)
 
 
 def message_of(pause: UntoldPause) -> Message:

@@ -8,8 +8,9 @@ from math import isfinite
 from vkbench import markdown, units
 from vkbench.job import JobState
 from vkbench_detection.changes.states import REPORTED
-from vkbench_detection.regress.news import ChangedCase, RegressionNews, RunNews, Trouble
+from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews, Trouble
 
+MOST_FALLEN = 20  # cases that a row names
 _ENDS = (JobState.WRONG, JobState.FAILED, JobState.PASSED, JobState.SKIPPED, JobState.CANCELLED)
 
 
@@ -41,13 +42,16 @@ def of_run(news: RunNews) -> str:
         ]
     if faster:
         parts += ["**Faster**", _changes(_by_size(faster), states=True)]
+    if news.peers:
+        parts += ["**Beside other programs**", _peers(news.peers)]
     name = f" ({news.label})" if news.label else ""
     return markdown.summary(f"Run {news.id}{name}: {_verdict(news, slower, faster)}", parts)
 
 
 def is_eventful(news: RunNews) -> bool:
     """Whether a run has anything to tell but that all went well."""
-    return bool(news.trouble) or any(change.state in REPORTED for change in news.changes)
+    is_news = bool(news.trouble) or any(each.fallen for each in news.peers)
+    return is_news or any(change.state in REPORTED for change in news.changes)
 
 
 def _verdict(news: RunNews, slower: Sequence[ChangedCase], faster: Sequence[ChangedCase]) -> str:
@@ -81,6 +85,22 @@ def _troubles(troubles: Sequence[Trouble]) -> str:
         for trouble in troubles
     ]
     return markdown.table(["case", "device", "", "why"], rows)
+
+
+def _peers(peers: Sequence[PeerNews]) -> str:
+    rows = [
+        [
+            markdown.escaped(each.peer),
+            markdown.escaped(each.device_name),
+            str(each.cases),
+            f"{each.ratio:.3g}",
+            ", ".join(map(markdown.code, each.fallen[:MOST_FALLEN])) or "none",
+        ]
+        for each in peers
+    ]
+    return markdown.table(
+        ["peer", "device", "cases", "theirs / ours", "fell behind"], rows, right=(2, 3)
+    )
 
 
 def _changes(changes: Sequence[ChangedCase], *, states: bool = False) -> str:

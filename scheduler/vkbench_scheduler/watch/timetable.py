@@ -21,7 +21,7 @@ from vkbench_detection.find import history
 from vkbench_detection.series import calibrations
 from vkbench_detection.steps import catch_up, conclude, detect, scan
 from vkbench_detection.tune import sweeps
-from vkbench_scheduler.watch import alerts, bisect, confirm, health, pauses, schedules
+from vkbench_scheduler.watch import alerts, bisect, confirm, falls, health, pauses, schedules
 
 SCANNED = 10  # series of a turn, after which others may write
 
@@ -112,6 +112,7 @@ def steps() -> tuple[WatchStep, ...]:
         WatchStep(name="bisect", seconds=1.0, act=bisect.step),
         WatchStep(name="health", seconds=2.0, act=health.step),
         WatchStep(name="schedule", seconds=1.0, act=schedules.step),
+        WatchStep(name="peers", seconds=15.0, act=falls.look),
         WatchStep(name="history", seconds=0.25, act=look_back),
     )
 
@@ -126,5 +127,10 @@ def telling(ours: Settings) -> tuple[WatchStep, ...]:
             name="pauses",
             seconds=alerts.FIRST_RETRY_SECONDS / 2,
             act=lambda database, now: pauses.step(database, ours, now),
+        ),
+        WatchStep(
+            name="falls",
+            seconds=alerts.FIRST_RETRY_SECONDS / 2,
+            act=lambda database, now: falls.step(database, ours, now),
         ),
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from vkbench.job import MAIN, Mode
+from vkbench.peers import BY_NAME
 from vkbench_scheduler.planning.selection import AUTO, LIMIT_SECONDS, NOISE, Selection
 from vkbench_web.access.texts import MOST_INTEGER, Word
 
@@ -30,6 +31,9 @@ class Wanted(BaseModel):
     devices: Words = Field(default_factory=list, description="selectors; none is every device")
     mode: Literal["correctness", "performance", "both"] = "both"
     variant: Word = Field(AUTO, description="a code path by name, `auto` or `all`")
+    peers: Words = Field(
+        default_factory=list, description=f"timed in turns with ours: {', '.join(BY_NAME)}"
+    )
     bundle: Word = Field("", description="SHA-256 or its beginning; the packaged one if empty")
     priority: int = Field(0, ge=-MOST_INTEGER, le=MOST_INTEGER, description="higher goes first")
     track: Word = Field(MAIN, description="history that the timings join; none if empty")
@@ -51,6 +55,7 @@ def chosen(asked: Wanted) -> Selection:
         devices=tuple(asked.devices),
         mode=Mode(asked.mode),
         variant=asked.variant,
+        peers=tuple(asked.peers),
         bundle=asked.bundle,
         priority=asked.priority,
         track=asked.track,

@@ -16,9 +16,11 @@ from starlette.responses import Response
 from vkbench import names
 from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
+from vkbench.peers import BY_NAME
 from vkbench.units import tallied
 from vkbench_db.ask import heat_maps, queries
 from vkbench_db.ask.device_names import device_keys
+from vkbench_db.ask.peers import pairs_of_device, peers_of_device
 from vkbench_db.database import Transaction
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_web.listing import FORMATS, file_of
@@ -30,11 +32,14 @@ SHOWS = {
     "correctness": "Correctness",
     "roof": "Share of the roof",
     "change": "Change against a baseline",
+    "peer": "Ratio to a peer",
 }
 METRICS = ("hot", "cold")
 MODES = ("", str(Mode.CORRECTNESS), str(Mode.PERFORMANCE))
 OVER = ("median", "best")
-_OPTIONS = ("device", "show", "metric", "mode", "over", "against", "all", "part", "format")
+_OPTIONS = (
+    *("device", "show", "metric", "mode", "over", "against", "peer", "all", "part", "format"),
+)
 _KEY = (
     Column(key="device", heading="device"),
     Column(key="kernel", heading="kernel", rank=Rank.KEY),
@@ -58,6 +63,12 @@ _FIGURES = {
         Column(key="slowest_ratio", heading="slowest", kind=ValueKind.NUMBER),
         Column(key="slowest_case", heading="case"),
     ),
+    "peer": (
+        Column(key="cases", heading="cases", kind=ValueKind.COUNT),
+        Column(key="ratio", heading="theirs/ours", kind=ValueKind.NUMBER),
+        Column(key="least_ratio", heading="least", kind=ValueKind.NUMBER),
+        Column(key="least_case", heading="case"),
+    ),
 }
 # what decides a cell: a kernel that is skipped somewhere is right where it runs
 _GRAVITY = (JobState.WRONG, JobState.FAILED, JobState.PASSED, JobState.SKIPPED)
@@ -69,6 +80,7 @@ _SIGNS = {
 }
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # where the colour changes
 _CHANGES = (0.01, 0.03, 0.1)
+_SAME = "same"  # the colour of less
 
 Key = tuple[str, str]  # kernel, format
 
@@ -94,6 +106,7 @@ class Asked:
     mode: str
     over: str
     against: str
+    peer: str
     everything: bool  # kernels and formats without results too
 
 
@@ -104,6 +117,7 @@ def heatmap(request: Request) -> Response:
         asked = _asked(tx, request)
         devices = queries.devices(tx)
         pinned = _pinned(tx) if asked.show == "change" else []
+        peers = peers_of_device(tx, asked.device) if asked.show == "peer" else []
         cells = cells_of(tx, asked) if asked.device else {}
         own = _own(tx) if asked.everything else ()
     if kind := request.query_params.get("format"):
@@ -115,6 +129,7 @@ def heatmap(request: Request) -> Response:
         devices=devices,
         device=next((each for each in devices if each.key == asked.device), None),
         pinned=pinned,
+        peers=peers,
         shows=SHOWS,
         metrics=METRICS,
         modes=MODES,
@@ -144,15 +159,23 @@ def _asked(tx: Transaction, request: Request) -> Asked:
         if name not in _OPTIONS:
             raise UnknownName("option", name, names.nearest(name, _OPTIONS))
     keys = device_keys(tx, [given["device"]]) if given.get("device") else []
+    device = keys[0] if keys else heat_maps.last_seen_device(tx)
+    show = names.pick(given.get("show") or "correctness", SHOWS, "map")
     return Asked(
-        device=keys[0] if keys else heat_maps.last_seen_device(tx),
-        show=names.pick(given.get("show") or "correctness", SHOWS, "map"),
+        device=device,
+        show=show,
         metric=names.pick(given.get("metric") or "hot", METRICS, "metric"),
         mode=names.pick(given.get("mode", ""), MODES, "mode"),
         over=names.pick(given.get("over") or "median", OVER, "way to sum up"),
         against=given.get("against", "").strip(),
+        peer=_peer(tx, device, given.get("peer", "").strip()) if show == "peer" else "",
         everything=given.get("all", "") not in ("", "0"),
     )
+
+
+def _peer(tx: Transaction, device: str, given: str) -> str:
+    """The peer that is asked for, or the first that the device's cases were compared with."""
+    return names.pick(given, BY_NAME, "peer") if given else (peers_of_device(tx, device) or [""])[0]
 
 
 def cells_of(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
@@ -245,13 +268,12 @@ def _reference(text: str) -> str:
 
 
 def _ratio(asked: Asked, key: Key, found: Mapping[str, float]) -> Heat:
-    mean = exp(fmean(map(log, found.values())))
+    mean = _mean(found)
     worst = max(found, key=lambda name: found[name])
-    size = sum(abs(log(mean)) >= log(1 + edge) for edge in _CHANGES)
-    word = "slower" if mean > 1 else "faster"
+    tone = _tone(1 / mean)
     return Heat(
-        text=f"{100 * (mean - 1):+.0f}".replace("-", "−") if size else "0",
-        tone=f"{word}-{size}" if size else "same",
+        text="0" if tone == _SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
+        tone=tone,
         said=_said(
             key,
             f"{100 * (mean - 1):+.1f} % time over {_cases(found)} (geometric mean); "
@@ -267,10 +289,53 @@ def _ratio(asked: Asked, key: Key, found: Mapping[str, float]) -> Heat:
     )
 
 
+def _mean(ratios: Mapping[str, float]) -> float:
+    """The geometric mean of cases' ratios."""
+    return exp(fmean(map(log, ratios.values())))
+
+
+def _tone(speed: float) -> str:
+    """The colour of so many times as fast."""
+    size = sum(abs(log(speed)) >= log(1 + edge) for edge in _CHANGES)
+    return f"{'faster' if speed > 1 else 'slower'}-{size}" if size else _SAME
+
+
+def _peer_ratios(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
+    from vkbench_detection.compare.peer_ratios import ratio_of
+
+    found: dict[Key, dict[str, float]] = defaultdict(dict)
+    for pair in pairs_of_device(tx, asked.device, asked.peer):
+        found[pair.kernel, pair.format][pair.case_name] = ratio_of(pair).ratio
+    return {key: _against(asked, key, ratios) for key, ratios in found.items()}
+
+
+def _against(asked: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
+    """How many times as fast as a peer ours is: the colours are those of a change."""
+    mean = _mean(ratios)
+    worst = min(ratios, key=lambda name: ratios[name])
+    return Heat(
+        text=f"{mean:.2g}" if mean < 100 else f"{mean:.0f}",
+        tone=_tone(mean),
+        said=_said(
+            key,
+            f"{mean:.3g} times as fast as {asked.peer} over {_cases(ratios)} (geometric mean); "
+            f"least {ratios[worst]:.3g}, {worst}",
+        ),
+        link=_link(asked, key, mode=str(Mode.PEER)),
+        figures={
+            "cases": len(ratios),
+            "ratio": mean,
+            "least_ratio": ratios[worst],
+            "least_case": worst,
+        },
+    )
+
+
 _CELLS: Mapping[str, Callable[[Transaction, Asked], dict[Key, Heat]]] = {
     "correctness": _correctness,
     "roof": _roof,
     "change": _change,
+    "peer": _peer_ratios,
 }
 
 

@@ -11,9 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vkbench.errors import UsageError
+from vkbench.peers import included
 from vkbench_db.ask import series as ask
+from vkbench_db.ask.peers import pairs_of_case
 from vkbench_db.ask.series import SeriesChange, SeriesPoint, SeriesRow
 from vkbench_db.database import Transaction
+from vkbench_tables import peers
 from vkbench_tables.series import CHANGES, POINTS
 from vkbench_tables.table import Cell, Table
 from vkbench_web.listing import Link, Listing, Row, listed
@@ -57,6 +60,7 @@ def one_series(request: Request, number: int) -> Response:
     x, y = (_chosen(request, name) for name in ("x", "y"))
     with lab_of(request).reading() as tx:
         shown = histories(tx, [number, *_others(request)])
+        beside = beside_peers(tx, shown[0].row)
     table = Table(
         columns=POINTS,
         rows=point_rows(shown[0])[::-1],
@@ -73,7 +77,9 @@ def one_series(request: Request, number: int) -> Response:
         row=shown[0].row,
         shown=shown,
         points=points,
-        changes=_short(request, changes),
+        changes=_short(request, changes, "changes", _CHANGE_LINKS),
+        beside=_short(request, beside, "peers", {"peer": _job}),
+        includes=included({str(each["peer"]) for each in beside.rows}),
         plot={"x": x, "y": y, "series": [plotted(each) for each in shown]},
         x=x,
         y=y,
@@ -156,14 +162,23 @@ def plotted(history: History) -> Mapping[str, object]:
     }
 
 
-def _short(request: Request, table: Table) -> Listing:
-    links: dict[str, Link] = {
-        "before_job": lambda row: f"/jobs/{row['before_job']}",
-        "after_job": lambda row: f"/jobs/{row['after_job']}",
-        "regression": lambda row: f"/regressions/{row['regression']}",
-    }
+_CHANGE_LINKS: Mapping[str, Link] = {
+    "before_job": lambda row: f"/jobs/{row['before_job']}",
+    "after_job": lambda row: f"/jobs/{row['after_job']}",
+    "regression": lambda row: f"/regressions/{row['regression']}",
+}
+
+
+def beside_peers(tx: Transaction, row: SeriesRow) -> Table:
+    """The latest comparison of the series' case with each peer, on its device."""
+    from vkbench_detection.compare.peer_ratios import standings
+
+    return peers.table_of_case(standings(tx, pairs_of_case(tx, row.device, row.case_name)))
+
+
+def _short(request: Request, table: Table, name: str, links: Mapping[str, Link]) -> Listing:
     return Listing(
-        name="changes", table=table, total=len(table.rows), page=1, path=request.url.path,
+        name=name, table=table, total=len(table.rows), page=1, path=request.url.path,
         query={}, links=links,
     )  # fmt: skip
 

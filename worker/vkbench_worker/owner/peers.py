@@ -12,11 +12,12 @@ from typing import Final
 
 from vkbench import wire
 from vkbench.job import Job, Outcome
+from vkbench.peers import BY_NAME
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
+from vkbench_worker.ended import ended
 from vkbench_worker.owner.child import Babble, Child, Gone, Silence
-from vkbench_worker.owner.failure import failure
 from vkbench_worker.peers.turns import CPU_ROUNDS, Ask, in_turns
 from vkbench_worker.protocol import Ready, line_of, read_line
 
@@ -40,7 +41,8 @@ class Peers:
         def theirs(visit: Job) -> Result | None:
             return self._answer(job.variant, visit, ready, is_over)
 
-        rounds = CPU_ROUNDS if ready.facts.type == "cpu" else 1
+        is_brief = BY_NAME[job.variant].brief
+        rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
         return in_turns(job, ours, theirs, rounds=rounds)
 
     def _answer(
@@ -59,14 +61,14 @@ class Peers:
                 if time.monotonic() >= end:
                     self._drop(peer)
                     reason = f"no answer within {job.limit_seconds:g} s"
-                    return failure(job, Outcome.TIMED_OUT, reason, began)
+                    return ended(job, Outcome.TIMED_OUT, reason, began)
         except Gone:
             _, words = self._children[peer].cause_of_death()
             self._drop(peer)
-            return failure(job, Outcome.CRASHED, words, began)
+            return ended(job, Outcome.CRASHED, words, began)
         except (Babble, wire.MalformedMessage) as error:
             self._drop(peer)
-            return failure(job, Outcome.ERROR, f"it sent an invalid line: {error}", began)
+            return ended(job, Outcome.ERROR, f"it sent an invalid line: {error}", began)
         self._drop(peer)  # it would answer in the middle of the next job
         return None
 

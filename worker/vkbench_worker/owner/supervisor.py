@@ -26,9 +26,9 @@ from vkbench.settings import Sandbox, Settings
 from vkbench_worker.containment import environment, kernel
 from vkbench_worker.containment.command import contained
 from vkbench_worker.containment.support import in_force
+from vkbench_worker.ended import ended
 from vkbench_worker.errors import RunnerFailed
 from vkbench_worker.owner.child import Babble, Child, Gone, Silence, ending
-from vkbench_worker.owner.failure import failure
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.marker import Marker
 from vkbench_worker.owner.ownership import await_release, own
@@ -316,7 +316,7 @@ class Supervisor:
         about = {"device": key, "run": job.run or None, "job": job.id, "case": job.case}
         level = logging.INFO if outcome is Outcome.SKIPPED else logging.WARNING
         log.event(_log, "job_failed", level, **about, outcome=outcome, reason=reason)
-        return self._signed(failure(job, outcome, reason, began))
+        return self._signed(ended(job, outcome, reason, began))
 
     def _signed(self, result: Result) -> Result:
         ready = self._ready

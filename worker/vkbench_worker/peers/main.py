@@ -1,4 +1,4 @@
-"""The process of a peer: checks and times cases by one library until its input ends.
+"""The process of a peer: checks and times cases by one library or program until its input ends.
 
     python -m vkbench_worker.peers.main --peer NAME --parent PID
 
@@ -20,12 +20,15 @@ from vkbench import system
 from vkbench.device import DeviceFacts
 from vkbench.job import Job, Outcome
 from vkbench.result import Result
+from vkbench.settings import settings
 from vkbench_shaders.bundle import packaged
 from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.execute import execute_peer
 from vkbench_worker.peers.library import CannotDo, Library
 from vkbench_worker.protocol import FAILED_STATUS, Ready, line_of, read_line
 from vkbench_worker.runner.inbox import Inbox
+
+Answer = Callable[[Job], Result]
 
 
 def numpy_for(facts: DeviceFacts) -> Library[Any]:
@@ -50,10 +53,29 @@ LIBRARIES: Final[Mapping[str, Callable[[DeviceFacts], Library[Any]]]] = {
 }
 
 
+def of_library(peer: str, ready: Ready) -> Answer:
+    """What answers by a library's functions."""
+    device = PeerDevice(library := LIBRARIES[peer](ready.facts), ready.facts, ready.environment)
+    return lambda job: execute_peer(library, device, packaged(), job)
+
+
+def of_ggml(peer: str, ready: Ready) -> Answer:
+    """What answers by llama.cpp's programs."""
+    from vkbench_worker.peers.llama_cpp.execute import Ggml
+
+    return Ggml(ready, settings())
+
+
+PEERS: Final[Mapping[str, Callable[[str, Ready], Answer]]] = {
+    **dict.fromkeys(LIBRARIES, of_library),
+    "ggml": of_ggml,
+}
+
+
 def main() -> int:
     """Serve until stdin ends; returns the exit status."""
     parser = argparse.ArgumentParser(prog="vkbench_worker.peers.main", description=__doc__)
-    parser.add_argument("--peer", required=True, choices=LIBRARIES)
+    parser.add_argument("--peer", required=True, choices=PEERS)
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     asked = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
@@ -71,15 +93,13 @@ def main() -> int:
     return 0
 
 
-def _answering(peer: str, ready: Ready) -> Callable[[Job], Result]:
-    """What answers jobs: the library, or the reason why there is none here."""
+def _answering(peer: str, ready: Ready) -> Answer:
+    """What answers jobs: the peer, or the reason why there is none here."""
     try:
-        library = LIBRARIES[peer](ready.facts)
+        return PEERS[peer](peer, ready)
     except CannotDo as error:
         blank = Result(job=0, token=0, outcome=Outcome.SKIPPED, reason=str(error), variant=peer)
         return lambda job: replace(blank, job=job.id, token=job.token, case=job.case)
-    device = PeerDevice(library, ready.facts, ready.environment)
-    return lambda job: execute_peer(library, device, packaged(), job)
 
 
 if __name__ == "__main__":

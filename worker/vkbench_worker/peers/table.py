@@ -43,6 +43,7 @@ class Row:
     fits: Callable[[Problem], str] = lambda problem: ""  # what of a case it cannot do, or ""
     converted: tuple[str, ...] = ()  # factors that may be in the working format
     path: str = ""  # arithmetic whose limits apply; "": that of the kernel's plainest variant
+    on_gpu: str = ""  # the same on a GPU
     factors: tuple[str, ...] = ()  # inputs that have to be of one format to be multiplied
     # the same where factors were rounded to the format of the narrowest
     rounded: Mapping[str, str] = field(default_factory=dict)
@@ -80,12 +81,16 @@ def working_format(row: Row, library: Library[M], problem: Problem, binding: str
 
 
 def path_of(row: Row, library: Library[M], problem: Problem) -> str:
-    """The arithmetic whose limits judge a peer's result: as strict as for a kernel of ours."""
+    """The arithmetic whose limits judge a peer's result: as strict as for a kernel of ours.
+
+    Products on a GPU may be summed with fewer bits, as matrix units do.
+    """
     formats = {working_format(row, library, problem, name) for name in row.factors}
     if len(formats) > 1 and not library.widens:
         for fmt in formats & row.rounded.keys():
             return row.rounded[fmt]
-    return row.path or problem.kernel.variants_for(problem.types)[-1].arithmetic
+    on_gpu = "" if library.widens else row.on_gpu
+    return on_gpu or row.path or problem.kernel.variants_for(problem.types)[-1].arithmetic
 
 
 def _one(problem: Problem, views: Views) -> tuple[object, ...]:
@@ -179,12 +184,14 @@ def _attention_fits(problem: Problem) -> str:
 
 
 _PRODUCT: Final = {"f16": "f16_inputs", "bf16": "bf16_inputs"}
+_SUMS: Final = "library_sums"
 _VECTORS: Final = Row(
     function="matmul",
     arguments=_weights_by_x,
     converted=("weights",),
     factors=("weights", "x"),
     rounded=_PRODUCT,
+    on_gpu=_SUMS,
 )
 _STRIDES: Final = frozenset(
     f"{name}{end}" for name in ("stride", "padding", "dilation") for end in ("", "_h")
@@ -235,7 +242,13 @@ ROWS: Mapping[str, Row] = {
     "group_norm": Row(
         function="group_norm", arguments=_group_norm, params=frozenset({"groups", "eps", "fused"})
     ),
-    "matmul": Row(function="matmul", arguments=_two, factors=("a", "b"), rounded=_PRODUCT),
+    "matmul": Row(
+        function="matmul",
+        arguments=_two,
+        factors=("a", "b"),
+        rounded=_PRODUCT,
+        on_gpu=_SUMS,
+    ),
     "mul_mat": _VECTORS,
     "mul_mat_vec": _VECTORS,
     "conv2d": Row(
@@ -245,6 +258,7 @@ ROWS: Mapping[str, Row] = {
         converted=("weights",),
         factors=("weights", "x"),
         rounded=_PRODUCT,
+        on_gpu=_SUMS,
     ),
     "flash_attn": _ATTENTION,
     "sdpa": _ATTENTION,

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import Final
 
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import HOT, OURS, Result, Timing, pack_samples, unpack_samples
+from vkbench.result import HOT, OURS, Result, Timing, unpack_samples
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
-from vkbench_worker.timing.statistics import deviation, interval
+from vkbench_worker.timing.summary import timing_of
 
 CPU_ROUNDS: Final = 3
 _OURS, _THEIRS = "ours", "theirs"
@@ -85,19 +84,15 @@ def _merged(metric: str, visits: Sequence[Result]) -> Timing:
     each = [unpack_samples(timing.samples) for timing in found]
     least = min(map(len, each))
     samples = [sample for some in each for sample in some[:least]]
-    around = interval(samples)
-    return replace(
-        found[0],
+    first = found[0]
+    return timing_of(
+        samples,
         metric=metric,
-        seconds=median(samples),
-        mad=deviation(samples),
-        low=around.low,
-        high=around.high,
-        confidence=around.confidence,
-        best=min(samples),
-        count=len(samples),
+        launches=first.launches,
         stop=max(timing.stop for timing in found),  # time rather than noise, if any was
-        samples=pack_samples(samples),
+        clock=first.clock,
+        bytes_moved=first.bytes_moved,
+        flops=first.flops,
         warnings=_warnings(found, len(samples)),
     )
 

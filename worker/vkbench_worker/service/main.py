@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import logging
 import os
@@ -52,8 +53,8 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
         kernel.hide()  # as each supervisor does for its own process
     asked = list(selectors) or _all_devices()
     alive.expect(ours.data, SERVICE, asked)
-    commands = [[sys.executable, "-m", "vkbench_worker.service.main", name] for name in asked]
-    return fleet.serve(commands)
+    one = (sys.executable, "-m", "vkbench_worker.service.main", "--beside", str(len(asked)))
+    return fleet.serve([(*one, name) for name in asked])
 
 
 def _all_devices() -> list[str]:
@@ -64,9 +65,9 @@ def _all_devices() -> list[str]:
     return [facts.key for facts in local_devices()]
 
 
-def serve_one(selector: str, ours: Settings) -> int:
-    """Serve one device in this process."""
-    with Supervisor(selector, ours, origin=ours.redis) as supervisor:
+def serve_one(selector: str, ours: Settings, beside: int = 1) -> int:
+    """Serve one device in this process; so many of a host, this one too, share its processors."""
+    with Supervisor(selector, ours, origin=ours.redis, beside=beside) as supervisor:
         ready = supervisor.start()
         worker = Worker(supervisor, ready, ours)
         return worker.work()
@@ -231,10 +232,14 @@ def _announcement(worker: str, ready: Ready, keys: Keys) -> Announcement:
 
 def main() -> None:
     """One device's process of a fleet: `python -m vkbench_worker.service.main SELECTOR`."""
+    parser = argparse.ArgumentParser(prog="vkbench_worker.service.main")
+    parser.add_argument("selector", help="device to serve")
+    parser.add_argument("--beside", type=int, default=1, help="workers that share the processors")
+    asked = parser.parse_args()
     system.end_with(os.getppid(), signal.SIGTERM)
     log.set_up(style=settings().log_format)
     try:
-        sys.exit(serve_one(sys.argv[1], settings()))
+        sys.exit(serve_one(asked.selector, settings(), asked.beside))
     except VkbenchError as error:
         print(visible(f"vkbench: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)

@@ -28,15 +28,15 @@ from math import ceil
 from statistics import median
 from typing import Final, Generic, TypeVar
 
-from vkbench.result import Timing, pack_samples
+from vkbench.result import Timing
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.load import WARM_SECONDS
 from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
 from vkbench_worker.timing.rotation import Rotation
-from vkbench_worker.timing.statistics import deviation, interval
 from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
+from vkbench_worker.timing.summary import timing_of
 
 T = TypeVar("T")
 
@@ -325,22 +325,14 @@ def _timing(
     stop: str,
     warnings: tuple[str, ...],
 ) -> Timing:
-    around = interval(samples)
-    return Timing(
+    return timing_of(
+        samples,
         metric=metric,
-        seconds=median(samples),
-        mad=deviation(samples),
-        low=around.low,
-        high=around.high,
-        confidence=around.confidence,
-        best=min(samples),
-        count=len(samples),
         launches=launches,
         stop=stop,
         clock=device.clock,
         bytes_moved=work.bytes_moved,
         flops=work.flops,
-        samples=pack_samples(samples),
         warnings=(*warnings, *_warnings(device, samples)),
     )
 

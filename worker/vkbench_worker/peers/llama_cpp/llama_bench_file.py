@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vkbench_local.peers.printed import (
+from vkbench_worker.peers.llama_cpp.printed import (
     MOST_TESTS,
     Fields,
     Printed,

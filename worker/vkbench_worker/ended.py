@@ -1,4 +1,4 @@
-"""The result of a job that no process answered."""
+"""The result of a job that no runner wrote."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from vkbench.result import Result
 from vkbench_shaders.bundle import packaged_sha
 
 
-def failure(job: Job, outcome: Outcome, reason: str, began: float) -> Result:
-    """What became of a job that began at a moment of the monotonic clock."""
+def ended(job: Job, outcome: Outcome, reason: str, began: float) -> Result:
+    """How a job ended that began at a moment of the monotonic clock."""
     seconds = time.monotonic() - began
     return Result(
         job=job.id,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vkbench_local.peers.printed import (
+from vkbench_worker.peers.llama_cpp.printed import (
     MOST_TESTS,
     MOST_TEXT,
     Fields,
@@ -25,8 +25,8 @@ from vkbench_local.peers.printed import (
 )
 
 _MOST_US: Final = 1e12
-_TABLES: Final = ("test_backend_ops",)
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+TABLES: Final = ("test_backend_ops",)
+COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _BACKEND: Final = re.compile(r"Backend \d+/\d+: (.*)")
 _DEVICE: Final = re.compile(r"\s*Device description: (.*)")
 _TIME: Final = re.compile(
@@ -67,10 +67,23 @@ def read_ops(path: Path) -> list[OpTest]:
     return found
 
 
+def backends_of(text: str) -> dict[str, str]:
+    """The backends that it names for people, each with its device; "" where it is passed over."""
+    found: dict[str, str] = {}
+    backend = ""
+    for line in COLOURS.sub("", text).splitlines():
+        if named := _BACKEND.fullmatch(line):
+            backend = named[1].strip()
+            found[backend] = ""
+        elif backend and (told := _DEVICE.fullmatch(line)):
+            found[backend] = told[1].strip()
+    return found
+
+
 def _rows(printed: Printed, text: str) -> Iterator[Row]:
     first = text.split("\n", 1)[0]
     if first.upper().startswith(("CREATE TABLE", "INSERT INTO")):
-        return rows_of_sql(text, _TABLES)
+        return rows_of_sql(text, TABLES)
     if "op_params" in first:
         return rows_of_csv(text)
     if "us/run" in text:
@@ -80,7 +93,7 @@ def _rows(printed: Printed, text: str) -> Iterator[Row]:
 
 def _rows_for_people(text: str) -> Iterator[Row]:
     backend = device = ""
-    for line in _COLOURS.sub("", text).splitlines():
+    for line in COLOURS.sub("", text).splitlines():
         if found := _BACKEND.fullmatch(line):
             backend, device = found[1].strip(), ""
         elif found := _DEVICE.fullmatch(line):

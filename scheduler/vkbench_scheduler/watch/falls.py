@@ -1,0 +1,93 @@
+"""Tells the alert channels where kernels of ours fell behind a peer, until each has heard of it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from datetime import UTC, datetime
+from math import isfinite
+
+from vkbench import log, units
+from vkbench.markdown import code, escaped
+from vkbench.settings import Settings
+from vkbench_db.ask.peers import pairs_of_jobs
+from vkbench_db.database import Database
+from vkbench_db.upkeep.peer_standings import note_told, untold
+from vkbench_detection.compare.peer_ratios import Standing, judge, standings
+from vkbench_detection.regress.announcements import STALE_SECONDS
+from vkbench_scheduler.watch.alerts import Message, channels_of, heard_by_all
+
+PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
+
+_log = logging.getLogger(__name__)
+
+
+def look(database: Database, now: float) -> None:
+    """Judge new comparisons with peers."""
+    if fallen := judge(database, now):
+        log.event(_log, "ratios_fell", cases=len(fallen))
+
+
+def step(database: Database, ours: Settings, now: float) -> None:
+    """Tell what has not been told; if one channel fails, all hear it again with the same id."""
+    channels = channels_of(ours)
+    if not channels:
+        return
+    with database.reading() as tx:
+        jobs = untold(tx, judged_since=now - PATIENCE_SECONDS, measured_since=now - STALE_SECONDS)
+        waiting = standings(tx, pairs_of_jobs(tx, jobs)) if jobs else []
+    for standing in waiting:
+        if heard_by_all(channels, message_of(standing), now, job=standing.pair.job):
+            with database.transaction() as tx:
+                note_told(tx, standing.pair.job, now)
+
+
+def message_of(standing: Standing) -> Message:
+    """The message about one fall."""
+    pair, ratio = standing.pair, standing.ratio
+    identity = f"{pair.host} {pair.device} {pair.case_name} {pair.peer} {pair.finished_at}"
+    title = f"vkbench: {pair.case_name} fell behind {pair.peer} on {pair.device_name}"
+    data = {
+        "case": pair.case_name,
+        "peer": pair.peer,
+        "settings": pair.settings,
+        "host": pair.host,
+        "device": pair.device,
+        "device_name": pair.device_name,
+        "run": pair.run,
+        "job": pair.job,
+        "ratio": ratio.ratio,
+        "ratio_low": ratio.low,
+        "ratio_high": ratio.high if isfinite(ratio.high) else None,
+        "ratio_before": standing.before,
+        "ours_seconds": pair.ours,
+        "ours_seconds_before": standing.ours_before,
+        "theirs_seconds": pair.theirs,
+        "theirs_seconds_before": standing.theirs_before,
+    }
+    summary = _summary(standing)
+    return Message(
+        id=f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
+        title=title,
+        text=summary,
+        body={
+            "type": "peer.fell",
+            "timestamp": datetime.fromtimestamp(pair.finished_at, UTC).isoformat(),
+            "data": data | {"summary": summary},
+        },
+    )
+
+
+def _summary(standing: Standing) -> str:
+    """In Markdown: both sides before and now, and which of them moved."""
+    pair = standing.pair
+    moved = "our time rose" if standing.is_ours_slower else "our own time did not rise"
+    sides = (pair.ours, standing.ours_before, pair.theirs, standing.theirs_before)
+    unit, times = units.seconds_column(sides)
+    return (
+        f"{code(pair.case_name)} on {escaped(pair.device_name)} of {escaped(pair.host)}: "
+        f"{standing.ratio.ratio:.3g} times as fast as {escaped(pair.peer)}, "
+        f"{standing.before or 0:.3g} before. Ours takes {times[0]} {unit}, {times[1]} before; "
+        f"{escaped(pair.peer)} {times[2]} {unit}, {times[3]} before: {moved}. "
+        f"`vkbench compare --peer {pair.peer}` shows all."
+    )

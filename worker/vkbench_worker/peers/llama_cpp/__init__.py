@@ -1,0 +1,1 @@
+"""llama.cpp's own programs as peers, and what they print."""
