@@ -21,6 +21,9 @@ bench: $(VENV)/worker.stamp $(VENV)/shaders.stamp ## set up this machine and pri
 	@scripts/driver $(VENV)
 	@VKBENCH_DATA=$(VENV)/bench $(BIN)/vkbench run --suite quick
 
+# A process a core: threads that multiply matrices for one would keep those of others waiting.
+quick test: export OPENBLAS_NUM_THREADS := 1
+
 test: setup ## set up what the tests need, and run them all (ARGS="-k name" for some)
 	@scripts/services
 	@scripts/new-lavapipe $(VENV) || true

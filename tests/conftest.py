@@ -2,11 +2,12 @@
 
 A test that needs something of the machine asks `need` for it: a laptop without it skips with the
 reason, a machine whose VKBENCH_REQUIRE names it (comma list: browser, gpu, swiftshader,
-new-lavapipe, redis, postgres, validation, index, glslang, compose, torch) fails.
+new-lavapipe, redis, postgres, validation, index, glslang, compose, torch, ggml) fails.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -46,6 +47,12 @@ def renew(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that may take long come first, so that no process ends with one while others wait."""
     items.sort(key=_most_seconds, reverse=True)
+
+
+def pytest_collection_finish() -> None:
+    """What twenty thousand tests are made of stays: garbage is not looked for in it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _most_seconds(item: pytest.Item) -> float:

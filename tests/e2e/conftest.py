@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from vkbench_cli.main import main
+from vkbench_db.database import Database
+from vkbench_scheduler.bundles import keep_packaged
 
 COMMAND = (sys.executable, "-c", "import sys; from vkbench_cli.main import main; sys.exit(main())")
 
@@ -87,9 +90,27 @@ def begin(vkbench: Vkbench) -> Callable[..., subprocess.Popen[str]]:
     return start
 
 
-@pytest.fixture
-def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The file of this test's database."""
+@pytest.fixture(scope="session")
+def after_a_run(template_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database as any command that runs kernels leaves it: it has those of this version."""
+    path = tmp_path_factory.mktemp("after") / "results.db"
+    shutil.copy(template_file, path)
+    with Database.open(f"sqlite:///{path}") as opened:
+        keep_packaged(opened)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after_a_run: Path) -> Path:
+    """The file of this test's database, which was used before and has no results."""
     path = tmp_path / "results.db"
+    shutil.copy(after_a_run, path)
     monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{path}")
     return path
+
+
+@pytest.fixture
+def nothing_ran(monkeypatch: pytest.MonkeyPatch, database: Path) -> None:
+    """This machine is new to vkbench: it has no database, and no setting names one."""
+    database.unlink()
+    monkeypatch.delenv("VKBENCH_DATABASE")

@@ -22,6 +22,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios"): sys.modules[name] = 
 RUN = ("run", "--case", "add/i32:b=i32/b1_c1_h1_w1", "--mode", "correctness")
 
 
+@pytest.mark.usefixtures("nothing_ran")
 @pytest.mark.parametrize(
     ("words", "lacking"),
     [

@@ -14,7 +14,7 @@ from planted_night import LEVEL, quiet_nights, settle
 from vkbench_db.database import Database
 from vkbench_db.work.devices import store_device
 from vkbench_detection.steps import detect
-from vkbench_scheduler.bundles import keep, keep_packaged
+from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.owner.probe import local_devices
 
@@ -24,8 +24,7 @@ def test_a_slower_kernel_is_confirmed_here(vkbench: Callable[..., Any], database
     slow = planted_add(SLOW)
     facts = local_devices()[0]
     now = time.time()
-    with Database.open(f"sqlite:///{database}", create=True) as opened:
-        keep_packaged(opened)
+    with Database.open(f"sqlite:///{database}") as opened:
         with opened.transaction() as tx:
             keep(tx, slow, now)
             store_device(tx, facts)

@@ -84,7 +84,7 @@ def stored(database: Path, model: Path, kernel: str, *formats: str, shape: str) 
     """A new run of a case on the tensor of each format, that no run has done yet."""
     device = local_devices()[0]
     file = open_gguf(model)
-    with Database.open(f"sqlite:///{database}", create=True) as opened, opened.transaction() as tx:
+    with Database.open(f"sqlite:///{database}") as opened, opened.transaction() as tx:
         store_device(tx, device)
         run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=1.0).id
         store.add_jobs(

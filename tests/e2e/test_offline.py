@@ -99,6 +99,7 @@ def test_the_folder_installs_a_worker_and_no_more(installed: Path) -> None:
 def test_it_runs_cases_and_says_who_screens_them(
     host: Host, vkbench: Vkbench, database: Path, tmp_path: Path
 ) -> None:
+    database.unlink()  # the first run makes it
     file = tmp_path / "results.jsonl"
     for repeat, said in enumerate(("", "not screened for regressions")):
         ended = host(*ADD, "--export", str(file))

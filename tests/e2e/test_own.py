@@ -12,8 +12,6 @@ from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_own, write_sh
 
 from .conftest import Vkbench
 
-pytestmark = pytest.mark.usefixtures("database")
-
 
 def test_one_s_own_kernel_is_checked_and_timed(vkbench: Vkbench, tmp_path: Path) -> None:
     path = write_own(tmp_path / "own")

@@ -40,7 +40,6 @@ def test_a_device_of_this_machine_is_named_in_any_way(
     assert last["name"] in ended.out
 
 
-@pytest.mark.usefixtures("database")
 def test_a_run_and_its_results_agree(vkbench: Vkbench, devices: list[dict[str, Any]]) -> None:
     every = {device["key"] for device in devices}
     assert vkbench("run", *CHECK, "-d", "host:{host}".format(**devices[0])).code == 0
@@ -48,7 +47,6 @@ def test_a_run_and_its_results_agree(vkbench: Vkbench, devices: list[dict[str, A
         assert {row["device"] for row in vkbench("results", "-d", selector, "--json").rows} == every
 
 
-@pytest.mark.usefixtures("database")
 def test_what_fits_nothing_is_one_error(vkbench: Vkbench, given: Path) -> None:
     asking = (
         ("run", *CHECK),

@@ -103,6 +103,7 @@ def test_settings_can_be_asked_for_by_name(vkbench: Vkbench, database: Path) -> 
     assert (ended.code, "unknown tunable parameter of sum 'tile'" in ended.err) == (2, True)
 
 
+@pytest.mark.usefixtures("nothing_ran")
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
