@@ -17,7 +17,7 @@ from vkbench_db.work import store
 from vkbench_scheduler.planning.plan import count
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import submit
-from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.bundle import Bundle, manifest_text
 
 FACTS = DeviceFacts(
     key=device_key("alpha", "cpu"),
@@ -91,7 +91,7 @@ def test_a_bad_selection_leaves_nothing_behind(database: Database) -> None:
 
 
 def test_a_bundle_of_ones_own_is_stored_with_the_run(database: Database) -> None:
-    bundle = Bundle(text="{}", blobs={}, name="mine")
+    bundle = Bundle(text=manifest_text("1", "", (), {}), blobs={}, name="mine")
     made = submit(database, Selection(kernels=("copy",)), [FACTS], bundle=bundle)
     with database.reading() as tx:
         named = tx.execute(select(schema.job.c.bundle).distinct()).scalars().all()
