@@ -1,0 +1,44 @@
+// Prints the logits of given tokens as llama.cpp's library works them out on a CPU, as float32, a row a token.
+// tests/planted/recorded_logits.py compiles and runs it.
+//
+//   logits MODEL.gguf TOKEN.. > logits.f32
+#include "ggml-backend.h"
+#include "llama.h"
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+int main(int count, char **words) {
+  llama_log_set([](ggml_log_level level, const char *text, void *) {
+    if (level >= GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
+  }, nullptr);
+  if (const char *folder = getenv("GGML_BACKENDS")) ggml_backend_load_all_from_path(folder);
+  llama_backend_init();
+  llama_model_params of_model = llama_model_default_params();
+  of_model.n_gpu_layers = 0;
+  llama_model *model = llama_model_load_from_file(words[1], of_model);
+  if (!model) return 1;
+
+  // caches of float32, and no attention that rounds: what is left is the rounding of float32
+  llama_context_params of_context = llama_context_default_params();
+  of_context.n_ctx = of_context.n_batch = of_context.n_ubatch = 512;
+  of_context.type_k = of_context.type_v = GGML_TYPE_F32;
+  of_context.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  llama_context *context = llama_init_from_model(model, of_context);
+  if (!context) return 1;
+
+  const int tokens = count - 2;
+  llama_batch batch = llama_batch_init(tokens, 0, 1);
+  batch.n_tokens = tokens;
+  for (int i = 0; i < tokens; i++) {
+    batch.token[i] = atoi(words[2 + i]);
+    batch.pos[i] = i;
+    batch.n_seq_id[i] = 1;
+    batch.seq_id[i][0] = 0;
+    batch.logits[i] = 1;
+  }
+  if (llama_decode(context, batch)) return 1;
+  const int words_known = llama_vocab_n_tokens(llama_model_get_vocab(model));
+  for (int i = 0; i < tokens; i++) fwrite(llama_get_logits_ith(context, i), 4, words_known, stdout);
+  return 0;
+}

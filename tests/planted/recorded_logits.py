@@ -1,0 +1,93 @@
+"""Tiny models of all architectures, and the logits that llama.cpp's library found for them.
+
+    python tests/planted/recorded_logits.py PROGRAM
+
+records them anew. PROGRAM is `logits.cpp` of the folder below, compiled with llama.cpp's headers:
+
+    g++ logits.cpp -lllama -lggml -lggml-base -o logits
+
+`GGML_BACKENDS` names the folder of ggml's backends where its libraries do not find it themselves.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planted_model import VOCABULARY, Keys, Tiny, write_model
+
+RECORDED = Path(__file__).parent / "recorded" / "llama_cpp_logits" / "logits.npz"
+TOKENS = np.arange(24) * 7 % VOCABULARY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A model, and keys that its file has beside the usual ones."""
+
+    tiny: Tiny
+    keys: Keys = field(default_factory=dict)
+
+    def write(self, path: Path) -> Path:
+        return write_model(path, self.tiny, {"vocab_size": VOCABULARY, **self.keys})
+
+
+_YARN: Keys = {
+    "rope.scaling.type": "yarn",
+    "rope.scaling.factor": 4.0,
+    "rope.scaling.original_context_length": 8,
+}
+MODELS: dict[str, Recorded] = {
+    "llama": Recorded(tiny=Tiny()),
+    "llama tied": Recorded(tiny=Tiny(tied=True)),
+    "llama experts": Recorded(tiny=Tiny(experts=4)),
+    "llama linear": Recorded(
+        tiny=Tiny(), keys={"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}
+    ),
+    "llama yarn": Recorded(tiny=Tiny(), keys=_YARN),
+    "llama base": Recorded(
+        tiny=Tiny(), keys={"rope.freq_base": 500000.0, "attention.layer_norm_rms_epsilon": 1e-2}
+    ),
+    "qwen2": Recorded(tiny=Tiny(arch="qwen2")),
+    "qwen3": Recorded(tiny=Tiny(arch="qwen3")),
+    "qwen3 yarn": Recorded(
+        tiny=Tiny(arch="qwen3"), keys={**_YARN, "rope.scaling.attn_factor": 1.2}
+    ),
+    "qwen3moe": Recorded(
+        tiny=Tiny(arch="qwen3moe", experts=4), keys={"expert_feed_forward_length": 96}
+    ),
+    "phi3": Recorded(tiny=Tiny(arch="phi3")),
+    "gpt2": Recorded(tiny=Tiny(arch="gpt2", groups=4)),
+    "gemma2": Recorded(tiny=Tiny(arch="gemma2")),
+    "gemma2 caps": Recorded(
+        tiny=Tiny(arch="gemma2"),
+        keys={"attn_logit_softcapping": 2.0, "final_logit_softcapping": 10.0},
+    ),
+    "gemma2 46 layers": Recorded(tiny=Tiny(arch="gemma2", layers=46, width=32, inner=32)),
+}
+
+
+def recorded() -> dict[str, NDArray[np.float32]]:
+    """Logits of the tokens, by model."""
+    with np.load(RECORDED) as file:
+        return dict(file)
+
+
+def main() -> None:
+    program, found = sys.argv[1], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model in MODELS.items():
+            path = model.write(Path(folder) / "model.gguf")
+            command = [program, str(path), *map(str, TOKENS)]
+            said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+            found[name] = np.frombuffer(said, np.float32).reshape(len(TOKENS), VOCABULARY)
+    np.savez_compressed(RECORDED, allow_pickle=False, **found)
+
+
+if __name__ == "__main__":
+    main()
