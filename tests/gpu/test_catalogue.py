@@ -9,9 +9,11 @@ their lists, and those of empty arrays.
 The drivers share the work. Of a kernel that reads blocks one driver runs every set of formats on
 every path: lavapipe, but SwiftShader for attention, which lavapipe takes five seconds a case to
 compile. The other driver adds its own compiler and subgroup size: there each format of weights
-takes one path. Of other kernels SwiftShader, which is slower, runs one case a path, and neither
-empty arrays nor tiles and threads by name, which change the speed alone. Every case on every path
-is what `vkbench run --suite quant` and `--suite transformer` run.
+takes one path. So it does on both drivers in the kernels of `joined_vec.py`, which share the code
+that reads blocks: of two such kernels behind each other, one takes the one path and one the other.
+Of other kernels SwiftShader, which is slower, runs one case a path, and neither empty arrays nor
+tiles and threads by name, which change the speed alone. Every case on every path is what `vkbench
+run --suite quant` and `--suite transformer` run.
 """
 
 from __future__ import annotations
@@ -93,7 +95,8 @@ def turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
         paths = [(types, variant.name) for types in group for variant in kernel.variants_for(types)]
         turns_of_group = max(len(paths), len(layouts(kernel)))
         if not sweep.whole(kernel):
-            paths, turns_of_group = [paths[number % len(paths)]], 1
+            paths = [paths[(number + KERNELS.index(kernel)) % len(paths)]]
+            turns_of_group = 1
         for turn in range(turns_of_group):
             types, variant = paths[turn % len(paths)]
             kind = sweep.start + number + turn
@@ -156,7 +159,11 @@ def one_of(kernel: Kernel) -> int:
 
 SWEEPS = {
     "lavapipe": Sweep(
-        start=0, plain=2, has_empty=True, has_tuned=True, whole=lambda k: not is_attention(k)
+        start=0,
+        plain=2,
+        has_empty=True,
+        has_tuned=True,
+        whole=lambda kernel: not is_attention(kernel) and kernel not in JOINED_VEC,
     ),
     "swiftshader": Sweep(
         start=1, plain=1, has_empty=False, has_tuned=False, whole=is_attention, every=one_of
