@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from types import FrameType
 
 from vkbench import system
@@ -102,8 +103,13 @@ class Executor:
 
     @property
     def stopped(self) -> bool:
-        """Whether the user asked it to stop."""
+        """Whether it was told to stop, by the user or the clock."""
         return self._journal.stopped
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it."""
+        return self._interrupts > 0
 
     def follow(self, view: View) -> None:
         """From now on show this view what happens."""
@@ -124,12 +130,31 @@ class Executor:
         if errors:
             raise errors[0]
 
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stop after the running jobs, or at once."""
+        self._journal.stopped = True
+        for station in self._stations:
+            station.interrupt(at_once=at_once)
+
     def interrupt(self, signal_number: int, frame: FrameType | None) -> None:
         """Stop after the running jobs; the second time, stop at once."""
         self._interrupts += 1
-        self._journal.stopped = True
-        for station in self._stations:
-            station.interrupt(at_once=self._interrupts > 1)
+        self.stop(at_once=self._interrupts > 1)
+
+
+@contextmanager
+def stopped_after(executor: Executor, seconds: float | None) -> Iterator[None]:
+    """The executor begins no job after so many seconds; None: it goes on to the end."""
+    if seconds is None:
+        yield
+        return
+    timer = Timer(seconds, executor.stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

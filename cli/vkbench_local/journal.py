@@ -45,7 +45,7 @@ class Journal:
     """The database as an executor uses it, and the view that shows what happens."""
 
     def __init__(self, database: Database, settings: Settings, watch: Watch, tell: Tell) -> None:
-        self.stopped = False  # whether the user asked to stop
+        self.stopped = False  # whether no more jobs begin: the user or the clock said so
         self._database = database
         self._watch, self._tell = watch, tell  # called with each result, and of files on the way
         self._bundles = kept_bundles(settings)

@@ -107,8 +107,11 @@ def test_kill_nine_loses_and_doubles_nothing(
 
 
 @pytest.mark.timeout(120)
-def test_control_c_says_how_to_go_on(vkbench: Vkbench, begin: Begin, database: Path) -> None:
-    with begin(*LONG) as child:
+def test_control_c_says_how_to_go_on(
+    vkbench: Vkbench, begin: Begin, database: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.jsonl"
+    with begin(*LONG, "--export", str(file)) as child:
         until_some_passed(database, child)
         os.kill(child.pid, signal.SIGINT)
         out, err = child.communicate(timeout=20)
@@ -117,9 +120,44 @@ def test_control_c_says_how_to_go_on(vkbench: Vkbench, begin: Begin, database: P
     assert (
         number(database, "SELECT count(*) FROM job WHERE state IN ('dispatched', 'running')") == 0
     )
+    passed = number(database, "SELECT count(*) FROM job WHERE state = 'passed'")
+    assert file.read_text().count('"outcome":"passed"') == passed
     ended = vkbench("run", "--resume", "1")
     assert ended.code == 0, ended.err
     assert number(database, ONCE) == 0
+
+
+@pytest.mark.timeout(120)
+def test_a_run_stops_when_its_time_is_over_and_goes_on(
+    vkbench: Vkbench, database: Path, tmp_path: Path
+) -> None:
+    file, there = tmp_path / "run.jsonl", tmp_path / "there.db"
+    ended = vkbench(*LONG, "--repeat", "400", "--stop-after", "3", "--export", str(file), "--json")
+    assert ended.code == 0, ended.err
+    total, passed = (
+        number(database, f"SELECT count(*) FROM job {which}")
+        for which in ("", "WHERE state = 'passed'")
+    )
+    assert 0 < len(ended.rows) == passed < total
+    assert f"run 1: {passed} passed\n" in ended.err
+    assert "stopped; `vkbench run --resume 1` continues\n" in ended.err
+    assert vkbench("import", str(file), "--database", str(there)).code == 0
+    assert number(there, "SELECT count(*) FROM job WHERE state = 'passed'") == passed
+    assert vkbench("run", "--resume", "1", "--stop-after", "1").code == 0
+    assert number(database, "SELECT count(*) FROM job WHERE state = 'passed'") > passed
+
+
+def test_time_that_is_over_at_once_leaves_all_jobs(vkbench: Vkbench, database: Path) -> None:
+    ended = vkbench(*BRIEF, "--stop-after", "0")
+    assert (ended.code, ended.out) == (7, ""), ended.err
+    assert "run 1: no job ended\n" in ended.err
+    assert "`vkbench run --resume 1` continues" in ended.err
+
+
+def test_time_enough_changes_nothing(vkbench: Vkbench) -> None:
+    ended = vkbench(*BRIEF, "--kernel", "copy", "--stop-after", "1000")
+    assert ended.code == 0, ended.err
+    assert "continues" not in ended.err
 
 
 def test_a_second_run_is_refused_while_one_is_busy(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +42,18 @@ def run(
         Path | None,
         Option(
             metavar="FILE",
-            help="At the end, write the results to FILE, which `vkbench import` reads.",
+            help=(
+                "At the end, or when it is stopped, write the results to FILE, which "
+                "`vkbench import` reads."
+            ),
+        ),
+    ] = None,
+    stop_after: Annotated[
+        float | None,
+        Option(
+            metavar="S",
+            min=0.0,
+            help="Begin no job after S seconds; --resume does the jobs that are left.",
         ),
     ] = None,
     all_rows: Annotated[
@@ -63,9 +75,11 @@ def run(
     vkbench run --kernel mul_mat_vec --format 'q*' --mode performance
     vkbench run --suite spine --device '*' --export results.jsonl
     vkbench run --suite spine --mode performance --peer torch
+    vkbench run --suite transformer --stop-after 3600
     vkbench run --model llama-3-8b-q4_K_M.gguf --profile
 
-    Exit codes: 0 all passed, 3 a wrong result, 4 a failed job, 7 nothing ran, 130 interrupted.
+    Exit codes: 0 all that ran passed, 3 a wrong result, 4 a failed job, 7 nothing ran,
+    130 interrupted.
     """
     from vkbench_cli.exporting import export_run
     from vkbench_cli.show.model_profile import show_profiles, tell_memory
@@ -93,14 +107,16 @@ def run(
         else:
             found, devices = planned(database, selecting, effort, ours)
         try:
-            ended = work(database, ours, found, devices)
+            ended = work(database, ours, found, devices, stop_after)
         except (ServiceUnreachable, RunnerFailed) as error:
+            if export:
+                export_run(database, found.id, export)
             raise type(error)(f"{error}; {how_to_go_on(found.id, store)}") from error
-        if not ended:
-            tell(how_to_go_on(found.id, store))
-            return EXIT_INTERRUPTED
         if export:
             export_run(database, found.id, export)
+        if ended is Ended.INTERRUPTED:
+            tell(how_to_go_on(found.id, store))
+            return EXIT_INTERRUPTED
         detected = detect(database, time.time())
         if profile and (output.json or output.csv):  # programs read one table
             code = concluded(database, found.id)
@@ -114,6 +130,8 @@ def run(
             show_profiles(database, found.id, output)
     for line in findings(detected):
         tell(line)
+    if ended is Ended.OUT_OF_TIME:
+        tell(how_to_go_on(found.id, store))
     return code
 
 
@@ -162,16 +180,39 @@ def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]
     return found, devices
 
 
-def work(database: Database, ours: Settings, found: RunRow, devices: list[DeviceFacts]) -> bool:
-    """Do the run's jobs; whether it came to its end."""
+class Ended(StrEnum):
+    """Why no more jobs of a run begin."""
+
+    DONE = "done"
+    INTERRUPTED = "interrupted"  # by the user
+    OUT_OF_TIME = "out of time"  # that --stop-after gave, with jobs left
+
+
+def work(
+    database: Database,
+    ours: Settings,
+    found: RunRow,
+    devices: list[DeviceFacts],
+    seconds: float | None = None,
+) -> Ended:
+    """Do the run's jobs, and begin none after so many seconds."""
     from vkbench_cli.show.waiting import RunProgress
-    from vkbench_local.executor import Executor, stoppable
+    from vkbench_local.executor import Executor, stoppable, stopped_after
 
     with RunProgress(database, found.id) as progress:
         executor = Executor(database, ours, progress.watch, progress.tell)
-        with stoppable(executor):
+        with stoppable(executor), stopped_after(executor, seconds):
             executor.work(found.id, devices)
-    return not executor.stopped
+    if executor.interrupted:
+        return Ended.INTERRUPTED
+    return Ended.OUT_OF_TIME if executor.stopped and _has_left(database, found.id) else Ended.DONE
+
+
+def _has_left(database: Database, run: int) -> bool:
+    from vkbench_db.ask import queries
+
+    with database.reading() as tx:
+        return bool(queries.jobs(tx, run=run, states=ACTIVE, limit=1))
 
 
 def _refuse_paused(database: Database, devices: list[DeviceFacts]) -> None:

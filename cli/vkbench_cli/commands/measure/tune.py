@@ -11,7 +11,7 @@ from typer import Option
 
 from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
-from vkbench_cli.commands.measure.run import how_to_go_on, planned, work
+from vkbench_cli.commands.measure.run import Ended, how_to_go_on, planned, work
 from vkbench_cli.commands.measure.submit import announce, submitted
 from vkbench_cli.files import check_readable, check_writable
 from vkbench_cli.options import (
@@ -142,7 +142,7 @@ def _measure(
         Database.open(ours.database_url(), create=True) as database,
     ):
         found, devices = planned(database, selecting, effort, ours, sweep)
-        if not work(database, ours, found, devices):
+        if work(database, ours, found, devices) is Ended.INTERRUPTED:
             tell(how_to_go_on(found.id, store))
             return EXIT_INTERRUPTED
         detect(database, time.time())
