@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from vkbench.units import counted
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
+    from vkbench_db.ask.peers import Uncompared
     from vkbench_detection.compare.peer_ratios import Standing
+
+NAMED = 2  # cases of a reason that a line names
 
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
@@ -27,6 +31,7 @@ COLUMNS = (
     Column(key="ratio_before", heading="before", kind=ValueKind.NUMBER),
     Column(key="change", heading="", rank=Rank.KEY),
     Column(key="settings", heading="how", prose=True),
+    Column(key="reason", heading="not compared because", hidden=True),
     Column(key="clock", heading="clock", hidden=True),
     Column(key="peer_clock", heading="peer's clock", hidden=True),
     Column(key="run", heading="run", kind=ValueKind.ID, hidden=True),
@@ -42,9 +47,33 @@ def table_of_case(found: Sequence[Standing]) -> Table:
     return Table(columns=columns, rows=[_row(each) for each in found])
 
 
-def table(found: Sequence[Standing]) -> Table:
-    """A row a comparison, and the geometric mean of their ratios."""
-    return Table(columns=COLUMNS, rows=[_row(each) for each in found], footer=_mean(found))
+def table(found: Sequence[Standing], left: Sequence[Uncompared] = ()) -> Table:
+    """A row a comparison, then a row a case without one; the geometric mean of the ratios."""
+    rows = [*map(_row, found), *map(_row_without, left)]
+    return Table(columns=COLUMNS, rows=rows, footer=_mean(found))
+
+
+def reasons(left: Sequence[Uncompared]) -> list[str]:
+    """Why cases were not compared: a line for each reason, most cases first."""
+    cases: dict[tuple[str, str], dict[str, None]] = {}
+    for each in left:
+        cases.setdefault((each.peer, each.reason), {})[each.case_name] = None
+    ordered = sorted(cases.items(), key=lambda item: -len(item[1]))
+    return [
+        f"{counted(len(names), 'case')} not compared: {reason} ({_some(list(names))})"
+        for (_, reason), names in ordered
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _row_without(left: Uncompared) -> dict[str, Cell]:
+    empty: dict[str, Cell] = dict.fromkeys(column.key for column in COLUMNS)
+    told: dict[str, Cell] = {key: getattr(left, key) for key in vars(left) if key in empty}
+    return empty | told | {"case": left.case_name}
 
 
 def _row(standing: Standing) -> dict[str, Cell]:

@@ -12,7 +12,9 @@ import pytest
 from planted_runs import CASES, DEVICE, Past, timing
 from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench_cli import main as cli
+from vkbench_db.ask.peers import Uncompared
 from vkbench_db.work import store
+from vkbench_tables.peers import reasons
 
 Captured = pytest.CaptureFixture[str]
 NOW = 1_790_000_000.0
@@ -49,12 +51,14 @@ def test_ours_theirs_and_the_ratio(compared: Past, capsys: Captured) -> None:
     assert cli.main(["compare", "--peer", "numpy", "--csv"]) == 0
     found = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(found.out)))
-    assert [row["case"] for row in rows] == list(CASES[:2])
-    assert [float(row["ratio"]) for row in rows] == [pytest.approx(2), pytest.approx(0.5)]
+    assert [row["case"] for row in rows] == list(CASES)
+    assert [float(row["ratio"]) for row in rows[:2]] == [pytest.approx(2), pytest.approx(0.5)]
+    assert (rows[2]["ratio"], rows[2]["reason"]) == ("", "numpy has no it")
+    assert rows[2]["device"] == rows[0]["device"] == DEVICE.key
     low, high = float(rows[0]["ratio_low"]), float(rows[0]["ratio_high"])
     assert 1.9 < low < 2 < high < 2.1
     words = " ".join(found.err.split())
-    assert "1 case not compared: numpy has no it" in words
+    assert f"1 case not compared: numpy has no it ({CASES[2]})" in words
     assert "Ours: launches back to back" in words
     assert "numpy: calls back to back" in words
 
@@ -150,3 +154,23 @@ def test_what_cannot_be_imported(
 ) -> None:
     assert cli.main(["import", *words]) == 2
     assert complaint in said(capsys)
+
+
+def test_a_reason_names_two_cases_and_counts_the_others() -> None:
+    left = [
+        Uncompared(
+            host="alpha",
+            device="d",
+            device_name="GPU",
+            case_name=f"exp2/f32/{number}",
+            peer="ggml",
+            reason="ggml has no exp2",
+            run=1,
+            job=number,
+            finished_at=NOW,
+        )
+        for number in range(5)
+    ]
+    assert reasons(left) == [
+        "5 cases not compared: ggml has no exp2 (exp2/f32/0, exp2/f32/1 and 3 more)"
+    ]

@@ -47,7 +47,7 @@ def test_both_sides_of_a_comparison_are_of_one_job(lab: Lab) -> None:
     assert [pair.theirs for pair in asked(lab, of=first)] == [4e-3]
 
 
-def test_each_reason_for_no_comparison_is_counted(lab: Lab) -> None:
+def test_each_case_without_a_comparison_is_told(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, 3, mode=Mode.PEER, variant="torch")
     jobs = lab.pick(device)
@@ -56,7 +56,9 @@ def test_each_reason_for_no_comparison_is_counted(lab: Lab) -> None:
         lab.record(replace(answer, reason=reason))
     with lab.database.reading() as tx:
         found = uncompared(tx, ["torch"])
-    assert [(each.reason, each.count) for each in found] == [("no torch", 2), ("torch has no x", 1)]
+    reasons = [("no torch", job.case) for job in jobs[:2]] + [("torch has no x", jobs[2].case)]
+    assert [(each.reason, each.case_name) for each in found] == sorted(reasons)
+    assert {(each.device, each.peer) for each in found} == {(device, "torch")}
     assert asked(lab) == []
 
 

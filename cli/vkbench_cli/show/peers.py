@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from vkbench.errors import NothingToDo
 from vkbench.peers import included
-from vkbench.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask.peers import peer_pairs, uncompared
 from vkbench_db.database import Transaction
 from vkbench_detection.compare.peer_ratios import standings
-from vkbench_tables.peers import table
+from vkbench_tables.peers import reasons, table
 
 
 def show_peers(
@@ -27,9 +26,11 @@ def show_peers(
         where = f"run {run} has" if run else "there is"
         raise NothingToDo(f"{where} no comparison with {' or '.join(peers) or 'a peer'}")
     found = standings(tx, pairs)
-    if found or output.json or output.csv:
+    if output.json or output.csv:
+        show(table(found, left), output)
+    elif found:
         show(table(found), output)
-    lines = [f"{counted(each.count, 'case')} not compared: {each.reason}" for each in left]
+    lines = reasons(left)
     if pairs:
         lines += included({pair.peer for pair in pairs})
     fallen = [each.pair for each in found if each.has_fallen]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, select
 
 from vkbench.job import JobState, Mode
 from vkbench.result import HOT, OURS
@@ -40,11 +40,17 @@ class PeerPair:
 
 @dataclass(frozen=True, kw_only=True)
 class Uncompared:
-    """How many cases a peer and our kernel were not compared on, and why."""
+    """A case on which a peer and our kernel were not compared, and why."""
 
+    host: str
+    device: str  # key
+    device_name: str
+    case_name: str
     peer: str
     reason: str
-    count: int
+    run: int
+    job: int
+    finished_at: float
 
 
 def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None) -> list[PeerPair]:
@@ -134,13 +140,20 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[tuple[float
 def uncompared(
     tx: Connection, peers: Sequence[str] = (), run: int | None = None
 ) -> list[Uncompared]:
-    """Why such jobs have no timings, each reason once."""
-    job = schema.job.c
+    """The cases of such jobs that have no timings, in order of the reasons."""
+    job, host, device, case = schema.job.c, schema.host.c, schema.device.c, schema.kernel_case.c
     asked = (
-        select(job.variant.label("peer"), job.reason, func.count().label("count"))
+        select(
+            *(host.name.label("host"), device.key.label("device")),
+            *(device.name.label("device_name"), case.name.label("case_name")),
+            *(job.variant.label("peer"), job.reason),
+            *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
+        )
+        .join(schema.device, device.id == job.device_id)
+        .join(schema.host, host.id == device.host_id)
+        .join(schema.kernel_case, case.id == job.case_id)
         .where(job.state != JobState.PASSED, job.finished_at.is_not(None), *_chosen(peers, run))
-        .group_by(job.variant, job.reason)
-        .order_by(func.count().desc(), job.variant, job.reason)
+        .order_by(job.variant, job.reason, case.name, host.name, device.name, job.id)
     )
     return fetch(tx, asked, Uncompared)
 
