@@ -5,12 +5,12 @@ from __future__ import annotations
 from vkbench.errors import UsageError
 
 
-def counts(text: str, option: str) -> list[int]:
-    """Numbers with commas between them; 0 is left out."""
+def counts(text: str, option: str, least: int = 0) -> list[int]:
+    """Numbers with commas between them, `least` or more; 0 is left out."""
     try:
         found = [int(each) for each in text.split(",")]
     except ValueError:
         raise UsageError(f"{option} takes whole numbers, as 512,2048; got {text}") from None
-    if min(found) < 0:
-        raise UsageError(f"{option} takes numbers from 0 on; got {text}")
+    if min(found) < least:
+        raise UsageError(f"{option} takes numbers from {least} on; got {text}")
     return [each for each in found if each]

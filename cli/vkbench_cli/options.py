@@ -285,7 +285,7 @@ class Selecting:
             self.model,
             counts(self.prompt, "--prompt"),
             counts(self.generate, "--generate"),
-            counts(self.batch, "--batch"),
+            counts(self.batch, "--batch", least=1),
             self.context,
             self.cache.value,
         )

@@ -96,6 +96,9 @@ def test_no_command_shows_three_to_begin_with(capsys: pytest.CaptureFixture[str]
         (["run", "--mode", "fast"], "correctness"),
         (["submit", "--mode", "paired"], "'performance', 'both'"),
         (["run", "--repeat", "many"], "--repeat"),
+        (["run", "--model", "a.gguf", "--batch", "0"], "--batch takes numbers from 1 on; got 0"),
+        (["run", "--model", "a.gguf", "--batch", "2,0"], "--batch takes numbers from 1 on"),
+        (["run", "--model", "a.gguf", "--prompt", "-1"], "--prompt takes numbers from 0 on"),
     ],
 )
 def test_usage_errors_are_one_line(
