@@ -180,10 +180,13 @@ def test_an_installed_table_goes_before_the_one_that_ships(
         ("vkbench-tuning", "other", "no tuning table"),
         ('"version": 1', '"version": 2', "version"),
         ("sum/f32", "sun/f32", "unknown kernel"),
+        ('"device_class": "cpu"', '"device_class": ""', "unknown class of devices ''"),
+        ('"device_class": "cpu"', '"device_class": "../cpu"', "unknown class of devices"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(old: str, new: str, said: str) -> None:
-    whole = tables.written(Table(tuned=(tuned("sum/f32/b1_c1_h64_w4096", 64),))).decode()
+    one = (tuned("sum/f32/b1_c1_h64_w4096", 64),)
+    whole = tables.written(Table(device_class="cpu", tuned=one)).decode()
     assert tables.read(whole.encode()).tuned
     with pytest.raises((MalformedMessage, UsageError), match=said):
         tables.read(whole.replace(old, new).encode())

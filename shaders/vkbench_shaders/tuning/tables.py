@@ -7,7 +7,7 @@ powers of two; of several, the one of the nearest sizes counts.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,9 +16,10 @@ from math import log2
 from vkbench import wire
 from vkbench.case import WEIGHTS, Case, parse
 from vkbench.device import DeviceFacts
+from vkbench.names import pick
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.tuning.classes import class_of, installed_path
+from vkbench_shaders.tuning.classes import CLASSES, class_of, installed_path
 from vkbench_shaders.tuning.rates import Rates
 
 FORMAT = "vkbench-tuning"
@@ -96,15 +97,17 @@ def _read(file: Traversable, device_class: str) -> Table:
 
 
 def read(data: bytes) -> Table:
-    """A table from its file; MalformedMessage says what is wrong with it."""
+    """A table from its file; MalformedMessage or UsageError says what is wrong with it."""
     found = wire.decode(data, Table)
     if (found.format, found.version) != (FORMAT, VERSION):
         raise wire.MalformedMessage(
             f"it is no tuning table of version {VERSION}: {found.format} {found.version}"
         )
+    # An installed table's file is named for its class, so that a class has to be no path.
+    named = pick(found.device_class, (each.name for each in CLASSES), "class of devices")
     for tuned in found.tuned:
         catalogue.problem(tuned.case)
-    return found
+    return replace(found, device_class=named)
 
 
 def written(table: Table) -> bytes:
