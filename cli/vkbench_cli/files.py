@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from vkbench.errors import UsageError
+from vkbench.errors import UsageError, VkbenchError
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name when the block succeeds; after an error nothing is left."""
+    """A file that gets its name when the block succeeds; after an error nothing is left.
+
+    VkbenchError names the file where the disk takes no more of it.
+    """
     check_writable(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -22,6 +25,10 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
+    except OSError as error:
+        if error.filename:  # of opening some file; an error of writing has no name
+            raise
+        raise VkbenchError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from vkbench.errors import UsageError
+from vkbench.errors import UsageError, VkbenchError
 from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
@@ -55,11 +56,15 @@ def new(
 
     if folder.exists():
         raise UsageError(f"{folder} exists already: give another folder")
-    folder.mkdir(parents=True)
     name = "one_pass" if shadow else "rms_quant"
-    for file in sorted(EXAMPLE.glob(f"{name}.*")):
-        shutil.copy(file, folder)
-    say(f"vkbench kernel check {folder / name}.toml")
+    try:
+        folder.mkdir(parents=True)
+        for file in sorted(EXAMPLE.glob(f"{name}.*")):
+            shutil.copy(file, folder)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise VkbenchError(f"cannot write {folder}: {error.strerror}") from error
+    say(f"vkbench kernel check {shlex.quote(str(folder / f'{name}.toml'))}")
 
 
 @app.command()

@@ -1,0 +1,26 @@
+"""`vkbench kernel`: what it says where a folder cannot be made, and of names with blanks."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from vkbench_cli import main as cli
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_the_next_command_can_be_typed_as_it_stands(tmp_path: Path, capsys: Captured) -> None:
+    assert cli.main(["kernel", "new", str(tmp_path / "my kernel")]) == 0
+    words = shlex.split(capsys.readouterr().out)
+    assert words == ["vkbench", "kernel", "check", str(tmp_path / "my kernel" / "rms_quant.toml")]
+    assert Path(words[-1]).is_file()
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_leaves_no_half_of_a_kernel(tmp_path: Path, capsys: Captured) -> None:
+    assert cli.main(["kernel", "new", str(tmp_path / "mine")]) == 4
+    assert capsys.readouterr().err == f"vkbench: cannot write {tmp_path}/mine: File too large\n"
+    assert not list(tmp_path.iterdir())
