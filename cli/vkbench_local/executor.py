@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from types import FrameType
+from typing import IO
 
 from vkbench import system
 from vkbench.device import DeviceFacts
@@ -20,6 +21,7 @@ from vkbench.settings import Settings
 from vkbench.user import user_name
 from vkbench.visible import visible
 from vkbench_db.database import Database, parse_url
+from vkbench_db.errors import DatabaseUnreachable
 from vkbench_db.work.devices import store_device
 from vkbench_local.journal import Journal, View, Watch
 from vkbench_local.station import Station
@@ -44,8 +46,7 @@ class DatabaseInUse(VkbenchError):
 def sole_executor(url: str) -> Iterator[None]:
     """Lock a database against other executors; DatabaseInUse names the process that holds it."""
     path = _lock_path(url)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as lock:
+    with _lock_file(path) as lock:
         if not system.lock(lock, waits=False):
             lock.seek(0)
             raise DatabaseInUse(
@@ -56,6 +57,17 @@ def sole_executor(url: str) -> Iterator[None]:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         yield
+
+
+def _lock_file(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+")
+    except OSError as error:
+        reason = f"{error.strerror}: {error.filename}"
+        raise DatabaseUnreachable(
+            f"the database {path.with_suffix('')} cannot be used: {reason}"
+        ) from error
 
 
 def _lock_path(url: str) -> Path:

@@ -144,6 +144,21 @@ def test_something_else_in_the_database_s_place_is_an_error(capsys: Captured) ->
     assert "vkbench.db" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", ["run --case copy/f32/b1_c1_h1_w5", "calibrate"])
+def test_a_file_in_the_folder_s_place_is_an_error(
+    words: str, folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "notes.txt").write_text("mine")
+    monkeypatch.setenv("VKBENCH_DATA", str(folder / "notes.txt"))
+    settings.cache_clear()
+    assert cli.main(words.split()) == 8
+    said = capsys.readouterr().err
+    assert said == (
+        f"vkbench: the database {folder}/notes.txt/vkbench.db cannot be used: "
+        f"File exists: {folder}/notes.txt\n"
+    )
+
+
 def test_a_fleet_s_database_without_devices_says_who_announces_them(
     folder: Path, capsys: Captured
 ) -> None:
