@@ -15,6 +15,7 @@ from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
 from vkbench_db.database import Database, Transaction
+from vkbench_db.errors import ImportRefused
 from vkbench_db.transfer import exchange
 from vkbench_db.transfer.intake import import_records
 
@@ -42,7 +43,10 @@ def import_file(database: Database, path: Path) -> exchange.Imported:
         database.transaction() as tx,
     ):
         lines = progress.over(exchange.lines_of(file))
-        return exchange.import_lines(tx, lines, time.time())
+        try:
+            return exchange.import_lines(tx, lines, time.time())
+        except ImportRefused as error:
+            raise ImportRefused(f"cannot import {path}: {error}") from error
 
 
 def import_peer(

@@ -330,6 +330,8 @@ def test_every_changed_or_missing_line_leaves_nothing(
         ('"version":1', '"version":2', "line 1: version 2 .* update vkbench"),
         ("vkbench-results", "other-results", "line 1: 'other-results' is not an export"),
         ('{"run"', '{"ruin"', "line 2: unknown kind 'ruin'"),
+        ('{"run"', '{"a":1,"run"', "line 2: malformed: a line has one field, its kind; this one 2"),
+        ('{"header"', '{"herder"', "line 1: it is no export of vkbench: unknown kind 'herder'"),
         ('"priority":0', '"priority":"high"', "line 2: malformed: .*priority"),
         ('"priority":0', '"priority":99999999999999999999', "cannot be kept|malformed"),
         ('"state":"wrong"', '"state":"splendid"', r"line \d+: malformed: .*splendid"),

@@ -73,13 +73,25 @@ def read(lines: Iterable[str]) -> Iterator[Line]:
 
 def _parse(number: int, text: str) -> Line:
     try:
-        [(kind, raw)] = msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items()
+        kind, raw = _only_field(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
         record = msgspec.json.decode(raw, type=KINDS[kind])
     except KeyError as error:
-        raise ImportRefused(f"line {number}: unknown kind {error}") from error
+        raise _unread(number, f"unknown kind {error}") from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise ImportRefused(f"line {number}: malformed: {error}") from error
+        raise _unread(number, f"malformed: {error}") from error
     return Line(number, kind, record)
+
+
+def _only_field(line: dict[str, msgspec.Raw]) -> tuple[str, msgspec.Raw]:
+    if len(line) != 1:
+        raise ValueError(f"a line has one field, its kind; this one {len(line)}")
+    return next(iter(line.items()))
+
+
+def _unread(number: int, complaint: str) -> ImportRefused:
+    # Where the first line cannot be read, the file is most likely one of another program.
+    other = "it is no export of vkbench: " if number == 1 else ""
+    return ImportRefused(f"line {number}: {other}{complaint}")
 
 
 def _check_header(number: int, header: Header) -> None:
