@@ -154,12 +154,17 @@ def _package(error: ModuleNotFoundError) -> str:
 
 
 def _usage(error: typer.TyperException) -> str:
-    message = error.format_message()
+    message = _plain(error.format_message())
     if message.startswith("Usage:"):  # a group without its command: the help is the answer
         return message
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "vkbench"
     return f"vkbench: {message.rstrip('.')} (see `{path} --help`)"
+
+
+def _plain(message: str) -> str:
+    """A message without the words by which pydantic, which checks options, begins its own."""
+    return message.replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
 
 
 def _reader_left() -> int:
