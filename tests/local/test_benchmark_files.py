@@ -140,11 +140,11 @@ def test_a_peer_s_name_is_no_code_path_s(name: str) -> None:
     ("reader", "text", "complaint"),
     [
         ("google", "", "malformed"),
-        ("google", "[]", "what should be an object is none"),
+        ("google", "[]", "expected a JSON object, found []"),
         ("google", "{}", "it holds no timing"),
         ("google", '{"benchmarks": 1}', "benchmarks is no list"),
-        ("google", '{"benchmarks": [{}]}', "test 1: run_name is 'missing', no text"),
-        ("google", '{"benchmarks": [{"name": "x"}]}', "real_time is 'missing', no number above 0"),
+        ("google", '{"benchmarks": [{}]}', "test 1 has no run_name"),
+        ("google", '{"benchmarks": [{"name": "x"}]}', "test 1 has no real_time"),
         ("google", '{"context": {"date": "x"}}', "malformed"),
         (
             "google",

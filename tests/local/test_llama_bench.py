@@ -128,7 +128,7 @@ def test_a_statement_s_text_may_have_quotes(tmp_path: Path) -> None:
         ("[1]", "a test is no object"),
         ("[{", "malformed"),
         ("[" * 100_000, "malformed"),
-        ("{}", "test 1: model_filename is 'missing'"),
+        ("{}", "test 1 has no model_filename"),
         (json.dumps([PROMPT, FIELDS | {"avg_ns": 0}]), "test 2: avg_ns is '0', no time"),
         (json.dumps([FIELDS | {"avg_ns": -1}]), "avg_ns is '-1', no whole number from 0"),
         (json.dumps([FIELDS | {"avg_ns": 1e300}]), "avg_ns is '1e+300'"),

@@ -138,7 +138,7 @@ def _of_nvbench(printed: Printed, file: Row) -> Iterator[NamedTest]:
 
 def _object(found: object) -> Row:
     if not isinstance(found, dict):
-        raise ValueError("what should be an object is none")
+        raise ValueError(f"expected a JSON object, found {json.dumps(found)[:40]}")
     return found
 
 

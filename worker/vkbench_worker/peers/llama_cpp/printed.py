@@ -58,7 +58,9 @@ class Fields:
 
     def wrong(self, name: str, wanted: str) -> UsageError:
         """What is wrong with a field."""
-        found = str(self.row.get(name, "missing"))[:40]
+        if name not in self.row:
+            return self.printed.refused(f"test {self.number} has no {name}")
+        found = str(self.row[name])[:40]
         return self.printed.refused(f"test {self.number}: {name} is {found!a}, {wanted}")
 
     def word(self, name: str, default: str | None = None) -> str:
