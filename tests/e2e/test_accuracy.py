@@ -121,16 +121,18 @@ def test_losses_of_products_are_kept(asked: Vkbench, tmp_path: Path) -> None:
 
 def test_wrong_wishes_are_answered(asked: Vkbench, path: Path, tmp_path: Path) -> None:
     plain = str(write_model(tmp_path / "plain.gguf", Tiny()))
-    text, tokens, latin = (tmp_path / name for name in ("a.txt", "b.txt", "c.txt"))
+    text, tokens, latin, endless = (tmp_path / f"{name}.txt" for name in "abcd")
     text.write_text("ABCD" * 10)
     tokens.write_text("1, 2 61")
     latin.write_bytes(b"ABC\xe9")
+    endless.write_text("1 " + "9" * 5000)  # more digits than Python reads
     model = ("--model", str(path))
     for words, complaint in (
         ((*model,), "either --text FILE or --tokens FILE"),
         ((*model, "--text", str(text), "--tokens", str(tokens)), "either --text FILE or --tokens"),
         ((*model, "--tokens", str(tokens)), "token 61 is not in the vocabulary, which has 61"),
-        ((*model, "--tokens", str(text)), "has to hold numbers of tokens"),
+        ((*model, "--tokens", str(text)), "numbers of tokens, as 13 932; got ABCD"),
+        ((*model, "--tokens", str(endless)), "numbers of tokens, as 13 932; got 9999"),
         ((*model, "--text", "nowhere.txt"), "cannot read nowhere.txt"),
         ((*model, "--text", str(latin)), "is no text in UTF-8"),
         ((*model, "--text", str(text)), "40 tokens are fewer than one window of 512"),

@@ -395,3 +395,11 @@ def test_inputs_of_all_kinds_are_made(tmp_path: Path) -> None:
 def test_blocks_are_compared_bit_for_bit(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text(MANY.replace("exact = true\n", ""))
     assert "say exact = true" in complaint(tmp_path / "many.toml")
+
+
+def test_a_file_that_is_no_text_is_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "picture.toml"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    with pytest.raises(UsageError) as caught:
+        build(path, "somebody")
+    assert str(caught.value) == f"{path} is no text in UTF-8: byte 0 is wrong"

@@ -121,7 +121,9 @@ def read(path: Path, owner: str) -> Declared:
         table = tomllib.loads(text.decode())
         _check_fields(table, Declaration, "")
         found = msgspec.convert(table, Declaration)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no text in UTF-8: byte {error.start} is wrong") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is no TOML: {error}") from error
     except (msgspec.ValidationError, UsageError, UnfitDeclaration) as error:
         raise UsageError(f"{path}: {error}") from error

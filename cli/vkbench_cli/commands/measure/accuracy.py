@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from vkbench_shaders.gguf_file import GgufFile
     from vkbench_shaders.models.perplexity import Foreseen
 
+MOST_DIGITS = 20  # of a token's number, and of what a complaint repeats
+
 
 @dataclass(frozen=True, kw_only=True)
 class Matrices:
@@ -264,10 +266,11 @@ def _windows(asked: Reading, file: GgufFile) -> NDArray[np.integer]:
 
 
 def _numbers(path: Path, known: int) -> list[int]:
-    try:
-        found = [int(word) for word in _read(path).replace(",", " ").split()]
-    except ValueError as error:
-        raise UsageError(f"{path} has to hold numbers of tokens: {error}") from None
+    words = _read(path).replace(",", " ").split()
+    if other := [word for word in words if not word.isdecimal() or len(word) > MOST_DIGITS]:
+        got = other[0][:MOST_DIGITS]
+        raise UsageError(f"{path} has to hold numbers of tokens, as 13 932; got {got}")
+    found = [int(word) for word in words]
     if wrong := [each for each in found if not 0 <= each < known]:
         raise UsageError(f"{path}: token {wrong[0]} is not in the vocabulary, which has {known}")
     return found
