@@ -17,6 +17,20 @@ EXIT_OK = 0
 EXIT_REGRESSION = 1
 EXIT_INTERRUPTED = 130
 
+LISTED_BY = {  # where no known name is near, and there are too many to name
+    "baseline": "vkbench baseline ls",
+    "bundle": "vkbench bundle ls",
+    "device": "vkbench devices",
+    "format": "vkbench kernels --grid",
+    "kernel": "vkbench kernels",
+    "model": "vkbench model ls",
+    "regression": "vkbench regressions ls",
+    "run": "vkbench jobs",
+    "run or baseline": "vkbench jobs",
+    "schedule": "vkbench schedule ls",
+    "token": "vkbench token ls",
+}
+
 
 class VkbenchError(Exception):
     """The work could not be done."""
@@ -39,12 +53,15 @@ class UnknownName(UsageError):
     def __init__(
         self, what: str, asked: str, near: tuple[str, ...] = (), known: tuple[str, ...] = ()
     ) -> None:
-        hint = ""
+        hint = listed = ""
         if near:
             hint = f"; did you mean {_either(near)}?"
         elif known:
             hint = f"; there is {_either(known)}"
-        super().__init__(f"unknown {what} '{asked}'{hint}")
+        elif what in LISTED_BY:
+            listed = f"; `{LISTED_BY[what]}` lists what there is"
+        self.unlisted = f"unknown {what} '{asked}'{hint}"  # for a database that has none
+        super().__init__(self.unlisted + listed)
         self.near = near
 
 

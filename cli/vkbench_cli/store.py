@@ -94,7 +94,7 @@ def _explained(settings: Settings) -> Iterator[None]:
         yield
     except UnknownName as error:
         raise UsageError(
-            f"{error}; {NOTHING_YET} (there is no {shown(settings.database_url())})"
+            f"{error.unlisted}; {NOTHING_YET} (there is no {shown(settings.database_url())})"
         ) from error
 
 

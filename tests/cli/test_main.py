@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from vkbench.errors import UnknownName
+from vkbench.errors import LISTED_BY, UnknownName
 from vkbench_cli import main as cli
 from vkbench_cli.table import COMMANDS, Command
 
@@ -129,6 +129,14 @@ def test_errors_have_one_line_and_a_code(error: BaseException, code: int, messag
     assert status == code
     assert message in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("command", sorted(set(LISTED_BY.values())))
+def test_the_command_that_lists_names_is_one(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*command.split()[1:], "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: vkbench ")
 
 
 def test_traceback_is_there_for_those_who_ask(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def test_exit_codes(kind: type[errors.VkbenchError], code: int) -> None:
 @pytest.mark.parametrize(
     ("near", "end"),
     [
-        ((), "unknown kernel 'cpy'"),
+        ((), "unknown kernel 'cpy'; `vkbench kernels` lists what there is"),
         (("copy",), "; did you mean 'copy'?"),
         (("copy", "add", "cp"), "; did you mean 'copy', 'add' or 'cp'?"),
     ],
