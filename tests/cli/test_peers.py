@@ -75,7 +75,10 @@ def test_people_see_the_mean_too(compared: Past, capsys: Captured) -> None:
     [
         (["--peer", "torhc"], "did you mean 'torch'?"),
         (["--peer", "numpy", "1", "2"], "leave out NEW"),
-        (["--peer", "torch"], "there is no comparison with torch"),
+        (
+            ["--peer", "torch"],
+            "no comparison with torch: `vkbench run --mode performance --peer torch`",
+        ),
         (["--peer", "numpy", "before"], "run 1 has no comparison with numpy"),
         (["1"], "give OLD and NEW, or --peer NAME"),
         (["--peer", "numpy", "--markdown"], "leave out NEW and the rest"),

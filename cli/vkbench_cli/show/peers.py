@@ -24,7 +24,8 @@ def show_peers(
     pairs, left = peer_pairs(tx, peers, run), uncompared(tx, peers, run)
     if not (pairs or left):
         where = f"run {run} has" if run else "there is"
-        raise NothingToDo(f"{where} no comparison with {' or '.join(peers) or 'a peer'}")
+        make = f"`vkbench run --mode performance --peer {','.join(peers) or 'numpy'}` makes some"
+        raise NothingToDo(f"{where} no comparison with {' or '.join(peers) or 'a peer'}: {make}")
     found = standings(tx, pairs)
     if output.json or output.csv:
         show(table(found, left), output)
