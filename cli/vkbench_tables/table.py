@@ -29,6 +29,7 @@ class ValueKind(StrEnum):
     BYTES = "bytes"
     BYTE_RATE = "byte_rate"
     FLOP_RATE = "flop_rate"
+    OP_RATE = "op_rate"  # of whole numbers
     PERCENT = "percent"  # stored as a fraction
     PROBABILITY = "probability"
     TIME = "time"  # Unix seconds

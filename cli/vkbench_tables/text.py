@@ -72,6 +72,7 @@ _SCALERS: Mapping[ValueKind, Callable[[Sequence[float | None]], tuple[str, list[
     ValueKind.BYTES: lambda values: units.rate_column(values, "B"),
     ValueKind.BYTE_RATE: lambda values: units.rate_column(values, "B/s"),
     ValueKind.FLOP_RATE: lambda values: units.rate_column(values, "FLOP/s"),
+    ValueKind.OP_RATE: lambda values: units.rate_column(values, "OP/s"),
     ValueKind.PERCENT: _bare(lambda value: f"{value * 100:.1f}%"),
     ValueKind.PROBABILITY: _bare(lambda value: f"{value:.3f}"),
 }

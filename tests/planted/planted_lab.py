@@ -170,7 +170,7 @@ def _add_the_rest(database: Database, now: float) -> None:
                 fma_f32=60e12,
                 fma_f16=120e12,
                 dot_i8=240e12,
-                matrices={"f16_f16": 6e14, "f16_f32": 6e14, "bf16_f32": 5.9e14, "s8_s32": 1.2e15},
+                matrices={"f16_f16": 6e14, "f16_f32": 6e14, "bf16_f32": 5.9e14, "i8_i32": 1.2e15},
                 launch_seconds=1.7e-6,
                 tick_seconds=32e-9,
                 noise=0.0012,

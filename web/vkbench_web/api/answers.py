@@ -29,6 +29,7 @@ _UNITS = {
     ValueKind.BYTES: "bytes",
     ValueKind.BYTE_RATE: "bytes per second",
     ValueKind.FLOP_RATE: "operations per second",
+    ValueKind.OP_RATE: "operations per second",
     ValueKind.PERCENT: "a fraction: 0.5 is 50 %",
     ValueKind.TIME: "a moment, ISO 8601 in UTC",
 }

@@ -35,8 +35,9 @@ COLUMNS = (
     Column(key="copy_bytes_per_second", heading="copy", kind=ValueKind.BYTE_RATE),
     Column(key="fma_f32_per_second", heading="fma f32", kind=ValueKind.FLOP_RATE),
     Column(key="fma_f16_per_second", heading="fma f16", kind=ValueKind.FLOP_RATE),
-    Column(key="dot_i8_per_second", heading="dot i8", kind=ValueKind.FLOP_RATE),
+    Column(key="dot_i8_per_second", heading="dot i8", kind=ValueKind.OP_RATE),
 )
+WHOLE = ("i8", "u8")  # factors of matrices that are whole numbers
 _NO_CACHE = "hot timings that memory may limit get no share of the peak rate"
 LAST_COLUMNS = (
     Column(key="launch_seconds", heading="launch", kind=ValueKind.SECONDS),
@@ -145,7 +146,7 @@ def table(reached: Sequence[Reached]) -> Table:
         Column(
             key=f"matrix_{kind}_per_second",
             heading=kind.replace("_", ">"),
-            kind=ValueKind.FLOP_RATE,
+            kind=ValueKind.OP_RATE if kind.startswith(WHOLE) else ValueKind.FLOP_RATE,
         )
         for kind in kinds
     ]
