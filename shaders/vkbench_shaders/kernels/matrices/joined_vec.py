@@ -1,163 +1,110 @@
 """Products with a few vectors that do what follows them in a model: a norm, a gated linear unit.
 
 A launch of its own for each of these costs more than its work. A norm is taken apart: the product
-before it adds the residual, multiplies by the norm's weights, rounds to q8_1 and adds up squares;
-the products behind it divide by the root of the mean of these.
+before it adds the residual, multiplies by the norm's weights and adds up squares; the products
+behind it divide by the root of the mean of these.
+
+Quantised weights are multiplied by blocks of q8_1, dense ones by numbers. What is left for the next
+product is of the same form, which the names of kernels say as those of norms and gated units do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench.errors import UsageError
-from vkbench_shaders import formats, quants
-from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import (
-    Array,
-    Arrays,
-    Binding,
-    Kernel,
-    Launch,
-    Layout,
-    Param,
-    Problem,
-    Shapes,
-    Variant,
-)
+from vkbench_shaders import formats
+from vkbench_shaders.formats import format_named
+from vkbench_shaders.kernel import Arguments, Binding, Kernel, Launch, Param, Problem, Variant
 from vkbench_shaders.kernels.elementwise.glu import GATES, Gate, values
+from vkbench_shaders.kernels.matrices import joined_reference as reference
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.teams import (
-    ADDING,
     BLOCK,
     SPEED,
     TUNING,
     launch,
     refuses_teams,
 )
-from vkbench_shaders.rounded_factors import Floats
 
-_AT_A_TIME = 512  # rows that the reference multiplies
-_SPREAD = (8.0, 64.0)  # sums of squares of blocks
-# what random products are about, over the root of k: gates of larger ones pass all or nothing, and
-# their products leave one number of a block
-_LIKELY = 8.0
 _GATED = ("swiglu", "geglu")  # the gates that models have
 _DIMS = ("m", "n", "k")
 
 
-def _layout(halves: int, problem: Problem, binding: str) -> Layout:
-    """Sums of squares are one a block, and gates have their rows before those they pass."""
-    shape = problem.full_shape(binding)
-    if binding == "squares":
-        shape = (shape[0], problem.shape[problem.kernel.binding(binding).dims[1]] // BLOCK)
-    if binding == "weights":
-        shape = (shape[0] * halves, shape[1])
-    return Layout.contiguous(shape)
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """Weights, and the format of vectors that they are multiplied by and make."""
+
+    weights: tuple[str, ...]
+    vectors: str
+    suffix: str  # of kernels' names
+    rounded: str  # what descriptions say of results
 
 
-def _inputs(problem: Problem) -> dict[str, Array]:
-    found = products.inputs(problem)
-    for binding in problem.kernel.bindings[2:]:
-        if not binding.is_input:
-            continue
-        if binding.name == "squares":
-            found[binding.name] = data.uniform(problem, binding.name, *_SPREAD)
-        elif binding.name == "factors":
-            found[binding.name] = data.uniform(problem, binding.name, -2, 2)
-        else:
-            found[binding.name] = data.activations(problem, binding.name).astype(np.float32)
-    return found
+_QUANTISED = Form(
+    weights=formats.WEIGHTS, vectors="q8_1", suffix="_q8_1", rounded=", rounded to q8_1"
+)
+_DENSE = Form(weights=formats.PLAIN, vectors="f32", suffix="", rounded="")
+_FORMS = (_QUANTISED, _DENSE)
 
 
-def _gated_inputs(problem: Problem) -> dict[str, Array]:
-    """Such that products are about 2, by the norm, else by smaller vectors."""
-    found, k = _inputs(problem), problem.shape["k"]
-    if problem.params["norm"] == "rms":
-        found["squares"] *= np.float32(_LIKELY**2 * k)
-    else:
-        smaller = 2.0 ** -round(np.log2(_LIKELY * np.sqrt(k)))
-        found["x"] = quants.quantise("q8_1", products.exact_x(problem, found) * smaller)
-    return found
+def _meet(types: Mapping[str, str]) -> bool:
+    """Whether weights and vectors are of one form."""
+    return products.is_blocks(types) == format_named(types["weights"]).quantised
 
 
-def _products(problem: Problem, inputs: Arrays, rows: Array | None) -> Floats:
-    """W x, some rows of weights at a time."""
-    x = products.exact_x(problem, inputs)
-    found = np.arange(len(inputs["weights"])) if rows is None else rows
-    parts = [found[at : at + _AT_A_TIME] for at in range(0, len(found), _AT_A_TIME)]
-    return np.concatenate(
-        [x @ products.exact_weights(problem, inputs, part).T for part in parts], axis=1
-    )
-
-
-def _over_rms(problem: Problem, inputs: Arrays, rows: Array | None) -> Floats:
-    """W x over the root mean square of what x was."""
-    mean = inputs["squares"].astype(np.float64).sum(axis=1, keepdims=True) / problem.shape["k"]
-    eps = float(np.float32(problem.params["eps"]))
-    return np.asarray(_products(problem, inputs, rows) / np.sqrt(mean + eps))
-
-
-def _rms_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    return {"y": _over_rms(problem, inputs, rows)}
-
-
-def _glu_reference(
-    gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None
-) -> dict[str, Array]:
-    of = _over_rms if problem.params["norm"] == "rms" else _products
-    gates, passed = np.split(of(problem, inputs, rows), 2, axis=1)
-    with np.errstate(over="ignore"):  # of exp, where a gate passes nothing
-        return {"y": gate.function(gates, passed, *values(gate, problem))}
-
-
-def _add_reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
-    total = inputs["residual"].astype(np.float64) + _products(problem, inputs, rows)
-    squares = np.square(total).reshape(len(total), -1, BLOCK).sum(axis=-1)
-    return {"y": total * inputs["factors"].astype(np.float64), "sum": total, "squares": squares}
-
-
-def _infer(halves: int, shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
-    found = products.infer(shapes, types)
-    if found["m"] % halves:
-        raise UsageError(f"weights have two halves of rows, got {found['m']} rows")
-    return {**found, "m": found["m"] // halves}
+Given = Callable[[Mapping[str, str], tuple[str, str]], tuple[str, ...]]
 
 
 def _variants(
-    module: str,
-    launched: Callable[[bool, Problem, DeviceFacts], Launch],
-    arguments: tuple[str, ...] = (),
+    module: str, launched: Callable[[bool, Problem, DeviceFacts], Launch], given: Given, *of: Form
 ) -> tuple[Variant, ...]:
-    def given(types: Mapping[str, str]) -> tuple[str, ...]:
-        return (types["weights"], *arguments)
+    """Code paths; `given` are generic arguments, from how threads multiply and add up."""
 
-    return (
-        Variant(
-            name="int_dot",
+    def arguments(factors: str, teams: str) -> Arguments:
+        return lambda types: given(types, (factors, teams))
+
+    def portable(types: Mapping[str, str]) -> tuple[str, ...]:
+        factors = "blocks_portable" if products.is_blocks(types) else "numbers_f32"
+        return given(types, (factors, "by_tree"))
+
+    def fast(name: str, factors: str, requires: tuple[str, ...], form: Form) -> Variant:
+        return Variant(
+            name=name,
             module=module,
             entry=module,
-            arguments=given,
+            arguments=arguments(factors, "by_subgroups"),
             launch=partial(launched, True),
             arithmetic="f32",
-            requires=("int_dot", "subgroup_arithmetic"),
+            requires=(*requires, "subgroup_arithmetic"),
+            accepts=lambda types: types["x"] == form.vectors,
             refuses=refuses_teams,
-        ),
+        )
+
+    ways = {
+        _QUANTISED.vectors: fast("int_dot", "blocks_packed", ("int_dot",), _QUANTISED),
+        _DENSE.vectors: fast("subgroup", "numbers_f32", (), _DENSE),
+    }
+    return (
+        *(ways[form.vectors] for form in of),
         Variant(
             name="portable",
             module=module,
-            entry=f"{module}_portable",
-            arguments=given,
+            entry=module,
+            arguments=portable,
             launch=partial(launched, False),
             arithmetic="f32",
             refuses=products.refuses,
             candidates=lambda problem, device: [{}],
         ),
     )
+
+
+def _results(types: Mapping[str, str]) -> str:
+    return "as_blocks" if types["y"] == _QUANTISED.vectors else "as_numbers"
 
 
 def _array(
@@ -178,49 +125,72 @@ def _array(
     )
 
 
-def _factors(description: str) -> tuple[Binding, Binding]:
+def _factors(description: str, *of: Form) -> tuple[Binding, Binding]:
+    """Weights and vectors."""
     weights = Binding(
         name="weights",
         access="in",
-        types=formats.WEIGHTS,
+        types=tuple(fmt for form in of for fmt in form.weights),
         dims=("m", "k"),
         description=description,
     )
-    return weights, _array("x", "in", "q8_1", ("n", "k"), "vectors, rounded to bytes")
+    x = Binding(
+        name="x",
+        access="in",
+        types=tuple(form.vectors for form in of),
+        dims=("n", "k"),
+        description="vectors, one a row",
+    )
+    return weights, x
 
 
 _EPS = Param(default=1e-5, least=0, description="what keeps vectors of 0 finite")
-_SQUARES = "sums of the squares of the numbers that blocks of x were before they were rounded"
+_SQUARES = (
+    "sums of squares, of 32 numbers each for blocks of q8_1 and of 8 for numbers, before these "
+    "were multiplied by a norm's weights"
+)
 
-# threads of teams and workgroups, blocks that a thread takes at a time
+# threads of teams and workgroups, blocks or eights of numbers that a thread takes at a time
 _SETTINGS = ((32, 128, 1), (64, 256, 2), (64, 512, 1), (128, 1024, 2))
 _SHAPES = ("m32_n1_k4096", "m96_n3_k512")
 _SHORT = ("m64_n2_k96",)  # blocks of 32
+_RAGGED = ("m1_n1_k1", "m37_n2_k127")  # no blocks
 _MORE = (
     "m64_n9_k1024",
     "m32_n1_k256",
-    *(f"m64_n2_k1024/team={team},threads={size},units={units}" for team, size, units in _SETTINGS),
+    *(f"m64_n2_k2048/team={team},threads={size},units={units}" for team, size, units in _SETTINGS),
 )
-_MORE_FOR = ("q4_0", "q4_K")
+_MORE_FOR = ("q4_0", "q4_K", "f16")
+
+
+def _named(name: str, form: Form, fmt: str, first: Form, shape: str) -> Case:
+    """A case; the first of a kernel's forms is the one whose vectors need no mention."""
+    x = "" if form is first else f":x={form.vectors}"
+    return parse(f"{name}/{fmt}{x}/{shape}")
 
 
 def _listed(
-    name: str, shapes: tuple[str, ...] = (), each: tuple[str, ...] = _SHAPES
+    name: str, *of: Form, shapes: tuple[str, ...] = (), each: tuple[str, ...] = _SHAPES
 ) -> tuple[Case, ...]:
     """Cases: some of each format, and more of a few, these shapes too."""
 
-    def of(fmt: str) -> Iterator[str]:
+    def shapes_of(fmt: str) -> Iterator[str]:
         yield from each
-        if formats.format_named(fmt).elements == BLOCK:
-            yield from _SHORT
-        if fmt in _MORE_FOR:
-            yield from (*_MORE, *shapes)
+        elements = format_named(fmt).elements
+        yield from _RAGGED if elements == 1 else ()
+        yield from _SHORT if elements == BLOCK else ()
+        yield from (*_MORE, *shapes) if fmt in _MORE_FOR else ()
 
-    return tuple(parse(f"{name}/{fmt}/{shape}") for fmt in formats.WEIGHTS for shape in of(fmt))
+    return tuple(
+        _named(name, form, fmt, of[0], shape)
+        for form in of
+        for fmt in form.weights
+        for shape in shapes_of(fmt)
+    )
 
 
-def _timed(name: str, shape: str) -> tuple[Case, ...]:
-    return tuple(parse(f"{name}/{fmt}/{shape}") for fmt in formats.WEIGHTS)
+def _timed(name: str, shape: str, *of: Form) -> tuple[Case, ...]:
+    return tuple(_named(name, form, fmt, of[0], shape) for form in of for fmt in form.weights)
 
 
 _RMS = Kernel(
@@ -229,21 +199,27 @@ _RMS = Kernel(
     group="matmul",
     dims=_DIMS,
     bindings=(
-        *_factors("matrix, row by row"),
+        *_factors("matrix, row by row", *_FORMS),
         _array("squares", "in", "f32", ("n", "k"), _SQUARES),
         _array("y", "out", "f32", ("n", "m"), "products, one vector a row"),
     ),
     params={"eps": _EPS, **SPEED},
     tuning=TUNING,
-    layout=partial(_layout, 1),
-    variants=_variants("mul_mat_vec_rms", partial(launch, {})),
-    inputs=_inputs,
-    reference=_rms_reference,
+    layout=partial(reference.layout, 1),
+    variants=_variants(
+        "mul_mat_vec_rms",
+        partial(launch, {}),
+        lambda types, how: (types["weights"], *how),
+        *_FORMS,
+    ),
+    inputs=reference.inputs,
+    reference=reference.rms,
     flops=products.flops,
-    infer=partial(_infer, 1),
+    infer=partial(reference.infer, 1),
+    accepts=_meet,
     rows="m",
-    cases=_listed("mul_mat_vec_rms", each=("m32_n1_k4096", "m109_n3_k512")),
-    timed=_timed("mul_mat_vec_rms", "m4096_n1_k14336"),
+    cases=_listed("mul_mat_vec_rms", *_FORMS, each=("m32_n1_k4096", "m109_n3_k512")),
+    timed=_timed("mul_mat_vec_rms", "m4096_n1_k14336", *_FORMS),
 )
 
 
@@ -252,20 +228,20 @@ def _launch_gated(gate: Gate, fast: bool, problem: Problem, device: DeviceFacts)
     return launch({"params": (*params, *(0.0,) * (4 - len(params)))}, fast, problem, device)
 
 
-def _gated(gate: Gate) -> Kernel:
-    name = f"mul_mat_vec_{gate.name}_q8_1"
+def _gated(gate: Gate, form: Form) -> Kernel:
+    name = f"mul_mat_vec_{gate.name}{form.suffix}"
     return Kernel(
         name=name,
         description=(
-            f"{gate.description}, rounded to q8_1; a and b are the halves of products of a "
-            "matrix and a few vectors."
+            f"{gate.description}{form.rounded}; a and b are the halves of products of a matrix "
+            "and a few vectors."
         ),
         group="matmul",
         dims=_DIMS,
         bindings=(
-            *_factors("rows that make gates, and as many that make what these pass"),
+            *_factors("rows that make gates, and as many that make what these pass", form),
             _array("squares", "in", "f32", ("n", "k"), _SQUARES, {"norm": ("rms",)}),
-            _array("y", "out", "q8_1", ("n", "m"), "what has passed, rounded to bytes"),
+            _array("y", "out", form.vectors, ("n", "m"), f"what has passed{form.rounded}"),
         ),
         params={
             "norm": Param(
@@ -278,47 +254,65 @@ def _gated(gate: Gate) -> Kernel:
             **SPEED,
         },
         tuning=TUNING,
-        layout=partial(_layout, 2),
-        variants=_variants("mul_mat_vec_glu", partial(_launch_gated, gate), (gate.struct("f32"),)),
-        inputs=_gated_inputs,
-        reference=partial(_glu_reference, gate),
+        layout=partial(reference.layout, 2),
+        variants=_variants(
+            "mul_mat_vec_glu",
+            partial(_launch_gated, gate),
+            lambda types, how: (types["weights"], gate.struct("f32"), *how, _results(types)),
+            form,
+        ),
+        inputs=reference.gated_inputs,
+        reference=partial(reference.gated, gate),
         flops=products.flops,
-        infer=partial(_infer, 2),
+        infer=partial(reference.infer, 2),
         cases=_listed(
             name,
-            ("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
-            _SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
+            form,
+            shapes=("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
+            each=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
         ),
-        timed=_timed(name, "m14336_n1_k4096"),
+        timed=_timed(name, "m14336_n1_k4096", form),
     )
 
 
-_ADD = Kernel(
-    name=ADDING,
-    description=(
-        "Adds products of a matrix and a few vectors to a residual, and rounds sum times factors "
-        "to q8_1."
-    ),
-    group="matmul",
-    dims=_DIMS,
-    bindings=(
-        *_factors("matrix, row by row"),
-        _array("residual", "in", "f32", ("n", "m"), "what products are added to"),
-        _array("factors", "in", "f32", ("m",), "what sums are multiplied by before rounding"),
-        _array("y", "out", "q8_1", ("n", "m"), "sums times factors, rounded to bytes"),
-        _array("sum", "out", "f32", ("n", "m"), "the sums"),
-        _array("squares", "out", "f32", ("n", "m"), "sums of 32 squares of sums"),
-    ),
-    params=SPEED,
-    tuning=TUNING,
-    layout=partial(_layout, 1),
-    variants=_variants("mul_mat_vec_add", partial(launch, {})),
-    inputs=_inputs,
-    reference=_add_reference,
-    flops=products.flops,
-    infer=partial(_infer, 1),
-    cases=_listed(ADDING),
-    timed=_timed(ADDING, "m4096_n1_k14336"),
-)
+def _add(form: Form) -> Kernel:
+    name = f"mul_mat_vec_add{form.suffix}"
+    return Kernel(
+        name=name,
+        description=(
+            "Adds products of a matrix and a few vectors to a residual, and multiplies the sum by "
+            f"factors{form.rounded}."
+        ),
+        group="matmul",
+        dims=_DIMS,
+        bindings=(
+            *_factors("matrix, row by row", form),
+            _array("residual", "in", "f32", ("n", "m"), "what products are added to"),
+            _array("factors", "in", "f32", ("m",), "what sums are multiplied by"),
+            _array("y", "out", form.vectors, ("n", "m"), f"sums times factors{form.rounded}"),
+            _array("sum", "out", "f32", ("n", "m"), "the sums"),
+            _array("squares", "out", "f32", ("n", "m"), _SQUARES),
+        ),
+        params=SPEED,
+        tuning=TUNING,
+        layout=partial(reference.layout, 1),
+        variants=_variants(
+            "mul_mat_vec_add",
+            partial(launch, {}),
+            lambda types, how: (types["weights"], *how, _results(types)),
+            form,
+        ),
+        inputs=reference.inputs,
+        reference=reference.added,
+        flops=products.flops,
+        infer=partial(reference.infer, 1),
+        cases=_listed(name, form),
+        timed=_timed(name, "m4096_n1_k14336", form),
+    )
 
-JOINED_VEC = (_RMS, *(_gated(gate) for gate in GATES if gate.name in _GATED), _ADD)
+
+JOINED_VEC = (
+    _RMS,
+    *(_gated(gate, form) for form in _FORMS for gate in GATES if gate.name in _GATED),
+    *(_add(form) for form in _FORMS),
+)

@@ -1,0 +1,107 @@
+"""What products that do more than multiply are given, and what they have to make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from vkbench.errors import UsageError
+from vkbench_shaders import quants
+from vkbench_shaders.inputs import data
+from vkbench_shaders.kernel import Array, Arrays, Layout, Problem, Shapes
+from vkbench_shaders.kernels.elementwise.glu import Gate, values
+from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.matrices.teams import run
+from vkbench_shaders.rounded_factors import Floats
+
+_AT_A_TIME: Final = 512  # rows that the reference multiplies
+_SPREAD: Final = (0.25, 2.0)  # squares of numbers
+# what random products are about, over the root of k: gates of larger ones pass all or nothing, and
+# their products leave one number of a block
+_LIKELY: Final = 8.0
+
+
+def layout(halves: int, problem: Problem, binding: str) -> Layout:
+    """Sums of squares are one a run, and gates have their rows before those they pass."""
+    shape = problem.full_shape(binding)
+    if binding == "squares":
+        numbers = problem.shape[problem.kernel.binding(binding).dims[1]]
+        shape = (shape[0], -(-numbers // run(problem)))
+    if binding == "weights":
+        shape = (shape[0] * halves, shape[1])
+    return Layout.contiguous(shape)
+
+
+def infer(halves: int, shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
+    """Sizes, where weights have so many rows for each row of y."""
+    found = products.infer(shapes, types)
+    if found["m"] % halves:
+        raise UsageError(f"weights have two halves of rows, got {found['m']} rows")
+    return {**found, "m": found["m"] // halves}
+
+
+def inputs(problem: Problem) -> dict[str, Array]:
+    """Weights and vectors, and what else a kernel reads."""
+    found = products.inputs(problem)
+    for binding in problem.kernel.bindings[2:]:
+        if not binding.is_input:
+            continue
+        if binding.name == "squares":
+            low, high = (of_one * run(problem) for of_one in _SPREAD)
+            found[binding.name] = data.uniform(problem, binding.name, low, high)
+        elif binding.name == "factors":
+            found[binding.name] = data.uniform(problem, binding.name, -2, 2)
+        else:
+            found[binding.name] = data.activations(problem, binding.name).astype(np.float32)
+    return found
+
+
+def gated_inputs(problem: Problem) -> dict[str, Array]:
+    """Such that products are about 2, by the norm, else by smaller vectors."""
+    found, k = inputs(problem), problem.shape["k"]
+    if problem.params["norm"] == "rms":
+        found["squares"] *= np.float32(_LIKELY**2 * k)
+    else:
+        smaller = 2.0 ** -round(np.log2(_LIKELY * np.sqrt(k)))
+        exact = products.exact_x(problem, found) * smaller
+        found["x"] = quants.quantise(problem.types["x"], exact)
+    return found
+
+
+def rms(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """Products over the root mean square of what x was."""
+    return {"y": _over_rms(problem, inputs, rows)}
+
+
+def gated(gate: Gate, problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """A gated linear unit of the halves of products."""
+    of = _over_rms if problem.params["norm"] == "rms" else _products
+    gates, passed = np.split(of(problem, inputs, rows), 2, axis=1)
+    with np.errstate(over="ignore"):  # of exp, where a gate passes nothing
+        return {"y": gate.function(gates, passed, *values(gate, problem))}
+
+
+def added(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    """Products added to a residual, that sum times factors, and its squares."""
+    total = inputs["residual"].astype(np.float64) + _products(problem, inputs, rows)
+    firsts = np.arange(0, total.shape[1], run(problem))
+    squares = np.add.reduceat(np.square(total), firsts, axis=1)
+    return {"y": total * inputs["factors"].astype(np.float64), "sum": total, "squares": squares}
+
+
+def _products(problem: Problem, inputs: Arrays, rows: Array | None) -> Floats:
+    """W x, some rows of weights at a time."""
+    x = products.exact_x(problem, inputs)
+    found = np.arange(len(inputs["weights"])) if rows is None else rows
+    parts = [found[at : at + _AT_A_TIME] for at in range(0, len(found), _AT_A_TIME)]
+    return np.concatenate(
+        [x @ products.exact_weights(problem, inputs, part).T for part in parts], axis=1
+    )
+
+
+def _over_rms(problem: Problem, inputs: Arrays, rows: Array | None) -> Floats:
+    mean = inputs["squares"].astype(np.float64).sum(axis=1, keepdims=True) / problem.shape["k"]
+    eps = float(np.float32(problem.params["eps"]))
+    return np.asarray(_products(problem, inputs, rows) / np.sqrt(mean + eps))
