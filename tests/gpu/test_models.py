@@ -23,6 +23,7 @@ from vkbench_worker.runtime.device import Device
 PROMPT = np.arange(13) * 5 % VOCABULARY
 STEPS = 16
 MIXED = ",".join((*formats.WEIGHTS, *formats.PLAIN))
+JOINED = Products(rounds_from=0, joins=True)
 
 
 def nmse(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> float:
@@ -73,6 +74,14 @@ def test_every_format_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path)
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32), 1e-6)
 
 
+@pytest.mark.parametrize("fmt", ["f16,q4_0", "f16,f16,bf16,q8_0,f32", MIXED])
+def test_products_of_two_forms_are_right_together(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str
+) -> None:
+    tiny = Tiny.wide(fmt=fmt, layers=4)
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-3)
+
+
 @pytest.mark.parametrize("fmt", CACHES)
 def test_every_cache_is_right(lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str) -> None:
     """A number next to the middle may be rounded the other way: by more where bits are few."""
@@ -90,18 +99,37 @@ def test_products_do_what_is_beside_them(
     lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str
 ) -> None:
     """Norms and gated units, as far as an architecture has them where a product can make them."""
-    options = Options(context=32, products=Products(rounds_from=0, joins=True))
+    options = Options(context=32, products=JOINED)
     check(lavapipe, bundle, tmp_path, Tiny.wide(arch=arch, fmt="q4_0"), options, 1e-3)
 
 
+@pytest.mark.parametrize("fmt", formats.PLAIN)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_dense_products_do_what_is_beside_them(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str, fmt: str
+) -> None:
+    """The same without rounding, for rows that are no whole blocks."""
+    experts, groups = 4 if "moe" in arch else 0, 4 if arch == "gpt2" else 2
+    tiny = Tiny(arch=arch, fmt=fmt, experts=experts, groups=groups)
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-8)
+
+
+def test_joined_products_of_small_subgroups_are_right(
+    swiftshader: Device, bundle: Bundle, tmp_path: Path
+) -> None:
+    options = Options(context=32, products=JOINED)
+    check(swiftshader, bundle, tmp_path, Tiny(fmt="f16"), options, 1e-8)
+
+
+@pytest.mark.parametrize("fmt", ["q4_0", "f16"])
 def test_joined_steps_need_five_levels_a_layer(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str
 ) -> None:
     found = {}
     for joins in (False, True):
         for layers in (1, 3):
             products = Products(rounds_from=0, joins=joins)
-            tiny = Tiny.wide(fmt="q4_0", layers=layers)
+            tiny = Tiny.wide(fmt=fmt, layers=layers)
             options = Options(context=32, products=products)
             with opened(lavapipe, bundle, tmp_path, tiny, options)[0] as model:
                 found[joins, layers] = len(model.prepared(1, 2).schedule.levels)

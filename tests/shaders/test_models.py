@@ -102,15 +102,20 @@ def test_steps_before_products_round_the_vectors(tmp_path: Path) -> None:
         assert not step.variant
 
 
-def test_steps_are_joined(tmp_path: Path) -> None:
+JOINED = Products(rounds_from=0, joins=True)
+
+
+@pytest.mark.parametrize(("fmt", "form"), [("q4_0", "_q8_1"), ("f16", "")])
+def test_steps_are_joined(tmp_path: Path, fmt: str, form: str) -> None:
     """Of all layers: but the first norm has no product before it, and the last product is alone."""
-    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0", layers=2)))
-    phase = Phase(tokens=1, length=32, products=Products(rounds_from=0, joins=True))
-    graph = graph_of(file, hyper_of(file), phase)
-    first = ["rms_norm_q8_1", *["mul_mat_vec"] * 3, "rope", *_BETWEEN, "mul_mat_vec_add_q8_1"]
-    second = [*["mul_mat_vec_rms"] * 3, *_BETWEEN, "mul_mat_vec"]
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt=fmt, layers=2)))
+    graph = graph_of(file, hyper_of(file), Phase(tokens=1, length=32, products=JOINED))
+    add, gated = f"mul_mat_vec_add{form}", f"mul_mat_vec_swiglu{form}"
+    between = ["flash_attn_token", add, gated]
+    first = [f"rms_norm{form}", *["mul_mat_vec"] * 3, "rope", *between, add]
+    second = [*["mul_mat_vec_rms"] * 3, *between, "mul_mat_vec"]
     names = [step.problem.kernel.name for step in graph.steps]
-    assert names == ["get_rows", *first, *second, "add_rms_norm_q8_1", "mul_mat_vec"]
+    assert names == ["get_rows", *first, *second, f"add_rms_norm{form}", "mul_mat_vec"]
     turns = [-1]  # which all layers share
     assert [step.layer for step in graph.steps] == [
         -1, *[0] * 4, *turns, *[0] * 4, *[1] * 7, -1, -1
@@ -119,7 +124,28 @@ def test_steps_are_joined(tmp_path: Path) -> None:
     assert [made[stream] for stream in graph.streams] == [-1, 0, -1]
 
 
-_BETWEEN = ("flash_attn_token", "mul_mat_vec_add_q8_1", "mul_mat_vec_swiglu_q8_1")
+# Formats of queries, keys, values, attention's output, gate, up and down; what layers are made by.
+MIXED: dict[str, set[str]] = {
+    "f16,bf16,f32,f32,bf16,bf16,f16": {"add", "rms", "swiglu"},
+    "q4_0,q4_0,q4_0,q4_0,f16,f16,f16": {"swiglu"},
+    "f16,f16,f16,f16,q4_0,q4_0,q4_0": {"swiglu_q8_1"},
+    "f16,f16,f16,f16,f16,f16,q4_0": {"add", "rms"},
+    "f16,f16,f16,f16,f16,bf16,f16": {"add", "rms"},
+    "f16,f16,f16,f16,f16,q4_0,f16": {"add", "rms"},
+    "q4_0,f16,q4_0,q4_0,q4_0,q4_0,q4_0": {"add_q8_1", "swiglu_q8_1"},
+}
+
+
+@pytest.mark.parametrize("layer", MIXED)
+def test_products_of_one_form_are_joined(tmp_path: Path, layer: str) -> None:
+    """Each by its own format: what all readers of a vector multiply decides what it is."""
+    each = layer.split(",")
+    tiny = Tiny.wide(fmt=",".join(["f32", *each, *each]), layers=2)
+    file = open_gguf(write_model(tmp_path / "model.gguf", tiny))
+    graph = graph_of(file, hyper_of(file), Phase(tokens=1, length=32, products=JOINED))
+    names = {step.problem.kernel.name for step in graph.steps}
+    found = {name.removeprefix("mul_mat_vec_") for name in names if "vec_" in name}
+    assert found == MIXED[layer]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +156,7 @@ def test_attention_is_joined_to_one_token_over_few_positions(
 ) -> None:
     """Otherwise steps of their own turn heads and fill caches."""
     file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0")))
-    joined = Products(rounds_from=0, joins=True)
-    phase = Phase(tokens=tokens, length=length, cache=cache, products=joined)
+    phase = Phase(tokens=tokens, length=length, cache=cache, products=JOINED)
     names = {step.problem.kernel.name for step in graph_of(file, hyper_of(file), phase).steps}
     assert {"set_rows", "rope", "flash_attn"} <= names
     assert "flash_attn_token" not in names

@@ -32,6 +32,8 @@ from vkbench_shaders.models.hyper import Hyper
 
 MOST_VECTORS: Final = 8  # that are multiplied without tiles
 BLOCK: Final = 32  # numbers that are rounded together
+NUMBERS: Final = "f32"  # forms of vectors: what dense matrices multiply
+BYTES: Final = "q8_1"  # what quantised ones multiply where rounding pays
 ROUNDING: Final = "via_q8_1"  # the code path of products that rounds vectors to bytes
 
 
@@ -87,11 +89,11 @@ class Builder:
         """(x plus the branch, that normalised), rounded if the matrices that read it allow that."""
         prefix = f"blk.{self.layer}." if self.layer >= 0 else ""
         kernel, shape = self.hyper.architecture.norm, self.grid(width or self.hyper.width, rows)
-        rounds = kernel == "rms_norm" and self.rounds(*readers)
-        if rounds and isinstance(branch, Due) and self._joins(branch):
+        form = self.form(*readers) if kernel == "rms_norm" else ""
+        if isinstance(branch, Due) and self._joins(branch, form):
             return self._joined_norm(x, branch, self.weight(f"{prefix}{name}.weight", "f32"))
         branch = self.made(branch)
-        if rounds and shape[-1] <= norm_rounded.MOST:
+        if form == BYTES and shape[-1] <= norm_rounded.MOST:
             weights = self.weight(f"{prefix}{name}.weight", "f32")
             return self._rounded_norm(name, x, branch, shape, weights)
         if branch and kernel != "rms_norm":
@@ -122,18 +124,24 @@ class Builder:
         made = self.step(name, "add_rms_norm_q8_1", shape, params, {}, **bound)
         return made["sum"], made["y"]
 
-    def _joins(self, branch: Due) -> bool:
-        """Whether a product can add, multiply and round, too."""
-        rounded = self.phase.products.joins and self.formats.get(branch.x) == "q8_1"
-        has_bias = f"blk.{branch.layer}.{branch.name}.bias" in self.file.tensors
-        return rounded and self.hyper.width % BLOCK == 0 and not has_bias
+    def _joins(self, branch: Due, form: str) -> bool:
+        """Whether a product can add and multiply, too, and leave vectors of a form."""
+        name = f"blk.{branch.layer}.{branch.name}"
+        return f"{name}.bias" not in self.file.tensors and self.joins(
+            branch.x, self.whole(f"{name}.weight"), form
+        )
+
+    def joins(self, x: str, weight: Weight, form: str) -> bool:
+        """Whether a product may do more than multiply: all its vectors are of one form."""
+        own = BYTES if format_named(weight.format).quantised else NUMBERS
+        return self.phase.products.joins and own == form == self.formats.get(x)
 
     def _joined_norm(self, x: str, branch: Due, factors: str) -> tuple[str, str]:
         weight = self.whole(name := f"blk.{branch.layer}.{branch.name}.weight")
         with self.in_layer(branch.layer):
             made = self.step(
                 branch.name,
-                "mul_mat_vec_add_q8_1",
+                self.joined_kernel("add", branch.x),
                 (self.hyper.width, self.count, self.file.tensor(name).shape[-1]),
                 {},
                 {"weights": weight.format},
@@ -144,6 +152,11 @@ class Builder:
             )
         self.squares[made["y"]] = made["squares"]
         return made["sum"], made["y"]
+
+    def joined_kernel(self, what: str, x: str) -> str:
+        """The product that does more, and leaves vectors of the form of those that it reads."""
+        suffix = f"_{BYTES}" if self.formats[x] == BYTES else ""
+        return f"mul_mat_vec_{what}{suffix}"
 
     def due(self, name: str, x: str) -> Due:
         """A product of this layer that is made later."""
@@ -161,6 +174,17 @@ class Builder:
         self.layer, now = layer, self.layer
         yield
         self.layer = now
+
+    def form(self, *names: str) -> str:
+        """What the step before these matrices should make for all of them: blocks or numbers.
+
+        "" where they differ, or where it matters to no step.
+        """
+        if self.rounds(*names):
+            return BYTES
+        tensors = [self.file.tensor(name) for name in names]
+        is_dense = all(tensor.format and not tensor.format.quantised for tensor in tensors)
+        return NUMBERS if names and is_dense and self.count <= MOST_VECTORS else ""
 
     def rounds(self, *names: str) -> bool:
         """Whether the step before these matrices rounds the vectors that they multiply.
@@ -207,7 +231,7 @@ class Builder:
         shape, used = (m, self.count, k), self.used(weight)
         if x in self.squares:
             params: dict[str, Value] = {"eps": self.hyper.eps}
-            types = {"weights": weight.format}
+            types = {"weights": weight.format, "x": self.formats[x]}
             bound = {"weights": used, "x": x, "squares": self.squares[x]}
             return self.step(
                 label, "mul_mat_vec_rms", shape, params, types, result=result, **bound
@@ -227,14 +251,14 @@ class Builder:
         )["y"]
 
     def gated_product(self, label: str, x: str, weight: Weight) -> str:
-        """A gated unit of what a matrix of two halves makes of rounded vectors, rounded again."""
+        """A gated unit of what a matrix of two halves makes of vectors, in their form again."""
         m, k = self.shape_of(weight)
         params: dict[str, Value] = {"norm": "none"}
         if x in self.squares:
             params = {"eps": self.hyper.eps}
         return self.step(
             label,
-            f"mul_mat_vec_{self.hyper.architecture.gate}_q8_1",
+            self.joined_kernel(self.hyper.architecture.gate, x),
             (m // 2, self.count, k),
             params,
             {"weights": weight.format},

@@ -14,7 +14,7 @@ from vkbench_shaders.kernels.attention import token
 from vkbench_shaders.kernels.attention.entries import ROUNDED
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rope_rows
-from vkbench_shaders.models.building import BLOCK, MOST_VECTORS, Builder, Due
+from vkbench_shaders.models.building import BLOCK, BYTES, MOST_VECTORS, Builder, Due
 from vkbench_shaders.models.graph import (
     LOGITS,
     MASK,
@@ -274,11 +274,11 @@ class Wiring(Builder):
     def gated(self, label: str, y: str, weight: Weight | None) -> str:
         """A unit of the halves of what a matrix makes, rounded if what reads it allows that."""
         gate, shape = self.hyper.architecture.gate, self.grid(self.hyper.inner)
-        rounds = self.rounds(*self.of_layer("ffn_down"))
-        if weight and rounds and self.phase.products.joins and self.formats.get(y) == "q8_1":
+        form = self.form(*self.of_layer("ffn_down"))
+        if weight and self.joins(y, weight, form):
             return self.gated_product(label, y, weight)
         x = self.multiplied(label, y, weight) if weight else self.product(label, y)
-        return self.step(gate, f"{gate}_q8_1" if rounds else gate, shape, x=x)["y"]
+        return self.step(gate, f"{gate}_q8_1" if form == BYTES else gate, shape, x=x)["y"]
 
     def joined(self, *names: str) -> Weight | None:
         """Matrices as one, behind each other, where they have one format and no biases."""
