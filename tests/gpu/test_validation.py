@@ -76,15 +76,26 @@ def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
         assert result.outcome is Outcome.PASSED, result.reason
 
 
-@pytest.mark.parametrize("case", ["pp20", "tg9/batch=2"])
-def test_models_are_clean(validated: Device, bundle: Bundle, tmp_path: Path, case: str) -> None:
+@pytest.mark.parametrize(
+    ("tiny", "case", "variant"),
+    [
+        (Tiny(arch="qwen3moe", experts=4), "pp20", "plain"),
+        (Tiny(arch="qwen3moe", experts=4), "tg9/batch=2", "plain"),
+        (Tiny(fmt="f16"), "tg9/batch=2", "joined"),
+        (Tiny.wide(fmt="q4_0"), "tg9", "joined"),
+    ],
+)
+def test_models_are_clean(
+    validated: Device, bundle: Bundle, tmp_path: Path, tiny: Tiny, case: str, variant: str
+) -> None:
     """Launches of one level, and the buffers that values share, too."""
-    path = write_model(tmp_path / "tiny.gguf", Tiny(arch="qwen3moe", experts=4))
+    path = write_model(tmp_path / "tiny.gguf", tiny)
     job = Job(
         id=1,
         token=1,
         case=f"model/{name_of(open_gguf(path))}/{case}",
         mode=Mode.PERFORMANCE,
+        variant=variant,
         measure_seconds=0.02,
         source=Source(path=str(path), tensor=""),
     )
