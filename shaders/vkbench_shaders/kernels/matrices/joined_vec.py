@@ -189,8 +189,14 @@ def _listed(
     )
 
 
-def _timed(name: str, shape: str, *of: Form) -> tuple[Case, ...]:
-    return tuple(_named(name, form, fmt, of[0], shape) for form in of for fmt in form.weights)
+def _timed(name: str, small: str, large: str, *of: Form) -> tuple[Case, ...]:
+    """Shapes of an 8B model; of dense weights those of a 1B one too, small enough for CPUs."""
+    return tuple(
+        _named(name, form, fmt, of[0], shape)
+        for form in of
+        for fmt in form.weights
+        for shape in ((small, large) if form is _DENSE else (large,))
+    )
 
 
 _RMS = Kernel(
@@ -219,7 +225,7 @@ _RMS = Kernel(
     accepts=_meet,
     rows="m",
     cases=_listed("mul_mat_vec_rms", *_FORMS, each=("m32_n1_k4096", "m109_n3_k512")),
-    timed=_timed("mul_mat_vec_rms", "m4096_n1_k14336", *_FORMS),
+    timed=_timed("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
 )
 
 
@@ -271,7 +277,7 @@ def _gated(gate: Gate, form: Form) -> Kernel:
             shapes=("m32_n2_k512/norm=none", "m64_n1_k256/eps=0.1"),
             each=_SHAPES if gate.name == _GATED[0] else _SHAPES[:1],
         ),
-        timed=_timed(name, "m14336_n1_k4096", form),
+        timed=_timed(name, "m8192_n1_k2048", "m14336_n1_k4096", form),
     )
 
 
@@ -307,7 +313,7 @@ def _add(form: Form) -> Kernel:
         flops=products.flops,
         infer=partial(reference.infer, 1),
         cases=_listed(name, form),
-        timed=_timed(name, "m4096_n1_k14336", form),
+        timed=_timed(name, "m2048_n1_k8192", "m4096_n1_k14336", form),
     )
 
 
