@@ -81,6 +81,10 @@ HOLDS = {  # kernels checked, kernels timed
         {"quantize", "dequantize", "mul_mat_vec", "mul_mat", "matmul"},
         {*("mul_mat_vec", "mul_mat", "matmul", "add", "mul", "silu"), *TARGETED_ROWS},
     ),
+    "peers": (
+        set(),
+        {"matmul", "add", "mul", "silu", *TARGETED_ROWS, "softmax", "argsort", "cumsum"},
+    ),
 }
 HOLDS["quick"][1].add(MODEL)
 
@@ -361,3 +365,15 @@ def calls(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return count
+
+
+def test_peers_are_asked_for_what_they_are_known_for() -> None:
+    """Each case once, and as many jobs more for each peer; other ones on CPU drivers."""
+    gpu = replace(GPU, type="discrete")
+    ours = [job.case for job in plan(Selection(suite="peers"), [gpu])]
+    assert len(ours) == len(set(ours)) > 100
+    assert {"conv2d", "flash_attn", "mul_mat", "mul_mat_vec"} < {c.split("/")[0] for c in ours}
+    jobs = list(plan(Selection(suite="peers", peers=("torch", "ggml")), [gpu]))
+    assert [job.case for job in jobs if job.mode is Mode.PERFORMANCE] == ours
+    asked = {(job.case, job.variant) for job in jobs if job.mode is Mode.PEER}
+    assert asked == {(case, peer) for case in ours for peer in ("torch", "ggml")}

@@ -14,7 +14,7 @@ from math import inf
 from vkbench import calibration, names
 from vkbench.case import Case
 from vkbench.job import Mode
-from vkbench_scheduler.planning import targeted
+from vkbench_scheduler.planning import compared, targeted
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS
@@ -262,6 +262,15 @@ MODELS = Suite(
     measure_seconds=2.0,
 )
 
+
+def _timed(on_gpus: tuple[str, ...], on_cpus: tuple[str, ...]) -> tuple[SuiteRow, ...]:
+    """These cases timed, others on CPU drivers."""
+    return tuple(
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=targeted.kernels_of(cases), cases=cases, only=only)
+        for cases, only in ((on_gpus, "gpu"), (on_cpus, "cpu"))
+    )
+
+
 # names of the ROCm grid that differ in their code path alone have one case
 OF_TARGETS = tuple(
     dict.fromkeys((*targeted.CHECKED, *(kernel.case_of(SMALL).name for kernel in GRID)))
@@ -275,16 +284,14 @@ TARGETS = Suite(
             kernels=targeted.kernels_of(OF_TARGETS),
             cases=OF_TARGETS,
         ),
-        *(
-            SuiteRow(
-                mode=Mode.PERFORMANCE,
-                kernels=targeted.kernels_of(cases),
-                cases=cases,
-                only=only,
-            )
-            for cases, only in ((targeted.TIMED, "gpu"), (targeted.TIMED_ON_CPUS, "cpu"))
-        ),
+        *_timed(targeted.TIMED, targeted.TIMED_ON_CPUS),
     ),
+)
+
+PEERS = Suite(
+    name="peers",
+    description="What GPU libraries and llama.cpp are known for: for --peer: CPU: a minute.",
+    rows=_timed(compared.COMPARED, compared.COMPARED_ON_CPUS),
 )
 
 SUITES: tuple[Suite, ...] = (
@@ -299,6 +306,7 @@ SUITES: tuple[Suite, ...] = (
     MODELS_QUICK,
     MODELS,
     TARGETS,
+    PEERS,
 )
 
 _BY_NAME: Mapping[str, Suite] = {suite.name: suite for suite in SUITES}
