@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from planted_add import SLOW, planted_add
-from planted_night import LEVEL, quiet_nights, settle
+from planted_night import LEVEL, Timed, quiet_nights, settle
 from vkbench_db.database import Database
 from vkbench_db.work.devices import store_device
 from vkbench_detection.steps import detect
@@ -44,3 +45,28 @@ def test_a_slower_kernel_is_confirmed_here(vkbench: Callable[..., Any], database
     nothing = vkbench("regressions", "confirm")
     assert nothing.code == 7
     assert "there is no suspected change" in nothing.err
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("metric", ["hot", "cold"])
+def test_a_driver_that_is_slower_with_submissions_is_confirmed_here(
+    vkbench: Callable[..., Any], database: Path, metric: str
+) -> None:
+    case = "launch_rate/u32/s64_n1"
+    facts, now = local_devices()[0], time.time()
+    run = ("run", "--case", case, "--mode", "performance", "--seconds", "0.3", "--track", "none")
+    assert vkbench(*run).code == 0
+    [timed] = vkbench("results", "--run", "last", "--json").rows
+    of = Timed(case=case, variant="timeline", seconds=timed[f"{metric}_seconds"], metric=metric)
+    before = replace(of, seconds=of.seconds / 50, environment="1" * 64)  # an earlier driver
+    with Database.open(f"sqlite:///{database}") as opened:
+        quiet_nights(opened, facts.key, packaged_sha(), now, of=before)
+        settle(opened, facts.key, packaged_sha(), of.seconds, now, of)
+        detect(opened, now)
+    (suspected,) = vkbench("regressions", "suspected", "--json").rows
+    assert (suspected["direction"], suspected["state"]) == ("slower", "suspected")
+    ended = vkbench("regressions", "confirm", str(suspected["change"]))
+    assert ended.code == 0, ended.err
+    assert "confirmed (environment)" in ended.err
+    (found,) = vkbench("regressions", "ls", "--json").rows
+    assert (found["direction"], found["cause"]) == ("slower", "environment")

@@ -7,15 +7,19 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from planted_stretch import WRONG, planted_stretch, slow
 from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.pipeline import Pipeline
 from vkbench_worker.runtime.program import Barrier, Fill, Part, Piece
+from vkbench_worker.timing.paired import execute_pair
 
 CASES = ("launch_rate/u32/s65_n5", "overlap/u32/s7_n1025_r2")
+KEPT = {"Pipeline", "PipelineLayout", "DescriptorSetLayout", "DeviceMemory", "Buffer"}
 
 
 @pytest.fixture(params=["lavapipe", "swiftshader"])
@@ -35,14 +39,41 @@ def test_submissions_are_timed_and_right(device: Device, bundle: Bundle, case: s
     assert (hot.metric, cold.metric) == ("hot", "cold")
     assert hot.seconds > 0
     assert cold.seconds > 0
-    left = Counter(device.live) - open_before
-    assert set(left) <= {
-        "Pipeline",
-        "PipelineLayout",
-        "DescriptorSetLayout",
-        "DeviceMemory",
-        "Buffer",
-    }
+    assert set(Counter(device.live) - open_before) <= KEPT
+
+
+def pair(device: Device, old: Bundle, new: Bundle, case: str, metric: str) -> Result:
+    job = Job(
+        id=1, token=1, case=case, mode=Mode.PAIRED, metric=metric, measure_seconds=0.05, noise=0.0
+    )
+    return execute_pair(device, old, new, job)
+
+
+@pytest.mark.parametrize("metric", ["hot", "cold"])
+@pytest.mark.parametrize(("case", "turns"), [(CASES[0], 50_000), (CASES[1], 3000)])
+def test_the_slower_code_is_slower_on_either_side(
+    device: Device, case: str, turns: int, metric: str
+) -> None:
+    plain, slowed = planted_stretch(""), planted_stretch(slow(turns))
+    open_before = Counter(device.live)
+    for old, new, faster in ((plain, slowed, "old"), (slowed, plain, "new")):
+        result = pair(device, old, new, case, metric)
+        assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+        first, second = sorted(result.timings, key=lambda timing: timing.seconds)
+        assert first.metric == faster
+        assert second.seconds > 1.5 * first.seconds
+    assert set(Counter(device.live) - open_before) <= KEPT
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_wrong_code_is_blamed_in_pairs(device: Device, case: str) -> None:
+    plain, wrong = planted_stretch(""), planted_stretch(WRONG)
+    for old, new, arm in ((plain, wrong, "new"), (wrong, plain, "old")):
+        result = pair(device, old, new, case, "hot")
+        assert result.outcome is Outcome.WRONG
+        assert result.verdict
+        assert result.verdict.wrong_arm is WrongArm(arm)
+        assert result.timings == ()
 
 
 @pytest.mark.parametrize("depth", [1, 3, 9])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -13,6 +14,7 @@ from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged, u
 from vkbench_shaders.catalogue import kernel_named
 from vkbench_shaders.compile import compiler
 from vkbench_shaders.compile.tree import TREE, source_of, tree_sha
+from vkbench_shaders.kernel import Variant
 
 TYPES = {"a": "f32", "b": "f32", "y": "f32"}
 STORE = "store<Y>(push, own, y, wide_y, results);"
@@ -33,7 +35,7 @@ def planted_add(body: str) -> Bundle:
         shutil.copytree(TREE, tree)
         binary = source_of("binary", tree)
         binary.write_text(_edited(binary.read_text(), body))
-        return _compiled(tree)
+        return compiled(tree, kernel_named("add").variant("portable"), TYPES)
 
 
 @cache
@@ -55,12 +57,12 @@ def _edited(source: str, body: str) -> str:
     return source.replace('[shader("compute")]', f'{function}\n[shader("compute")]')
 
 
-def _compiled(tree: Path) -> Bundle:
+def compiled(tree: Path, variant: Variant, types: Mapping[str, str]) -> Bundle:
+    """A bundle of one kernel, by one variant for one set of types, from a shader tree."""
     slang = compiler.find()
-    add = kernel_named("add").variant("portable")
-    code = slang.compile(unit_of(add, TYPES), tree)
+    code = slang.compile(unit_of(variant, types), tree)
     sha = sha256(code).hexdigest()
-    packaged_entry = packaged().entry(entry_key(add, TYPES))
+    packaged_entry = packaged().entry(entry_key(variant, types))
     entry = replace(packaged_entry, sha256=sha, bytes=len(code))
     text = manifest_text(slang.version, tree_sha(tree), (entry,), packaged().manifest.interfaces)
     return Bundle(text=text, blobs={sha: code}, name="planted").check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 
@@ -27,31 +27,57 @@ TIMING = Timing(
 )  # fmt: skip
 
 
-def quiet_nights(database: Database, device: str, bundle: str, now: float, count: int = 25) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """What was timed, and how long it takes."""
+
+    case: str = CASE
+    variant: str = "portable"
+    seconds: float = LEVEL
+    environment: str = ""  # the device's own
+    metric: str = "hot"
+
+
+def quiet_nights(
+    database: Database,
+    device: str,
+    bundle: str,
+    now: float,
+    count: int = 25,
+    of: Timed = Timed(),
+) -> None:
     """So many nights up to now in which nothing happened."""
     rng = random.Random(1)
     for night in range(count, 0, -1):
-        settle(database, device, bundle, LEVEL * rng.gauss(1, 0.005), now - night * NIGHT)
+        seconds = of.seconds * rng.gauss(1, 0.005)
+        settle(database, device, bundle, seconds, now - night * NIGHT, of)
 
 
-def settle(database: Database, device: str, bundle: str, seconds: float, now: float) -> None:
+def settle(
+    database: Database,
+    device: str,
+    bundle: str,
+    seconds: float,
+    now: float,
+    of: Timed = Timed(),
+) -> None:
     """One result, in one transaction, so that no dispatcher sends its job."""
     planned = PlannedJob(
-        device=device, case=CASE, mode=Mode.PERFORMANCE, variant="portable", bundle=bundle
+        device=device, case=of.case, mode=Mode.PERFORMANCE, variant=of.variant, bundle=bundle
     )
     with database.transaction() as tx:
         asked = select(schema.device.c.environment).where(schema.device.c.key == device)
-        environment = tx.execute(asked).scalar_one()
+        environment = of.environment or tx.execute(asked).scalar_one()
         run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=now, priority=9).id
         store.add_jobs(tx, run, [planned])
         [picked] = store.pick(tx, device, 1, now, run=run)
-        found = _result(picked.job, bundle, seconds)
+        found = _result(picked.job, bundle, seconds, of.metric)
         store.record(tx, [replace(found, environment=environment)], now)
 
 
-def _result(job: Job, bundle: str, seconds: float) -> Result:
+def _result(job: Job, bundle: str, seconds: float, metric: str) -> Result:
     return Result(
-        job=job.id, token=job.token, outcome=Outcome.PASSED, case=job.case, variant="portable",
+        job=job.id, token=job.token, outcome=Outcome.PASSED, case=job.case, variant=job.variant,
         kernel_sha=bundle, bundle=bundle, worker="w", started=1.0, seconds=0.1, verdict=VERDICT,
-        timings=(replace(TIMING, seconds=seconds),),
+        timings=(replace(TIMING, metric=metric, seconds=seconds),),
     )  # fmt: skip

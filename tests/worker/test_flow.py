@@ -14,7 +14,6 @@ from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice, NullFlight, run_reference
 from vkbench_worker.runtime.program import Bytes
 from vkbench_worker.runtime.queues import Place, places
-from vkbench_worker.timing.paired import execute_pair
 
 CASES = ("launch_rate/u32/s65_n5", "overlap/u32/s7_n1025_r2")
 COMPUTES, COPIES, DRAWS, DECODES = 2, 4, 1, 0x20
@@ -76,13 +75,6 @@ def test_a_device_without_timelines_skips_them() -> None:
     result = timed(NullDevice(run_reference), CASES[0])
     assert result.outcome is Outcome.SKIPPED
     assert "needs timeline" in result.reason
-
-
-def test_submissions_make_no_pairs() -> None:
-    job = Job(id=1, token=1, case=CASES[0], mode=Mode.PAIRED, measure_seconds=0.02)
-    result = execute_pair(Flying(), packaged(), packaged(), job)
-    assert result.outcome is Outcome.SKIPPED
-    assert result.reason == "submissions are not timed in pairs"
 
 
 def family(flags: int, count: int = 1, bits: int = 64) -> SimpleNamespace:

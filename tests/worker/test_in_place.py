@@ -19,7 +19,8 @@ from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Program
 from vkbench_worker.timing.bench import Bench
-from vkbench_worker.timing.timed import Judged, Timed, time_work
+from vkbench_worker.timing.summary import Timed
+from vkbench_worker.timing.timed import Judged, time_work
 
 ROWS, COLUMNS = 5, 7
 

@@ -7,50 +7,22 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pytest
 
 from planted_clock import Clock
+from planted_pair import Pair, after, built, off_by_one, taking
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result, WrongArm, unpack_samples
-from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged
-from vkbench_shaders.catalogue import problem
+from vkbench_shaders.bundle import Bundle, manifest_text
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
-from vkbench_worker.runtime.program import Dispatch, Program
-from vkbench_worker.timing.paired import CPU_ROUNDS, execute_pair
+from vkbench_worker.runtime.null import Function, NullDevice, Shown, run_reference
+from vkbench_worker.timing.paired import execute_pair
+from vkbench_worker.timing.visits import CPU_ROUNDS
 
 CASE = "add/f32/b1_c1_h17_w129"
 
 
-def built(case: str, word: bytes) -> Bundle:
-    """The packaged kernels, with `word` where a case's code was."""
-    posed, bundle = problem(case), packaged()
-    [variant, *_] = posed.kernel.variants_for(posed.types)
-    key, sha = entry_key(variant, posed.types), hashlib.sha256(word).hexdigest()
-    entries = tuple(
-        replace(entry, sha256=sha) if entry.key == key else entry
-        for entry in bundle.manifest.entries
-    )
-    text = manifest_text(bundle.manifest.slang, word.decode(), entries, bundle.manifest.interfaces)
-    return Bundle(text=text, blobs={**bundle.blobs, sha: word})
-
-
 OLD, NEW = built(CASE, b"old"), built(CASE, b"new")
-
-
-class Pair(NullDevice):
-    """A device on which each arm's code does what a test plants."""
-
-    def __init__(self, old: Function = run_reference, new: Function = run_reference) -> None:
-        super().__init__()
-        self.functions = {b"old": old, b"new": new}
-        self.ran: list[str] = []  # launches in their order
-
-    def dispatch(self, step: Dispatch[Program, NullBuffer]) -> None:
-        self.ran.append(step.pipeline.code.decode())
-        self.function = self.functions[step.pipeline.code]
-        super().dispatch(step)
 
 
 def compared(device: NullDevice, **changes: Any) -> Result:
@@ -65,35 +37,8 @@ def compared(device: NullDevice, **changes: Any) -> Result:
     return execute_pair(device, OLD, NEW, Job(**values | changes))
 
 
-def after(launches: int, spoilt: Function) -> Function:
-    """Right at first."""
-    calls = 0
-
-    def function(posed: Problem, shown: Shown) -> None:
-        nonlocal calls
-        calls += 1
-        (run_reference if calls <= launches else spoilt)(posed, shown)
-
-    return function
-
-
-def off_by_one(posed: Problem, shown: Shown) -> None:
-    run_reference(posed, shown)
-    shown["y"][7] += np.float32(1)
-
-
 def nothing(posed: Problem, shown: Shown) -> None:
     """Leaves the output as it is."""
-
-
-def taking(clock: Clock, seconds: float) -> Function:
-    """Right, and so much later by the clock, however busy this machine is."""
-
-    def function(posed: Problem, shown: Shown) -> None:
-        run_reference(posed, shown)
-        clock.now += seconds
-
-    return function
 
 
 @pytest.mark.parametrize("metric", ["hot", "cold"])

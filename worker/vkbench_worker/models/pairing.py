@@ -20,7 +20,7 @@ from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.timing.measure import LaunchWork
-from vkbench_worker.timing.paired import Arm, order, timed_if_right
+from vkbench_worker.timing.paired import Arm, order, time_pair, timed_if_right
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +58,18 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         trials = {one: first, other: second}
         device.quiet()
         result = replace(blank, variant=asked.variant, kernel_sha=sha_of(trials[NEW].run))
-        arms = {name: _arm(trial) for name, trial in trials.items()}
-        return timed_if_right(device, arms, job, result, stack)
+        arms, verdicts = {}, {}
+        for name, trial in trials.items():
+            left, verdicts[name] = checked(trial)
+            again = partial(_again, trial, left, verdicts[name])
+            arms[name] = Arm(bench=_bench(trial), again=again)
+        timed = partial(time_pair, device, arms, job, stack)
+        return timed_if_right(verdicts, timed, result)
 
 
-def _arm(trial: Trial[P, B]) -> Arm[P, B]:
-    left, verdict = checked(trial)
+def _bench(trial: Trial[P, B]) -> TrialBench[P, B]:
     seconds = median(trial.run.recording.run() or [1.0])
-    bench = TrialBench(trial=trial, work=work_of(trial.run), seconds=seconds)
-    return Arm(bench=bench, verdict=verdict, again=partial(_again, trial, left, verdict))
+    return TrialBench(trial=trial, work=work_of(trial.run), seconds=seconds)
 
 
 def _again(

@@ -5,7 +5,9 @@ It counts from the first submission to the end of the last, uploads and read-bac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -16,10 +18,17 @@ from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, Flown, P
 from vkbench_worker.runtime.program import POISON_A, Dispatch, Part, Piece
 from vkbench_worker.timing.bench import Bench
-from vkbench_worker.timing.measure import SampleBounds, Visitor
+from vkbench_worker.timing.measure import SampleBounds, Visit, Visitor
+
+METRICS: Final = ("hot", "cold")
 
 
-def parts(bench: Bench[P, B], flow: Flow) -> list[Part[P, B]]:
+def flight_of(device: Computer[P, B], bench: Bench[P, B], flow: Flow, metric: str) -> Flown:
+    """All submissions of a problem: hot with several in flight, cold one by one."""
+    return device.flight(_parts(bench, flow), 1 if metric == "cold" else flow.in_flight)
+
+
+def _parts(bench: Bench[P, B], flow: Flow) -> list[Part[P, B]]:
     """A submission for each launch, with its share of the arrays where those are moved too."""
     count = len(bench.work.passes)
     made = []
@@ -58,10 +67,20 @@ def measure_flight(
     device: Computer[P, B], bench: Bench[P, B], flight: Flown, metric: str, bounds: SampleBounds
 ) -> Timing:
     """How long a flight takes, from its first submission to the end of its last."""
-    visitor = Visitor(device=device, work=bench.work, recordings=[flight], launches=1)
+    visitor = flight_visitor(device, bench, flight)
     with phase(metric):
         visit = visitor.visit(bounds)
-    return replace(visitor.summed_up(metric, [visit], ()), clock="host")
+    return flights_summed_up(visitor, metric, [visit])
+
+
+def flight_visitor(device: Computer[P, B], bench: Bench[P, B], flight: Flown) -> Visitor[P, B]:
+    """A flight to be sampled again and again; each is a sample."""
+    return Visitor(device=device, work=bench.work, recordings=[flight], launches=1)
+
+
+def flights_summed_up(visitor: Visitor[P, B], metric: str, visits: Sequence[Visit]) -> Timing:
+    """One timing of several visits of flights, which the host timed."""
+    return replace(visitor.summed_up(metric, visits, ()), clock="host")
 
 
 def misread(bench: Bench[P, B], images: Images, flight: Flown) -> int:

@@ -1,10 +1,8 @@
 """A paired job: two bundles' code for one case, timed in turns on the same buffers.
 
 The order is old, new, new, old, so that what drifts meanwhile meets both alike, or new, old, old,
-new: pairs take turns in which arm is set up and timed first. On a CPU driver the order is gone
-through several times. Neither is timed unless both are right; each is judged again after each of
-its last visits, over outputs that were poisoned before it, so that none is credited with what the
-other left.
+new: pairs take turns in which arm is set up and timed first. Neither is timed unless both are
+right; `visits.py` takes the turns and judges both again.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Generic, Protocol
+from typing import Generic, Protocol
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome
-from vkbench.result import NEW, OLD, Result, Verdict, WrongArm
+from vkbench.result import NEW, OLD, Result, Timing, Verdict, WrongArm
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.kernel import Problem
+from vkbench_shaders.kernel import Flow, Problem
 from vkbench_shaders.own.posing import NotDeclared, posed
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.runner.execute import attempt
@@ -27,7 +25,6 @@ from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, ch
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A
-from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.measure import (
     LaunchWork,
@@ -39,15 +36,18 @@ from vkbench_worker.timing.measure import (
     launches_a_sample,
     warmed,
 )
+from vkbench_worker.timing.paired_flights import time_flights
 from vkbench_worker.timing.rotation import Rotation, rotation
-from vkbench_worker.timing.timed import Timed, check, judge_again
-
-ARMS: Final = (OLD, NEW)
-# A CPU is shared, and what others do there lasts longer than a visit: of equal code the ratios of
-# pairs were 16 % apart in one round and 2 to 5 % in five, in the same time. On a GPU each visit has
-# to wait for the clock.
-CPU_ROUNDS: Final = 5
-_LEAST_SAMPLES: Final = 5  # that a visit has time for, or there are fewer rounds
+from vkbench_worker.timing.summary import Timed
+from vkbench_worker.timing.timed import Judged, check, judge_again
+from vkbench_worker.timing.visits import (
+    ARMS,
+    LEAST_SAMPLES,
+    Entrant,
+    blamed,
+    in_turns,
+    rounds_of,
+)
 
 
 class Timeable(Protocol[P, B]):
@@ -70,10 +70,9 @@ class Timeable(Protocol[P, B]):
 
 @dataclass(frozen=True, kw_only=True)
 class Arm(Generic[P, B]):
-    """One of the two, set up and judged."""
+    """One of the two, set up and judged right."""
 
     bench: Timeable[P, B]
-    verdict: Verdict
     again: Callable[[Sequence[Sequence[B]]], Verdict]  # on what timing left in sets of buffers
 
 
@@ -89,8 +88,7 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         name: choose(problem, job.variant, device.facts, job.tuned)
         for name, problem in problems.items()
     }
-    if any(problem.kernel.flow for problem in problems.values()):
-        raise Unsupported("submissions are not timed in pairs")
+    flow = _flow(problems)
     checked = checks_bounds(old, new)  # both arms alike
     plans = {
         name: _planned(device, name, bundle, choices[name], checked=checked)
@@ -105,28 +103,37 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         first = Bench(device, plans[one], prepared.storages, stack)
         benches = {one: first, other: first.other(plans[other], stack)}
         device.quiet()
-        arms = {}
-        for name, bench in benches.items():
-            judged = check(bench, chosen.variant.arithmetic, prepared)
-            again = partial(judge_again, bench, judged)
-            arms[name] = Arm(bench=bench, verdict=judged.verdict, again=again)
-        return timed_if_right(device, arms, job, result, stack)
+        judged = {
+            name: check(bench, chosen.variant.arithmetic, prepared)
+            for name, bench in benches.items()
+        }
+        if flow:
+            timed = partial(time_flights, device, benches, judged, flow, order(job), job, stack)
+        else:
+            timed = partial(time_pair, device, _arms(benches, judged), job, stack)
+        verdicts = {name: each.verdict for name, each in judged.items()}
+        return timed_if_right(verdicts, timed, result)
+
+
+def _arms(
+    benches: Mapping[str, Bench[P, B]], judged: Mapping[str, Judged]
+) -> Mapping[str, Arm[P, B]]:
+    return {
+        name: Arm(bench=bench, again=partial(judge_again, bench, judged[name]))
+        for name, bench in benches.items()
+    }
 
 
 def timed_if_right(
-    device: Computer[P, B],
-    arms: Mapping[str, Arm[P, B]],
-    job: Job,
-    result: Result,
-    stack: ExitStack,
+    verdicts: Mapping[str, Verdict], timed: Callable[[], Timed], result: Result
 ) -> Result:
     """The result with the verdict on both arms, and their timings if both are right."""
-    verdict = _verdict({name: arm.verdict for name, arm in arms.items()})
+    verdict = blamed(verdicts)
     if verdict.passed:
         with SHELF.quiet():
-            timed = time_pair(device, arms, job, stack)
-        verdict = timed.verdict
-        result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
+            found = timed()
+        verdict = found.verdict
+        result = replace(result, timings=found.timings, telemetry=found.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=_reason(verdict), verdict=verdict)
 
@@ -150,6 +157,14 @@ def _posed(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
     return found
 
 
+def _flow(problems: Mapping[str, Problem]) -> Flow | None:
+    """How launches are submissions of their own, which they have to be for both arms."""
+    old, new = (problems[name].kernel.flow for name in ARMS)
+    if old != new:
+        raise Unsupported("one bundle has its launches timed as submissions, the other has not")
+    return new
+
+
 def _planned(
     device: Computer[P, B], name: str, bundle: Bundle, chosen: Choice, *, checked: bool
 ) -> LaunchPlan:
@@ -158,17 +173,6 @@ def _planned(
         return plan(bundle, chosen, device.facts, checked=checked)
     except UnknownName as error:
         raise Unsupported(f"{name}: {error}") from error
-
-
-def _verdict(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """The verdict on the new arm, or on the one that is wrong; of both, with both reasons."""
-    wrong = [arm for arm in ARMS if arm in verdicts and not verdicts[arm].passed]
-    if not wrong:
-        return verdicts[NEW]
-    found = replace(verdicts[wrong[-1]], wrong_arm=WrongArm.of(wrong))
-    if len(wrong) == 1:
-        return found
-    return replace(found, reason="; ".join(f"{arm}: {verdicts[arm].reason}" for arm in wrong))
 
 
 def _reason(verdict: Verdict) -> str:
@@ -189,43 +193,33 @@ def time_pair(
     warm = {name: _launch_seconds(device, arm.bench, whole) for name, arm in arms.items()}
     seconds = min(warm.values())
     sets = _sets(device, arms[OLD].bench, job.metric, seconds, whole, stack)
-    visitors = {
-        name: _visitor(device, arm.bench, sets, job.metric, seconds, whole, stack)
+    entrants = {
+        name: _entrant(
+            arm, sets, _visitor(device, arm.bench, sets, job.metric, seconds, whole, stack)
+        )
         for name, arm in arms.items()
     }
-    rounds = _rounds(device, sets, max(warm.values()), whole)
-    bounds = replace(whole, seconds=whole.seconds / rounds)
-    visits: dict[str, list[Visit]] = {name: [] for name in arms}
-    readings: Mapping[str, float] = {}
-    turns = order(job)
-    for name in turns * (rounds - 1):
-        visits[name].append(visitors[name].visit(bounds))
-    for name in turns:  # the last round's outputs speak for all
-        bench, visitor = arms[name].bench, visitors[name]
+    least = max(warm.values()) * max(LEAST_SAMPLES * sets.launches, len(sets.sets))
+    rounds = rounds_of(device, least, whole)
+    return in_turns(device, entrants, order(job), rounds, whole)
+
+
+def _entrant(arm: Arm[P, B], sets: Rotation[B], visitor: Visitor[P, B]) -> Entrant[P, B]:
+    def poison() -> None:
         for buffers in sets.sets:
-            bench.renew(buffers, POISON_A)
-        visit = visitor.visit(bounds)
-        readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
-        used = sets.sets[: len(visit.samples) * visitor.launches]
-        verdict = arms[name].again(used)
-        if not verdict.passed:
-            return Timed(timings=(), verdict=_verdict({name: verdict}), telemetry=readings)
-        visits[name].append(visit)
-    timings = [visitors[name].summed_up(name, visits[name], sets.warnings) for name in ARMS]
-    verdict = arms[NEW].verdict
-    return Timed(timings=tuple(timings), verdict=verdict, telemetry=readings)
+            arm.bench.renew(buffers, POISON_A)
+
+    def again(visit: Visit) -> Verdict:
+        return arm.again(sets.sets[: len(visit.samples) * visitor.launches])
+
+    def summed_up(name: str, visits: Sequence[Visit]) -> Timing:
+        return visitor.summed_up(name, visits, sets.warnings)
+
+    return Entrant(visitor=visitor, poison=poison, again=again, summed_up=summed_up)
 
 
 def _launch_seconds(device: Computer[P, B], bench: Timeable[P, B], bounds: SampleBounds) -> float:
     return warmed(device, bench.work, bench.buffers, bench.seconds, bounds)
-
-
-def _rounds(device: Computer[P, B], sets: Rotation[B], seconds: float, bounds: SampleBounds) -> int:
-    """How often to go through the order, by what a launch of the slower arm takes."""
-    if device.facts.type != "cpu":
-        return 1
-    least = seconds * max(_LEAST_SAMPLES * sets.launches, len(sets.sets))  # of a visit
-    return max(1, min(CPU_ROUNDS, int(bounds.seconds / least)))
 
 
 def _sets(

@@ -1,12 +1,22 @@
-"""Samples of one launch summed up as a timing."""
+"""Samples of one launch summed up as a timing, and timings with the verdict after them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
-from vkbench.result import Timing, pack_samples
+from vkbench.result import Timing, Verdict, pack_samples
 from vkbench_worker.timing.statistics import deviation, interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """What came of timing."""
+
+    timings: tuple[Timing, ...]  # none when the outputs were not right any more
+    verdict: Verdict
+    telemetry: Mapping[str, float]
 
 
 def timing_of(

@@ -16,13 +16,14 @@ from vkbench_worker.judging.judge import Expected, Images, judge
 from vkbench_worker.judging.preparation import Prepared, expected_by
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import phase
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.computer import B, Computer, Flown, P
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.bench import Bench
-from vkbench_worker.timing.flow import measure_flight, misread, parts, poison
+from vkbench_worker.timing.flow import METRICS, flight_of, measure_flight, misread, poison
 from vkbench_worker.timing.measure import SampleBounds, launches_a_sample, measure_cold, measure_hot
 from vkbench_worker.timing.rotation import rotation
+from vkbench_worker.timing.summary import Timed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +44,6 @@ def check(bench: Bench[P, B], path: str, prepared: Prepared) -> Judged:
     with phase("judging"):
         verdict = judge(bench.problem, path, first, second, expected)
     return Judged(verdict=verdict, first=first, second=second, expected=expected)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timed:
-    """What came of timing."""
-
-    timings: tuple[Timing, ...]  # none when the outputs were not right any more
-    verdict: Verdict
-    telemetry: Mapping[str, float]
 
 
 def time_work(
@@ -90,18 +82,25 @@ def _flown(
     Inputs that are uploaded are poisoned before, and what was read back is judged too.
     """
     timings, verdict, readings = [], judged.verdict, dict[str, float]()
-    for metric, depth in (("hot", flow.in_flight), ("cold", 1)):
-        with SHELF.quiet(), closing(device.flight(parts(bench, flow), depth)) as flight:
+    for metric in METRICS:
+        with SHELF.quiet(), closing(flight_of(device, bench, flow, metric)) as flight:
             poison(bench, flow)
             timings.append(measure_flight(device, bench, flight, metric, bounds))
             readings.update(_readings(device))
-            verdict = judge_again(bench, judged, [bench.buffers])
-            if verdict.passed and (wrong := misread(bench, judged.first, flight)):
-                reason = f"{wrong} bytes that were read back are not those of the checked launch"
-                verdict = replace(verdict, passed=False, reason=reason, unrepeated=wrong)
+            verdict = judge_flown(bench, judged, flight)
         if not verdict.passed:
             return Timed(timings=(), verdict=verdict, telemetry=readings)
     return Timed(timings=tuple(timings), verdict=verdict, telemetry=readings)
+
+
+def judge_flown(bench: Bench[P, B], judged: Judged, flight: Flown) -> Verdict:
+    """The verdict on what a flight left on the device, and on what it read back."""
+    verdict = judge_again(bench, judged, [bench.buffers])
+    wrong = misread(bench, judged.first, flight) if verdict.passed else 0
+    if not wrong:
+        return verdict
+    reason = f"{wrong} bytes that were read back are not those of the checked launch"
+    return replace(verdict, passed=False, reason=reason, unrepeated=wrong)
 
 
 def _cold(

@@ -1,0 +1,83 @@
+"""The arms of a pair visited in turns, each judged again after its last visits.
+
+The order is old, new, new, old, or new, old, old, new. On a CPU driver it is gone through several
+times. What a visit shall bring is poisoned before each visit of the last round, so that no arm is
+credited with what the other left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Generic
+
+from vkbench.result import NEW, OLD, Timing, Verdict, WrongArm
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.timing import telemetry
+from vkbench_worker.timing.measure import SampleBounds, Visit, Visitor
+from vkbench_worker.timing.summary import Timed
+
+ARMS: Final = (OLD, NEW)
+# A CPU is shared, and what others do there lasts longer than a visit: of equal code the ratios of
+# pairs were 16 % apart in one round and 2 to 5 % in five, in the same time. On a GPU each visit has
+# to wait for the clock.
+CPU_ROUNDS: Final = 5
+LEAST_SAMPLES: Final = 5  # that a visit has time for, or there are fewer rounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant(Generic[P, B]):
+    """An arm that was judged right, ready to be visited."""
+
+    visitor: Visitor[P, B]
+    poison: Callable[[], None]  # overwrites what a visit shall bring
+    again: Callable[[Visit], Verdict]  # on what that visit brought
+    summed_up: Callable[[str, Sequence[Visit]], Timing]  # as the timing of an arm
+
+
+def rounds_of(device: Computer[P, B], visit_seconds: float, bounds: SampleBounds) -> int:
+    """How often to go through the order, where a visit of the slower arm takes so long at least."""
+    if device.facts.type != "cpu":
+        return 1
+    return max(1, min(CPU_ROUNDS, int(bounds.seconds / visit_seconds)))
+
+
+def in_turns(
+    device: Computer[P, B],
+    entrants: Mapping[str, Entrant[P, B]],
+    turns: Sequence[str],
+    rounds: int,
+    whole: SampleBounds,
+) -> Timed:
+    """Timings of both arms in so many rounds of their turns, and the verdict after them.
+
+    `whole` bounds the samples of one arm in a turn of all rounds.
+    """
+    bounds = replace(whole, seconds=whole.seconds / rounds)
+    visits: dict[str, list[Visit]] = {name: [] for name in entrants}
+    verdicts: dict[str, Verdict] = {}
+    readings: Mapping[str, float] = {}
+    for name in [*turns] * (rounds - 1):
+        visits[name].append(entrants[name].visitor.visit(bounds))
+    for name in turns:  # the last round's outputs speak for all
+        entrants[name].poison()
+        visit = entrants[name].visitor.visit(bounds)
+        readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
+        verdicts[name] = entrants[name].again(visit)
+        if not verdicts[name].passed:
+            found = blamed({name: verdicts[name]})
+            return Timed(timings=(), verdict=found, telemetry=readings)
+        visits[name].append(visit)
+    timings = [entrants[name].summed_up(name, visits[name]) for name in ARMS]
+    return Timed(timings=tuple(timings), verdict=verdicts[NEW], telemetry=readings)
+
+
+def blamed(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """The verdict on the new arm, or on the one that is wrong; of both, with both reasons."""
+    wrong = [arm for arm in ARMS if arm in verdicts and not verdicts[arm].passed]
+    if not wrong:
+        return verdicts[NEW]
+    found = replace(verdicts[wrong[-1]], wrong_arm=WrongArm.of(wrong))
+    if len(wrong) == 1:
+        return found
+    return replace(found, reason="; ".join(f"{arm}: {verdicts[arm].reason}" for arm in wrong))
