@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from vkbench.case import Value, value_of
 from vkbench.errors import UsageError
+
+SHARDS: Final = "shards"  # into how many a case was divided, beside the settings of its code path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,11 @@ def text_of(settings: Mapping[str, Value]) -> str:
 def variant_of(name: str) -> str:
     """The code path of a configuration's name."""
     return name.partition(":")[0]
+
+
+def is_divided(name: str) -> bool:
+    """Whether a configuration's name is of a case that was divided into shards."""
+    return SHARDS in parse(name).settings
 
 
 def _setting(item: str, name: str) -> tuple[str, Value]:

@@ -13,6 +13,7 @@ class Mode(StrEnum):
     PERFORMANCE = "performance"  # the output is checked too: a timing counts only if it is right
     PEER = "peer"  # another program, named by the variant, and our kernel timed in turns
     PAIRED = "paired"  # two bundles timed in turns: old, new, new, old, or new, old, old, new
+    SHARDED = "sharded"  # divided among devices of a host by `vkbench shard`; it is never queued
     ACCURACY = "accuracy"  # what formats and models lose: such a run has rows and no jobs
     BOTH = "both"  # as asked for in a selection; a plan turns it into one job of each
 
@@ -57,6 +58,7 @@ class Outcome(StrEnum):
 SETTLED = (Outcome.PASSED, Outcome.WRONG, Outcome.SKIPPED)  # the first of these decides the job
 
 MAIN = "main"  # the default track: timings that regression detection watches
+SHARDS = "shards"  # that of cases divided among devices
 PEERS = "peers"  # that of other programs' timings of the same cases
 
 MAX_TRIES = 3  # attempts without a verdict after which a job fails

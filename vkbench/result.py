@@ -14,6 +14,7 @@ from typing import Final
 from vkbench.job import Outcome
 
 HOT: Final = "hot"  # launches over the same buffers; of a peer's job, the peer's
+COPIES: Final = "copies"  # of shards: hot ones, with uploads before and read-backs after them
 OURS: Final = "ours"  # of a peer's job: our kernel, hot, in turns with the peer
 OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
 NEW: Final = "new"
@@ -77,7 +78,9 @@ class Verdict:
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
-    metric: str  # hot | cold; of a paired job, old | new; of a peer's job, hot | ours
+    metric: (
+        str  # hot | cold; of pairs old | new; of a peer's job hot | ours; of shards hot | copies
+    )
     seconds: float  # median of the samples
     mad: float  # median absolute deviation
     low: float  # order-statistic interval of the median

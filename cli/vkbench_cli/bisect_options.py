@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench.case import is_own
+from vkbench.configuration import is_divided
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.user import user_name
 from vkbench_cli.show.telling import tell
@@ -249,7 +250,10 @@ def _change(tx: Transaction, regression: int) -> ChangedCase:
             f"the kernels of regression {regression} are the same before and after: "
             f"its cause is {told.cause}, so that no bundle is to blame"
         )
-    return max(moved, key=lambda each: (each.direction == "wrong", each.ratio or 0.0))
+    paired = [each for each in moved if not is_divided(each.variant)]
+    if not paired:
+        raise NothingToDo(f"regression {regression} is of shards, which pairs do not measure")
+    return max(paired, key=lambda each: (each.direction == "wrong", each.ratio or 0.0))
 
 
 def _between(tx: Transaction, change: ChangedCase) -> str:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vkbench.case import tokens_of
-from vkbench.result import NEW, OLD
+from vkbench.result import COPIES, NEW, OLD
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ COLUMNS = (
     Column(key="cold_high_seconds", heading="cold high", kind=ValueKind.SECONDS, hidden=True),
     Column(key="cold_samples", heading="cold samples", kind=ValueKind.COUNT, hidden=True),
     Column(key="cold_series", heading="cold series", kind=ValueKind.ID, hidden=True),
+    Column(key="copies_seconds", heading="with copies", kind=ValueKind.SECONDS),
     Column(key="old_seconds", heading="old", kind=ValueKind.SECONDS),
     Column(key="new_seconds", heading="new", kind=ValueKind.SECONDS),
     Column(key="tokens_per_second", heading="tokens/s", kind=ValueKind.NUMBER, rank=Rank.KEY),
@@ -68,6 +69,8 @@ COLUMNS = (
     Column(key="job", heading="job", kind=ValueKind.ID, hidden=True),
     Column(key="finished_at", heading="finished", kind=ValueKind.TIME, rank=Rank.MINOR),
 )
+
+_OTHERS = (COPIES, OLD, NEW)  # metrics of which the median alone is shown
 
 
 def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> Table:
@@ -118,7 +121,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         "max_abs": first.max_abs,
         **_metric("hot", timed),
         **_metric("cold", timed),
-        **{f"{arm}_seconds": timed[arm].seconds if arm in timed else None for arm in (OLD, NEW)},
+        **{f"{each}_seconds": timed[each].seconds if each in timed else None for each in _OTHERS},
         "tokens_per_second": _token_rate(first.case_name, timed.get("hot")),
         "bytes_per_second": _scaled(rated.gb_per_second if rated else None),
         "flops_per_second": _scaled(rated.gflop_per_second if rated else None),

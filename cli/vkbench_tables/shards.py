@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from vkbench.configuration import variant_of
+from vkbench.result import COPIES, HOT, Result, Timing
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 COLUMNS = (
@@ -23,37 +26,51 @@ COLUMNS = (
 )
 
 
-def shards_table(case: str, said: Sequence[Mapping[str, Cell]]) -> Table:
-    """What a process said of each number of shards; speed-ups are those over the first row."""
-    return Table(columns=COLUMNS, rows=[_row(case, each, said[0]) for each in said])
+@dataclass(frozen=True, kw_only=True)
+class ShardsRow:
+    """What came of a number of shards."""
+
+    shards: int
+    devices: int
+    is_simulated: bool
+    result: Result
 
 
-def _row(case: str, said: Mapping[str, Cell], first: Mapping[str, Cell]) -> dict[str, Cell]:
-    times = {key: said.get(key) for key in ("compute_seconds", "whole_seconds")}
-    devices = said["devices"]
-    assert isinstance(devices, list)
+def shards_table(rows: Sequence[ShardsRow]) -> Table:
+    """A row for each number of shards; speed-ups are those over the first row."""
+    return Table(columns=COLUMNS, rows=[_row(each, rows[0]) for each in rows])
+
+
+def _row(each: ShardsRow, first: ShardsRow) -> dict[str, Cell]:
+    result, verdict = each.result, each.result.verdict
+    compute, whole = (_timing(result, metric) for metric in (HOT, COPIES))
     return {
-        "case": case,
-        "shards": said["shards"],
-        "devices": len(devices),
-        "how": _how(said),
-        "variant": said["variant"],
-        "verdict": "passed" if said["passed"] else "wrong",
-        "nmse": said["nmse"],
-        **times,
-        "compute_speedup": _ratio(first.get("compute_seconds"), times["compute_seconds"]),
-        "whole_speedup": _ratio(first.get("whole_seconds"), times["whole_seconds"]),
-        "flops_per_second": _ratio(said.get("flops"), times["compute_seconds"]),
-        "reason": said["reason"] or None,
+        "case": result.case,
+        "shards": each.shards,
+        "devices": each.devices,
+        "how": _how(each),
+        "variant": variant_of(result.variant),
+        "verdict": str(result.outcome),
+        "nmse": verdict.nmse if verdict else None,
+        "compute_seconds": compute and compute.seconds,
+        "compute_speedup": _speedup(_timing(first.result, HOT), compute),
+        "whole_seconds": whole and whole.seconds,
+        "whole_speedup": _speedup(_timing(first.result, COPIES), whole),
+        "flops_per_second": compute.flops / compute.seconds if compute else None,
+        "reason": result.reason or None,
     }
 
 
-def _how(said: Mapping[str, Cell]) -> str:
-    if said["shards"] == 1:
+def _timing(result: Result, metric: str) -> Timing | None:
+    found = (timing for timing in result.timings if timing.metric == metric)
+    return next((timing for timing in found if timing.seconds), None)
+
+
+def _how(each: ShardsRow) -> str:
+    if each.shards == 1:
         return "alone"
-    return "simulated" if said["simulated"] else "side by side"
+    return "simulated" if each.is_simulated else "side by side"
 
 
-def _ratio(above: Cell, below: Cell) -> float | None:
-    numbers = isinstance(above, int | float) and isinstance(below, int | float)
-    return float(above) / float(below) if numbers and below else None  # type: ignore[arg-type]
+def _speedup(before: Timing | None, after: Timing | None) -> float | None:
+    return before.seconds / after.seconds if before and after else None

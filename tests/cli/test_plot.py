@@ -95,7 +95,7 @@ def test_a_picture_is_a_png(tmp_path: Path, capsys: Captured) -> None:
         (["plot", "9" * 30], 2, "unknown series"),
         (["plot", "*"], 2, "may be series 1 (mul_mat_vec"),
         (["plot", CASE, "--metric", "cold"], 2, "`vkbench noise` lists"),
-        (["plot", CASE, "--metric", "warm"], 2, "'hot' or 'cold'"),
+        (["plot", CASE, "--metric", "warm"], 2, "'hot', 'cold' or 'copies'"),
         (["plot", "1", "--png", "/nowhere/x.png"], 2, "there is no folder"),
         (["plot", CASE, "--device", "H200"], 2, "unknown device"),
         (["plot", ""], 2, "no hot series"),

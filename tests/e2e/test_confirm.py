@@ -11,9 +11,14 @@ from typing import Any
 import pytest
 
 from planted_add import SLOW, planted_add
-from planted_night import LEVEL, Timed, quiet_nights, settle
+from planted_night import LEVEL, NIGHT, TIMING, VERDICT, Timed, quiet_nights, settle
+from vkbench.device import DeviceFacts
+from vkbench.job import SHARDS, Mode, Outcome, PlannedJob
+from vkbench.result import COPIES, HOT, Result
 from vkbench_db.database import Database
 from vkbench_db.work.devices import store_device
+from vkbench_db.work.ended import add_ended
+from vkbench_db.work.runs import create_run
 from vkbench_detection.steps import detect
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import packaged_sha
@@ -70,3 +75,43 @@ def test_a_driver_that_is_slower_with_submissions_is_confirmed_here(
     assert "confirmed (environment)" in ended.err
     (found,) = vkbench("regressions", "ls", "--json").rows
     assert (found["direction"], found["cause"]) == ("slower", "environment")
+
+
+def test_a_suspicion_of_shards_is_left_to_later_results(
+    vkbench: Callable[..., Any], asked: Callable[..., Any], database: Path
+) -> None:
+    case, facts, now = "matmul/f16/b1_m64_n32_k48", local_devices()[0], time.time()
+    words = ("shard", case, "--shards", "2", "--seconds", "0.02", "--device", facts.key)
+    with Database.open(f"sqlite:///{database}") as opened:
+        for night in range(25, 0, -1):
+            divide(opened, facts, case, now - night * NIGHT)
+        detect(opened, now)
+    ended = vkbench(*words)  # a thousand times slower than all the nights
+    assert ended.code == 0, ended.err
+    assert "2 changes suspected" in ended.err
+    rows = vkbench("regressions", "suspected", "--json").rows
+    assert {(row["metric"], row["state"]) for row in rows} == {
+        ("hot", "suspected"),
+        ("copies", "suspected"),
+    }
+    refused = asked("regressions", "confirm")
+    assert refused.code == 7
+    assert "pairs do not measure shards" in refused.err
+    assert vkbench("regressions", "suspected", "--json").rows == rows
+
+
+def divide(database: Database, facts: DeviceFacts, case: str, now: float) -> None:
+    """A night's result of two shards, which took no time worth mentioning."""
+    planned = PlannedJob(device=facts.key, case=case, mode=Mode.SHARDED, variant="auto:shards=2")
+    noise = 1 + hash(now) % 7 / 1000
+    result = Result(
+        job=0, token=0, outcome=Outcome.PASSED, case=case, variant="portable:shards=2",
+        kernel_sha="5a" * 32, verdict=VERDICT, started=now, seconds=0.1, environment="1" * 64,
+        timings=tuple(
+            replace(TIMING, metric=metric, seconds=1e-7 * noise) for metric in (HOT, COPIES)
+        ),
+    )  # fmt: skip
+    with database.transaction() as tx:
+        store_device(tx, facts)
+        run = create_run(tx, mode=Mode.SHARDED, selection={}, now=now, track=SHARDS).id
+        add_ended(tx, run, [(planned, result)], now)

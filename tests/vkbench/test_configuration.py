@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.configuration import Configuration, parse, text_of, variant_of
+from vkbench.configuration import Configuration, is_divided, parse, text_of, variant_of
 from vkbench.errors import UsageError
 
 
@@ -19,6 +19,11 @@ def test_settings_are_numbers_where_they_can_be_and_sorted() -> None:
     assert parse(found.name) == found
     assert text_of(found.settings) == "threads=512,tile=64x64"
     assert variant_of(found.name) == "int_dot"
+
+
+def test_shards_are_told_from_settings() -> None:
+    assert is_divided("portable:shards=2,tile=64x64")
+    assert not is_divided("portable:tile=64x64")
 
 
 @pytest.mark.parametrize("name", ["portable:", "portable:threads", "portable:=3", "portable:a=1,"])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from statistics import median
 
 import pytest
 
 from vkbench.errors import UsageError
-from vkbench.result import Verdict
+from vkbench.job import Outcome
+from vkbench.result import COPIES, HOT, Verdict, unpack_samples
+from vkbench.wire import from_builtins, to_builtins
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.kernel import Problem
@@ -17,7 +22,8 @@ from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runtime.null import NullBuffer, NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import Program
 from vkbench_worker.shards.division import division_of, shard_case
-from vkbench_worker.shards.shards import Shards
+from vkbench_worker.shards.outcome import CHANGED, Sharded, outcome
+from vkbench_worker.shards.shards import LEAST_ROUNDS, Shards
 
 CASES = (
     "matmul/f16/b2_m12_n7_k5",
@@ -88,7 +94,7 @@ def test_devices_of_their_own_work_at_once_and_one_device_simulates(stack: ExitS
     for each in (beside, simulated):
         assert each.judged().passed
         for moves in (False, True):
-            assert 0.03 <= each.timed(0.01, moves=moves) < 0.085  # and not three times that
+            assert 0.03 <= median(each.timed(0.01, moves=moves)) < 0.085  # and not three times that
             assert each.still_right()
 
 
@@ -120,3 +126,78 @@ def test_shards_are_cases_of_the_catalogue() -> None:
     assert shard_case(catalogue.problem(CASES[3]), 2).name == (
         "flash_attn/f16/s2_h4_g2_q5_n67_d8_e8/mask=causal"
     )
+
+
+def told(devices: Sequence[NullDevice], stack: ExitStack, count: int = 2) -> Sharded:
+    return outcome(shards(SMALL, count, devices, stack), "auto", 0.01)
+
+
+def test_the_outcome_is_a_result_with_all_samples(stack: ExitStack) -> None:
+    device = NullDevice()
+    found = told([device], stack)
+    result = found.result
+    assert (result.outcome, result.case, result.device) == (
+        Outcome.PASSED, SMALL, device.facts.key,
+    )  # fmt: skip
+    assert (result.variant, result.settings, found.asked) == (
+        "portable:shards=2", "shards=2", "auto:shards=2",
+    )  # fmt: skip
+    assert result.bundle == packaged().sha
+    assert result.kernel_sha
+    assert result.environment == found.environment.hash == device.environment.hash
+    assert [timing.metric for timing in result.timings] == [HOT, COPIES]
+    for timing in result.timings:
+        samples = unpack_samples(timing.samples)
+        assert len(samples) == timing.count >= LEAST_ROUNDS
+        assert timing.seconds == pytest.approx(median(samples))
+        assert (timing.clock, timing.launches) == ("host", 1)
+        assert timing.flops == catalogue.problem(SMALL).flops
+        assert timing.warnings[0].startswith("simulated")
+
+
+def test_other_devices_are_another_code_path(stack: ExitStack) -> None:
+    one, two, three = (NullDevice(host=host) for host in ("a", "b", "c"))
+    paths = [told(devices, stack).result.variant for devices in ([one], [one, two], [one, three])]
+    assert len({*paths}) == 3
+    assert paths[0] == "portable:shards=2"
+    assert all(path.startswith("portable:devices=2-") for path in paths[1:])
+    again = told([one, two], stack).result
+    assert again.variant == paths[1]
+    assert again.timings[0].warnings[0] == "side by side on NullDevice, NullDevice"
+
+
+def test_the_environment_is_that_of_all_devices(stack: ExitStack) -> None:
+    one, two = NullDevice(host="a"), NullDevice(host="b")
+    same = told([one, two], stack)
+    two.environment = replace(two.environment, driver_version="1")
+    other = told([one, two], stack)
+    assert same.environment == one.environment
+    assert other.environment.extra == {"beside": two.environment.hash}
+    assert other.result.environment == other.environment.hash != same.environment.hash
+
+
+def test_a_wrong_result_has_no_timing(stack: ExitStack) -> None:
+    found = told([NullDevice(), NullDevice(off_by_one)], stack)
+    assert found.result.outcome is Outcome.WRONG
+    assert "NMSE" in found.result.reason
+    assert found.result.timings == ()
+
+
+def test_what_becomes_wrong_while_it_is_timed_is_wrong(stack: ExitStack) -> None:
+    judged = 2 * 2  # launches of two shards over two poisons
+
+    def spoilt(problem: Problem, shown: Shown) -> None:
+        nonlocal judged
+        judged -= 1
+        (run_reference if judged >= 0 else off_by_one)(problem, shown)
+
+    found = told([NullDevice(spoilt)], stack)
+    assert (found.result.outcome, found.result.reason) == (Outcome.WRONG, CHANGED)
+    assert found.result.verdict
+    assert not found.result.verdict.passed
+    assert found.result.timings == ()
+
+
+def test_an_outcome_travels(stack: ExitStack) -> None:
+    found = told([NullDevice()], stack)
+    assert from_builtins(json.loads(json.dumps(to_builtins(found))), Sharded) == found

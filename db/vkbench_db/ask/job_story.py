@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from vkbench.errors import UnknownName
-from vkbench.job import JobState
+from vkbench.job import JobState, Mode
 from vkbench.result import Verdict, WrongArm
 from vkbench_db import schema
 from vkbench_db.ask.samples import unpacked
@@ -152,6 +152,7 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
             .join(schema.device, schema.device.c.id == latest.device_id)
             .join(schema.measurement, timing.job_id == latest.job_id)
             .where(case.name.in_(names), schema.device.c.key == device, timing.metric == "hot")
+            .where(latest.mode == Mode.PERFORMANCE)
             .order_by(latest.finished_at)
         )
         found |= {row.name: row.seconds for row in tx.execute(asked)}

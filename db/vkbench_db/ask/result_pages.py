@@ -19,7 +19,7 @@ from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.ask.queries import ResultRow, results_of
 
-_MODES = (Mode.CORRECTNESS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER)
+_MODES = (Mode.CORRECTNESS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
 
 

@@ -18,10 +18,13 @@ _RESULTS = {
     "shape": "its parts, as text",
     "params": "its parts, as text",
     "mode": (
-        "correctness, performance, paired: two bundles timed in turns, or peer: another program "
-        "and our kernel timed in turns"
+        "correctness, performance, paired: two bundles timed in turns, peer: another program "
+        "and our kernel timed in turns, or sharded: divided among devices"
     ),
-    "variant": "the code path asked for; with the mode peer, the program",
+    "variant": (
+        "the code path asked for; with the mode peer, the program; with sharded, also how the "
+        "case was divided"
+    ),
     "variant_run": "the code path that ran",
     "kernel_sha": "SHA-256 of the SPIR-V that ran, of a pair the new one's",
     "bundle": (
@@ -31,7 +34,8 @@ _RESULTS = {
     "run_uuid": "the submission",
     "run_label": "the submission",
     "track": (
-        "whose series its timings belong to: main, or empty for trials, pairs and bisections"
+        "whose series its timings belong to: main, shards with the mode sharded, or empty for "
+        "trials, pairs and bisections"
     ),
     "job": "the job's number",
     "state": "passed, wrong, skipped or failed",
@@ -48,7 +52,7 @@ _RESULTS = {
     "max_abs": "error against the float64 reference",
     "metric": (
         "hot or cold; of a pair old and new; with the mode peer, hot is the program's and ours is "
-        "ours"
+        "ours; with sharded, copies includes uploads and read-backs"
     ),
     "seconds": "median of the samples, for one launch",
     "mad": "median absolute deviation, seconds",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 
-from sqlalchemy import Connection, bindparam, exc, func, insert, select, update
+from sqlalchemy import Connection, bindparam, exc, insert, select, update
 
 from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
@@ -34,7 +34,7 @@ from vkbench_db.transfer.lines import (
 )
 from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.accuracies import add_accuracies
-from vkbench_db.work.devices import store_device
+from vkbench_db.work.devices import note_environments, store_device
 from vkbench_db.work.latest import note_runs
 from vkbench_db.work.results import is_packed, memory_of, timing_row, verdict_row
 from vkbench_db.work.runs import case_ids
@@ -105,7 +105,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
             for batch in batches(group, BATCH):
                 with _misfits_refused(batch):
                     counts.update(_jobs(tx, target, batch))
-            _note_environments(tx, target.devices.values())
+            note_environments(tx, target.devices.values())
         elif kind == "end" and target is None:
             runs.append(_prepare(tx, section, now).id)  # a run without jobs
         else:
@@ -176,24 +176,6 @@ def _store_environment(tx: Connection, line: EnvironmentLine) -> None:
 def _store_accuracies(tx: Connection, run: int, section: Sequence[Line]) -> None:
     lines = [line.record for line in section if isinstance(line.record, AccuracyLine)]
     add_accuracies(tx, run, {line.position: record_of(vars(line), Accuracy) for line in lines})
-
-
-def _note_environments(tx: Connection, devices: Iterable[int]) -> None:
-    """Give devices that no worker here has announced the environment of their newest attempt."""
-    job, attempt, device = schema.job.c, schema.attempt.c, schema.device.c
-    newest = (
-        select(attempt.environment)
-        .join(schema.job, job.id == attempt.job_id)
-        .where(job.device_id == device.id, attempt.environment != "")
-        .order_by(attempt.recorded_at.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    tx.execute(
-        update(schema.device)
-        .where(device.id.in_(tuple(devices)), device.last_seen.is_(None))
-        .values(environment=func.coalesce(newest, device.environment))
-    )
 
 
 def _store_run(tx: Connection, line: RunLine, devices: dict[str, int], now: float) -> _Target:

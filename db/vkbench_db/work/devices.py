@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.wire import Announcement, to_builtins
@@ -73,6 +74,24 @@ def store_environment(tx: Connection, environment: Environment) -> str:
     if tx.execute(known).first() is None:
         insert_missing(tx, schema.environment, [row])
     return environment.hash
+
+
+def note_environments(tx: Connection, devices: Iterable[int]) -> None:
+    """Give devices that no worker here has announced the environment of their newest attempt."""
+    job, attempt, device = schema.job.c, schema.attempt.c, schema.device.c
+    newest = (
+        select(attempt.environment)
+        .join(schema.job, job.id == attempt.job_id)
+        .where(job.device_id == device.id, attempt.environment != "")
+        .order_by(attempt.recorded_at.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    tx.execute(
+        update(schema.device)
+        .where(device.id.in_(tuple(devices)), device.last_seen.is_(None))
+        .values(environment=func.coalesce(newest, device.environment))
+    )
 
 
 def pause(tx: Connection, device: str, said: Pause) -> bool:

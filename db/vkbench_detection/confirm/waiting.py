@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
+from vkbench.job import SHARDS
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
@@ -67,6 +68,7 @@ def _suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
         .join(schema.device, device.id == series.device_id)
         .join(schema.kernel_case, schema.kernel_case.c.id == series.case_id)
         .where(change.state == ChangeState.SUSPECTED, device.id.in_(devices))
+        .where(series.track != SHARDS)  # pairs do not divide a case: the history decides these
         .order_by(change.found_at, change.id)
     )
     return fetch(tx, asked, _Suspected)

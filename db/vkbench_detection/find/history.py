@@ -2,9 +2,9 @@
 
 A shift lies between two results. If a change point of the same direction lies there or a few
 results away, the shift is that one; else it is a new suspicion. On a device that a worker serves,
-the newest shift is then measured again; elsewhere this pass decides from the results alone. Where
-it cannot tell a change from the series' own wander, the change becomes ambiguous, not dismissed:
-people see it.
+the newest shift is then measured again, unless it is of shards, which pairs do not measure.
+Elsewhere this pass decides from the results alone. Where it cannot tell a change from the series'
+own wander, the change becomes ambiguous, not dismissed: people see it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cached_property
 
 from sqlalchemy import Connection, select, update
 
+from vkbench.job import SHARDS
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
@@ -50,6 +51,7 @@ class _History:
 
     series: int
     device: int
+    track: str
     points: Sequence[Point]
     known: Sequence[ChangePoint]
     measured: Collection[int]  # those of them that pairs were measured for
@@ -120,7 +122,8 @@ def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     served = watched(tx, now)
     touched: list[int] = []
     for history in _histories(tx, wanted):
-        found = _judged(history, history.device in served)
+        is_measured = history.device in served and history.track != SHARDS
+        found = _judged(history, is_served=is_measured)
         apply(tx, found.decisions, now)  # first: a decision may move its change point to a place
         touched += [each.change for each in found.decisions]
         touched += suspect(tx, found.suspicions, now)
@@ -139,13 +142,14 @@ def _put_off(tx: Connection, series: Sequence[int], served: Collection[int], now
     suspected = select(change.series_id).where(
         change.series_id.in_(series), change.state == ChangeState.SUSPECTED
     )
-    waiting = table.id.in_(suspected) & table.device_id.in_(served)
+    waiting = table.id.in_(suspected) & table.device_id.in_(served) & (table.track != SHARDS)
     tx.execute(update(schema.series).where(waiting).values(scan_due_at=now + WATCHED_SECONDS))
 
 
 def _histories(tx: Connection, series: Sequence[int]) -> Iterable[_History]:
     table, change = schema.series.c, schema.change_point.c
-    for row in tx.execute(select(table.id, table.device_id).where(table.id.in_(series))).all():
+    asked = select(table.id, table.device_id, table.track).where(table.id.in_(series))
+    for row in tx.execute(asked).all():
         found = (
             select(schema.change_point)
             .where(change.series_id == row.id, change.direction != WRONG)
@@ -155,7 +159,7 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[_History]:
         last = points(tx, row.id, LAST)
         made_with = origins(tx, [point.job for point in last])
         measured = _measured(tx, [each.id for each in known])
-        yield _History(row.id, row.device_id, last, known, measured, made_with)
+        yield _History(row.id, row.device_id, row.track, last, known, measured, made_with)
 
 
 def _measured(tx: Connection, changes: Sequence[int]) -> set[int]:
@@ -166,7 +170,7 @@ def _measured(tx: Connection, changes: Sequence[int]) -> set[int]:
     return set(tx.execute(asked).scalars())
 
 
-def _judged(history: _History, is_served: bool) -> _Outcome:
+def _judged(history: _History, *, is_served: bool) -> _Outcome:
     shifts = segments.find(history.seconds, history.moved)
     suspicions: list[Suspicion] = []
     decisions: dict[int, Decision] = {}  # by change point; of two shifts that are one, the later

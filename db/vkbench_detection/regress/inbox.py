@@ -84,6 +84,7 @@ class SuspectRow:
     case_name: str
     variant: str
     metric: str
+    track: str
     found_at: float
     evidence: str = ""  # the note of its last event
 
@@ -154,7 +155,7 @@ def suspected(
         select(
             *(change.id.label("change"), change.state, change.direction, change.cause),
             *(change.ratio, change.p),
-            *(change.method, change.found_at, series.variant, series.metric),
+            *(change.method, change.found_at, series.variant, series.metric, series.track),
             *(schema.host.c.name.label("host"), device.key.label("device")),
             *(device.name.label("device_name"), schema.kernel_case.c.name.label("case_name")),
         )

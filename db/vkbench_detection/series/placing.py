@@ -22,6 +22,7 @@ from vkbench_detection.find.verdict_changes import record_wrong_jobs
 from vkbench_detection.series import canaries, roofs
 from vkbench_detection.series.points import Identity, series_ids
 
+SCREENED = (Mode.PERFORMANCE, Mode.SHARDED)  # modes whose timings may be suspected
 BATCH = 500  # jobs of a transaction: the collector waits for it on SQLite, up to half a second
 SCAN_SECONDS = 86_400.0  # after a new result its series' history waits so long for others
 PATIENCE_SECONDS = 60.0  # for the announcement of the environment that a result names
@@ -82,7 +83,7 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     noted = canaries.note(tx, told.values())
     off = {job for job, canary in told.items() if canary.key in noted}
     tracked = [row for row in rows if row.track]
-    timed = [row for row in tracked if (row.mode, row.state) == (Mode.PERFORMANCE, JobState.PASSED)]
+    timed = [row for row in tracked if row.state == JobState.PASSED and row.mode in SCREENED]
     touched = _place(tx, timed, known, off)
     # Series of peers are kept, and never suspected: what changes there is no kernel of ours.
     of_peers = [row for row in tracked if (row.mode, row.state) == (Mode.PEER, JobState.PASSED)]
@@ -189,6 +190,8 @@ def _identity(job: _FreshJob, metric: str, known: dict[str, str]) -> Identity:
 def _shares(
     timing: _Timing, job: _FreshJob, reached: Mapping[roofs.Place, roofs.Roofs]
 ) -> dict[str, float | None]:
+    if job.mode == Mode.SHARDED:  # a roof is one device's
+        return {"of_roof": None, "of_path": None}
     load = roofs.RoofLoad(
         bytes_moved=timing.bytes_moved,
         flops=timing.flops,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vkbench import configuration
 from vkbench.calibration import CANARY_AT
+from vkbench.configuration import SHARDS
 from vkbench.job import MAIN, Mode
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
@@ -78,9 +80,11 @@ def job_page(request: Request, job: Number) -> Response:
 
 
 def replay(facts: JobFacts) -> str:
-    """The command that runs a job again on its device's host; "" for a pair of bundles."""
+    """The command that runs a job again on its device's host; "" if there is none."""
     if facts.mode == Mode.PAIRED:
         return ""
+    if facts.mode == Mode.SHARDED:
+        return _sharded_again(facts)
     words = ["vkbench", "run", "--case", facts.case_name]
     if facts.mode == Mode.PEER:
         words += ["--peer", facts.variant, "--mode", Mode.PERFORMANCE]
@@ -91,6 +95,19 @@ def replay(facts: JobFacts) -> str:
     if facts.source:
         words += ["--gguf", str(facts.source["path"]), "--tensor", str(facts.source["tensor"])]
     words += ["--track", facts.track or "none"] if facts.track != MAIN else []
+    return shlex.join(words)
+
+
+def _sharded_again(facts: JobFacts) -> str:
+    """The command that divides a case again; "" where several devices took part: one is known."""
+    asked = configuration.parse(facts.variant)
+    if "devices" in asked.settings:
+        return ""
+    settings = {name: each for name, each in asked.settings.items() if name != SHARDS}
+    variant = replace(asked, settings=settings).name
+    words = ["vkbench", "shard", facts.case_name, "--shards", str(asked.settings[SHARDS])]
+    words += ["--variant", variant, "--device", facts.device]
+    words += ["--bundle", facts.bundle] if facts.bundle else []
     return shlex.join(words)
 
 

@@ -1,7 +1,7 @@
 """Divides a case among devices, once for each number of shards, as `vkbench shard` asks.
 
 A process of its own, because a driver may crash. Says on stdout, a line of JSON for each number,
-whether the result was right and how long it took; on failure the last line of stderr says why.
+with its result; on failure the last line of stderr says why.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import cast
 
 from vkbench.settings import settings
+from vkbench.wire import to_builtins
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import kept_bundles
 from vkbench_worker import policy
@@ -19,10 +21,9 @@ from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.protocol import lock_folder
 from vkbench_worker.runner.errand import Answer, alone, answered
-from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
-from vkbench_worker.runtime.pipeline import Pipeline
 from vkbench_worker.shards.division import division_of
+from vkbench_worker.shards.outcome import outcome
 from vkbench_worker.shards.shards import Shards
 
 
@@ -51,33 +52,14 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
             used = devices[:count] if count <= len(devices) else devices[:1]
             with ExitStack() as inner:
                 shards = Shards(used, count, bundle, problem, prepared, asked.variant, inner)
-                yield _answer(shards, count, asked.seconds)
+                found = outcome(shards, asked.variant, asked.seconds)
+            yield cast(Answer, to_builtins(found))
 
 
 def _apart(devices: list[Device]) -> list[Device]:
     """Those that can work at one time: CPU drivers share their processors."""
     by_hardware = {device.hardware or device.facts.key: device for device in reversed(devices)}
     return [device for device in devices if device in by_hardware.values()]
-
-
-def _answer(shards: Shards[Pipeline, Buffer], count: int, seconds: float) -> Answer:
-    verdict = shards.judged()
-    said: dict[str, object] = {
-        "shards": count,
-        "devices": list(dict.fromkeys(device.facts.name for device in shards.devices)),
-        "simulated": shards.is_simulated,
-        "variant": shards.variant,
-        "passed": verdict.passed,
-        "reason": verdict.reason,
-        "nmse": verdict.nmse,
-    }
-    if not verdict.passed:
-        return said
-    for name, moves in (("compute_seconds", False), ("whole_seconds", True)):
-        said[name] = shards.timed(seconds, moves=moves)
-        if not shards.still_right():
-            return said | {"passed": False, "reason": "outputs changed while they were timed"}
-    return said | {"flops": shards.problem.flops}
 
 
 def _arguments() -> argparse.Namespace:

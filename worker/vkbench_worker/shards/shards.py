@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from statistics import median
 from typing import Final, Generic
 
 import numpy as np
@@ -58,15 +57,15 @@ class Shards(Generic[P, B]):
         if len(paths) > 1:
             raise Unsupported("the devices would compute in different ways: name a variant")
         [self._path] = paths
-        self.variant = chosen[0].variant.name
+        self.variant, self.bundle = chosen[0].name, bundle.sha
+        plans = [
+            plan(bundle, each, device.facts)
+            for device, each in zip(self.devices, chosen, strict=True)
+        ]
+        self.kernel_sha = plans[0].sha
         self._benches = [
-            Bench(
-                device,
-                plan(bundle, each, device.facts),
-                self._storages(number, each.problem),
-                stack,
-            )
-            for number, (device, each) in enumerate(zip(self.devices, chosen, strict=True))
+            Bench(device, planned, self._storages(number, planned.problem), stack)
+            for number, (device, planned) in enumerate(zip(self.devices, plans, strict=True))
         ]
 
     def judged(self) -> Verdict:
@@ -75,8 +74,8 @@ class Shards(Generic[P, B]):
         expected = expected_by(self.problem, self._prepared, self._path)
         return judge(self.problem, self._path, first, second, expected)
 
-    def timed(self, seconds: float, *, moves: bool) -> float:
-        """The median time of rounds, with uploads and read-backs or without."""
+    def timed(self, seconds: float, *, moves: bool) -> list[float]:
+        """How long each round took, with uploads and read-backs or without."""
         self._flights = [self._flight(bench, moves=moves) for bench in self._benches]
         for bench in self._benches:
             bench.reset(POISON_A)
@@ -146,7 +145,7 @@ class Shards(Generic[P, B]):
         """Inputs that are not kept on the devices."""
         return [name for name in bench.storages if name not in self._division.kept]
 
-    def _timed(self, seconds: float) -> float:
+    def _timed(self, seconds: float) -> list[float]:
         flights = self._flights
         for flight in flights:  # wakes the device, and has it take the poison first
             flight.run()
@@ -154,7 +153,7 @@ class Shards(Generic[P, B]):
         with ThreadPoolExecutor(len(flights)) as pool:
             while len(rounds) < LEAST_ROUNDS or time.perf_counter() - started < seconds:
                 rounds.append(self._round(flights, pool))
-        return median(rounds)
+        return rounds
 
     def _round(self, flights: Sequence[Flown], pool: ThreadPoolExecutor) -> float:
         if self.is_simulated:

@@ -12,6 +12,7 @@ from vkbench import names
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, UsageError, WrongResult
 from vkbench.job import JobState
 from vkbench.peers import BY_NAME
+from vkbench.result import COPIES
 from vkbench_cli.options import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
@@ -21,7 +22,7 @@ from vkbench_tables import comparison, comparison_markdown
 if TYPE_CHECKING:
     from vkbench_detection.compare.comparison import Comparison, Pair
 
-METRICS = ("hot", "cold")
+METRICS = ("hot", "cold", COPIES)
 _FORMS = (
     "a run (number, label, UUID, last), a baseline's name, bundle:SHA, driver:VERSION, "
     "date:2026-11-01 or device:SELECTOR."
@@ -70,7 +71,8 @@ def compare(
         ),
     ] = False,
     metric: Annotated[
-        list[str], Option(metavar="METRIC", help="Only this metric: hot or cold; may be repeated.")
+        list[str],
+        Option(metavar="METRIC", help="Only this metric: hot, cold or copies; may be repeated."),
     ] = [],  # noqa: B006
     sort: Annotated[
         Sort,

@@ -10,6 +10,8 @@ from typer import Argument, Option
 
 from vkbench import names
 from vkbench.errors import NothingToDo, UsageError
+from vkbench.job import SHARDS
+from vkbench.result import COPIES
 from vkbench.visible import visible
 from vkbench_cli.files import check_writable, whole_file
 from vkbench_cli.options import Devices, Store
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from vkbench_db.ask.series import SeriesRow
     from vkbench_db.database import Transaction
 
-METRICS = ("hot", "cold")
+METRICS = ("hot", "cold", COPIES)
+_MOST = 1000  # series of one case
 WIDTH = 80  # where there is no terminal
 POINTS = 1000
 
@@ -37,7 +40,8 @@ def plot(
         ),
     ],
     metric: Annotated[
-        str, Option(metavar="METRIC", help="Of a case: the series of this metric, hot or cold.")
+        str,
+        Option(metavar="METRIC", help="Of a case: the series of this metric, hot, cold or copies."),
     ] = "hot",
     device: Devices = [],  # noqa: B006
     last: Annotated[
@@ -105,7 +109,9 @@ def _named(tx: Transaction, asked: str, metric: str, devices: list[str]) -> Seri
     texts = {"case_name": [asked], "metric": [names.pick(metric, METRICS, "metric")]}
     if devices:
         texts["device"] = device_keys(tx, devices)
-    found = series.page(tx, series.SeriesFilter(texts=texts), limit=names.MOST_TOLD + 1)
+    found = series.page(tx, series.SeriesFilter(texts=texts), limit=_MOST)
+    # a case that was divided too means its own series, unless what shards alone have is asked for
+    found = [row for row in found if row.track != SHARDS] or found
     if not found:
         raise UsageError(f"no {metric} series of '{asked}': `vkbench noise` lists them all")
     if len(found) > 1:

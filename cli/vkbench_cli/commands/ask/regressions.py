@@ -13,6 +13,7 @@ from typer import Argument, Option, Typer
 
 from vkbench import names
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REGRESSION, NothingToDo
+from vkbench.job import SHARDS
 from vkbench.units import counted, tallied
 from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
@@ -269,8 +270,12 @@ def confirm(
         devices = chosen_devices(device, ours) if device else all_devices()
         with database.reading() as tx:
             rows = [row for row in inbox.suspected(tx) if change in (None, row.change)]
-        if not {row.device for row in rows} & {facts.key for facts in devices}:
+        here = {facts.key for facts in devices}
+        tracks = {row.track for row in rows if row.device in here}
+        if not tracks:
             raise NothingToDo("there is no suspected change on the devices of this machine")
+        if tracks == {SHARDS}:
+            raise NothingToDo("pairs do not measure shards: later results decide such a change")
         done = confirm_here(database, ours, devices, change, partial(RunProgress, database))
     return EXIT_OK if done else EXIT_INTERRUPTED
 

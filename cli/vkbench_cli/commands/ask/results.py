@@ -41,6 +41,7 @@ class OfResults(StrEnum):
     PERFORMANCE = Mode.PERFORMANCE.value
     PEER = Mode.PEER.value
     PAIRED = Mode.PAIRED.value
+    SHARDED = Mode.SHARDED.value
     BOTH = Mode.BOTH.value
 
 
@@ -54,7 +55,7 @@ def results(
     mode: Annotated[
         OfResults,
         Option(
-            help="Only checks, timings, peers' timings or pairs, or both checks and timings.",
+            help="Only checks, timings, peers' timings, pairs or shards; or checks and timings.",
             case_sensitive=False,
         ),
     ] = OfResults.BOTH,

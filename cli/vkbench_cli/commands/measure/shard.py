@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from vkbench.errors import EXIT_OK, UsageError, WrongResult
-from vkbench.settings import settings
-from vkbench_cli.options import Devices, KernelsOf
+from vkbench.job import Outcome
+from vkbench_cli.options import Devices, KernelsOf, RunLabel, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
+from vkbench_tables.shards import ShardsRow, shards_table
+
+if TYPE_CHECKING:
+    from vkbench.device import DeviceFacts
+    from vkbench.settings import Settings
+    from vkbench_db.database import Database
+    from vkbench_local.shards import Sharding
+    from vkbench_worker.shards.outcome import Sharded
 
 
 def shard(
@@ -33,6 +44,11 @@ def shard(
     bundle: KernelsOf = "",
     seconds: Annotated[float, Option(metavar="S", min=0.01, help="Time each for S seconds.")] = 0.5,
     limit: Annotated[float, Option(metavar="S", min=0.1, help="Give up after S seconds.")] = 600.0,
+    keep: Annotated[
+        bool, Option("--keep/--no-keep", help="Store the results as a run, or only show them.")
+    ] = True,
+    label: RunLabel = "",
+    store: Store,
     output: Output,
 ) -> int:
     """Divide one case among the devices of this machine.
@@ -42,37 +58,90 @@ def shard(
     result. `compute` is the time in which every input lies on its device and parts of the output
     stay there. `with copies` also uploads the inputs that are no weights or caches, and reads the
     output back. Where there are more shards than devices, each is timed alone on one device, and
-    the slowest counts: simulated. Nothing is stored.
+    the slowest counts: simulated.
+
+    The results are stored as a run of mode sharded, a row for each number of shards: `hot` is
+    compute, `copies` is with copies, and the variant says how the case was divided. Each has a
+    series of its own, with which later ones are compared, so that a slower driver is suspected.
+    Pairs do not measure that again: later results decide it.
 
     \b
     vkbench shard matmul/f16:b=f16/b1_m4096_n4096_k4096
     vkbench shard flash_attn/f16/s1_h8_g8_q5_n67_d64_e64 --device 0,1 --shards 1,2
+    vkbench results --run last
 
     Exit codes: 0 all right, 3 a wrong result.
     """
     from vkbench_local.machine import chosen_devices
-    from vkbench_local.shards import Sharding, shard
+    from vkbench_local.shards import Sharding
+    from vkbench_local.shards import shard as begin
     from vkbench_shaders.catalogue import problem
-    from vkbench_tables.shards import shards_table
     from vkbench_worker.shards.division import division_of
 
-    ours = settings()
+    ours = store.settings()
     posed, counts = problem(case), _counts(shards)
     for count in counts:
         division_of(posed, count)
+    devices = chosen_devices(device or ["*"], ours)
     asked = Sharding(
         case=posed.case.name,
         counts=counts,
-        devices=[facts.key for facts in chosen_devices(device or ["*"], ours)],
+        devices=[facts.key for facts in devices],
         variant=variant,
         bundle=bundle,
         seconds=seconds,
     )
-    said = list(shard(asked, limit, ours))
-    show(shards_table(posed.case.name, said), output)
-    if any(each["simulated"] for each in said):
+    found: list[Sharded] = []
+    with _opened(ours) if keep else nullcontext() as database:
+        try:
+            found.extend(begin(asked, limit, ours))
+        finally:  # what came before a failure is kept
+            if found and database:
+                _store(database, asked, found, devices, label)
+    show(shards_table([_row(each) for each in found]), output)
+    if any(each.is_simulated for each in found):
         tell("simulated: one device did all shards in turn, and the slowest counts")
-    return EXIT_OK if all(each["passed"] for each in said) else WrongResult.exit_code
+    is_right = all(each.result.outcome is Outcome.PASSED for each in found)
+    return EXIT_OK if is_right else WrongResult.exit_code
+
+
+@contextmanager
+def _opened(ours: Settings) -> Iterator[Database]:
+    """The database, created if need be; one that takes no writes is an error before the work."""
+    from vkbench_db.database import Database
+
+    with Database.open(ours.database_url(), create=True) as database:
+        with database.transaction():
+            pass
+        yield database
+
+
+def _store(
+    database: Database,
+    asked: Sharding,
+    found: Sequence[Sharded],
+    devices: Sequence[DeviceFacts],
+    label: str,
+) -> None:
+    from vkbench_cli.show.report import findings
+    from vkbench_detection.steps import detect
+    from vkbench_local.shards import keep
+
+    now = time.time()
+    run = keep(database, asked, found, devices, label=label, now=now)
+    detected = detect(database, now)
+    tell(f"stored as run {run}: `vkbench results --run {run}` shows it")
+    for line in findings(detected):
+        tell(line)
+
+
+def _row(each: Sharded) -> ShardsRow:
+    return ShardsRow(
+        shards=each.count,
+        devices=len(each.devices),
+        is_simulated=each.is_simulated,
+        result=each.result,
+    )
 
 
 def _counts(text: str) -> list[int]:
