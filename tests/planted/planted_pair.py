@@ -11,8 +11,15 @@ from planted_clock import Clock
 from vkbench_shaders.bundle import Bundle, entry_key, manifest_text, packaged
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
-from vkbench_worker.runtime.program import Dispatch, Program
+from vkbench_worker.runtime.null import (
+    Function,
+    NullBuffer,
+    NullDevice,
+    NullFlight,
+    Shown,
+    run_reference,
+)
+from vkbench_worker.runtime.program import Bytes, Dispatch, Program
 
 
 def built(case: str, word: bytes) -> Bundle:
@@ -40,6 +47,16 @@ class Pair(NullDevice):
         self.ran.append(step.pipeline.code.decode())
         self.function = self.functions[step.pipeline.code]
         super().dispatch(step)
+
+
+class SpoiltFlight(NullFlight):
+    """Reads back what is wrong."""
+
+    def arrived(self) -> list[Bytes]:
+        found = super().arrived()
+        for piece in found:
+            piece[:1] ^= 1
+        return found
 
 
 def after(launches: int, spoilt: Function) -> Function:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from planted_pair import SpoiltFlight
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result
 from vkbench_shaders.bundle import packaged
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.null import NullDevice, NullFlight, run_reference
-from vkbench_worker.runtime.program import Bytes
 from vkbench_worker.runtime.queues import Place, places
 
 CASES = ("launch_rate/u32/s65_n5", "overlap/u32/s7_n1025_r2")
@@ -30,15 +30,7 @@ class Flying(NullDevice):
     def flight(self, parts: Any, depth: int) -> NullFlight:
         self.depths.append(depth)
         kept = list(parts)[: round(len(parts) * (1 - self.lost))]
-        return _Spoilt(self, kept) if self.spoilt else NullFlight(self, kept)
-
-
-class _Spoilt(NullFlight):
-    def arrived(self) -> list[Bytes]:
-        found = super().arrived()
-        for piece in found:
-            piece[:1] ^= 1
-        return found
+        return SpoiltFlight(self, kept) if self.spoilt else NullFlight(self, kept)
 
 
 def timed(device: NullDevice, case: str) -> Result:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from planted_clock import Clock
-from planted_pair import Pair, after, built, off_by_one, taking
+from planted_pair import Pair, SpoiltFlight, after, built, off_by_one, taking
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result, WrongArm
 from vkbench_worker.runtime.null import Function, NullFlight, run_reference
-from vkbench_worker.runtime.program import Bytes
 from vkbench_worker.timing.paired import execute_pair
 from vkbench_worker.timing.visits import CPU_ROUNDS
 
@@ -38,15 +37,7 @@ class FlownPair(Pair):
         arm = parts[0].steps[0].pipeline.code.decode()
         self.flights.append((arm, depth))
         kept = parts[:-1] if arm == self.lost else parts
-        return _Spoilt(self, kept) if arm == self.spoilt else NullFlight(self, kept)
-
-
-class _Spoilt(NullFlight):
-    def arrived(self) -> list[Bytes]:
-        found = super().arrived()
-        for piece in found:
-            piece[:1] ^= 1
-        return found
+        return SpoiltFlight(self, kept) if arm == self.spoilt else NullFlight(self, kept)
 
 
 def compared(device: FlownPair, case: str, **changes: Any) -> Result:
