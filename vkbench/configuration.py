@@ -16,6 +16,7 @@ from vkbench.case import Value, value_of
 from vkbench.errors import UsageError
 
 SHARDS: Final = "shards"  # into how many a case was divided, beside the settings of its code path
+PIECES: Final = "pieces"  # into how many each shard was divided
 
 
 @dataclass(frozen=True, kw_only=True)

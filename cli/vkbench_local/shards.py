@@ -33,6 +33,7 @@ class Sharding:
     variant: str
     bundle: str
     seconds: float  # of each timing
+    pieces: int = 1  # of each shard
 
 
 def shard(asked: Sharding, limit_seconds: float, settings: Settings) -> Iterator[Sharded]:
@@ -41,7 +42,7 @@ def shard(asked: Sharding, limit_seconds: float, settings: Settings) -> Iterator
         "vkbench_worker.runner.shards",
         *("--case", asked.case, "--variant", asked.variant, "--bundle", asked.bundle),
         *("--device", *asked.devices, "--shards", *map(str, asked.counts)),
-        *("--seconds", str(asked.seconds)),
+        *("--seconds", str(asked.seconds), "--pieces", str(asked.pieces)),
     )
     for line in answers(command, limit_seconds, environment.of(settings)):
         yield from_builtins(json.loads(line), Sharded)

@@ -70,6 +70,18 @@ def _travels(vkbench: Vkbench, stored: list[dict[str, Any]], folder: Path) -> No
     assert all(row["hot_series"] for row in found)
 
 
+def test_pieces_of_a_shard_are_right_too(vkbench: Vkbench) -> None:
+    for case in (CASE, "mul_mat/q4_0/m64_n32_k64"):
+        ended = vkbench("shard", case, "--shards", "1,2", "--pieces", "4", "--seconds", "0.02")
+        assert ended.code == 0, ended.err
+        rows = vkbench("results", "--run", "last", "--json").rows
+        assert {row["verdict"] for row in rows} == {"passed"}
+        assert {row["variant"].partition(":")[2] for row in rows} == {
+            "pieces=4,shards=1",
+            "pieces=4,shards=2",
+        }
+
+
 def test_later_shards_join_the_series_and_are_compared(vkbench: Vkbench) -> None:
     for _ in range(2):
         assert vkbench("shard", CASE, "--shards", "2", "--seconds", "0.02").code == 0
@@ -103,6 +115,7 @@ def test_a_database_that_takes_no_writes_is_one_line(
     ("words", "said"),
     [
         (("copy/f32/n31",), "copy cannot be divided"),
+        (("matmul/f16/b1_m6_n2_k2", "--pieces", "3", "--shards", "1"), "n=2 has no 3 equal pieces"),
         (("matmul/f16/b1_m6_n2_k2", "--shards", "4"), "m=6 has no 4 equal parts"),
         (("matmul/f16/b1_m6_n2_k2", "--shards", "2,x"), "malformed --shards '2,x'"),
         (("matmul/f16/b1_m6_n2_k2", "--shards", "0"), "malformed --shards '0'"),

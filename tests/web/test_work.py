@@ -155,9 +155,9 @@ def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
     compared = replay(replace(facts, mode="peer", variant="torch"))
     assert "--peer torch --mode performance" in compared
     assert "--variant" not in compared
-    divided = replay(replace(facts, mode="sharded", variant="auto:shards=4", bundle=""))
+    divided = replay(replace(facts, mode="sharded", variant="auto:pieces=2,shards=4", bundle=""))
     assert divided == (
-        f"vkbench shard {facts.case_name} --shards 4 --variant auto --device {device}"
+        f"vkbench shard {facts.case_name} --shards 4 --pieces 2 --variant auto --device {device}"
     )
     assert replay(replace(facts, mode="sharded", variant="auto:devices=2-1f3e9a,shards=2")) == ""
 

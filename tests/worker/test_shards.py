@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.preparation import prepare
-from vkbench_worker.runtime.null import NullBuffer, NullDevice, Shown, run_reference
+from vkbench_worker.runtime.null import NullBuffer, NullDevice, NullFlight, Shown, run_reference
 from vkbench_worker.runtime.program import Program
 from vkbench_worker.shards.division import division_of, shard_case
 from vkbench_worker.shards.outcome import CHANGED, Sharded, outcome
@@ -42,10 +43,11 @@ def stack() -> Iterator[ExitStack]:
 
 
 def shards(
-    case: str, count: int, devices: Sequence[NullDevice], stack: ExitStack
+    case: str, count: int, devices: Sequence[NullDevice], stack: ExitStack, pieces: int = 1
 ) -> Shards[Program, NullBuffer]:
     problem = catalogue.problem(case)
-    return Shards(devices, count, packaged(), problem, prepare(problem), "portable", stack)
+    prepared = prepare(problem)
+    return Shards(devices, count, packaged(), problem, prepared, "portable", stack, pieces)
 
 
 def judged(case: str, count: int, devices: Sequence[NullDevice], stack: ExitStack) -> Verdict:
@@ -60,6 +62,53 @@ def test_parts_together_are_the_whole_result(case: str, count: int, stack: ExitS
         assert (verdict.passed, verdict.reason) == (True, "")
         assert verdict.nmse is not None
         assert verdict.nmse < 1e-6
+
+
+@pytest.mark.parametrize(("count", "pieces"), [(1, 3), (2, 3), (4, 2)])
+@pytest.mark.parametrize("case", ["matmul/f16/b2_m12_n6_k5", "mul_mat/q4_0/m12_n6_k64"])
+def test_pieces_together_are_the_whole_result(
+    case: str, count: int, pieces: int, stack: ExitStack
+) -> None:
+    for devices in ([NullDevice()], [NullDevice() for _ in range(count)]):
+        made = shards(case, count, devices, stack, pieces)
+        verdict = made.judged()
+        assert (verdict.passed, verdict.reason) == (True, "")
+        for moves in (False, True):
+            assert made.timed(0.0, moves=moves)
+            assert made.still_right()
+
+
+def test_pieces_are_in_flight_together_and_share_what_is_kept(stack: ExitStack) -> None:
+    device = Watched()
+    made = shards("matmul/f16/b2_m12_n6_k5", 2, [device], stack, 3)
+    a, b = 2 * 2 * 6 * 5, 2 * 4 * 5 * 2  # bytes, of a shard and of a piece
+    assert (device.sizes.count(a), device.sizes.count(b)) == (2, 6)
+    made.judged()
+    device.flights.clear()
+    made.timed(0.0, moves=True)
+    moved = [["b", "y"]] * 3  # of each part
+    assert device.flights == [(3, moved), (3, moved)]
+    device.flights.clear()
+    made.timed(0.0, moves=False)
+    assert device.flights == [(1, [[]]), (1, [[]])]
+
+
+class Watched(NullDevice):
+    """Notes how large each buffer and how deep each flight is, and what each of its parts moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.flights: list[tuple[int, list[list[str]]]] = []
+
+    def buffer(self, size: int) -> NullBuffer:
+        self.sizes.append(size)
+        return super().buffer(size)
+
+    def flight(self, parts: Any, depth: int) -> NullFlight:
+        moved = [[*("b" for _ in part.uploads), *("y" for _ in part.reads)] for part in parts]
+        self.flights.append((depth, moved))
+        return super().flight(parts, depth)
 
 
 def off_by_one(problem: Problem, shown: Shown) -> None:
@@ -122,14 +171,43 @@ def test_what_cannot_be_divided_is_refused(case: str, count: int, reason: str) -
         division_of(catalogue.problem(case), count)
 
 
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        (SMALL, "n=7 has no 2 equal pieces"),
+        ("flash_attn/f16/s2_h8_g4_q5_n67_d8_e8", "flash_attn has no pieces"),
+    ],
+)
+def test_what_has_no_pieces_is_refused(case: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        division_of(catalogue.problem(case), 2, 2)
+
+
+def test_a_wrong_piece_makes_the_result_wrong(stack: ExitStack) -> None:
+    launches = 0
+
+    def third(problem: Problem, shown: Shown) -> None:
+        nonlocal launches
+        launches += 1
+        (off_by_one if launches % 4 == 3 else run_reference)(problem, shown)
+
+    made = shards("matmul/f16/b2_m12_n6_k5", 2, [NullDevice(third)], stack, 2)
+    verdict = made.judged()
+    assert not verdict.passed
+    assert "NMSE" in verdict.reason
+
+
 def test_shards_are_cases_of_the_catalogue() -> None:
+    posed = catalogue.problem(CASES[0])
+    assert shard_case(posed, 3, 7).name == "matmul/f16/b2_m4_n1_k5"
     assert shard_case(catalogue.problem(CASES[3]), 2).name == (
         "flash_attn/f16/s2_h4_g2_q5_n67_d8_e8/mask=causal"
     )
 
 
-def told(devices: Sequence[NullDevice], stack: ExitStack, count: int = 2) -> Sharded:
-    return outcome(shards(SMALL, count, devices, stack), "auto", 0.01)
+def told(devices: Sequence[NullDevice], stack: ExitStack, pieces: int = 1) -> Sharded:
+    count = 2
+    return outcome(shards(SMALL, count, devices, stack, pieces), "auto", 0.01)
 
 
 def test_the_outcome_is_a_result_with_all_samples(stack: ExitStack) -> None:
@@ -142,6 +220,7 @@ def test_the_outcome_is_a_result_with_all_samples(stack: ExitStack) -> None:
     assert (result.variant, result.settings, found.asked) == (
         "portable:shards=2", "shards=2", "auto:shards=2",
     )  # fmt: skip
+    assert told([device], stack, 7).result.variant == "portable:pieces=7,shards=2"
     assert result.bundle == packaged().sha
     assert result.kernel_sha
     assert result.environment == found.environment.hash == device.environment.hash

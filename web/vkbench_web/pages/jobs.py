@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from vkbench import configuration
 from vkbench.calibration import CANARY_AT
-from vkbench.configuration import SHARDS
+from vkbench.configuration import PIECES, SHARDS
 from vkbench.job import MAIN, Mode
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
@@ -103,9 +103,10 @@ def _sharded_again(facts: JobFacts) -> str:
     asked = configuration.parse(facts.variant)
     if "devices" in asked.settings:
         return ""
-    settings = {name: each for name, each in asked.settings.items() if name != SHARDS}
+    settings = {name: each for name, each in asked.settings.items() if name not in (SHARDS, PIECES)}
     variant = replace(asked, settings=settings).name
     words = ["vkbench", "shard", facts.case_name, "--shards", str(asked.settings[SHARDS])]
+    words += ["--pieces", str(asked.settings[PIECES])] if PIECES in asked.settings else []
     words += ["--variant", variant, "--device", facts.device]
     words += ["--bundle", facts.bundle] if facts.bundle else []
     return shlex.join(words)

@@ -39,7 +39,7 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
     policy.check(ours.bundles, bundle.sha)
     problem = catalogue.problem(asked.case)
     for count in asked.shards:
-        division_of(problem, count)
+        division_of(problem, count, asked.pieces)
     prepared = prepare(problem)
     with ExitStack() as stack:
         for key in sorted(asked.device):  # in one order, so that no two wait for each other
@@ -51,7 +51,9 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
         for count in asked.shards:
             used = devices[:count] if count <= len(devices) else devices[:1]
             with ExitStack() as inner:
-                shards = Shards(used, count, bundle, problem, prepared, asked.variant, inner)
+                shards = Shards(
+                    used, count, bundle, problem, prepared, asked.variant, inner, asked.pieces
+                )
                 found = outcome(shards, asked.variant, asked.seconds)
             yield cast(Answer, to_builtins(found))
 
@@ -68,6 +70,7 @@ def _arguments() -> argparse.Namespace:
         arguments.add_argument(f"--{name}", required=True)
     arguments.add_argument("--device", required=True, nargs="+", help="keys")
     arguments.add_argument("--shards", required=True, nargs="+", type=int)
+    arguments.add_argument("--pieces", required=True, type=int, help="of each shard")
     arguments.add_argument("--seconds", required=True, type=float, help="of each timing")
     return arguments.parse_args()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -21,12 +21,19 @@ class Division:
     cuts: Mapping[str, int]  # binding -> the axis that is cut; others are whole in every shard
     kept: tuple[str, ...]  # inputs that stay on their devices, as weights and caches do
     needs: Mapping[str, object]  # parameters with which shards are independent
+    columns: str = ""  # dimension of which a shard may do a piece after the other; "": none
+    pieces: Mapping[str, int] = field(default_factory=dict)  # binding -> its axis of that dimension
 
 
 DIVISIONS: Final[Mapping[str, Division]] = {
     # rows of the left matrix
     "matmul": Division(
-        dims=("m",), cuts={"a": 1, "y": 1}, kept=("a",), needs={"layout": "contiguous"}
+        dims=("m",),
+        cuts={"a": 1, "y": 1},
+        kept=("a",),
+        needs={"layout": "contiguous"},
+        columns="n",
+        pieces={"b": 2, "y": 2},
     ),
     # rows of the weights, which are columns of the result
     "mul_mat": Division(
@@ -34,6 +41,8 @@ DIVISIONS: Final[Mapping[str, Division]] = {
         cuts={"weights": 0, "y": 1},
         kept=("weights",),
         needs={"layout": "contiguous"},
+        columns="n",
+        pieces={"x": 0, "y": 0},
     ),
     # heads; the slope of a position's bias follows from the number of a head
     "flash_attn": Division(
@@ -45,8 +54,8 @@ DIVISIONS: Final[Mapping[str, Division]] = {
 }
 
 
-def division_of(problem: Problem, count: int) -> Division:
-    """How to divide a problem into so many shards; UsageError where that is not possible."""
+def division_of(problem: Problem, count: int, pieces: int = 1) -> Division:
+    """How to divide a problem into so many shards of so many pieces; UsageError if it cannot be."""
     found = DIVISIONS.get(problem.kernel.name)
     if not found:
         known = ", ".join(DIVISIONS)
@@ -57,22 +66,45 @@ def division_of(problem: Problem, count: int) -> Division:
     for dim in found.dims:
         if problem.shape[dim] % count:
             raise UsageError(f"{dim}={problem.shape[dim]} has no {count} equal parts")
+    if pieces > 1 and not found.columns:
+        raise UsageError(f"{problem.kernel.name} has no pieces: leave out --pieces")
+    if found.columns and problem.shape[found.columns] % pieces:
+        size = problem.shape[found.columns]
+        raise UsageError(f"{found.columns}={size} has no {pieces} equal pieces")
     return found
 
 
-def shard_case(problem: Problem, count: int) -> Case:
-    """The case of each of so many shards."""
-    dims = division_of(problem, count).dims
-    shape = {dim: size // count if dim in dims else size for dim, size in problem.shape.items()}
+def shard_case(problem: Problem, count: int, pieces: int = 1) -> Case:
+    """The case of each piece of each of so many shards."""
+    division = division_of(problem, count, pieces)
+    parts = dict.fromkeys(division.dims, count) | {division.columns: pieces}
+    shape = {dim: size // parts.get(dim, 1) for dim, size in problem.shape.items()}
     return replace(problem.case, shape=shape)
 
 
-def part(division: Division, name: str, array: Array, number: int, count: int) -> Array:
-    """What a shard has of the array of a binding."""
-    axis = division.cuts.get(name)
-    return array if axis is None else np.split(array, count, axis)[number]
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """Which piece of which shard, of how many."""
+
+    shard: int
+    shards: int
+    piece: int = 0
+    pieces: int = 1
 
 
-def gathered(division: Division, name: str, parts: list[Array]) -> Array:
-    """An output, of the parts that the shards made."""
-    return np.concatenate(parts, division.cuts[name])
+def part(division: Division, name: str, array: Array, share: Share) -> Array:
+    """What a piece of a shard has of the array of a binding."""
+    if name in division.cuts:
+        array = np.split(array, share.shards, division.cuts[name])[share.shard]
+    if name in division.pieces:
+        array = np.split(array, share.pieces, division.pieces[name])[share.piece]
+    return array
+
+
+def gathered(division: Division, name: str, parts: Sequence[Sequence[Array]]) -> Array:
+    """An output, of the parts that the shards made, each of its pieces."""
+    shards = [
+        np.concatenate(pieces, division.pieces[name]) if len(pieces) > 1 else pieces[0]
+        for pieces in parts
+    ]
+    return np.concatenate(shards, division.cuts[name])

@@ -2,7 +2,8 @@
 
 Its code path says how the case was divided, so that no series has it beside the undivided case:
 `portable:shards=4` took turns on one device, `portable:devices=4-1f3e9a,shards=4` was side by side
-on four, and the digits tell these four from others.
+on four, and the digits tell these four from others. `pieces=2` says that each shard did its columns
+in two pieces.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from vkbench import configuration
 from vkbench.case import Value
-from vkbench.configuration import SHARDS, Configuration
+from vkbench.configuration import PIECES, SHARDS, Configuration
 from vkbench.device import Environment
 from vkbench.job import Outcome
 from vkbench.result import COPIES, HOT, Result, Timing
@@ -43,7 +44,7 @@ def outcome(shards: Shards[P, B], asked: str, seconds: float) -> Sharded:
     """Judge the shards as one result, and time them for so long with copies and without."""
     started, clock = time.time(), time.perf_counter()
     devices = list(dict.fromkeys(shards.devices))
-    divided = _divided(devices, len(shards.devices))
+    divided = _divided(devices, len(shards.devices), shards.pieces)
     verdict = shards.judged()
     timings: Sequence[Timing] = ()
     if verdict.passed:
@@ -108,13 +109,16 @@ def _how(shards: Shards[P, B]) -> tuple[str, ...]:
     return (f"side by side on {', '.join(device.facts.name for device in shards.devices)}",)
 
 
-def _divided(devices: Sequence[Computer[P, B]], count: int) -> Mapping[str, Value]:
+def _divided(devices: Sequence[Computer[P, B]], count: int, pieces: int) -> Mapping[str, Value]:
     """How a case is divided, as settings of its code path."""
+    found: dict[str, Value] = {SHARDS: count}
+    if pieces > 1:
+        found[PIECES] = pieces
     if len(devices) == 1:
-        return {SHARDS: count}
+        return found
     keys = ",".join(device.facts.key for device in devices)
     digits = hashlib.sha256(keys.encode()).hexdigest()[:6]
-    return {"devices": f"{len(devices)}-{digits}", SHARDS: count}
+    return found | {"devices": f"{len(devices)}-{digits}"}
 
 
 def _named(name: str, divided: Mapping[str, Value]) -> str:

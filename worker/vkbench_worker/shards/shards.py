@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from typing import Final, Generic
 
 import numpy as np
@@ -21,13 +22,13 @@ from vkbench.result import Verdict
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.judging.judge import judge
+from vkbench_worker.judging.judge import Images, judge
 from vkbench_worker.judging.preparation import Prepared, expected_by, stored
-from vkbench_worker.runner.variants import choose, plan
+from vkbench_worker.runner.variants import LaunchPlan, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, Flown, P
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Image, Part, Piece
-from vkbench_worker.shards.division import division_of, gathered, part, shard_case
+from vkbench_worker.shards.division import Share, division_of, gathered, part, shard_case
 from vkbench_worker.timing.bench import Bench
 
 LEAST_ROUNDS: Final = 5
@@ -45,13 +46,15 @@ class Shards(Generic[P, B]):
         prepared: Prepared,
         variant: str,
         stack: ExitStack,
+        pieces: int = 1,
     ) -> None:
         self.problem, self._prepared = problem, prepared
-        self._division = division_of(problem, count)
+        self._division = division_of(problem, count, pieces)
+        self.pieces = pieces
         self._stack = stack
         self._flights: list[Flown] = []
         self.devices = [devices[number % len(devices)] for number in range(count)]
-        posed = catalogue.problem(shard_case(problem, count).name)
+        posed = catalogue.problem(shard_case(problem, count, pieces).name)
         chosen = [choose(posed, variant, device.facts) for device in self.devices]
         paths = {each.variant.arithmetic for each in chosen}
         if len(paths) > 1:
@@ -63,10 +66,8 @@ class Shards(Generic[P, B]):
             for device, each in zip(self.devices, chosen, strict=True)
         ]
         self.kernel_sha = plans[0].sha
-        self._benches = [
-            Bench(device, planned, self._storages(number, planned.problem), stack)
-            for number, (device, planned) in enumerate(zip(self.devices, plans, strict=True))
-        ]
+        self._shards = [self._shard(number, planned) for number, planned in enumerate(plans)]
+        self._benches = [bench for pieces in self._shards for bench in pieces]
 
     def judged(self) -> Verdict:
         """The verdict on all parts as one output, and on the guards of all buffers."""
@@ -76,7 +77,10 @@ class Shards(Generic[P, B]):
 
     def timed(self, seconds: float, *, moves: bool) -> list[float]:
         """How long each round took, with uploads and read-backs or without."""
-        self._flights = [self._flight(bench, moves=moves) for bench in self._benches]
+        self._flights = [
+            self._flight(device, benches, moves=moves)
+            for device, benches in zip(self.devices, self._shards, strict=True)
+        ]
         for bench in self._benches:
             bench.reset(POISON_A)
             for name in self._moved(bench) if moves else ():
@@ -85,28 +89,38 @@ class Shards(Generic[P, B]):
 
     def still_right(self) -> bool:
         """Whether the last timed rounds left, and read back, what the judged ones did."""
-        for bench, found, flight in zip(self._benches, self._found, self._flights, strict=True):
-            wanted = [found[name].data for name in bench.outputs]
-            left = bench.images(bench.buffers)
-            held = [left[name].data for name in bench.outputs]
-            if not all(map(np.array_equal, held, wanted)):
-                return False
-            if not all(map(np.array_equal, flight.arrived(), wanted)):
-                return False
-        return True
+        left = [bench.images(bench.buffers) for bench in self._benches]
+        held = [_outputs(bench, each) for bench, each in zip(self._benches, left, strict=True)]
+        wanted = [
+            _outputs(bench, each) for bench, each in zip(self._benches, self._found, strict=True)
+        ]
+        arrived = [piece for flight in self._flights for piece in flight.arrived()]
+        return all(map(np.array_equal, chain(*held), chain(*wanted))) and all(
+            map(np.array_equal, arrived, chain(*wanted))  # without copies nothing arrived
+        )
 
     @property
     def is_simulated(self) -> bool:
         """Whether shards share a device, so that each is timed alone and the slowest one counts."""
         return len({id(device) for device in self.devices}) < len(self.devices)
 
-    def _storages(self, number: int, posed: Problem) -> dict[str, np.ndarray]:
-        """A shard's part of each input, as it lies in memory."""
+    def _shard(self, number: int, planned: LaunchPlan) -> list[Bench[P, B]]:
+        """The pieces of a shard, which share what is kept on its device."""
+        made: list[Bench[P, B]] = []
+        for piece in range(self.pieces):
+            share = Share(shard=number, shards=len(self.devices), piece=piece, pieces=self.pieces)
+            kept = {name: made[0].buffer(name) for name in self._division.kept} if made else {}
+            storages = self._storages(share, planned.problem)
+            made.append(Bench(self.devices[number], planned, storages, self._stack, kept))
+        return made
+
+    def _storages(self, share: Share, posed: Problem) -> dict[str, np.ndarray]:
+        """A share of each input, as it lies in memory."""
         found = {}
         for name, storage in self._prepared.storages.items():
             array = self.problem.layout(name).view(storage)
             if self.problem.reads(name):
-                array = part(self._division, name, array, number, len(self.devices))
+                array = part(self._division, name, array, share)
             found[name] = stored(array, posed.layout(name))
         return found
 
@@ -114,32 +128,40 @@ class Shards(Generic[P, B]):
         """Outputs put together, and under names of their own the guards of all buffers."""
         self._found = [bench.run(poison) for bench in self._benches]
         images = {
-            f"{name} of shard {number}": image
+            f"{name} of part {number}": image
             for number, found in enumerate(self._found)
             for name, image in found.items()
         }
         for name in self._benches[0].outputs:
-            arrays = [
+            made = [
                 bench.array(found, name)
                 for bench, found in zip(self._benches, self._found, strict=True)
             ]
+            arrays = [made[at : at + self.pieces] for at in range(0, len(made), self.pieces)]
             whole = stored(gathered(self._division, name, arrays), self.problem.layout(name))
             data = whole.reshape(-1).view(np.uint8)
             images[name] = replace(self._found[0][name], data=data)
         return images
 
-    def _flight(self, bench: Bench[P, B], *, moves: bool) -> Flown:
-        """One submission of a shard's launches, between its copies if it moves."""
-        device = self.devices[self._benches.index(bench)]
-        steps = bench.work.launch(bench.buffers)
-        moved = Part(
-            steps=steps,
+    def _flight(
+        self, device: Computer[P, B], benches: Sequence[Bench[P, B]], *, moves: bool
+    ) -> Flown:
+        """A shard's launches; if it moves, a submission for each piece, between its copies."""
+        if moves:
+            parts = [self._moving(bench) for bench in benches]
+        else:
+            steps = [step for bench in benches for step in bench.work.launch(bench.buffers)]
+            parts = [Part(steps=steps)]
+        flight = device.flight(parts, len(parts))
+        self._stack.callback(flight.close)
+        return flight
+
+    def _moving(self, bench: Bench[P, B]) -> Part[P, B]:
+        return Part(
+            steps=bench.work.launch(bench.buffers),
             uploads=[_piece(bench, name, bench.storages[name]) for name in self._moved(bench)],
             reads=[_piece(bench, name) for name in bench.outputs],
         )
-        flight = device.flight([moved if moves else Part(steps=steps)], 1)
-        self._stack.callback(flight.close)
-        return flight
 
     def _moved(self, bench: Bench[P, B]) -> list[str]:
         """Inputs that are not kept on the devices."""
@@ -168,6 +190,10 @@ class Shards(Generic[P, B]):
 
         spans = list(pool.map(fly, flights))
         return max(end for _, end in spans) - min(began for began, _ in spans)
+
+
+def _outputs(bench: Bench[P, B], images: Images) -> list[np.ndarray]:
+    return [images[name].data for name in bench.outputs]
 
 
 def _piece(bench: Bench[P, B], name: str, data: np.ndarray | None = None) -> Piece[B]:

@@ -34,7 +34,9 @@ class Bench(Generic[P, B]):
         plan: LaunchPlan,
         storages: Arrays,
         stack: ExitStack,
+        shared: Mapping[str, B] | None = None,
     ) -> None:
+        """Set it up; `shared` are buffers of bindings that another bench made and fills."""
         self.problem = plan.problem
         self.outputs = [b.name for b in self.problem.kernel.bindings if b.is_output]
         self.work = _work(device, plan)
@@ -44,12 +46,15 @@ class Bench(Generic[P, B]):
             b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
         }
         with phase("buffers"):
-            self._by_name = self._made_by_name(plan, storages, stack)
+            self._by_name = self._made_by_name(plan, storages, stack, shared or {})
         self._record(stack)
 
-    def _made_by_name(self, plan: LaunchPlan, storages: Arrays, stack: ExitStack) -> dict[str, B]:
+    def _made_by_name(
+        self, plan: LaunchPlan, storages: Arrays, stack: ExitStack, shared: Mapping[str, B]
+    ) -> dict[str, B]:
         by_name = {
-            b.name: self._buffer(b.name, storages, stack) for b in self.problem.kernel.bindings
+            b.name: shared.get(b.name) or self._buffer(b.name, storages, stack)
+            for b in self.problem.kernel.bindings
         }
         for number, size in enumerate(plan.scratch):
             by_name[f"scratch {number}"] = self._made(size, stack)

@@ -41,6 +41,15 @@ def shard(
             help="Variant of the kernel; 'auto' is the best one that the devices support.",
         ),
     ] = "auto",
+    pieces: Annotated[
+        int,
+        Option(
+            metavar="N",
+            min=1,
+            help="Each shard does its columns in N pieces, so that copies of one overlap the work "
+            "on another.",
+        ),
+    ] = 1,
     bundle: KernelsOf = "",
     seconds: Annotated[float, Option(metavar="S", min=0.01, help="Time each for S seconds.")] = 0.5,
     limit: Annotated[float, Option(metavar="S", min=0.1, help="Give up after S seconds.")] = 600.0,
@@ -58,7 +67,9 @@ def shard(
     result. `compute` is the time in which every input lies on its device and parts of the output
     stay there. `with copies` also uploads the inputs that are no weights or caches, and reads the
     output back. Where there are more shards than devices, each is timed alone on one device, and
-    the slowest counts: simulated.
+    the slowest counts: simulated. With --pieces, a shard of a product does its columns in so many
+    launches, and `with copies` uploads and reads back some of them while it works on others, on
+    devices that have queues for copies. `compute` then takes those launches one after the other.
 
     The results are stored as a run of mode sharded, a row for each number of shards: `hot` is
     compute, `copies` is with copies, and the variant says how the case was divided. Each has a
@@ -81,7 +92,7 @@ def shard(
     ours = store.settings()
     posed, counts = problem(case), _counts(shards)
     for count in counts:
-        division_of(posed, count)
+        division_of(posed, count, pieces)
     devices = chosen_devices(device or ["*"], ours)
     asked = Sharding(
         case=posed.case.name,
@@ -90,6 +101,7 @@ def shard(
         variant=variant,
         bundle=bundle,
         seconds=seconds,
+        pieces=pieces,
     )
     found: list[Sharded] = []
     with _opened(ours) if keep else nullcontext() as database:
