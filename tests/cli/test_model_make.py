@@ -88,6 +88,6 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(
     path = tmp_path / "model.gguf"
     path.write_text("another")
     err = said(capsys, "make", "--arch", "gpt2", "--output", str(path), code=4)[1]
-    assert err == "vkbench: No space left on device\n"
+    assert err == f"vkbench: cannot write {path}: No space left on device\n"
     assert path.read_text() == "another"
     assert list(tmp_path.iterdir()) == [path]
