@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, NoReturn
 import pytest
 from sqlalchemy import create_engine, select, text
 
-from postgres_server import program
+from postgres_server import cluster_folder, program
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Timing, Verdict, pack_samples
@@ -66,8 +65,7 @@ class Cluster:
 def cluster(need: Need) -> Iterator[Cluster]:
     """A PostgreSQL cluster of this session's own."""
     initdb = program("initdb") or need("postgres", "initdb is not installed")
-    # not pytest's folder: root's is closed to the user that the server runs as
-    folder = Path(tempfile.mkdtemp(prefix="vkbench-pg-"))
+    folder = cluster_folder()
     prefix = _other_user(folder, need) if os.geteuid() == 0 else []
     control = [*prefix, str(initdb.with_name("pg_ctl")), "-D", str(folder / "data")]
 
