@@ -127,12 +127,11 @@ class Builder:
     def _joins(self, branch: Due, form: str) -> bool:
         """Whether a product can add and multiply, too, and leave vectors of a form."""
         name = f"blk.{branch.layer}.{branch.name}"
-        return f"{name}.bias" not in self.file.tensors and self.joins(
-            branch.x, self.whole(f"{name}.weight"), form
-        )
+        has_bias = f"{name}.bias" in self.file.tensors
+        return not has_bias and self.joins(branch.x, self.whole(f"{name}.weight"), form)
 
     def joins(self, x: str, weight: Weight, form: str) -> bool:
-        """Whether a product may do more than multiply: all its vectors are of one form."""
+        """Whether a product may do more than multiply: it reads and leaves vectors of its form."""
         own = BYTES if format_named(weight.format).quantised else NUMBERS
         return self.phase.products.joins and own == form == self.formats.get(x)
 
@@ -178,7 +177,7 @@ class Builder:
     def form(self, *names: str) -> str:
         """What the step before these matrices should make for all of them: blocks or numbers.
 
-        "" where they differ, or where it matters to no step.
+        "" where they differ, or where so many vectors take tiles, which nothing is joined to.
         """
         if self.rounds(*names):
             return BYTES
