@@ -108,10 +108,13 @@ def test_products_do_what_is_beside_them(
 def test_dense_products_do_what_is_beside_them(
     lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str, fmt: str
 ) -> None:
-    """The same without rounding, for rows that are no whole blocks."""
+    """The same without rounding, for rows that are no whole blocks.
+
+    Drivers with cooperative matrices round factors of the prompt, whose steps are not joined.
+    """
     experts, groups = 4 if "moe" in arch else 0, 4 if arch == "gpt2" else 2
     tiny = Tiny(arch=arch, fmt=fmt, experts=experts, groups=groups)
-    check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-8)
+    check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-7)
 
 
 def test_joined_products_of_small_subgroups_are_right(
