@@ -173,8 +173,11 @@ def test_old_comparisons_that_are_imported_are_no_news(lab: Lab) -> None:
 def test_what_a_peer_was_compared_on_is_asked_by_device_and_case(lab: Lab) -> None:
     device, other = repeated(lab, (4e-3, 2e-3)), lab.add_device("other")
     compare(lab, device, 6e-3, 2e-3, peer="torch")
+    lab.submit(device, [CASE], mode=Mode.PEER, variant="ggml")
+    [job] = lab.pick(device)
+    lab.record(lab.answer(job, Outcome.SKIPPED))
     with lab.database.reading() as tx:
-        assert peers_of_device(tx, device) == ["numpy", "torch"]
+        assert peers_of_device(tx, device) == ["numpy", "torch"]  # ggml was compared with nothing
         assert peers_of_device(tx, other) == []
         assert [each.theirs for each in pairs_of_device(tx, device, "torch")] == [6e-3]
         assert [each.peer for each in pairs_of_case(tx, device, CASE)] == ["numpy", "torch"]

@@ -74,12 +74,16 @@ def pairs_of_device(tx: Connection, device: str, peer: str) -> list[PeerPair]:
 
 
 def peers_of_device(tx: Connection, device: str) -> list[str]:
-    """The peers that cases were compared with on a device."""
+    """The peers that cases were compared with on a device; not those that all cases lack."""
     latest, table = schema.latest.c, schema.device.c
     asked = (
         select(latest.variant)
         .join(schema.device, table.id == latest.device_id)
-        .where(latest.mode == Mode.PEER, table.key == device)
+        .where(
+            latest.mode == Mode.PEER,
+            latest.state == JobState.PASSED,
+            table.key == device,
+        )
         .distinct()
         .order_by(latest.variant)
     )
