@@ -188,6 +188,25 @@ def test_a_selection_is_told_without_what_it_leaves_open() -> None:
     assert chosen(selection) == [("kernels", "a, b"), ("shapes", "m=1,n=2")]
 
 
+def test_a_kernel_of_a_user_is_told_by_its_name_and_cases() -> None:
+    own = {"kernel": "lab.rms", "cases": ["lab.rms/f32/m1", "lab.rms/f32/m3"], "timed": []}
+    assert chosen({"own": own}) == [
+        ("own kernel", "lab.rms"),
+        ("its cases", "lab.rms/f32/m1, lab.rms/f32/m3"),
+    ]
+
+
+def test_a_model_is_told_by_its_file_and_cases() -> None:
+    source = {"path": "/models/a.gguf", "tensor": ""}
+    model = {"source": source, "cases": ["model/a-1/pp8", "model/a-1/tg2"], "bytes": 818560}
+    assert chosen({"model": model}) == [
+        ("model", "/models/a.gguf"),
+        ("cases of the model", "model/a-1/pp8, model/a-1/tg2"),
+    ]
+    weights = {"source": source | {"tensor": "w"}, "sha256": "ab", "format": "q4_0"}
+    assert ("weights", "tensor w of /models/a.gguf") in chosen({"weights": weights})
+
+
 def test_older_runs_are_a_page_of_their_own(
     pages: TestClient, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

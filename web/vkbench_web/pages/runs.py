@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -140,10 +140,24 @@ def seconds_left(shares: Sequence[Share]) -> float | None:
 def chosen(selection: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a selection says, without what it leaves open."""
     return [
-        (name.replace("_", " "), _words(value))
+        told
         for name, value in selection.items()
         if value not in (None, "", [], {}, 0)
+        for told in _told(name.replace("_", " "), value)
     ]
+
+
+def _told(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    match value:
+        case {"source": {"path": path, "tensor": tensor}, **more}:
+            yield name, f"tensor {tensor} of {path}" if tensor else path
+            if cases := more.get("cases"):
+                yield f"cases of the {name}", _words(cases)
+        case {"kernel": kernel, "cases": cases}:  # a user's own
+            yield "own kernel", kernel
+            yield "its cases", _words(cases)
+        case _:
+            yield name, _words(value)
 
 
 def _words(value: object) -> str:
