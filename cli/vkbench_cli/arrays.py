@@ -58,7 +58,10 @@ def read_arrays(path: Path) -> dict[str, Array]:
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
     except _FAULTS as error:
-        raise UsageError(f"{path} is not a complete npz file of plain arrays: {error}") from error
+        # numpy says of any file that it does not know how to load its objects "unsafely".
+        is_other = "pickle" in str(error)
+        reason = "it is of another kind, or holds Python objects" if is_other else error
+        raise UsageError(f"{path} is not a complete npz file of plain arrays: {reason}") from error
 
 
 def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str, Array]]:
