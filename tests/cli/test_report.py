@@ -40,6 +40,9 @@ def test_passed_checks_are_counted_where_there_is_more_to_tell() -> None:
     assert summary(3, {JobState.PASSED: 3, JobState.WRONG: 1}, 2) == (
         "run 3: 3 passed, 1 wrong (2 passed checks not shown: --all)"
     )
+    assert summary(3, {JobState.PASSED: 2}, 1) == (
+        "run 3: 2 passed (1 passed check not shown: --all)"
+    )
 
 
 @pytest.mark.parametrize(("keys", "shown"), [(("a1", "b2"), True), (("a1", "a1"), False)])

@@ -58,7 +58,7 @@ def telling(rows: Sequence[Mapping[str, Cell]]) -> Sequence[Mapping[str, Cell]]:
 def summary(run: int, counts: Mapping[JobState, int], hidden: int) -> str:
     """One line: `run 3: 40 passed, 1 wrong (28 passed checks not shown: --all)`."""
     ends = ", ".join(f"{counts[state]} {state}" for state in FINISHED if counts.get(state))
-    more = f" ({hidden} passed checks not shown: --all)" if hidden else ""
+    more = f" ({counted(hidden, 'passed check')} not shown: --all)" if hidden else ""
     return f"run {run}: {ends or 'no job ended'}{more}"
 
 

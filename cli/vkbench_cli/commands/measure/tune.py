@@ -11,6 +11,7 @@ from typer import Option
 
 from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, UsageError
+from vkbench.units import counted
 from vkbench_cli.commands.measure.run import Ended, how_to_go_on, planned, work
 from vkbench_cli.commands.measure.submit import announce, submitted
 from vkbench_cli.files import check_readable, check_writable
@@ -202,8 +203,8 @@ def _export(path: Path, devices: list[str], store: Store) -> int:
         table = table_of(tx, facts)
     with whole_file(path) as file:
         file.write(written(table))
-    count = len(table.tuned)
-    tell(f"{path}: {count} cases of class {table.device_class}")
+    count = counted(len(table.tuned), "case")
+    tell(f"{path}: {count} of class {table.device_class}")
     return 0
 
 
