@@ -9,6 +9,7 @@ no row locks there. On PostgreSQL the store locks the rows that it is about to m
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -225,6 +226,8 @@ def _make_file(url: URL) -> None:
 
 def require_file(path: Path) -> None:
     """SchemaMissing unless SQLite's file is there: opening it would make an empty one."""
+    if path.is_dir():
+        raise SchemaMissing(f"{path} is a folder, no database: check the name")
     if not path.is_file():
         raise SchemaMissing(
             f"there is no database {path}: check the name, or make it with "
@@ -250,11 +253,11 @@ def _disposed(engine: Engine) -> Iterator[Engine]:
 def _check_schema(tx: Connection) -> None:
     found = _version(tx)
     if found is None:
-        raise SchemaMissing(f"{_place(tx.engine)} has no vkbench tables; run `vkbench db upgrade`")
+        raise SchemaMissing(f"{_place(tx.engine)} has no vkbench tables; {_remedy(tx.engine)}")
     if found < SCHEMA:
         raise SchemaOutdated(
             f"{_place(tx.engine)} has schema {found} and this vkbench needs {SCHEMA}; "
-            "run `vkbench db upgrade`"
+            f"{_remedy(tx.engine)}"
         )
     _check_not_ahead(tx)
 
@@ -312,6 +315,13 @@ def _is_environmental(error: exc.DBAPIError) -> bool:
         or error.connection_invalidated
         or type(error) is exc.DatabaseError  # SQLite: "file is not a database"
     )
+
+
+def _remedy(engine: Engine) -> str:
+    # Without its name the command would upgrade the default database, whichever was asked.
+    is_file = engine.url.get_backend_name() == "sqlite"
+    named = f" --database {shlex.quote(str(engine.url.database))}" if is_file else ""
+    return f"run `vkbench db upgrade{named}`"
 
 
 def _place(engine: Engine) -> str:

@@ -144,6 +144,18 @@ def test_something_else_in_the_database_s_place_is_an_error(capsys: Captured) ->
     assert "vkbench.db" in capsys.readouterr().err
 
 
+def test_what_is_named_in_a_database_s_place_is_told_with_its_remedy(
+    folder: Path, capsys: Captured
+) -> None:
+    (folder / "a folder").mkdir()
+    (folder / "empty file").touch()
+    assert cli.main(["results", "--database", "a folder"]) == 8
+    assert f"{folder}/a folder is a folder, no database" in capsys.readouterr().err
+    assert cli.main(["results", "--database", "empty file"]) == 8
+    remedy = f"run `vkbench db upgrade --database '{folder}/empty file'`"
+    assert remedy in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", ["run --case copy/f32/b1_c1_h1_w5", "calibrate"])
 def test_a_file_in_the_folder_s_place_is_an_error(
     words: str, folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
