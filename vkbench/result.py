@@ -78,9 +78,8 @@ class Verdict:
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
-    metric: (
-        str  # hot | cold; of pairs old | new; of a peer's job hot | ours; of shards hot | copies
-    )
+    # hot | cold; of a paired job, old | new; of a peer's job, hot | ours; of shards, hot | copies
+    metric: str
     seconds: float  # median of the samples
     mad: float  # median absolute deviation
     low: float  # order-statistic interval of the median

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Table, func, select
 
 from vkbench.device import DeviceFacts, Environment, device_key
-from vkbench.errors import UnknownName
+from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Mode
 from vkbench.wire import Announcement
 from vkbench_db import schema
@@ -120,3 +120,10 @@ def test_a_run_is_on_the_track_that_it_asks_for(database: Database, track: str) 
     with database.reading() as tx:
         asked = select(schema.run.c.track).where(schema.run.c.id == made.run.id)
         assert tx.execute(asked).scalar_one() == track
+
+
+@pytest.mark.parametrize("track", ["peers", "shards"])
+def test_no_run_joins_the_track_of_peers_or_shards(database: Database, track: str) -> None:
+    with pytest.raises(UsageError, match=f"the track {track} is not for runs"):
+        submit(database, Selection(kernels=("copy",), track=track), [FACTS])
+    assert stored(database, schema.run) == 0

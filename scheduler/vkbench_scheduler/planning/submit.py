@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 
 from vkbench import wire
 from vkbench.device import DeviceFacts
-from vkbench.job import PlannedJob
+from vkbench.errors import UsageError
+from vkbench.job import PEERS, SHARDS, PlannedJob
 from vkbench_db.database import Database
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_scheduler.bundles import keep
@@ -20,6 +21,7 @@ from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_shaders.bundle import Bundle
 
+_TAKEN = (PEERS, SHARDS)  # tracks of timings that no run of cases may join
 _SOURCES = ("weights", "model", "own")  # of cases, other than the catalogue
 
 Planner = Callable[[Selection, Sequence[DeviceFacts]], Iterable[PlannedJob]]
@@ -78,6 +80,8 @@ def submit_in(
 ) -> Submitted:
     """Like `submit`, in the caller's transaction; writes nothing if the selection is invalid."""
     selection = on_its_track(selection)
+    if selection.track in _TAKEN:
+        raise UsageError(f"the track {selection.track} is not for runs: give another --track")
     if bundle:
         selection = replace(selection, bundle=bundle.sha)
     jobs = planner(selection, devices)
