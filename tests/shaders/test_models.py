@@ -93,6 +93,16 @@ def products(file: GgufFile, least: int | None, tokens: int = 1) -> list[Step]:
     return [step for step in graph.steps if step.problem.kernel.name.startswith("mul_mat")]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "kernel"), [(1, "mul_mat_vec"), (8, "mul_mat_vec"), (9, "mul_mat")]
+)
+def test_products_with_many_tokens_are_of_tiles(tmp_path: Path, tokens: int, kernel: str) -> None:
+    file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0")))
+    found = [step.problem.kernel.name for step in products(file, None, tokens)]
+    assert found
+    assert set(found[:-1]) == {kernel}  # the last is of the tokens whose logits are wanted
+
+
 def test_steps_before_products_round_the_vectors(tmp_path: Path) -> None:
     file = open_gguf(write_model(tmp_path / "model.gguf", Tiny.wide(fmt="q4_0")))
     for least in (0, 1 << 40):
