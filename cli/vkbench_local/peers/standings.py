@@ -120,12 +120,12 @@ def layout(evidence: Evidence) -> TargetResult:
 
 
 def times_the_cpu(cases: Sequence[str], least: float) -> Find:
-    """How many times as fast as numpy these cases are, by their geometric mean."""
+    """How many times as fast as numpy these cases are on a GPU, by their geometric mean."""
 
     def find(evidence: Evidence) -> TargetResult:
-        ours = _fastest(evidence.results, cases)
+        ours = _fastest(_of_gpus(evidence), cases)
         if not ours:
-            return not_measured(f"run {evidence.timing(cases[0])}")
+            return not_measured(f"run {evidence.timing(cases[0])} on a host with a GPU")
         ratios = [_of_numpy(row) for row in ours]
         mean = geometric_mean(ratios)
         said = ", ".join(
@@ -145,8 +145,7 @@ def faster_than_cpu(large: str, small: str) -> Find:
     """Whether a GPU is faster than numpy on a large case; on a small one it only says."""
 
     def find(evidence: Evidence) -> TargetResult:
-        of_gpus = [row for row in evidence.results if row.device in evidence.gpus]
-        ours = {row.case_name: row for row in _fastest(of_gpus, (large, small))}
+        ours = {row.case_name: row for row in _fastest(_of_gpus(evidence), (large, small))}
         if missing := [case for case in (large, small) if case not in ours]:
             commands = " and ".join(map(evidence.timing, missing))
             return not_measured(f"run {commands} on a host with a GPU")
@@ -310,6 +309,11 @@ def _rms_of_reference(case: str) -> float:
     posed = problem(case)
     reference = posed.kernel.reference(posed, posed.kernel.inputs(posed), None)
     return float(np.sqrt(np.mean(np.square(next(iter(reference.values())), dtype=np.float64))))
+
+
+def _of_gpus(evidence: Evidence) -> list[ResultRow]:
+    """The results of GPUs: a CPU driver beside numpy would be a CPU beside itself."""
+    return [row for row in evidence.results if row.device in evidence.gpus]
 
 
 def _fastest(results: Sequence[ResultRow], cases: Sequence[str]) -> list[ResultRow]:
