@@ -124,6 +124,15 @@ def test_results_as_text_say_what_all_rows_share_once(capsys: Captured) -> None:
     assert len(lines) == 6
 
 
+def test_json_and_csv_exclude_each_other(capsys: Captured) -> None:
+    assert cli.main(["results", "--json", "--csv"]) == 2
+    found = capsys.readouterr()
+    assert (found.out, found.err) == (
+        "",
+        "vkbench: --json and --csv exclude each other: give one of them\n",
+    )
+
+
 def test_results_as_csv_have_base_units(capsys: Captured) -> None:
     found = list(csv.DictReader(io.StringIO(said(capsys, "results", "--csv"))))
     assert sorted(float(row["hot_seconds"]) for row in found if row["hot_seconds"]) == [2e-6, 2e-3]

@@ -16,6 +16,7 @@ from vkbench_worker.runtime.program import Program
 from vkbench_worker.timing.measure import (
     LaunchWork,
     SampleBounds,
+    few,
     launches_a_sample,
     measure_cold,
     measure_hot,
@@ -85,7 +86,13 @@ def test_long_launches_stand_alone_and_few_samples_are_warned_of() -> None:
     assert timing.launches == 1
     assert timing.stop == "time"
     assert timing.count < 5
-    assert timing.warnings == (f"only {timing.count} samples in the time limit",)
+    samples = "1 sample" if timing.count == 1 else f"{timing.count} samples"
+    assert timing.warnings == (f"only {samples} in the time limit",)
+
+
+def test_one_sample_is_in_the_singular() -> None:
+    assert few(1) == ("only 1 sample in the time limit",)
+    assert few(2) == ("only 2 samples in the time limit",)
 
 
 def test_the_time_bound_is_kept() -> None:

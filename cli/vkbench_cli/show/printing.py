@@ -8,6 +8,7 @@ from typing import Annotated, TextIO
 
 from typer import Option
 
+from vkbench.errors import UsageError
 from vkbench.visible import visible
 from vkbench_cli.show.layout import Strip, fitted, indented, lines, spacious
 from vkbench_cli.show.telling import room, tell
@@ -35,6 +36,10 @@ class Output:
             "--wide", help="Print every column in full, even if lines are wider than the terminal."
         ),
     ] = False
+
+    def __post_init__(self) -> None:
+        if self.json and self.csv:
+            raise UsageError("--json and --csv exclude each other: give one of them")
 
     def most(self, limit: int | None) -> int | None:
         """How many rows to show: --limit, or READABLE as text; None is all."""

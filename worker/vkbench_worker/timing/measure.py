@@ -29,6 +29,7 @@ from statistics import median
 from typing import Final, Generic, TypeVar
 
 from vkbench.result import Timing
+from vkbench.units import counted
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
@@ -45,7 +46,7 @@ SAMPLE_SECONDS: Final = 1e-3
 SAMPLE_SHARE: Final = 0.01  # of a time bound that has no room for a hundred samples
 HOST_SAMPLE_SECONDS: Final = 5e-3  # the host's clock also sees a submission, about 50 us
 MOST_LAUNCHES: Final = 2000  # in one recording
-FEW: Final = "samples in the time limit"  # last words of that warning
+FEW: Final = "in the time limit"  # last words of that warning
 _RECORDING_SECONDS: Final = 5e-3  # a recording is about so long where launches are short
 _LONG_ROUND_SECONDS: Final = 50e-3
 _SAMPLES_A_RECORDING: Final = 16
@@ -339,7 +340,7 @@ def _timing(
 
 def few(samples: int) -> tuple[str, ...]:
     """A warning of so many samples, if they are few."""
-    return (f"only {samples} {FEW}",) if samples < LEAST_SAMPLES else ()
+    return (f"only {counted(samples, 'sample')} {FEW}",) if samples < LEAST_SAMPLES else ()
 
 
 def _warnings(device: Computer[P, B], samples: Sequence[float]) -> list[str]:
