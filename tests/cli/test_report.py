@@ -11,7 +11,7 @@ import pytest
 
 from vkbench.job import JobState
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.report import by_device, exit_code, summary, telling
+from vkbench_cli.show.report import by_device, exit_code, reasons, summary, telling
 from vkbench_db.ask.queries import ResultRow
 from vkbench_tables.results import table
 
@@ -37,12 +37,27 @@ def test_passed_checks_are_counted_where_there_is_more_to_tell() -> None:
     timed = {"hot_seconds": 1.0, "verdict": "passed"}
     assert telling([check, wrong, check, timed]) == [wrong, timed]
     assert telling([check, check]) == [check, check]
+    skipped = {"hot_seconds": None, "verdict": "skipped"}
+    assert telling([skipped, timed]) == [timed]
+    assert telling([skipped]) == [skipped]
     assert summary(3, {JobState.PASSED: 3, JobState.WRONG: 1}, 2) == (
         "run 3: 3 passed, 1 wrong (2 passed checks not shown: --all)"
     )
     assert summary(3, {JobState.PASSED: 2}, 1) == (
         "run 3: 2 passed (1 passed check not shown: --all)"
     )
+    assert summary(3, {JobState.PASSED: 4, JobState.SKIPPED: 3}, 2, 3) == (
+        "run 3: 4 passed, 3 skipped (2 passed checks and 3 skipped not shown: --all)"
+    )
+
+
+def test_each_reason_for_skipping_is_told_once() -> None:
+    skipped = [{"reason": f"needs {'x' * (number % 7 + 1)}"} for number in range(14)]
+    told = list(reasons([*skipped, {"reason": "needs x"}]))
+    assert told[0] == "3 skipped: needs x"
+    assert told[-1] == "4 skipped for other reasons"
+    assert len(told) == 6
+    assert list(reasons([])) == []
 
 
 @pytest.mark.parametrize(("keys", "shown"), [(("a1", "b2"), True), (("a1", "a1"), False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
@@ -16,6 +17,7 @@ from vkbench_detection.steps import Detected
 from vkbench_tables.results import rows_of, table
 from vkbench_tables.table import Cell
 
+MOST_REASONS = 5  # why jobs were skipped, that are told one by one
 UNSCREENED = (
     "new timings were not screened for regressions, because scipy is not installed: "
     "`pip install 'vkbench[detection]'`, or `vkbench import` them on a host that has it"
@@ -30,7 +32,11 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
     brief = not (all_rows or output.json or output.csv)
     shown = telling(rows) if brief else rows
     show(table(shown, hidden=("finished_at",)), output)
-    tell(summary(run, counts, len(rows) - len(shown)))
+    hidden = [] if len(shown) == len(rows) else [row for row in rows if not _is_telling(row)]
+    skipped = [row for row in hidden if row["verdict"] == JobState.SKIPPED]
+    for line in reasons(skipped):
+        tell(line)
+    tell(summary(run, counts, len(hidden) - len(skipped), len(skipped)))
     return exit_code(counts)
 
 
@@ -51,14 +57,31 @@ def concluded(database: Database, run: int) -> int:
 
 def telling(rows: Sequence[Mapping[str, Cell]]) -> Sequence[Mapping[str, Cell]]:
     """The rows to show by default: timings and failures; all rows if there are neither."""
-    told = [row for row in rows if row["hot_seconds"] or row["verdict"] != JobState.PASSED]
-    return told or rows
+    return [row for row in rows if _is_telling(row)] or rows
 
 
-def summary(run: int, counts: Mapping[JobState, int], hidden: int) -> str:
+def _is_telling(row: Mapping[str, Cell]) -> bool:
+    return bool(row["hot_seconds"]) or row["verdict"] not in (JobState.PASSED, JobState.SKIPPED)
+
+
+def reasons(skipped: Sequence[Mapping[str, Cell]]) -> Iterator[str]:
+    """Why jobs were skipped, each reason once with their number: `9 skipped: it needs coopmat`."""
+    found = Counter(str(row["reason"]) for row in skipped)
+    for reason, count in found.most_common(MOST_REASONS):
+        yield f"{count} skipped: {reason}"
+    others = found.total() - sum(count for _, count in found.most_common(MOST_REASONS))
+    if others:
+        yield f"{others} skipped for other reasons"
+
+
+def summary(
+    run: int, counts: Mapping[JobState, int], hidden_checks: int = 0, hidden_skips: int = 0
+) -> str:
     """One line: `run 3: 40 passed, 1 wrong (28 passed checks not shown: --all)`."""
     ends = ", ".join(f"{counts[state]} {state}" for state in FINISHED if counts.get(state))
-    more = f" ({counted(hidden, 'passed check')} not shown: --all)" if hidden else ""
+    hidden = [counted(hidden_checks, "passed check")] if hidden_checks else []
+    hidden += [f"{hidden_skips} skipped"] if hidden_skips else []
+    more = f" ({' and '.join(hidden)} not shown: --all)" if hidden else ""
     return f"run {run}: {ends or 'no job ended'}{more}"
 
 

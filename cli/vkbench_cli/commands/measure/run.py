@@ -57,7 +57,11 @@ def run(
         ),
     ] = None,
     all_rows: Annotated[
-        bool, Option("--all", help="List every passed check too, not only how many there are.")
+        bool,
+        Option(
+            "--all",
+            help="List every passed check and skipped case too, not only how many there are.",
+        ),
     ] = False,
     profile: Annotated[
         bool, Option("--profile", help="Show which kernels the time of a --model goes to.")
