@@ -30,6 +30,8 @@ sys.dont_write_bytecode = False
 
 REQUIRED = set(filter(None, os.environ.get("VKBENCH_REQUIRE", "").split(",")))
 
+STARTING = ("broker", "docs", "e2e")  # folders of tests that start commands and servers
+
 Need = Callable[[str, str], NoReturn]
 GgufFile = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]
 
@@ -70,9 +72,11 @@ def pytest_collection_finish() -> None:
 
 
 def _most_seconds(item: pytest.Item) -> float:
-    """What a test's own mark `timeout` allows it; 0 without."""
+    """What a test's own mark `timeout` allows it; 0 without, if it starts no processes."""
     mark = item.get_closest_marker("timeout")
-    return float(mark.args[0]) if mark else 0.0
+    if mark:
+        return float(mark.args[0])
+    return 1.0 if item.path.parent.name in STARTING else 0.0
 
 
 @pytest.fixture(scope="session")
