@@ -39,7 +39,7 @@ class Output:
 
     def __post_init__(self) -> None:
         if self.json and self.csv:
-            raise UsageError("--json and --csv exclude each other: give one of them")
+            raise UsageError("only one of --json and --csv can be printed")
 
     def most(self, limit: int | None) -> int | None:
         """How many rows to show: --limit, or READABLE as text; None is all."""
