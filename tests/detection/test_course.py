@@ -53,10 +53,15 @@ def bisection(*steps: BisectionStep, bundles: int = 5, missing: int = -1) -> Bis
 
 
 def results(
-    old: float = 1.0, new: float = 1.0, pairs: int = 24, failed: str = "", pending: int = 0
+    old: float = 1.0,
+    new: float = 1.0,
+    pairs: int = 24,
+    failed: str = "",
+    pending: int = 0,
+    spread: float = 0.001,
 ) -> PairResults:
     """Pairs of arms that take so long, with a little noise."""
-    noise = [1 + 0.001 * (place % 3) for place in range(pairs)]
+    noise = [1 + spread * (place % 3) for place in range(pairs)]
     return PairResults(
         old=tuple(old * each for each in noise),
         new=tuple(new * each for each in reversed(noise)),
@@ -125,3 +130,17 @@ def test_a_step_asks_for_so_many_pairs_and_no_more() -> None:
     assert isinstance(judged, StepJudgement)
     assert judged.verdict is StepVerdict.AMBIGUOUS
     assert judged.note == f"only 24 of {MOST_PAIRS} pairs gave times"
+
+
+def test_a_bundle_that_is_surely_far_from_the_change_is_good() -> None:
+    unclear = results(pairs=48, new=1.03, spread=0.2)
+    assert course.least_ratio(bisection()) == 0
+    least = course.least_ratio(bisection(step(4, StepVerdict.BAD, 3.2)))
+    assert 1.7 < least < 1.8
+    judged = judge_step(unclear, MOST_PAIRS, least_ratio=least)
+    assert isinstance(judged, StepJudgement)
+    assert (judged.verdict, judged.note[:20]) == (StepVerdict.GOOD, "may be a little slow")
+    for small in (0.0, 1.02):
+        judged = judge_step(unclear, MOST_PAIRS, least_ratio=small)
+        assert isinstance(judged, StepJudgement)
+        assert judged.verdict is StepVerdict.AMBIGUOUS

@@ -73,7 +73,7 @@ def test_the_planted_revision_is_found_after_a_kill(
     rows = ended.rows
     (first_bad,) = [row for row in rows if row["is_first_bad"]]
     assert first_bad["label"].endswith(f"change {FIRST_BAD}")
-    assert f"change {FIRST_BAD} is the first bad one: ratio" in ended.err
+    assert f"change {FIRST_BAD} is the first bad one: ratio" in ended.err, ended.err
     assert (first_bad["verdict"], first_bad["ratio"] > 1.3) == ("bad", True)
     assert first_bad["low"] > 1
     assert first_bad["p"] <= 0.001

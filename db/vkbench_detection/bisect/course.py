@@ -7,7 +7,7 @@ passed over, as git does. Nothing here writes or measures.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 from vkbench_db.upkeep.bisections import FAILED, FOUND, Bisection, BisectionStep
 from vkbench_detection.bisect.search import Word, next_places, span, suspects
@@ -58,6 +58,14 @@ def trouble(bisection: Bisection) -> Ending | None:
     else:
         note = f"it is unclear whether {last} is worse than the good one: {whole.note}"
     return Ending(state=FAILED, note=note)
+
+
+def least_ratio(bisection: Bisection) -> float:
+    """How slow the bundle that is looked for is at least; 0 while that is not known."""
+    whole = _whole(bisection)
+    if not (whole and whole.verdict == StepVerdict.BAD and whole.ratio):
+        return 0.0
+    return exp(SHARE * log(whole.ratio))
 
 
 def next_round(bisection: Bisection) -> Round:

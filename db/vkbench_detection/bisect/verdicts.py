@@ -45,8 +45,12 @@ class StepJudgement:
         }
 
 
-def judge_step(found: PairResults, asked: int) -> StepJudgement | int:
-    """What `asked` pairs say, or how many more are needed; 0: wait for those under way."""
+def judge_step(found: PairResults, asked: int, *, least_ratio: float = 0.0) -> StepJudgement | int:
+    """What `asked` pairs say, or how many more are needed; 0: wait for those under way.
+
+    A bundle whose ratio is certainly below `least_ratio` did not bring the change that is looked
+    for: where the pairs leave open whether it is a little slower, it is good.
+    """
     if found.new_wrong:
         return StepJudgement(verdict=StepVerdict.WRONG, note=found.new_wrong)
     if found.pending and not found.failed:
@@ -59,6 +63,9 @@ def judge_step(found: PairResults, asked: int) -> StepJudgement | int:
             return StepJudgement(verdict=StepVerdict.GOOD, pairs=compared)
     if not (found.failed or compared.is_final or asked >= MOST_PAIRS):
         return min(compared.next_look - compared.pairs, MOST_PAIRS - asked)
+    if compared.is_final and compared.high < least_ratio:
+        note = f"may be a little slower, and surely less than {least_ratio:.2f} times"
+        return StepJudgement(verdict=StepVerdict.GOOD, note=note, pairs=compared)
     why = found.failed or f"nothing certain after {compared.pairs} pairs"
     if not (found.failed or compared.is_final):  # a worker that times nothing, and fails no job
         why = f"only {compared.pairs} of {asked} pairs gave times"

@@ -73,7 +73,7 @@ def _look_at(
     tx: Connection, bisection: Bisection, asked: BisectionStep, results: PairResults, now: float
 ) -> None:
     """Store the verdict on a step, or ask for the pairs that it needs."""
-    judged = judge_step(results, asked.pairs)
+    judged = judge_step(results, asked.pairs, least_ratio=course.least_ratio(bisection))
     if isinstance(judged, StepJudgement):
         _settle(tx, bisection, asked, judged, now)
         if results.pending:  # what is still to come changes nothing
