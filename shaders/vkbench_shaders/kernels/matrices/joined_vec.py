@@ -16,7 +16,7 @@ from functools import partial
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import formats
+from vkbench_shaders import chains, formats
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Arguments, Binding, Kernel, Launch, Param, Problem, Variant
 from vkbench_shaders.kernels.elementwise.glu import GATES, Gate, values
@@ -27,6 +27,7 @@ from vkbench_shaders.kernels.matrices.teams import (
     SPEED,
     TUNING,
     launch,
+    refuses_chained,
     refuses_teams,
 )
 
@@ -42,13 +43,21 @@ class Form:
     vectors: str
     suffix: str  # of kernels' names
     rounded: str  # what descriptions say of results
+    chained: str  # how threads multiply in a launch that waits for the one before
 
 
 _QUANTISED = Form(
-    weights=formats.WEIGHTS, vectors="q8_1", suffix="_q8_1", rounded=", rounded to q8_1"
+    weights=formats.WEIGHTS,
+    vectors="q8_1",
+    suffix="_q8_1",
+    rounded=", rounded to q8_1",
+    chained="chained_blocks",
 )
-_DENSE = Form(weights=formats.PLAIN, vectors="f32", suffix="", rounded="")
+_DENSE = Form(
+    weights=formats.PLAIN, vectors="f32", suffix="", rounded="", chained="chained_numbers"
+)
 _FORMS = (_QUANTISED, _DENSE)
+_CHAINED = ("q4_0", "q8_0", "q4_K", "q5_K", "q6_K", "f16", "bf16")  # formats that models are of
 
 
 def _meet(types: Mapping[str, str]) -> bool:
@@ -71,7 +80,7 @@ def _variants(
         factors = "blocks_portable" if products.is_blocks(types) else "numbers_f32"
         return given(types, (factors, "by_tree"))
 
-    def fast(name: str, factors: str, requires: tuple[str, ...], form: Form) -> Variant:
+    def fast(name: str, factors: str, form: Form) -> Variant:
         return Variant(
             name=name,
             module=module,
@@ -79,17 +88,39 @@ def _variants(
             arguments=arguments(factors, "by_subgroups"),
             launch=partial(launched, True),
             arithmetic="f32",
-            requires=(*requires, "subgroup_arithmetic"),
+            requires=needs[form.vectors],
             accepts=lambda types: types["x"] == form.vectors,
             refuses=refuses_teams,
         )
 
+    def chained() -> Variant:
+        """One for all forms: what a launch waits for is the same."""
+        threads = {form.vectors: form.chained for form in of}
+        return Variant(
+            name=chains.CHAINED,
+            module=module,
+            entry=module,
+            arguments=lambda types: given(types, (threads[types["x"]], "by_subgroups")),
+            launch=partial(launched, True),
+            arithmetic="f32",
+            requires=tuple(dict.fromkeys(name for form in of for name in needs[form.vectors])),
+            scratch=chains.scratch,
+            accepts=lambda types: types["x"] in threads and types["weights"] in _CHAINED,
+            refuses=refuses_chained,
+            only_by_name=lambda types: True,
+        )
+
+    needs = {
+        _QUANTISED.vectors: ("int_dot", "subgroup_arithmetic"),
+        _DENSE.vectors: ("subgroup_arithmetic",),
+    }
     ways = {
-        _QUANTISED.vectors: fast("int_dot", "blocks_packed", ("int_dot",), _QUANTISED),
-        _DENSE.vectors: fast("subgroup", "numbers_f32", (), _DENSE),
+        _QUANTISED.vectors: fast("int_dot", "blocks_packed", _QUANTISED),
+        _DENSE.vectors: fast("subgroup", "numbers_f32", _DENSE),
     }
     return (
         *(ways[form.vectors] for form in of),
+        chained(),
         Variant(
             name="portable",
             module=module,

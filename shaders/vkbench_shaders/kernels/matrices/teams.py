@@ -6,12 +6,14 @@ A team walks along k for four rows at a time. See slang/matrices/teams.slang.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import log2
+from math import log2, prod
 from typing import Final
 
 from vkbench.device import DeviceFacts
+from vkbench_shaders import chains
 from vkbench_shaders.kernel import Launch, Param, Problem, Push, Settings, Tuning, grid
 from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.launch import MOST_GROUPS
 
 BLOCK: Final = 32  # numbers of a block of q8_1, and the most rows of y a workgroup
 _RUN = 8  # numbers whose squares are one sum, where they make no blocks: the fewest rows
@@ -26,6 +28,7 @@ _LIKELY_SIZE, _LIKELY_IN_MANY = 512, 256  # threads of a workgroup
 _WIDE_BITS = 7.0  # of a weight, from which on two blocks take too many registers
 _WIDE_NUMBERS = 2  # bytes of a weight without blocks, above which two eights take too many, too
 _MOST_KEPT = 4096  # sums in shared memory: 16 KiB, which every device has
+_RESULTS = 4096  # bytes of what is made, and of a format's lookup table: shared memory, too
 _LEAST_SUBGROUP = 8  # threads: CPU drivers with fewer take long to compile code for several blocks
 
 
@@ -121,6 +124,24 @@ def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
     return products.refuses(problem, device)
 
 
+def refuses_chained(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a device has no launch of teams that waits for the launch before, if it has none."""
+    if reason := refuses_teams(problem, device):
+        return reason
+    if not products.is_blocks(problem.types) and not products.aligned(problem):
+        return "is for rows of whole units that begin on 16 bytes"
+    if problem.shape["n"] > products.columns(problem) or problem.shape["m"] > MOST_GROUPS:
+        return "is for so many vectors and rows as one row of workgroups multiplies"
+    needed = 4 * (_staged(problem) + _MOST_KEPT) + _RESULTS
+    has = device.limits.get("max_shared_bytes", 0)
+    return f"takes {needed} bytes of shared memory, the device has {has}" if needed > has else None
+
+
+def _staged(problem: Problem) -> int:
+    """Words of all vectors, which a workgroup of a chained launch has in shared memory."""
+    return prod(problem.array_shape("x")) * problem.item_bytes("x") // 4
+
+
 def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Launch:
     """Of teams, or with all threads as one team where that is not `fast`."""
     m, n, k = (problem.shape[dim] for dim in "mnk")
@@ -135,6 +156,8 @@ def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Lau
         "ALIGNED": products.aligned(problem),
         "WORDS": products.in_words(problem),
         "HEIGHT": height,
+        "STAGED": _staged(problem),
+        "QUADS": max(1, _staged(problem) // 4),
         "FOUND": _kept(problem, device, *((team, threads) if fast else (1, 1)), height),
     }
     if not fast:
@@ -142,7 +165,7 @@ def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Lau
     if "norm" in problem.params:
         constants["NORMED"] = problem.params["norm"] == "rms"
     groups = grid(-(-m // height), depth=-(-n // columns))
-    given: Push = {"m": m, "n": n, "k": k, "groups_x": groups[0], **push}
+    given: Push = {"m": m, "n": n, "k": k, "groups_x": groups[0], **chains.ALONE, **push}
     if "eps" in problem.params:
         eps = float(problem.params["eps"]) + 0.0  # never -0
         given = {**given, "runs": -(-k // run(problem)), "eps": eps}
