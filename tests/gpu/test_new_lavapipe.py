@@ -160,6 +160,11 @@ def test_any_order_of_elements_is_right(new_lavapipe: Path) -> None:
     assert "skipped" not in passed_there(new_lavapipe, "test_fragments.py", needs="gpu")
 
 
+@pytest.mark.timeout(300)
+def test_launches_ahead_change_no_bit(new_lavapipe: Path) -> None:
+    assert "skipped" not in passed_there(new_lavapipe, "test_ahead.py", needs="gpu")
+
+
 def test_the_newer_validation_layer_has_nothing_to_say(new_lavapipe: Path) -> None:
     passed_there(new_lavapipe, "test_validation.py", needs="gpu,validation")
 

@@ -86,6 +86,8 @@ def test_jobs_are_clean(validated: Device, bundle: Bundle, case: str) -> None:
         (Tiny(arch="qwen3moe", experts=4), "tg9/batch=2", "plain"),
         (Tiny(fmt="f16"), "tg9/batch=2", "joined"),
         (Tiny.wide(fmt="q4_0"), "tg9", "joined"),
+        (Tiny.wide(fmt="q4_K", layers=3), "pp70", "plain"),
+        (Tiny.wide(fmt="iq2_xs,q6_K,f16", layers=3), "pp70", "plain"),
     ],
 )
 def test_models_are_clean(

@@ -31,7 +31,7 @@ _FUNCTION_END, _FUNCTION_CALL = 56, 57
 _GL_COMPUTE, _LOGICAL = 5, 0
 _INPUT, _WORKGROUP, _PRIVATE, _FUNCTION, _PUSH_CONSTANT, _STORAGE_BUFFER = 1, 4, 6, 7, 9, 12
 _CLASSES: Final = (_INPUT, _WORKGROUP, _PRIVATE, _FUNCTION, _PUSH_CONSTANT, _STORAGE_BUFFER)
-_BINDING, _DESCRIPTOR_SET = 33, 34
+_DESCRIPTOR_SET = 34
 _SETS: Final = ("GLSL.std.450", "NonSemantic.")  # extended instructions, by how their names begin
 # where an instruction before the functions has the number of what it makes
 _RESULT_AT: Final = {
@@ -176,7 +176,8 @@ def _bindings(module: _Module) -> frozenset[int]:
     said = {
         (ops[0], ops[1]): ops[2]
         for op, ops in module.head
-        if op == Op.DECORATE and ops[1] in (_BINDING, _DESCRIPTOR_SET, Decoration.BUILT_IN)
+        if op == Op.DECORATE
+        and ops[1] in (Decoration.BINDING, _DESCRIPTOR_SET, Decoration.BUILT_IN)
     }
     found = set()
     for op, ops in module.head:
@@ -189,7 +190,7 @@ def _bindings(module: _Module) -> frozenset[int]:
         if ops[2] == _STORAGE_BUFFER:
             if said.get((ops[1], _DESCRIPTOR_SET)) != 0 or pointers[ops[0]] not in kinds:
                 raise MalformedSpirv("it has a buffer that is no block in set 0")
-            found.add(said[ops[1], _BINDING])
+            found.add(said[ops[1], Decoration.BINDING])
     return frozenset(found)
 
 

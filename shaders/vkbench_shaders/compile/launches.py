@@ -1,4 +1,7 @@
-"""Checks that the catalogue's launches give what compiled units take, name by name."""
+"""Checks that the catalogue's launches give what compiled units take, name by name.
+
+And that the units write outputs and scratch alone: models order launches by what each one touches.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.bundle import Bundle, entry_key
+from vkbench_shaders.compile.accesses import accesses
 from vkbench_shaders.kernel import Kernel, Problem, Variant
 from vkbench_shaders.launch import LaunchMismatch, pack
 
@@ -77,9 +81,23 @@ def _devices(variant: Variant) -> tuple[DeviceFacts, ...]:
 def _check(bundle: Bundle, problem: Problem, variant: Variant, device: DeviceFacts) -> None:
     if variant.refuses(problem, device):
         return
-    for launch in variant.launches(problem, device):
-        key = entry_key(variant.stage(launch.entry), problem.types)
-        try:
+    written: set[int] = set()
+    try:
+        for launch in variant.launches(problem, device):
+            key = entry_key(variant.stage(launch.entry), problem.types)
             pack(launch, bundle.interface(key), key)
-        except LaunchMismatch as error:
-            raise LaunchMismatch(f"{problem.case.name}, variant {variant.name}: {error}") from error
+            if not (found := accesses(bundle.code(key))):
+                raise LaunchMismatch(f"{key}: its code does not tell which bindings it touches")
+            written |= found.written
+        _check_written(problem, written)
+    except LaunchMismatch as error:
+        raise LaunchMismatch(f"{problem.case.name}, variant {variant.name}: {error}") from error
+
+
+def _check_written(problem: Problem, written: set[int]) -> None:
+    """Launches, all together, write each output, and no input."""
+    for number, binding in enumerate(problem.kernel.bindings):
+        if binding.is_output and number not in written:
+            raise LaunchMismatch(f"no launch writes {binding.name}")
+        if not binding.is_output and number in written:
+            raise LaunchMismatch(f"{binding.name} is an input, and its shader may write to it")

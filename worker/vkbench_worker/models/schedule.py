@@ -1,7 +1,7 @@
 """A graph's launches in an order with few barriers, and which of its values share a buffer.
 
-Launches that wait for nothing of each other are of one level and run beside each other. A barrier
-stands between two levels, or the launches of the second one wait in their shaders (`chains.py`).
+Launches that wait for nothing of each other are of one level and run beside each other; a barrier
+stands between two levels.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from vkbench_shaders.kernel import Array
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_shaders.models.graph import Graph, Step
 from vkbench_shaders.tuning.configurations import obstacle
+from vkbench_worker.models.levels import Levels, use_of
+from vkbench_worker.models.repeats import Repeats
 from vkbench_worker.runner.variants import AUTO, Choice, LaunchPlan, checks_bounds, choose, plan
 from vkbench_worker.runtime.program import Program
 
@@ -34,6 +36,7 @@ class Pass:
     program: Program
     launch: PackedLaunch
     values: tuple[str, ...]  # what its buffers are, in the order of their binding numbers
+    is_ahead: bool = False  # of its level, it comes last, and prepares a later one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +90,7 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
     """The launches of a graph by the code paths that a device should run fastest."""
     planner = _Planner(bundle, device)
     levels: dict[int, list[Pass]] = defaultdict(list)
-    written: dict[str, int] = {}
-    used: dict[str, int] = {}
-    first: dict[str, int] = {}
+    order, repeats = Levels({*graph.weights}), Repeats()
     sizes: dict[str, int] = {}
     tables: dict[str, Array] = {}
     choices = []
@@ -98,41 +99,40 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
         choices.append(choice)
         scratch = {f"{number}.scratch.{at}": size for at, size in enumerate(planned.scratch)}
         values = [step.bound[b.name] for b in step.problem.kernel.bindings]
-        if choice.variant.name == chains.CHAINED:
+        if choice.variant.name == chains.CHAINED:  # all of them count in one buffer
             scratch = {}
-        sizes |= scratch
-        values += scratch or ([COUNTERS] if planned.scratch else [])
+            values.append(COUNTERS)
+        values += scratch
         if planned.table is not None:
             name = f"table {planned.table.size} {hash(planned.table.tobytes())}"
             tables[name] = planned.table
             values.append(name)
-        changed = {*step.writes, *scratch}
-        for program, launch in planned.passes:
-            level = max(
-                *(written.get(name, -1) + 1 for name in values),
-                *(used.get(name, -1) + 1 for name in changed),
-            )
-            for name in values:
-                first.setdefault(name, level)
-                used[name] = max(level, used.get(name, -1))
-            written |= dict.fromkeys(changed, level)
-            levels[level].append(
+            order.constant.add(name)
+        passes, values = repeats.dropped(planned.passes, values, step.writes, scratch)
+        sizes |= {name: size for name, size in scratch.items() if name in values}
+        changed = {*step.writes, *(sizes.keys() & values)}  # of sizes, scratch is all so far
+        uses = [use_of(program, values, changed) for program, _ in passes]
+        for (program, launch), place in zip(passes, order.place(uses), strict=True):
+            levels[place.level].append(
                 Pass(
                     step=step,
                     choice=choice,
                     program=program,
                     launch=launch,
                     values=tuple(values),
+                    is_ahead=place.is_ahead,
                 )
             )
     last = len(levels)
     lasting = {*graph.inputs, *graph.caches}
     sizes |= {name: size for name, size in graph.sizes.items() if name not in lasting}
-    spans = {name: (first[name], used[name]) for name in sizes}
+    spans = {name: order.span(name) for name in sizes}
     spans |= dict.fromkeys(graph.kept, (0, last))  # alone, so that poison shows what is unwritten
     return Schedule(
         graph=graph,
-        levels=_linked([levels[level] for level in range(last)]),
+        levels=_linked(
+            [sorted(levels[level], key=lambda each: each.is_ahead) for level in range(last)]
+        ),
         sizes=sizes,
         spans=spans,
         tables=tables,
