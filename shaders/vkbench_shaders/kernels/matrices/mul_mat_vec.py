@@ -24,7 +24,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.matrices import products, via_q8_1
+from vkbench_shaders.kernels.matrices import products, staged, via_q8_1
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.rounded_factors import Floats, Of
@@ -55,7 +55,7 @@ def threads(problem: Problem, columns: int) -> int:
     return next((count for count in (32, 64) if units <= count < most), most)
 
 
-def tuning(columns: Callable[[Problem], int]) -> Tuning:
+def tuning(columns: Callable[[Problem], int], *more: str) -> Tuning:
     """By threads, of which a workgroup has the fewer the more columns it makes."""
 
     def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
@@ -64,7 +64,7 @@ def tuning(columns: Callable[[Problem], int]) -> Tuning:
         found = [size for size in SIZES if size == usual or size <= most]
         return [{"threads": size} for size in sorted(found, key=lambda size: size != usual)]
 
-    return Tuning(params=("threads",), candidates=candidates)
+    return Tuning(params=("threads", *more), candidates=candidates)
 
 
 def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, int]:
@@ -122,6 +122,8 @@ def variants(
     vectors: Callable[[Problem], Vectors],
     launch: Callable[[Problem, DeviceFacts], Launch],
     refuses: Refuses,
+    *,
+    stages: bool = False,
 ) -> tuple[Variant, ...]:
     """The code paths of a product with few vectors and so many buffers, of shader module `name`."""
     subgroups = ("subgroup_arithmetic",)
@@ -163,7 +165,7 @@ def variants(
             accepts=products.is_numbers,
             refuses=refuses,
         ),
-        via_q8_1.variant(name, buffers, vectors, launch, products.refuses),
+        via_q8_1.variant(name, buffers, vectors, launch, products.refuses, stages=stages),
         Variant(
             name="portable",
             module=name,
@@ -242,10 +244,14 @@ MUL_MAT_VEC = Kernel(
             description="products, one vector a row",
         ),
     ),
-    params={"layout": rows.LAYOUT, "threads": THREADS},
-    tuning=tuning(products.columns),
+    params={
+        "layout": rows.LAYOUT,
+        "threads": THREADS.with_choices(512, 1024),
+        **staged.PARAMS,
+    },
+    tuning=tuning(products.columns, *staged.PARAMS),
     layout=rows.layout,
-    variants=variants("mul_mat_vec", 3, vectors, launch, products.refuses),
+    variants=variants("mul_mat_vec", 3, vectors, launch, products.refuses, stages=True),
     inputs=products.inputs,
     reference=sums.reference(_sums),
     deviations=sums.deviations(_sums),

@@ -23,7 +23,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.matrices import products, staged
 
 NAME = "via_q8_1"
 _ROUNDING_THREADS = 64
@@ -62,19 +62,28 @@ def variant(
     vectors: Callable[[Problem], Vectors],
     product: Callable[[Problem, DeviceFacts], Launch],
     refuses: Refuses,
+    *,
+    stages: bool = False,
 ) -> Variant:
-    """The code path of a kernel with so many buffers, whose other paths launch `product`."""
+    """The code path of a kernel with so many buffers, whose other paths launch `product`.
+
+    If it `stages`, it is mul_mat_vec, and its vectors may go through shared memory.
+    """
     fast = Stage(entry=f"{name}_bytes", arguments=_weights, requires=_FEATURES)
 
-    def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, Launch]:
+    def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         plain, rounded = product(problem, device), vectors(problem)
+        if plan := staged.plan_of(problem, device):
+            last = staged.launch(plan, plain, problem, device)
+            is_only = plan.staging == staged.ROUNDED
+            return (last,) if is_only else (_rounding(problem, rounded, plan.units), last)
         last = replace(
             plain,
             entry=fast.entry if _is_fast(device) else "",
             push={**plain.push, **rounded.numbered},
             constants=fast_constants(problem, device, plain.constants),
         )
-        return _rounding(problem, device, rounded), last
+        return _rounding(problem, rounded, _at_once(problem, device)), last
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, int]:
         blocks = vectors(problem).count * _units(problem)
@@ -92,14 +101,17 @@ def variant(
                 module="round_x",
                 arguments=lambda types: (types["x"], f"behind_{buffers}"),
             ),
+            *(staged.STAGES if stages else ()),
         ),
         launch=launch,
         scratch=scratch,
         arithmetic="int8",
         only_by_name=lambda types: True,
-        candidates=candidates,
+        candidates=_all_candidates if stages else candidates,
         accepts=accepts,
-        refuses=refuses,
+        refuses=lambda problem, device: (
+            refuses(problem, device) or staged.refuses(problem, device)
+        ),
     )
 
 
@@ -119,6 +131,8 @@ def _is_fast(device: DeviceFacts) -> bool:
 
 def _at_once(problem: Problem, device: DeviceFacts) -> int:
     """Blocks that a thread of the product takes at a time: a power of two that divides a row's."""
+    if asked := int(problem.params.get("units", 0)):
+        return gcd(asked, _units(problem)) if _is_fast(device) else 1
     alone = _columns(problem) == 1 and _is_fast(device)
     return gcd(_AT_ONCE.get(problem.types["weights"], 2), _units(problem)) if alone else 1
 
@@ -143,6 +157,18 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
 
 
+def _all_candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Products without staged vectors, then those with them."""
+    usual = _at_once(problem, device)
+    counts = [each for each in (usual, 1, 2, 4) if _units(problem) % each == 0]
+    plain: list[Settings] = [
+        {"staging": staged.NONE, "units": count, **each}
+        for count in dict.fromkeys(counts if _is_fast(device) else [usual])
+        for each in candidates(problem, device)
+    ]
+    return plain + staged.candidates(problem, device)
+
+
 def fast_constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]) -> dict[str, int]:
     """Constants of a product of bytes: threads, and blocks that each takes at a time."""
     threads = int(problem.params["threads"]) or _threads(problem, device)
@@ -154,7 +180,7 @@ def fast_constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]
     }
 
 
-def _rounding(problem: Problem, device: DeviceFacts, vectors: Vectors) -> Launch:
+def _rounding(problem: Problem, vectors: Vectors, at_once: int) -> Launch:
     blocks = vectors.count * _units(problem)
     groups = grid(-(-blocks // _ROUNDING_THREADS))
     return Launch(
@@ -173,6 +199,6 @@ def _rounding(problem: Problem, device: DeviceFacts, vectors: Vectors) -> Launch
             "THREADS": _ROUNDING_THREADS,
             "ALIGNED": products.aligned(problem),
             "PLANES": problem.format("weights").planes,
-            "UNITS": _at_once(problem, device),
+            "UNITS": at_once,
         },
     )
