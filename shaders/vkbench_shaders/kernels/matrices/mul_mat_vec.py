@@ -103,6 +103,14 @@ def vectors(problem: Problem) -> Vectors:
     )
 
 
+_STAGING = via_q8_1.Staging(
+    stages=staged.STAGES,
+    launch=staged.launch,
+    candidates=staged.candidates,
+    refuses=staged.refuses,
+)
+
+
 def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
     weights = of_weights(products.exact_weights(problem, inputs, rows))
     return of_x(products.exact_x(problem, inputs)) @ weights.T
@@ -122,8 +130,7 @@ def variants(
     vectors: Callable[[Problem], Vectors],
     launch: Callable[[Problem, DeviceFacts], Launch],
     refuses: Refuses,
-    *,
-    stages: bool = False,
+    staging: via_q8_1.Staging = via_q8_1.NO_STAGING,
 ) -> tuple[Variant, ...]:
     """The code paths of a product with few vectors and so many buffers, of shader module `name`."""
     subgroups = ("subgroup_arithmetic",)
@@ -165,7 +172,7 @@ def variants(
             accepts=products.is_numbers,
             refuses=refuses,
         ),
-        via_q8_1.variant(name, buffers, vectors, launch, products.refuses, stages=stages),
+        via_q8_1.variant(name, buffers, vectors, launch, products.refuses, staging),
         Variant(
             name="portable",
             module=name,
@@ -194,6 +201,13 @@ _SHORT = ("m1_n1_k32", "m17_n9_k96")  # blocks of 32
 _RAGGED = ("m1_n1_k1", "m2_n1_k7", "m37_n3_k127", "m19_n8_k1021")  # plain formats
 _SIZED = tuple(f"m7_n2_k4096/threads={size}" for size in SIZES)
 _SIZED_FOR = ("f32", "q4_0", "q4_K")
+_STAGED = (
+    "m37_n1_k512/ahead=yes,staging=rounded,team=32,threads=512,units=1",
+    "m37_n3_k1024/ahead=no,staging=copied,team=64,threads=256,units=2",
+    "m37_n2_k4096/staging=rounded,team=128,threads=1024,units=4",
+    "m37_n2_k512/staging=none,units=4",
+)
+_STAGED_FOR = ("q4_0", "q2_K")
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 
 
@@ -204,7 +218,8 @@ def _checked() -> Iterator[Case]:
                 short = _SHORT if format_named(fmt).elements <= 32 else ()
                 ragged = _RAGGED if fmt in formats.PLAIN else ()
                 sizes = _SIZED if fmt in _SIZED_FOR else ()
-                for shape in (*_SHAPES, *short, *ragged, *sizes):
+                staging = _STAGED if fmt in _STAGED_FOR and x == "f32" else ()
+                for shape in (*_SHAPES, *short, *ragged, *sizes, *staging):
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
 
 
@@ -251,7 +266,7 @@ MUL_MAT_VEC = Kernel(
     },
     tuning=tuning(products.columns, *staged.PARAMS),
     layout=rows.layout,
-    variants=variants("mul_mat_vec", 3, vectors, launch, products.refuses, stages=True),
+    variants=variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING),
     inputs=products.inputs,
     reference=sums.reference(_sums),
     deviations=sums.deviations(_sums),

@@ -110,7 +110,7 @@ def _chunk(problem: Problem, room: int, step: int) -> int:
     if every <= room:
         return every
     rounds, most = -(-every // step), room // step
-    return -(-rounds // -(-rounds // most)) * step if most else 0
+    return -(-rounds // -(-rounds // most)) * step if most > 0 else 0
 
 
 def _passes(problem: Problem, device: DeviceFacts, threads: int, team: int) -> int:
@@ -184,7 +184,7 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
 
 
 def plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
-    """The first plan with the settings asked for; None where none is, or nothing shall be staged."""
+    """The first plan with the settings asked for, if vectors shall be staged and one fits."""
     if problem.params.get("staging", "") in ("", NONE):
         return None
     asked = {name: problem.params[name] for name in ("threads", *PARAMS)}
@@ -210,8 +210,13 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     )
 
 
-def launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) -> Launch:
-    """The product, as the unstaged one is launched but for what differs."""
+def launch(plain: Launch, problem: Problem, device: DeviceFacts) -> tuple[Launch, bool] | None:
+    """The product in place of a plain one, and whether it rounds the vectors; or None."""
+    plan = plan_of(problem, device)
+    return (_launch(plan, plain, problem, device), plan.staging == ROUNDED) if plan else None
+
+
+def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) -> Launch:
     columns = products.columns(problem)
     groups = grid(-(-problem.shape["m"] // plan.height), depth=plain.groups[2])
     return Launch(

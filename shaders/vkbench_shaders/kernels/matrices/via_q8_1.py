@@ -23,7 +23,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.matrices import products, staged
+from vkbench_shaders.kernels.matrices import products
 
 NAME = "via_q8_1"
 _ROUNDING_THREADS = 64
@@ -34,6 +34,7 @@ _FEATURES = ("int_dot", "subgroup_arithmetic")  # of the faster product
 # Where nothing was measured: what was the fastest on an H200 at m 4096, k 14336.
 _SIZES = (32, 64, 128, 256)  # of the product's workgroups
 _MOST_THREADS, _FEWER_THREADS = 128, 64
+_UNITS = (1, 2, 4)
 # Blocks of weights that a thread takes at a time, where it is not 2: those of tq2_0 share their
 # bytes, four planes of them; two neighbours of q8_0 are in twice the cache lines, and the others
 # leave too few registers.
@@ -51,6 +52,25 @@ class Vectors:
     numbered: Push  # what the product's launch says of x where it has the vectors' numbers
 
 
+@dataclass(frozen=True, kw_only=True)
+class Staging:
+    """Products whose workgroups keep vectors in shared memory, where settings ask for that."""
+
+    stages: tuple[Stage, ...]
+    # the launch in place of another, and whether it rounds the vectors itself; or None
+    launch: Callable[[Launch, Problem, DeviceFacts], tuple[Launch, bool] | None]
+    candidates: Callable[[Problem, DeviceFacts], list[Settings]]
+    refuses: Refuses
+
+
+NO_STAGING = Staging(
+    stages=(),
+    launch=lambda plain, problem, device: None,
+    candidates=lambda problem, device: [],
+    refuses=lambda problem, device: None,
+)
+
+
 def accepts(types: Mapping[str, str]) -> bool:
     """Whether x is plain numbers and the weights are quantised."""
     return products.is_numbers(types) and format_named(types["weights"]).quantised
@@ -62,21 +82,17 @@ def variant(
     vectors: Callable[[Problem], Vectors],
     product: Callable[[Problem, DeviceFacts], Launch],
     refuses: Refuses,
-    *,
-    stages: bool = False,
+    staging: Staging = NO_STAGING,
 ) -> Variant:
-    """The code path of a kernel with so many buffers, whose other paths launch `product`.
-
-    If it `stages`, it is mul_mat_vec, and its vectors may go through shared memory.
-    """
+    """The code path of a kernel with so many buffers, whose other paths launch `product`."""
     fast = Stage(entry=f"{name}_bytes", arguments=_weights, requires=_FEATURES)
 
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         plain, rounded = product(problem, device), vectors(problem)
-        if plan := staged.plan_of(problem, device):
-            last = staged.launch(plan, plain, problem, device)
-            is_only = plan.staging == staged.ROUNDED
-            return (last,) if is_only else (_rounding(problem, rounded, plan.units), last)
+        if found := staging.launch(plain, problem, device):
+            staged, is_only = found
+            rounding = _rounding(problem, rounded, staged.constants["UNITS"])
+            return (staged,) if is_only else (rounding, staged)
         last = replace(
             plain,
             entry=fast.entry if _is_fast(device) else "",
@@ -101,16 +117,20 @@ def variant(
                 module="round_x",
                 arguments=lambda types: (types["x"], f"behind_{buffers}"),
             ),
-            *(staged.STAGES if stages else ()),
+            *staging.stages,
         ),
         launch=launch,
         scratch=scratch,
         arithmetic="int8",
         only_by_name=lambda types: True,
-        candidates=_all_candidates if stages else candidates,
+        candidates=lambda problem, device: (
+            _plain_candidates(problem, device) + staging.candidates(problem, device)
+            if staging.stages
+            else candidates(problem, device)
+        ),
         accepts=accepts,
         refuses=lambda problem, device: (
-            refuses(problem, device) or staged.refuses(problem, device)
+            refuses(problem, device) or staging.refuses(problem, device)
         ),
     )
 
@@ -157,16 +177,15 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
 
 
-def _all_candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """Products without staged vectors, then those with them."""
+def _plain_candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Threads and units of products that read vectors anew for every four rows."""
     usual = _at_once(problem, device)
-    counts = [each for each in (usual, 1, 2, 4) if _units(problem) % each == 0]
-    plain: list[Settings] = [
-        {"staging": staged.NONE, "units": count, **each}
-        for count in dict.fromkeys(counts if _is_fast(device) else [usual])
+    others = [each for each in _UNITS if _units(problem) % each == 0 and _is_fast(device)]
+    return [
+        {"staging": "none", "units": count, **each}
+        for count in dict.fromkeys((usual, *others))
         for each in candidates(problem, device)
     ]
-    return plain + staged.candidates(problem, device)
 
 
 def fast_constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]) -> dict[str, int]:
