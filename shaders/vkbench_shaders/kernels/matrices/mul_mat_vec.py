@@ -203,7 +203,7 @@ _SIZED = tuple(f"m7_n2_k4096/threads={size}" for size in SIZES)
 _SIZED_FOR = ("f32", "q4_0", "q4_K")
 _STAGED = (
     "m37_n1_k512/ahead=yes,staging=rounded,team=32,threads=512,units=1",
-    "m37_n3_k1024/ahead=no,staging=copied,team=64,threads=256,units=2",
+    "m37_n3_k1024/ahead=no,staging=copied,team=64,threads=512,units=2",
     "m37_n2_k4096/staging=rounded,team=128,threads=1024,units=4",
     "m37_n2_k512/staging=none,units=4",
 )
