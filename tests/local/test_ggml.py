@@ -141,6 +141,11 @@ def test_a_test_is_a_result_of_our_case(tmp_path: Path) -> None:
         ("ARGSORT", "type=f32,ne=[65000,16,1,1],order=1", "h16_w65000/order=descending"),
         ("GELU", "type=f16,ne_a=[128,2,2,2],v=0", "gelu/f16/b2_c2_h2_w128"),
         ("ADD", "type=f32,ne=[4096,2,1,1],nr=[1,1,1,1],nf=1", "add/f32/b1_c1_h2_w4096"),
+        (
+            "MUL",
+            "type=f32,ne=[4096,2,1,1],nr=[1,1,1,1],nf=1,perm1=0,src_overlap=0",
+            "mul/f32/b1_c1_h2_w4096",
+        ),
         ("SUM_ROWS", "type=f32,ne=[33,2,1,1]", "sum/f32/b1_c1_h2_w33"),
         ("CUMSUM", "type=f32,ne=[128,128,4,4]", "cumsum/f32/h2048_w128"),
         (
@@ -170,6 +175,7 @@ def test_operations_and_their_sizes(op: str, params: str, case: str, tmp_path: P
         ("SOFT_MAX", "type=f32,ne=[4,4,1,1],mask=1", "of SOFT_MAX with mask=1"),
         ("ADD", "type=f32,ne=[4,1,1,1],nr=[1,512,1,1],nf=1", "of ADD with nr=[1,512,1,1]"),
         ("ADD", "type=f32,ne=[4,1,1,1],new=1", "of ADD with new=1"),
+        ("ADD", "type=f32,ne=[4,1,1,1],perm1=1", "of ADD with perm1=1"),
         ("MUL_MAT", "type_a=q4_0,m=1,n=1", "of MUL_MAT of other sizes or formats"),
         ("MUL_MAT", "type_a=q9_9,m=1,n=1,k=1", "of MUL_MAT of other sizes or formats"),
         ("SILU", f"type=f32,ne_a=[{10**9},{10**9},1,1],v=0", "of SILU of other sizes or formats"),

@@ -115,7 +115,7 @@ ROWS: Final[Mapping[str, _Row]] = {
             sizes=_bchw("ne"),
             types={"a": "type", "b": "type"},
             named=("ne",),
-            usual={"nr": _ONES, "nf": ("1",), "perm1": ("[0,1,2,3]",), "src_overlap": ("0",)},
+            usual={"nr": _ONES, "nf": ("1",), "perm1": ("0",), "src_overlap": ("0",)},
         )
         for name in ("add", "sub", "mul", "div")
     },
