@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select, update
 
 from planted_accuracy import of_model
-from planted_runs import Past
+from planted_runs import Past, timing
 from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
 from vkbench.job import PEERS, Mode, PlannedJob
@@ -31,6 +31,7 @@ from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
 from vkbench_db.work.runs import case_ids
 from vkbench_local.peers import blocks, cpu
+from vkbench_local.peers.cuda import times_cuda
 from vkbench_local.peers.standings import Evidence, faster_than_cpu
 from vkbench_local.peers.workgroups import NVIDIA
 from vkbench_scheduler.planning.targeted import TIMED, kernels_of
@@ -295,6 +296,50 @@ def test_cuda_is_what_was_recorded_beside_it(
     assert row["standing"] == "missed"
     assert least < row["value"] < most
     assert row["how"].startswith("recorded on NVIDIA H200, driver NVIDIA 580.159.04: ")
+
+
+def compare_with_torch(past: Past, key: str, case: str, theirs: float, ours: float) -> None:
+    """A comparison with torch on a planted device."""
+    job = PlannedJob(device=key, case=case, mode=Mode.PEER, variant="torch")
+    with past.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.PERFORMANCE, selection={}, now=time.time())
+        store.add_jobs(tx, run.id, [job])
+        [picked] = store.pick(tx, key, 1, time.time())
+        ended = replace(past.done(1.0), job=picked.job.id, token=picked.job.token, case=case)
+        timings = (timing("hot", theirs), timing("ours", ours))
+        told = "version=2.9,weights=f16,ours=tiled"
+        ended = replace(ended, device=key, variant="torch", timings=timings, settings=told)
+        store.record(tx, [ended], time.time())
+
+
+def test_cuda_is_torch_in_turns_where_it_was_asked(past: Past, capsys: Captured) -> None:
+    """All cases of a target count, on a device of NVIDIA; else what was recorded stands in."""
+    nvidia = replace(past.device, key="d" * 12, vendor_id=NVIDIA, name="Planted H200")
+    past.add_device(nvidia)
+    compare_with_torch(past, nvidia.key, "mul_mat/q4_0/m4096_n4096_k4096", 300e-6, 200e-6)
+    compare_with_torch(past, nvidia.key, "sum/f32/b1_c1_h8192_w8192", 300e-6, 200e-6)
+    compare_with_torch(past, past.device.key, "matmul/f32/b1_m4096_n4096_k4096", 1.0, 2.0)
+    found = rows(capsys)
+    row = found["Q4_0 product 4096²", "1.0 to 1.5 times CUDA f16"]
+    assert (row["standing"], row["value"]) == ("met", pytest.approx(1.5))
+    assert row["how"] == (
+        "in turns on Planted H200: mul_mat/q4_0/m4096_n4096_k4096: "
+        "torch 300 us, ours 200 us (torch: weights=f16)"
+    )
+    for target in (
+        ("reductions", "0.9 to 1.1 times CUDA"),
+        ("F32 product 4096²", "0.8 to 1.2 times CUDA"),
+    ):
+        assert found[target]["how"].startswith("recorded on ")
+
+
+def test_what_was_neither_compared_nor_recorded_has_a_command() -> None:
+    found = times_cuda(["add/f32/n1", "add/f32/n2"], 0.9)(Evidence(results=(), of_fleet=True))
+    assert found.standing == "not measured"
+    assert found.how == (
+        "run `vkbench submit --case add/f32/n1 --case add/f32/n2 --mode performance --peer torch` "
+        "on a host with torch and an NVIDIA GPU"
+    )
 
 
 @pytest.fixture

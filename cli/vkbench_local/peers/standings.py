@@ -1,7 +1,7 @@
 """The state of each target: what was measured for it, or the command that measures it.
 
-Only a result can meet or miss a target: a timing or check of the chosen devices, bytes counted
-now, or a comparison that was recorded on a GPU. Without one, a target is not measured.
+Only a result can meet or miss a target: a timing, check or comparison of the chosen devices, bytes
+counted now, or a comparison that was recorded on a GPU. Without one, a target is not measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.job import JobState, Mode
 from vkbench_local.peers import cpu
-from vkbench_local.peers.recorded import recorded
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import QUANTISED, format_named
 from vkbench_shaders.rocm_grid import GRID
@@ -27,6 +26,7 @@ from vkbench_shaders.tolerance import LIMITS
 if TYPE_CHECKING:
     from vkbench.device import DeviceFacts
     from vkbench_db.ask.accuracies import AccuracyRow
+    from vkbench_db.ask.peers import PeerPair
     from vkbench_db.ask.queries import ResultRow
     from vkbench_db.upkeep.tuning import TunedRow
 
@@ -61,6 +61,7 @@ class Evidence:
     host: str = ""  # that this process runs on, where it times numpy
     of_fleet: bool = False  # whether the devices may be of other hosts
     losses: Sequence[AccuracyRow] = ()  # the newest of each, of models
+    pairs: Sequence[PeerPair] = ()  # the latest comparisons with peers on these devices
 
     @property
     def gpus(self) -> set[str]:
@@ -157,26 +158,6 @@ def faster_than_cpu(large: str, small: str) -> Find:
             value=ratios[large],
             how=f"{ours[large].device_name}: {large}; small: {small}"
             f"{_elsewhere(ours[large], evidence)}",
-        )
-
-    return find
-
-
-def times_cuda(cases: Sequence[str], least: float) -> Find:
-    """How many times as fast as CUDA these cases were, where all of them were recorded."""
-
-    def find(evidence: Evidence) -> TargetResult:
-        rows = recorded(cases, "torch")
-        missing = set(cases) - {row.case for row in rows}
-        if missing:
-            commands = ", ".join(evidence.timing(case) for case in cases if case in missing)
-            return not_measured(f"time torch beside {commands}, in one session on one GPU")
-        mean = geometric_mean(row.ratio for row in rows)
-        return TargetResult(
-            standing=met(mean >= least),
-            measured=f"{mean:.2f} times CUDA",
-            value=mean,
-            how=f"recorded on {rows[0].device}: {'; '.join(row.said for row in rows)}",
         )
 
     return find

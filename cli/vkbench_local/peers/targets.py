@@ -1,15 +1,15 @@
 """The success metrics of the plans that vkbench grew from, each with what was measured.
 
 The time of a kernel is taken from the newest results of the chosen devices. What it is compared
-with is measured now, in this process, or was recorded beside it on one GPU. A target without a
-measurement shows the command that makes one.
+with is measured now, in this process, or in turns with it (`vkbench run --peer torch`), or was
+recorded beside it on one GPU. A target without a measurement shows the command that makes one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vkbench_local.peers import blocks, standings, workgroups
+from vkbench_local.peers import blocks, cuda, standings, workgroups
 from vkbench_local.peers.standings import Find
 from vkbench_scheduler.planning import targeted
 
@@ -71,7 +71,7 @@ TARGETS = (
         plan="002",
         name="F32 product 4096²",
         wanted="0.8 to 1.2 times CUDA",
-        find=standings.times_cuda(targeted.SQUARES[:1], 0.8),
+        find=cuda.times_cuda(targeted.SQUARES[:1], 0.8),
     ),
     Target(
         plan="002",
@@ -83,7 +83,7 @@ TARGETS = (
         plan="002",
         name="Q4_0 product 4096²",
         wanted="1.0 to 1.5 times CUDA f16",
-        find=standings.times_cuda(targeted.BLOCKS[:1], 1.0),
+        find=cuda.times_cuda(targeted.BLOCKS[:1], 1.0),
     ),
     Target(
         plan="002",
@@ -95,7 +95,7 @@ TARGETS = (
         plan="002",
         name="element-wise",
         wanted="0.9 to 1.1 times CUDA",
-        find=standings.times_cuda(targeted.ELEMENTS, 0.9),
+        find=cuda.times_cuda(targeted.ELEMENTS, 0.9),
     ),
     Target(
         plan="002",
@@ -107,7 +107,7 @@ TARGETS = (
         plan="002",
         name="reductions",
         wanted="0.9 to 1.1 times CUDA",
-        find=standings.times_cuda(targeted.ROWS, 0.9),
+        find=cuda.times_cuda(targeted.ROWS, 0.9),
     ),
     *(
         Target(

@@ -103,11 +103,11 @@ def targets(
     """Compare the success metrics of vkbench's plans with what was measured.
 
     vkbench's times are the newest results of this host's devices, or of those of the whole fleet
-    that --device chooses. numpy's are measured now, which takes half a minute. Comparisons with
-    CUDA were recorded on one GPU, which the row names; sizes of workgroups are those of `vkbench
-    tune`, losses those of `vkbench accuracy`. For a target that was not measured the row shows the
-    command that measures it; `vkbench run --suite targets` measures most. The exit code is 0 even
-    if targets are missed.
+    that --device chooses. numpy's are measured now, which takes half a minute. CUDA's are those of
+    `vkbench run --suite targets --peer torch`; without them stand comparisons that were recorded on
+    one GPU, which the row names. Sizes of workgroups are those of `vkbench tune`, losses those of
+    `vkbench accuracy`. For a target that was not measured the row shows the command that measures
+    it; `vkbench run --suite targets` measures most. The exit code is 0 even if targets are missed.
 
     \b
     vkbench report targets --device H200 --markdown
@@ -140,13 +140,16 @@ def _evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
     from vkbench_db.ask.accuracies import accuracies
     from vkbench_db.ask.blank import is_blank
     from vkbench_db.ask.device_names import device_keys
+    from vkbench_db.ask.peers import peer_pairs
     from vkbench_db.ask.queries import devices, results
     from vkbench_db.upkeep.tuning import tuned
+    from vkbench_local.peers import cuda
     from vkbench_local.peers.standings import Evidence
 
     with reading(ours) as tx:
         if is_blank(tx):
-            tell("no results yet: `vkbench run --suite targets` makes some")
+            told = "submit" if selectors else "run"
+            tell(f"no results yet: `vkbench {told} --suite targets` makes some")
             return Evidence(results=(), host=ours.host, of_fleet=bool(selectors))
         known = {row.key: row for row in devices(tx)}
         chosen = device_keys(tx, selectors) if known else []
@@ -158,6 +161,7 @@ def _evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
             devices={key: known[key].facts for key in keys},
             tuned=tuned(tx, keys) if keys else (),
             losses=accuracies(tx, subjects=[Subject.MODEL]),
+            pairs=[pair for pair in peer_pairs(tx, [cuda.PEER]) if pair.device in keys],
             host=ours.host,
             of_fleet=any(known[key].host != ours.host for key in keys),
         )
