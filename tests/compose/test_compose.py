@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from vkbench.settings import Settings, read
+from vkbench_worker.protocol import lock_folder
 from vkbench_worker.service.sender import PARTING_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -142,6 +143,16 @@ def test_gpu_hosts_hold_no_database_credentials(service: str) -> None:
 def test_workers_keep_their_name_and_come_back(service: str) -> None:
     assert SERVICES[service]["hostname"]
     assert SERVICES[service]["restart"] == "unless-stopped"
+
+
+def test_workers_of_one_host_share_the_locks_by_which_they_take_turns() -> None:
+    """A timed CPU driver is one service's, and the GPUs that have to wait meanwhile the other's."""
+    folder = f"/var/lib/vkbench/data/{lock_folder(Settings(data=Path('data'))).name}"
+    for service in ("workers", "workers-nvidia"):
+        assert f"locks:{folder}" in SERVICES[service]["volumes"]
+    dockerfile = (ROOT / "docker/Dockerfile").read_text()
+    assert f"install -d -o vkbench -g vkbench {Path(folder).parent} {folder}\n" in dockerfile
+    assert f"VKBENCH_DATA={Path(folder).parent} " in dockerfile
 
 
 def test_pages_are_for_this_machine_alone() -> None:
