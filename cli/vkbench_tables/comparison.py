@@ -194,7 +194,11 @@ def alone(found: Comparison) -> str:
     if not (found.only_old or found.only_new):
         return ""
     old = counted(found.only_old, "case")
-    return f" ({old} only in the old one, {found.only_new} only in the new one)"
+    said = f" ({old} only in the old one, {found.only_new} only in the new one)"
+    if not found.otherwise:
+        return said
+    same = f"{found.otherwise} of them are the same, asked for by another --variant"
+    return f"{said}; {same}"
 
 
 def _changed(change: ComparedChange) -> dict[str, Cell]:

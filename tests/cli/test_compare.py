@@ -272,6 +272,15 @@ def test_a_slower_device_is_no_regression(capsys: Captured) -> None:
 
 
 @pytest.mark.usefixtures("filled")
+def test_the_same_cases_by_other_variants_are_no_pairs(past: Past, capsys: Captured) -> None:
+    with past.database.transaction() as tx:
+        tx.execute(text("UPDATE job SET variant = 'portable' WHERE run_id = 2"))
+    _, err = said(capsys, "before", "after", code=7)
+    assert "no timed case in common" in err
+    assert "are the same, asked for by another --variant" in " ".join(err.split())
+
+
+@pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize(
     ("words", "code", "hint"),
     [

@@ -123,6 +123,7 @@ class Comparison:
     is_across: bool  # the sides have results, and no device in common
     old_places: tuple[Place, ...]  # devices that have results there
     new_places: tuple[Place, ...]
+    otherwise: int = 0  # cases that both have, though no work: they asked for other variants
 
     @cached_property
     def mean(self) -> Mean | None:
@@ -174,7 +175,12 @@ def compare(
         is_across=is_across,
         old_places=named.places(before),
         new_places=named.places(after),
+        otherwise=0 if both else len(_cases(before) & _cases(after)),
     )
+
+
+def _cases(side: Iterable[Key]) -> set[tuple[int, str]]:
+    return {(case, mode) for _, case, mode, _ in side}
 
 
 def _is_across(before: Mapping[Key, ComparedWork], after: Mapping[Key, ComparedWork]) -> bool:
