@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_own, write_shadow
+from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_blocks, write_own, write_shadow
 
 from .conftest import Vkbench
 
@@ -92,6 +92,20 @@ def test_a_kernel_of_the_catalogue_is_shadowed(vkbench: Vkbench, tmp_path: Path)
     assert {row["variant"] for row in compared} == {"portable \u2192 lab.one_pass.slang"}
     tracks = vkbench("query", "SELECT DISTINCT track FROM v_results ORDER BY track", "--json").rows
     assert [row["track"] for row in tracks] == ["lab.one_pass", "main"]
+
+
+def test_a_shadow_may_write_blocks(vkbench: Vkbench, tmp_path: Path) -> None:
+    """A code may round to its neighbour there; blocks of one's own are compared bit for bit."""
+    path = write_blocks(tmp_path / "own")
+    words = ("run", "--kernel-file", str(path), "--mode", "correctness", "--json")
+    ended = vkbench(*words)
+    assert ended.code == 0, ended.err
+    assert [row["verdict"] for row in ended.rows] == ["passed"]
+    source = path.parent / "rms_blocks.slang"
+    source.write_text(source.read_text().replace("codes += code;", "codes += 1;"))
+    ended = vkbench(*words)
+    assert ended.code == 3
+    assert "wrong sums of their codes" in ended.rows[0]["reason"]
 
 
 def test_own_kernels_are_listed_with_their_owners(vkbench: Vkbench, tmp_path: Path) -> None:

@@ -51,6 +51,72 @@ def write_shadow(folder: Path, changes: Mapping[str, str] | None = None) -> Path
     return _changed(folder / "one_pass.toml", changes or {})
 
 
+def write_blocks(folder: Path) -> Path:
+    """A kernel that shadows one of the catalogue whose results are blocks."""
+    folder.mkdir()
+    (folder / "rms_blocks.slang").write_text(_BLOCKS)
+    path = folder / "rms_blocks.toml"
+    path.write_text(_BLOCKS_DECLARED)
+    return path
+
+
+_BLOCKS_DECLARED = """
+name = "rms_blocks"
+owner = "lab"
+shadows = "rms_norm_q8_1"
+
+[[variants]]
+name = "slang"
+source = "rms_blocks.slang"
+groups = ["b * c * h"]
+push = { columns = "w", eps = "eps" }
+
+[[cases]]
+shape = { b = 1, c = 2, h = 3, w = 96 }
+timed = false
+"""
+_BLOCKS = """
+// One thread norms a row and rounds it to blocks of q8_1: two halves and 32 bytes, 9 words each.
+struct Row { uint columns; float eps; };
+[vk::push_constant] ConstantBuffer<Row> push;
+[vk::binding(0)] StructuredBuffer<float> x;
+[vk::binding(1)] StructuredBuffer<float> weights;
+[vk::binding(2)] RWStructuredBuffer<uint> y;
+
+[shader("compute")]
+[numthreads(1, 1, 1)]
+void main(uint3 group: SV_GroupID)
+{
+    uint row = group.x * push.columns;
+    float sum = 0;
+    for (uint i = 0; i < push.columns; i++) sum += x[row + i] * x[row + i];
+    float factor = 1 / sqrt(sum / push.columns + push.eps);
+    for (uint first = 0; first < push.columns; first += 32)
+    {
+        uint block = (row + first) / 32 * 9;
+        float largest = 0;
+        for (uint i = first; i < first + 32; i++)
+            largest = max(largest, abs(x[row + i] * factor * weights[i]));
+        float d = largest / 127;
+        int codes = 0;
+        for (uint i = 0; i < 8; i++)
+        {
+            uint word = 0;
+            for (uint place = 0; place < 4; place++)
+            {
+                uint at = first + 4 * i + place;
+                int code = int(round(x[row + at] * factor * weights[at] / max(d, 1e-30)));
+                codes += code;
+                word |= (code & 255) << 8 * place;
+            }
+            y[block + 1 + i] = word;
+        }
+        y[block] = f32tof16(d) | f32tof16(codes * d) << 16;
+    }
+}
+"""
+
+
 def _copied(folder: Path) -> None:
     """The example's files, without those that make its folder a Python package."""
     package = shutil.ignore_patterns("__init__.py", "__pycache__")
