@@ -346,5 +346,5 @@ def few(samples: int) -> tuple[str, ...]:
 def _warnings(device: Computer[P, B], samples: Sequence[float]) -> list[str]:
     found = [*few(len(samples))]
     if device.clock == "host":
-        found.append("timed by the host: the device has no timestamps")
+        found.append("timed by the clock of the host, not by timestamps of the device")
     return found
