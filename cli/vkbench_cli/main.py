@@ -30,7 +30,7 @@ EXTRAS = {
         ("detection", ("ruptures", "scipy")),
         ("plot", ("matplotlib",)),
         ("web", ("fastapi", "jinja2", "starlette", "uvicorn")),
-        ("scheduler", ("apprise", "celery", "croniter", "redis")),
+        ("scheduler", ("apprise", "celery", "croniter", "prometheus_client", "psycopg", "redis")),
     )
     for name in names
 }

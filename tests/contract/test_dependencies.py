@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from vkbench_cli.main import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -130,3 +133,12 @@ def test_what_is_declared_is_imported() -> None:
 def test_a_worker_host_installs_nothing_to_compare_results_with() -> None:
     assert declared(("detection",)) <= declared(("scheduler",))
     assert {"scipy", "ruptures"}.isdisjoint(declared(("worker",)))
+
+
+@pytest.mark.parametrize("role", ["worker", "detection", "scheduler", "web", "plot"])
+def test_what_a_role_installs_is_named_where_it_is_missing(role: str) -> None:
+    """`vkbench scheduler` on a worker's host says what to install, and is no internal error."""
+    brought = {"vkbench", "pydantic", "nvidia-ml-py", "packaging", "kombu"}  # or done without
+    wanted = PROJECT["optional-dependencies"][role]
+    names = {re.split(r"[\[<>=]", each)[0] for each in wanted} - brought
+    assert names <= EXTRAS.keys()
