@@ -81,4 +81,5 @@ def test_a_coherent_input_is_only_read(bundle: Bundle) -> None:
     found = accesses(
         bundle.code("mul_mat_vec_rms/mul_mat_vec_rms<q4_K,chained_blocks,by_subgroups>")
     )
-    assert found and found.written == {3, 4}  # y and the counters
+    assert found is not None
+    assert found.written == {3, 4}  # y and the counters

@@ -339,8 +339,8 @@ class Builder:
         """The code path of a step that can wait for the one before, where the phase has that."""
         if not self.phase.products.chains:
             return ""
-        able = [each.name for each in problem.kernel.variants_for(problem.types)]
-        return chains.CHAINED if chains.CHAINED in able else ""
+        able = (each.name for each in problem.kernel.variants_for(problem.types))
+        return next((name for name in able if name in chains.NAMES), "")
 
     def grid(self, width: int, rows: int = 0) -> tuple[int, int, int, int]:
         return (1, 1, rows or self.count, width)

@@ -99,7 +99,7 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
         choices.append(choice)
         scratch = {f"{number}.scratch.{at}": size for at, size in enumerate(planned.scratch)}
         values = [step.bound[b.name] for b in step.problem.kernel.bindings]
-        if choice.variant.name == chains.CHAINED:  # all of them count in one buffer
+        if choice.variant.name in chains.NAMES:  # all of them count in one buffer
             scratch = {}
             values.append(COUNTERS)
         values += scratch
@@ -163,7 +163,7 @@ def _follows(before: Sequence[Pass], level: Sequence[Pass]) -> bool:
 
 
 def _is_chained(launched: Pass) -> bool:
-    return launched.choice.variant.name == chains.CHAINED
+    return launched.choice.variant.name in chains.NAMES
 
 
 class _Planner:
@@ -183,7 +183,7 @@ class _Planner:
 
     def _variant(self, step: Step) -> str:
         """The code path; launches that a device cannot chain have barriers around them."""
-        if step.variant != chains.CHAINED:
+        if step.variant not in chains.NAMES:
             return step.variant or AUTO
-        chained = step.problem.kernel.variant(chains.CHAINED)
-        return AUTO if obstacle(step.problem, chained, self._device) else chains.CHAINED
+        chained = step.problem.kernel.variant(step.variant)
+        return AUTO if obstacle(step.problem, chained, self._device) else step.variant

@@ -26,6 +26,9 @@ from vkbench_shaders.kernels.matrices.teams import (
     BLOCK,
     SPEED,
     TUNING,
+    Candidates,
+    candidates,
+    chained_candidates,
     launch,
     refuses_chained,
     refuses_teams,
@@ -43,7 +46,8 @@ class Form:
     vectors: str
     suffix: str  # of kernels' names
     rounded: str  # what descriptions say of results
-    chained: str  # how threads multiply in a launch that waits for the one before
+    chained: str  # the variant whose launches wait for those before
+    waiting: str  # how threads multiply in these
 
 
 _QUANTISED = Form(
@@ -51,10 +55,16 @@ _QUANTISED = Form(
     vectors="q8_1",
     suffix="_q8_1",
     rounded=", rounded to q8_1",
-    chained="chained_blocks",
+    chained=chains.CHAINED,
+    waiting="chained_blocks",
 )
 _DENSE = Form(
-    weights=formats.PLAIN, vectors="f32", suffix="", rounded="", chained="chained_numbers"
+    weights=formats.PLAIN,
+    vectors="f32",
+    suffix="",
+    rounded="",
+    chained=chains.CHAINED_NUMBERS,
+    waiting="chained_numbers",
 )
 _FORMS = (_QUANTISED, _DENSE)
 _CHAINED = ("q4_0", "q8_0", "q4_K", "q5_K", "q6_K", "f16", "bf16")  # formats that models are of
@@ -69,7 +79,10 @@ Given = Callable[[Mapping[str, str], tuple[str, str]], tuple[str, ...]]
 
 
 def _variants(
-    module: str, launched: Callable[[bool, Problem, DeviceFacts], Launch], given: Given, *of: Form
+    module: str,
+    launched: Callable[[Candidates | None, Problem, DeviceFacts], Launch],
+    given: Given,
+    *of: Form,
 ) -> tuple[Variant, ...]:
     """Code paths; `given` are generic arguments, from how threads multiply and add up."""
 
@@ -86,28 +99,27 @@ def _variants(
             module=module,
             entry=module,
             arguments=arguments(factors, "by_subgroups"),
-            launch=partial(launched, True),
+            launch=partial(launched, candidates),
             arithmetic="f32",
             requires=needs[form.vectors],
             accepts=lambda types: types["x"] == form.vectors,
             refuses=refuses_teams,
         )
 
-    def chained() -> Variant:
-        """One for all forms: what a launch waits for is the same."""
-        threads = {form.vectors: form.chained for form in of}
+    def chained(form: Form) -> Variant:
         return Variant(
-            name=chains.CHAINED,
+            name=form.chained,
             module=module,
             entry=module,
-            arguments=lambda types: given(types, (threads[types["x"]], "by_subgroups")),
-            launch=partial(launched, True),
+            arguments=arguments(form.waiting, "by_subgroups"),
+            launch=partial(launched, chained_candidates),
             arithmetic="f32",
-            requires=tuple(dict.fromkeys(name for form in of for name in needs[form.vectors])),
+            requires=needs[form.vectors],
             scratch=chains.scratch,
-            accepts=lambda types: types["x"] in threads and types["weights"] in _CHAINED,
+            accepts=lambda types: types["x"] == form.vectors and types["weights"] in _CHAINED,
             refuses=refuses_chained,
             only_by_name=lambda types: True,
+            candidates=chained_candidates,
         )
 
     needs = {
@@ -120,13 +132,13 @@ def _variants(
     }
     return (
         *(ways[form.vectors] for form in of),
-        chained(),
+        *(chained(form) for form in of),
         Variant(
             name="portable",
             module=module,
             entry=module,
             arguments=portable,
-            launch=partial(launched, False),
+            launch=partial(launched, None),
             arithmetic="f32",
             refuses=products.refuses,
             candidates=lambda problem, device: [{}],
@@ -260,9 +272,11 @@ _RMS = Kernel(
 )
 
 
-def _launch_gated(gate: Gate, fast: bool, problem: Problem, device: DeviceFacts) -> Launch:
+def _launch_gated(
+    gate: Gate, listed: Candidates | None, problem: Problem, device: DeviceFacts
+) -> Launch:
     params = values(gate, problem)
-    return launch({"params": (*params, *(0.0,) * (4 - len(params)))}, fast, problem, device)
+    return launch({"params": (*params, *(0.0,) * (4 - len(params)))}, listed, problem, device)
 
 
 def _gated(gate: Gate, form: Form) -> Kernel:
