@@ -225,7 +225,7 @@ def is_for_others(device: Device, posed: Problem, variant: str) -> bool:
     takes_threads = posed.kernel not in JOINED_VEC or variant != "portable"  # that has its own
     most = device.facts.limits["max_workgroup_invocations"] if takes_threads else inf
     too_many = int(asked.get("threads", 0)) > most
-    is_staged = asked.get("staging", "none") != "none"  # by one path, in subgroups of some size
+    is_staged = asked.get("rounding") == "inside"  # by one path, in subgroups of some size
     has_none = variant != "via_q8_1" or device.facts.subgroup_size < 8
     return ("tile" in asked and is_tile) or too_many or (is_staged and has_none)
 

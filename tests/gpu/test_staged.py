@@ -1,4 +1,4 @@
-"""Products via q8_1 whose workgroups keep the vectors in shared memory, in several formats."""
+"""Products via q8_1 whose workgroups round the vectors themselves, in several formats."""
 
 from __future__ import annotations
 
@@ -16,21 +16,17 @@ from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.timed import check
 
-ROUNDED, COPIED = "via_q8_1:staging=rounded", "via_q8_1:staging=copied"
+INSIDE = "via_q8_1:rounding=inside"
 FORMATS = ("q4_0", "q5_1", "q6_K", "iq1_m", "iq3_s", "nvfp4", "q1_0")
 PLANES = ("q2_K", "tq2_0", "q2_0")  # whose units share bytes
 CASES = (
-    *((f"mul_mat_vec/{fmt}/m37_n1_k512", f"{ROUNDED},units=1") for fmt in FORMATS),
-    *((f"mul_mat_vec/{fmt}/m37_n3_k512", f"{COPIED},units=4") for fmt in PLANES),
-    ("mul_mat_vec/q4_0/m700_n1_k96", f"{ROUNDED},units=1,team=32,ahead=no"),
-    # vectors that do not fit into shared memory
-    ("mul_mat_vec/q4_0/m37_n4_k14336", f"{COPIED},threads=512,team=64,units=1"),
-    ("mul_mat_vec/iq3_s/m37_n8_k4096", f"{COPIED},threads=512,team=64,ahead=no"),
-    ("mul_mat_vec/q2_K/m37_n4_k14336", f"{ROUNDED},threads=512,team=32,units=2"),
+    *((f"mul_mat_vec/{fmt}/m37_n1_k2048", INSIDE) for fmt in FORMATS),
+    *((f"mul_mat_vec/{fmt}/m37_n3_k512", f"{INSIDE},units=2") for fmt in PLANES),
+    ("mul_mat_vec/tq2_0/m37_n1_k512", f"{INSIDE},units=4"),
+    ("mul_mat_vec/q4_0/m700_n1_k96", f"{INSIDE},units=1,team=32"),
     # columns for two workgroups, numbers at odd places
-    ("mul_mat_vec/q5_K/m9_n9_k512/layout=strided", f"{ROUNDED},threads=256"),
-    ("mul_mat_vec/q1_0:x=f16/m67_n7_k256/layout=strided", f"{COPIED},threads=256"),
-    ("mul_mat_vec/q2_0:x=f16/m67_n2_k256/layout=strided", f"{ROUNDED},threads=256"),
+    ("mul_mat_vec/q5_K/m9_n9_k512/layout=strided", f"{INSIDE},threads=256"),
+    ("mul_mat_vec/q2_0:x=f16/m67_n2_k256/layout=strided", f"{INSIDE},threads=256"),
 )
 
 
@@ -39,7 +35,7 @@ def test_results_are_right(lavapipe: Device, bundle: Bundle, case: str, settings
     posed = problem(case)
     chosen = choose(posed, settings, lavapipe.facts)
     planned = plan(bundle, chosen, lavapipe.facts)
-    assert len(planned.passes) == (1 if settings.startswith(ROUNDED) else 2)
+    assert len(planned.passes) == 1
     with ExitStack() as stack:
         prepared = prepare(posed)
         bench = Bench(lavapipe, planned, prepared.storages, stack)
@@ -50,9 +46,9 @@ def test_results_are_right(lavapipe: Device, bundle: Bundle, case: str, settings
 def test_devices_without_room_say_so(swiftshader: Device, lavapipe: Device) -> None:
     posed = problem("mul_mat_vec/q4_0/m37_n8_k14336")
     with pytest.raises(Unsupported, match="subgroups of 8 threads or more"):
-        choose(posed, ROUNDED, swiftshader.facts)
+        choose(posed, INSIDE, swiftshader.facts)
     with pytest.raises(Unsupported, match="needs int_dot"):
-        choose(posed, COPIED, replace(lavapipe.facts, features=("subgroup_arithmetic",)))
+        choose(posed, INSIDE, replace(lavapipe.facts, features=("subgroup_arithmetic",)))
     little = {**lavapipe.facts.limits, "max_shared_bytes": 8192}
-    with pytest.raises(Unsupported, match="shared memory is 8192 bytes"):
-        choose(posed, COPIED, replace(lavapipe.facts, limits=little))
+    with pytest.raises(Unsupported, match="more shared memory than the device's 8192 bytes"):
+        choose(posed, INSIDE, replace(lavapipe.facts, limits=little))

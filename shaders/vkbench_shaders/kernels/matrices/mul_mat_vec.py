@@ -104,8 +104,9 @@ def vectors(problem: Problem) -> Vectors:
 
 
 _STAGING = via_q8_1.Staging(
-    stages=staged.STAGES,
+    stage=staged.STAGE,
     launch=staged.launch,
+    pays=staged.pays,
     candidates=staged.candidates,
     refuses=staged.refuses,
 )
@@ -130,7 +131,7 @@ def variants(
     vectors: Callable[[Problem], Vectors],
     launch: Callable[[Problem, DeviceFacts], Launch],
     refuses: Refuses,
-    staging: via_q8_1.Staging = via_q8_1.NO_STAGING,
+    staging: via_q8_1.Staging | None = None,
 ) -> tuple[Variant, ...]:
     """The code paths of a product with few vectors and so many buffers, of shader module `name`."""
     subgroups = ("subgroup_arithmetic",)
@@ -202,10 +203,10 @@ _RAGGED = ("m1_n1_k1", "m2_n1_k7", "m37_n3_k127", "m19_n8_k1021")  # plain forma
 _SIZED = tuple(f"m7_n2_k4096/threads={size}" for size in SIZES)
 _SIZED_FOR = ("f32", "q4_0", "q4_K")
 _STAGED = (
-    "m37_n1_k512/ahead=yes,staging=rounded,team=32,threads=512,units=1",
-    "m37_n3_k1024/ahead=no,staging=copied,team=64,threads=512,units=2",
-    "m37_n2_k4096/staging=rounded,team=128,threads=1024,units=4",
-    "m37_n2_k512/staging=none,units=4",
+    "m37_n1_k512/rounding=inside,team=32,threads=512,units=1",
+    "m37_n3_k1024/rounding=inside,team=64,threads=512,units=2",
+    "m37_n1_k4096/rounding=inside,team=128,threads=512",
+    "m37_n2_k512/rounding=before,units=4",
 )
 _STAGED_FOR = ("q4_0", "q2_K")
 _TIMED_N = (1, 2, 3, 4, 5, 8)
@@ -261,7 +262,7 @@ MUL_MAT_VEC = Kernel(
     ),
     params={
         "layout": rows.LAYOUT,
-        "threads": THREADS.with_choices(512, 1024),
+        "threads": THREADS.with_choices(512),
         **staged.PARAMS,
     },
     tuning=tuning(products.columns, *staged.PARAMS),

@@ -1,13 +1,15 @@
-"""Products via q8_1 whose workgroups keep the vectors in shared memory: larger ones, in teams.
+"""Products via q8_1 whose workgroups round the vectors themselves, into shared memory.
 
-Either a launch before rounds the vectors, and workgroups copy them, or each workgroup rounds them
-for itself, in the only launch. See slang/matrices/mul_mat_vec_staged.slang.
+That makes one launch of two, and each block of x is read once for all rows of a workgroup. The
+workgroups are larger, and consist of teams: see slang/matrices/mul_mat_vec_staged.slang.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
+from math import gcd
 from typing import Final
 
 from vkbench.device import NVIDIA, DeviceFacts
@@ -15,14 +17,14 @@ from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, grid
 from vkbench_shaders.kernels.matrices import products
 
 MODULE: Final = "mul_mat_vec_staged"
-NONE, COPIED, ROUNDED = "none", "copied", "rounded"
+ENTRY: Final = "mul_mat_vec_rounding"
+BEFORE, INSIDE = "before", "inside"
 FEATURES: Final = ("int_dot", "subgroup_arithmetic")
 LEAST_SUBGROUP: Final = 8  # threads: CPU drivers with fewer take long to compile several blocks
-_SIZES = (256, 512, 1024)  # of workgroups
-_TEAMS = (32, 64, 128)  # threads
-_UNITS = (1, 2, 4)  # blocks that a thread takes at a time
+_SIZES = (512, 256)  # of workgroups
+_TEAMS = (64, 32, 128)  # threads
+_UNITS = (1, 2)  # blocks that a thread takes at a time
 _BLOCK = 40  # bytes of a block of x in shared memory
-_COPIED_BYTES, _COPIED_SCALES = 4, 2  # halves of blocks, and scales, that a thread copies at most
 _TABLES = {  # bytes that formats' tables take in shared memory
     "IQ1_S": 8192,
     "IQ2_S": 8192,
@@ -34,44 +36,42 @@ _TABLES = {  # bytes that formats' tables take in shared memory
 }
 _FULL = 512  # threads of a multiprocessor, as large workgroups leave it
 _MOST_PASSES = 16
+# Where nothing was measured: what was the fastest on an H200 at m 4096, n 1, k 14336.
+_TEAMS_OF_A_WORKGROUP = 8
+_USUAL_TEAMS = (64, 32)
+_LEAST_BUSY = 3 / 4  # of the multiprocessors, where one launch is faster than two
+# Where it is not one: 16 bytes of q4_0 have one scale and leave registers for a second block; four
+# of tq2_0 share their bytes.
+_AT_ONCE = {"q4_0": 2, "tq2_0": 4}
 
 PARAMS: Final[Mapping[str, Param]] = {
-    "staging": Param(
+    "rounding": Param(
         default="",
-        choices=("", NONE, COPIED, ROUNDED),
-        description="how via_q8_1 brings vectors into shared memory: not at all, copied, or "
-        "rounded there; empty: what should be fastest",
+        choices=("", BEFORE, INSIDE),
+        description="where via_q8_1 rounds vectors: in a launch before the product, or inside "
+        "the product's workgroups; empty: what should be fastest",
     ),
     "team": Param(
         default=0,
-        choices=(0, *_TEAMS),
-        description="threads that share rows, where vectors are staged; 0: what should be fastest",
+        choices=(0, *sorted(_TEAMS)),
+        description="threads that share rows, where vectors are rounded inside; 0: what should "
+        "be fastest",
     ),
     "units": Param(
         default=0,
-        choices=(0, *_UNITS),
+        choices=(0, *_UNITS, 4),
         description="blocks that a thread takes at a time; 0: what should be fastest",
-    ),
-    "ahead": Param(
-        default="",
-        choices=("", "yes", "no"),
-        description="whether weights are loaded before vectors are staged; empty: what should be "
-        "fastest",
     ),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a product with staged vectors is shared out."""
+    """How a product is shared out."""
 
-    staging: str
     threads: int
     team: int
     units: int
-    ahead: bool
-    chunk: int  # blocks of each column that are in shared memory at a time
-    chunks: int
     passes: int  # times that a team takes its rows
 
     @property
@@ -80,7 +80,7 @@ class Plan:
         return self.passes * products.ROWS * (self.threads // self.team)
 
 
-def blocks(problem: Problem) -> int:
+def _blocks(problem: Problem) -> int:
     """Of a vector."""
     return problem.shape["k"] // products.QUANTISED_UNIT
 
@@ -92,25 +92,17 @@ def _least_lanes(device: DeviceFacts) -> int:
     return min(device.subgroup_size, LEAST_SUBGROUP)
 
 
-def _kept(problem: Problem, device: DeviceFacts, height: int, team: int) -> int:
-    """Sums that a workgroup keeps."""
-    return height * products.columns(problem) * (team // _least_lanes(device))
+def _sums(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
+    """That a workgroup keeps."""
+    return plan.height * products.columns(problem) * (plan.team // _least_lanes(device))
 
 
-def _room(problem: Problem, device: DeviceFacts, kept: int) -> int:
-    """Blocks of each column for which there is shared memory."""
+def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
+    """Whether shared memory has room for the vectors."""
     table = _TABLES.get(problem.format("weights").grid, 0)
-    free = device.limits.get("max_shared_bytes", 0) - table - kept * 4
-    return free // (_BLOCK * products.columns(problem))
-
-
-def _chunk(problem: Problem, room: int, step: int) -> int:
-    """Blocks a chunk: all, or about as many in each, of which every thread has as many; else 0."""
-    every = blocks(problem)
-    if every <= room:
-        return every
-    rounds, most = -(-every // step), room // step
-    return -(-rounds // -(-rounds // most)) * step if most > 0 else 0
+    vectors = _BLOCK * _blocks(problem) * products.columns(problem)
+    needed = table + 4 * _sums(plan, problem, device) + vectors
+    return needed <= device.limits.get("max_shared_bytes", 0)
 
 
 def _passes(problem: Problem, device: DeviceFacts, threads: int, team: int) -> int:
@@ -121,73 +113,77 @@ def _passes(problem: Problem, device: DeviceFacts, threads: int, team: int) -> i
 
 
 def _planned(
-    problem: Problem, device: DeviceFacts, staging: str, sizes: tuple[int, int, int], ahead: bool
+    problem: Problem, device: DeviceFacts, threads: int, team: int, units: int
 ) -> Plan | None:
     """A plan with these threads of a workgroup and of a team, and units; None if none fits."""
-    threads, team, units = sizes
-    if team > threads or device.subgroup_size > team or blocks(problem) % units:
+    if device.subgroup_size > team or _blocks(problem) % units:
         return None
-    for passes in dict.fromkeys((_passes(problem, device, threads, team), 1)):
-        kept = _kept(problem, device, passes * products.ROWS * (threads // team), team)
-        room = min(_room(problem, device, kept), _most_loaded(problem, staging, threads))
-        chunk = _chunk(problem, room, team * units)
-        if chunk and (passes == 1 or chunk >= blocks(problem)):
-            return Plan(
-                staging=staging,
-                threads=threads,
-                team=team,
-                units=units,
-                ahead=ahead,
-                chunk=chunk,
-                chunks=-(-blocks(problem) // chunk),
-                passes=passes,
-            )
+    for passes in (_passes(problem, device, threads, team), 1):
+        plan = Plan(threads=threads, team=team, units=units, passes=passes)
+        if _fits(plan, problem, device):
+            return plan
     return None
 
 
-def _most_loaded(problem: Problem, staging: str, threads: int) -> int:
-    """Blocks of each column for which threads have registers, where they load all at once."""
-    if staging == ROUNDED:
-        return blocks(problem)
-    halves, scales = _COPIED_BYTES * threads // 2, _COPIED_SCALES * threads
-    return min(halves, scales) // products.columns(problem)
+def _usual_units(problem: Problem) -> int:
+    return gcd(_AT_ONCE.get(problem.types["weights"], 1), _blocks(problem))
+
+
+def _usual(problem: Problem, device: DeviceFacts) -> tuple[int, int, int] | None:
+    """Threads, team and units, of teams whose threads all have a block; None if there are none."""
+    units = _usual_units(problem)
+    most = _blocks(problem) // units
+    teams = (team for team in _USUAL_TEAMS if device.subgroup_size <= team <= most)
+    team = next(teams, 0)
+    return (_TEAMS_OF_A_WORKGROUP * team, team, units) if team else None
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
-    most = device.limits.get("max_workgroup_invocations", 0)
-    has_features = set(FEATURES) <= set(device.features)
-    if not has_features or device.subgroup_size < LEAST_SUBGROUP:
+    """All that a device has room for, the likeliest first."""
+    if not set(FEATURES) <= set(device.features) or device.subgroup_size < LEAST_SUBGROUP:
         return
-    for staging in (ROUNDED, COPIED):
-        for threads in (size for size in _SIZES if size <= most):
-            for team in _TEAMS:
-                for units in _UNITS:
-                    for ahead in (True, False):
-                        sizes = (threads, team, units)
-                        if plan := _planned(problem, device, staging, sizes, ahead):
-                            yield plan
+    usual = _usual(problem, device)
+    others = product(_SIZES, _TEAMS, dict.fromkeys((_usual_units(problem), *_UNITS)))
+    most = device.limits.get("max_workgroup_invocations", 0)
+    for sizes in dict.fromkeys((usual, *others) if usual else others):
+        if sizes[0] <= most and (plan := _planned(problem, device, *sizes)):
+            yield plan
+
+
+def pays(problem: Problem, device: DeviceFacts) -> bool:
+    """Whether one launch should be faster than two.
+
+    Every workgroup rounds the whole vector. That costs less than a launch where a GPU has about as
+    many workgroups as multiprocessors, each with many rows, and all threads of a team have a block.
+    """
+    if problem.shape["n"] > 1 or device.type == "cpu" or not device.compute_units:
+        return False
+    plan = next(_plans(problem, device), None)
+    if plan is None or (plan.threads, plan.team, plan.units) != _usual(problem, device):
+        return False
+    return -(-problem.shape["m"] // plan.height) >= _LEAST_BUSY * device.compute_units
 
 
 def _settings(plan: Plan) -> Settings:
     return {
-        "staging": plan.staging,
+        "rounding": INSIDE,
         "threads": plan.threads,
         "team": plan.team,
         "units": plan.units,
-        "ahead": "yes" if plan.ahead else "no",
     }
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """All that a device has room for."""
+    """All that a device has room for, the likeliest first."""
     return [_settings(plan) for plan in _plans(problem, device)]
 
 
-def plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
-    """The first plan with the settings asked for, if vectors shall be staged and one fits."""
-    if problem.params.get("staging", "") in ("", NONE):
+def _plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
+    """The likeliest plan with the settings asked for, if there is one and it should be taken."""
+    rounding = problem.params["rounding"] or (INSIDE if pays(problem, device) else BEFORE)
+    if rounding == BEFORE:
         return None
-    asked = {name: problem.params[name] for name in ("threads", *PARAMS)}
+    asked = {name: problem.params[name] for name in ("threads", "team", "units")}
     for plan in _plans(problem, device):
         found = _settings(plan)
         if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
@@ -196,24 +192,23 @@ def plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:
-    """Why a device cannot stage vectors as it is asked to, or None."""
-    staging = problem.params.get("staging", "")
-    if staging in ("", NONE) or plan_of(problem, device):
+    """Why a device cannot round vectors inside workgroups where it is asked to, or None."""
+    if problem.params["rounding"] != INSIDE or _plan_of(problem, device):
         return None
     if device.subgroup_size < LEAST_SUBGROUP:
-        return f"staging={staging} is for subgroups of {LEAST_SUBGROUP} threads or more"
+        return f"rounding={INSIDE} is for subgroups of {LEAST_SUBGROUP} threads or more"
     if lacking := set(FEATURES) - set(device.features):
-        return f"staging={staging} needs {', '.join(sorted(lacking))}"
+        return f"rounding={INSIDE} needs {', '.join(sorted(lacking))}"
     return (
-        f"has no room for staging={staging} with these settings: shared memory is "
-        f"{device.limits.get('max_shared_bytes', 0)} bytes"
+        f"rounding={INSIDE} does not go with these settings, or needs more shared memory than "
+        f"the device's {device.limits.get('max_shared_bytes', 0)} bytes"
     )
 
 
-def launch(plain: Launch, problem: Problem, device: DeviceFacts) -> tuple[Launch, bool] | None:
-    """The product in place of a plain one, and whether it rounds the vectors; or None."""
-    plan = plan_of(problem, device)
-    return (_launch(plan, plain, problem, device), plan.staging == ROUNDED) if plan else None
+def launch(plain: Launch, problem: Problem, device: DeviceFacts) -> Launch | None:
+    """The product in place of a plain one and of the launch before it, or None."""
+    plan = _plan_of(problem, device)
+    return _launch(plan, plain, problem, device) if plan else None
 
 
 def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) -> Launch:
@@ -221,7 +216,7 @@ def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) ->
     groups = grid(-(-problem.shape["m"] // plan.height), depth=plain.groups[2])
     return Launch(
         groups=groups,
-        entry=f"mul_mat_vec_{plan.staging}",
+        entry=ENTRY,
         push={**plain.push, "groups_x": groups[0]},
         constants={
             "THREADS": plan.threads,
@@ -230,27 +225,17 @@ def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) ->
             "UNITS": plan.units,
             "WORDS": products.in_words(problem),
             "TEAM": plan.team,
-            "FOUND": _kept(problem, device, plan.height, plan.team),
+            "FOUND": _sums(plan, problem, device),
             "HEIGHT": plan.height,
-            "CHUNK": plan.chunk,
-            "STAGED": plan.chunk * columns,
-            "WIDE_STAGED": 2 * plan.chunk * columns,
-            "CHUNKS": plan.chunks,
-            "PASSES": plan.passes,
-            "AHEAD": plan.ahead,
+            "BLOCKS": _blocks(problem),
+            "STAGED": _blocks(problem) * columns,
+            "WIDE_STAGED": 2 * _blocks(problem) * columns,
         },
     )
 
 
-STAGES: Final = (
-    Stage(
-        entry="mul_mat_vec_copied",
-        module=MODULE,
-        arguments=lambda types: (types["weights"],),
-    ),
-    Stage(
-        entry="mul_mat_vec_rounded",
-        module=MODULE,
-        arguments=lambda types: (types["weights"], types["x"]),
-    ),
+STAGE: Final = Stage(
+    entry=ENTRY,
+    module=MODULE,
+    arguments=lambda types: (types["weights"], types["x"]),
 )

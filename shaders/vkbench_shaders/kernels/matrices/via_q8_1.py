@@ -1,14 +1,16 @@
 """Code path via_q8_1 of products with a few vectors: x is rounded to bytes, as q8_1 does it.
 
 Two launches make one result and one timing: the first writes bytes, and the scales of their blocks,
-to scratch, in the order in which the second one, the integer product, reads them. The path is taken
-only where it is asked for by name, because it rounds x.
+to scratch, in the order in which the second one, the integer product, reads them. A kernel may have
+a product that does both in one launch. The path is taken only where it is asked for by name,
+because it rounds x.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import gcd
 
 from vkbench.device import DeviceFacts
@@ -39,6 +41,10 @@ _UNITS = (1, 2, 4)
 # bytes, four planes of them; two neighbours of q8_0 are in twice the cache lines, and the others
 # leave too few registers.
 _AT_ONCE = {"tq2_0": 4, "q4_1": 1, "q5_1": 1, "q5_K": 1, "q6_K": 1, "q8_0": 1}
+# The same for a few columns, where it is not 1: two neighbours of q4_K are the halves of the same
+# bytes. The sums of more columns leave too few registers.
+_FEW_COLUMNS = 4
+_AT_ONCE_FOR_FEW = {"q4_K": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +60,14 @@ class Vectors:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Products whose workgroups keep vectors in shared memory, where settings ask for that."""
+    """A product whose workgroups round the vectors themselves, into shared memory."""
 
-    stages: tuple[Stage, ...]
-    # the launch in place of another, and whether it rounds the vectors itself; or None
-    launch: Callable[[Launch, Problem, DeviceFacts], tuple[Launch, bool] | None]
+    stage: Stage
+    # the only launch, in place of a plain one; or None, where two are asked for or should be faster
+    launch: Callable[[Launch, Problem, DeviceFacts], Launch | None]
+    pays: Callable[[Problem, DeviceFacts], bool]  # whether one launch should be faster
     candidates: Callable[[Problem, DeviceFacts], list[Settings]]
     refuses: Refuses
-
-
-NO_STAGING = Staging(
-    stages=(),
-    launch=lambda plain, problem, device: None,
-    candidates=lambda problem, device: [],
-    refuses=lambda problem, device: None,
-)
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -82,24 +81,22 @@ def variant(
     vectors: Callable[[Problem], Vectors],
     product: Callable[[Problem, DeviceFacts], Launch],
     refuses: Refuses,
-    staging: Staging = NO_STAGING,
+    staging: Staging | None = None,
 ) -> Variant:
     """The code path of a kernel with so many buffers, whose other paths launch `product`."""
     fast = Stage(entry=f"{name}_bytes", arguments=_weights, requires=_FEATURES)
 
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         plain, rounded = product(problem, device), vectors(problem)
-        if found := staging.launch(plain, problem, device):
-            staged, is_only = found
-            rounding = _rounding(problem, rounded, staged.constants["UNITS"])
-            return (staged,) if is_only else (rounding, staged)
+        if staging and (only := staging.launch(plain, problem, device)):
+            return (only,)
         last = replace(
             plain,
             entry=fast.entry if _is_fast(device) else "",
             push={**plain.push, **rounded.numbered},
             constants=fast_constants(problem, device, plain.constants),
         )
-        return _rounding(problem, rounded, _at_once(problem, device)), last
+        return _rounding(problem, rounded, last.constants["UNITS"]), last
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, int]:
         blocks = vectors(problem).count * _units(problem)
@@ -117,20 +114,18 @@ def variant(
                 module="round_x",
                 arguments=lambda types: (types["x"], f"behind_{buffers}"),
             ),
-            *staging.stages,
+            *((staging.stage,) if staging else ()),
         ),
         launch=launch,
         scratch=scratch,
         arithmetic="int8",
         only_by_name=lambda types: True,
         candidates=lambda problem, device: (
-            _plain_candidates(problem, device) + staging.candidates(problem, device)
-            if staging.stages
-            else candidates(problem, device)
+            _either(staging, problem, device) if staging else candidates(problem, device)
         ),
         accepts=accepts,
         refuses=lambda problem, device: (
-            refuses(problem, device) or staging.refuses(problem, device)
+            refuses(problem, device) or (staging.refuses(problem, device) if staging else None)
         ),
     )
 
@@ -153,8 +148,15 @@ def _at_once(problem: Problem, device: DeviceFacts) -> int:
     """Blocks that a thread of the product takes at a time: a power of two that divides a row's."""
     if asked := int(problem.params.get("units", 0)):
         return gcd(asked, _units(problem)) if _is_fast(device) else 1
-    alone = _columns(problem) == 1 and _is_fast(device)
-    return gcd(_AT_ONCE.get(problem.types["weights"], 2), _units(problem)) if alone else 1
+    return gcd(_usual_at_once(problem), _units(problem)) if _is_fast(device) else 1
+
+
+def _usual_at_once(problem: Problem) -> int:
+    weights, columns = problem.types["weights"], _columns(problem)
+    if columns == 1:
+        return _AT_ONCE.get(weights, 2)
+    is_measured = columns <= _FEW_COLUMNS and products.is_numbers(problem.types)
+    return _AT_ONCE_FOR_FEW.get(weights, 1) if is_measured else 1
 
 
 def _threads(problem: Problem, device: DeviceFacts) -> int:
@@ -177,12 +179,20 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     return [{"threads": size} for size in sorted(sizes, key=lambda size: size != usual)]
 
 
-def _plain_candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """Threads and units of products that read vectors anew for every four rows."""
+def _either(staging: Staging, problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Of one launch and of two by turns, so that a short sweep has the likeliest of both."""
+    both = [staging.candidates(problem, device), _of_two(problem, device)]
+    if not staging.pays(problem, device):
+        both.reverse()
+    return [found for each in zip_longest(*both) for found in each if found]
+
+
+def _of_two(problem: Problem, device: DeviceFacts) -> list[Settings]:
+    """Threads and units of a product behind the launch that rounds."""
     usual = _at_once(problem, device)
     others = [each for each in _UNITS if _units(problem) % each == 0 and _is_fast(device)]
     return [
-        {"staging": "none", "units": count, **each}
+        {"rounding": "before", "units": count, **each}
         for count in dict.fromkeys((usual, *others))
         for each in candidates(problem, device)
     ]

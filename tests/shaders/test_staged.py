@@ -1,0 +1,97 @@
+"""Where products via q8_1 round their vectors: inside workgroups, or in a launch before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.catalogue import kernel_named, problem
+from vkbench_shaders.kernel import Launch, Settings, Variant
+
+DEVICE = DeviceFacts(
+    key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
+    type="discrete", memory_bytes=1 << 40, subgroup_size=32, compute_units=132,
+    features=("int_dot", "subgroup_arithmetic"),
+    limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
+            "max_workgroup_invocations": 1024},
+)  # fmt: skip
+LARGE = "mul_mat_vec/q4_0/m4096_n1_k14336"
+
+
+def via_q8_1() -> Variant:
+    found = kernel_named("mul_mat_vec").variants
+    return next(variant for variant in found if variant.name == "via_q8_1")
+
+
+def launched(case: str, device: DeviceFacts = DEVICE, **settings: str | int) -> tuple[Launch, ...]:
+    return via_q8_1().launches(replace(problem(case), settings=settings), device)
+
+
+def candidates(case: str) -> list[Settings]:
+    return problem(case).candidates(DEVICE, via_q8_1())
+
+
+@pytest.mark.parametrize(
+    ("case", "threads", "team", "units", "height"),
+    [
+        (LARGE, 512, 64, 2, 32),
+        ("mul_mat_vec/q4_K/m4096_n1_k14336", 512, 64, 1, 32),
+        ("mul_mat_vec/tq2_0/m4096_n1_k14336", 512, 64, 4, 32),
+        ("mul_mat_vec/iq1_s/m4096_n1_k14336", 512, 64, 1, 32),
+        ("mul_mat_vec/q8_0/m4096_n1_k4096", 512, 64, 1, 32),
+        ("mul_mat_vec/q8_0/m4096_n1_k1024", 256, 32, 1, 32),
+        ("mul_mat_vec/q8_0/m14336_n1_k4096", 512, 64, 1, 128),
+    ],
+)
+def test_one_launch_is_for_many_rows(
+    case: str, threads: int, team: int, units: int, height: int
+) -> None:
+    (only,) = launched(case)
+    expected = {"THREADS": threads, "TEAM": team, "UNITS": units, "HEIGHT": height}
+    assert only.constants.items() >= expected.items()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "mul_mat_vec/q4_0/m1024_n1_k2048",  # fewer workgroups than multiprocessors
+        "mul_mat_vec/q8_0/m4096_n1_k512",  # fewer blocks than a team has threads
+        "mul_mat_vec/q4_0/m4096_n1_k65536",  # no room
+        "mul_mat_vec/q4_0/m4096_n2_k4096",
+    ],
+)
+def test_other_products_have_a_launch_before(case: str) -> None:
+    assert [launch.entry for launch in launched(case)] == ["round_x", "mul_mat_vec_bytes"]
+
+
+def test_other_devices_have_a_launch_before() -> None:
+    assert len(launched(LARGE, replace(DEVICE, compute_units=0))) == 2
+    assert len(launched(LARGE, replace(DEVICE, type="cpu"))) == 2
+    assert len(launched(LARGE, replace(DEVICE, subgroup_size=4))) == 2
+    small = {**DEVICE.limits, "max_workgroup_invocations": 256}
+    assert len(launched(LARGE, replace(DEVICE, limits=small))) == 2
+    assert len(launched(LARGE, replace(DEVICE, features=("subgroup_arithmetic",)))) == 2
+
+
+def test_settings_choose() -> None:
+    assert len(launched(LARGE, rounding="before")) == 2
+    assert len(launched(LARGE, threads=128)) == 2  # which one launch does not have
+    assert len(launched("mul_mat_vec/q4_0/m4096_n4_k4096", rounding="inside", threads=256)) == 1
+
+
+def test_short_sweeps_try_both() -> None:
+    for case, first in ((LARGE, "inside"), ("mul_mat_vec/q4_0/m1024_n1_k2048", "before")):
+        found = [each["rounding"] for each in candidates(case)[:4]]
+        assert found[0] == first
+        assert sorted(found) == ["before", "before", "inside", "inside"]
+
+
+@pytest.mark.parametrize(
+    ("case", "units"),
+    [("q4_K/m4096_n1", 2), ("q4_K/m4096_n4", 2), ("q4_K/m4096_n5", 1), ("q2_0/m4096_n4", 1)],
+)
+def test_few_columns_of_q4_k_take_two_blocks(case: str, units: int) -> None:
+    rounding, product = launched(f"mul_mat_vec/{case}_k14336", rounding="before")
+    assert rounding.constants["UNITS"] == product.constants["UNITS"] == units
