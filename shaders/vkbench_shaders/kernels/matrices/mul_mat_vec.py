@@ -24,7 +24,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.matrices import products, staged, via_q8_1
+from vkbench_shaders.kernels.matrices import dense_teams, products, staged, via_q8_1
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.rounded_factors import Floats, Of
@@ -209,6 +209,13 @@ _STAGED = (
     "m37_n2_k512/rounding=before,units=4",
 )
 _STAGED_FOR = ("q4_0", "q2_K")
+_TEAMS = (
+    "m37_n8_k1024/rows=4,team=64,threads=256",
+    "m67_n5_k1032/ahead=no,rows=4,team=32,threads=256",
+    "m45_n9_k520/rows=8,team=32,threads=128",
+    "m61_n3_k512/ahead=no,layout=strided,rows=8,team=64,threads=128",
+    "m19_n11_k1021/rows=8,team=64,threads=128",
+)
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 
 
@@ -220,7 +227,8 @@ def _checked() -> Iterator[Case]:
                 ragged = _RAGGED if fmt in formats.PLAIN else ()
                 sizes = _SIZED if fmt in _SIZED_FOR else ()
                 staging = _STAGED if fmt in _STAGED_FOR and x == "f32" else ()
-                for shape in (*_SHAPES, *short, *ragged, *sizes, *staging):
+                teams = _TEAMS if fmt in formats.PLAIN else ()
+                for shape in (*_SHAPES, *short, *ragged, *sizes, *staging, *teams):
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
 
 
@@ -264,10 +272,14 @@ MUL_MAT_VEC = Kernel(
         "layout": rows.LAYOUT,
         "threads": THREADS.with_choices(512),
         **staged.PARAMS,
+        **dense_teams.PARAMS,
     },
-    tuning=tuning(products.columns, *staged.PARAMS),
+    tuning=tuning(products.columns, *staged.PARAMS, *dense_teams.PARAMS),
     layout=rows.layout,
-    variants=variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING),
+    variants=(
+        dense_teams.VARIANT,
+        *variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING),
+    ),
     inputs=products.inputs,
     reference=sums.reference(_sums),
     deviations=sums.deviations(_sums),

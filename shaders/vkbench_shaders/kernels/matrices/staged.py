@@ -54,8 +54,8 @@ PARAMS: Final[Mapping[str, Param]] = {
     "team": Param(
         default=0,
         choices=(0, *sorted(_TEAMS)),
-        description="threads that share rows, where vectors are rounded inside; 0: what should "
-        "be fastest",
+        description="threads that share rows, where vectors are rounded inside and in variant "
+        "teams; 0: what should be fastest",
     ),
     "units": Param(
         default=0,
