@@ -14,9 +14,7 @@ from vkbench_shaders.kernel import Problem
 from vkbench_shaders.launch import PushValue
 
 CHAINED: Final = "chained"  # the variant of kernels that can wait
-CHAINED_NUMBERS: Final = (
-    "chained_numbers"  # of numbers: takes fewer features
-)
+CHAINED_NUMBERS: Final = "chained_numbers"  # of numbers: takes fewer features
 NAMES: Final = (CHAINED, CHAINED_NUMBERS)
 LINK: Final = "link"  # the structure in the blocks of push constants
 LINE: Final = 32  # words from counter to counter, so that no two share a cache line

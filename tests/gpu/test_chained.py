@@ -1,4 +1,4 @@
-"""Launches that wait in their shaders for those before, by themselves: they wait for nothing then."""
+"""Launches that wait in their shaders for those before; by themselves they wait for nothing."""
 
 from __future__ import annotations
 
