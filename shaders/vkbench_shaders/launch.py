@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -76,14 +76,6 @@ class PackedLaunch:
     groups: tuple[int, int, int]
     push: bytes  # the whole block of push constants
     constants: tuple[tuple[int, int], ...]  # id and value of specialisation constants, by id
-    places: tuple[tuple[str, int], ...] = ()  # names and offsets of whole numbers in the block
-
-    def with_numbers(self, given: Mapping[str, int]) -> PackedLaunch:
-        """The same with other whole numbers in the block, by their names."""
-        push, places = bytearray(self.push), dict(self.places)
-        for name, number in given.items():
-            struct.pack_into("<I", push, places[name], number)
-        return replace(self, push=bytes(push))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +141,6 @@ def pack(launch: Launch, interface: Interface, unit: str) -> PackedLaunch:
         groups=launch.groups,
         push=_packed_push(launch.push, interface, unit),
         constants=_packed_constants(launch.constants, interface, unit),
-        places=tuple((each.name, each.offset) for each in interface.push if each.type == "u32"),
     )
 
 

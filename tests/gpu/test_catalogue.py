@@ -28,7 +28,6 @@ import pytest
 
 from vkbench.case import Value
 from vkbench.job import Job, Mode, Outcome
-from vkbench_shaders import chains
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
@@ -99,12 +98,6 @@ def sampled(groups: list[list[Types]], every: int) -> list[list[Types]]:
     ]
 
 
-def variants(kernel: Kernel, types: Types) -> list[str]:
-    """Names of the variants, but for those that launches of models alone use: test_chained.py."""
-    names = (variant.name for variant in kernel.variants_for(types))
-    return [name for name in names if name not in chains.NAMES]
-
-
 def turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
     """The cases that a driver runs."""
     if not reads_blocks(kernel):
@@ -112,7 +105,7 @@ def turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
         return
     cases = Cases(kernel, sweep.start)
     for number, group in enumerate(sampled(by_weights(kernel), sweep.every(kernel))):
-        paths = [(types, variant) for types in group for variant in variants(kernel, types)]
+        paths = [(types, variant.name) for types in group for variant in kernel.variants_for(types)]
         turns_of_group = max(len(paths), len(layouts(kernel)))
         if not sweep.whole(kernel):
             paths = [paths[(number + KERNELS.index(kernel)) % len(paths)]]
@@ -132,8 +125,8 @@ def plain_turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
         some = {(sweep.start + turn * len(ours) // sweep.plain) % len(ours) for turn in few}
         if sweep.has_empty:
             some |= {place for place, posed in enumerate(ours) if 0 in posed.shape.values()}
-        for variant in variants(kernel, types):
-            yield from ((ours[place], variant) for place in sorted(some))
+        for variant in kernel.variants_for(types):
+            yield from ((ours[place], variant.name) for place in sorted(some))
 
 
 def with_every_choice(kernel: Kernel, sweep: Sweep, paths: list[Path]) -> list[Path]:
@@ -144,7 +137,7 @@ def with_every_choice(kernel: Kernel, sweep: Sweep, paths: list[Path]) -> list[P
         new = {(name, posed.params[name]) for name in every_choice(kernel, sweep)} - seen
         if new:
             seen |= new
-            paths += [(posed, variant) for variant in variants(kernel, posed.types)]
+            paths += [(posed, variant.name) for variant in kernel.variants_for(posed.types)]
     return paths
 
 
@@ -204,9 +197,9 @@ def test_what_is_chosen_is_something_of_everything(kernel: Kernel, driver: str) 
     ours = [path for path in paths.values() if path[0].kernel is kernel]
     ran = {(str(posed.types), variant) for posed, variant in ours}
     every = {
-        (str(types), variant)
+        (str(types), variant.name)
         for types in kernel.type_choices()
-        for variant in variants(kernel, types)
+        for variant in kernel.variants_for(types)
     }
     if SWEEPS[driver].whole(kernel) or not reads_blocks(kernel):
         assert ran == every

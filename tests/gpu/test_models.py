@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +10,20 @@ from numpy.typing import NDArray
 
 from planted_model import VOCABULARY, Tiny, write_model
 from vkbench.errors import UsageError
-from vkbench_shaders import chains, formats
+from vkbench_shaders import formats
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.architectures import ARCHITECTURES
 from vkbench_shaders.models.graph import CACHES, Products
 from vkbench_shaders.models.hyper import hyper_of
 from vkbench_shaders.models.reference import Reference
-from vkbench_worker.errors import ChainBroken
 from vkbench_worker.models.model import Model, Options
 from vkbench_worker.runtime.device import Device
 
-real_link = chains.link
 PROMPT = np.arange(13) * 5 % VOCABULARY
 STEPS = 16
 MIXED = ",".join((*formats.WEIGHTS, *formats.PLAIN))
 JOINED = Products(rounds_from=0, joins=True)
-CHAINED = replace(JOINED, chains=True)
 
 
 def nmse(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> float:
@@ -119,56 +115,6 @@ def test_dense_products_do_what_is_beside_them(
     experts, groups = 4 if "moe" in arch else 0, 4 if arch == "gpt2" else 2
     tiny = Tiny(arch=arch, fmt=fmt, experts=experts, groups=groups)
     check(lavapipe, bundle, tmp_path, tiny, Options(context=32, products=JOINED), 1e-7)
-
-
-@pytest.mark.parametrize(
-    ("arch", "fmt"),
-    [
-        *(("llama", fmt) for fmt in ("q4_0", "q8_0", "q4_K", "q5_K", "q6_K", "f16", "bf16")),
-        *((arch, "q4_0") for arch in ("qwen2", "qwen3", "phi3", "gemma2")),
-    ],
-)
-def test_launches_that_wait_in_their_shaders_leave_what_others_do(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, arch: str, fmt: str
-) -> None:
-    tokens, found = np.array([7, 3, 1, 4, 1, 5]), []
-    for products in (JOINED, CHAINED):
-        options = Options(context=32, products=products)
-        with opened(lavapipe, bundle, tmp_path, Tiny.wide(arch=arch, fmt=fmt), options)[0] as model:
-            rows = [
-                model.prepared(1, at + 1).run(tokens[None, at : at + 1], at).copy()
-                for at in range(len(tokens))
-            ]
-            found.append(np.array(rows))
-            model.prepared(1, len(tokens)).check_chains()
-    assert nmse(found[1], found[0]) < 1e-9
-
-
-@pytest.mark.parametrize("fmt", ["q4_0", "f16"])
-def test_a_chained_layer_needs_no_barrier(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, fmt: str
-) -> None:
-    found = []
-    for layers in (1, 3):
-        tiny, options = Tiny.wide(fmt=fmt, layers=layers), Options(context=32, products=CHAINED)
-        with opened(lavapipe, bundle, tmp_path, tiny, options)[0] as model:
-            scheduled = model.prepared(1, 2).schedule
-            found.append(sum(map(scheduled.has_barrier, range(len(scheduled.levels)))))
-    assert found[0] == found[1] > 0
-
-
-def test_a_launch_that_waits_in_vain_gives_up(
-    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        chains, "link", lambda before, goal, own: real_link(before, goal + (goal > 0), own)
-    )
-    options = Options(context=32, products=CHAINED)
-    with opened(lavapipe, bundle, tmp_path, Tiny.wide(fmt="q4_0"), options)[0] as model:
-        phase = model.prepared(1, 1)
-        phase.run(np.array([[1]]), 0)
-        with pytest.raises(ChainBroken, match="take `--variant joined`"):
-            phase.check_chains()
 
 
 def test_joined_products_of_small_subgroups_are_right(

@@ -48,8 +48,8 @@ def test_code_paths_are_asked_for_by_name(path: Path, facts: DeviceFacts) -> Non
     model = model_from(path, [8], [8])
     every = Selection(model=model, variant="all")
     jobs = list(plan(every, [facts]))
-    assert [job.variant for job in jobs] == ["mixed", "joined", "chained", "via_q8_1", "plain"] * 2
-    assert count(every, [facts]) == 10
+    assert [job.variant for job in jobs] == ["mixed", "joined", "via_q8_1", "plain"] * 2
+    assert count(every, [facts]) == 8
     (job, _) = plan(Selection(model=model, variant="PLAIN"), [facts])
     assert job.variant == "plain"
     with pytest.raises(UsageError, match="unknown variant 'fast'"):
@@ -96,7 +96,7 @@ def test_a_suite_names_models_that_nobody_made_yet(facts: DeviceFacts) -> None:
     assert all(job.source is None and job.mode is Mode.PERFORMANCE for job in jobs)
     assert max(job.limit_seconds for job in jobs) > 300
     every = list(plan(Selection(suite="models-quick", variant="all"), [facts]))
-    assert [job.variant for job in every] == ["mixed", "joined", "chained", "via_q8_1", "plain"] * 2
+    assert [job.variant for job in every] == ["mixed", "joined", "via_q8_1", "plain"] * 2
     (plain, _) = plan(Selection(suite="models-quick", variant="plain"), [facts])
     assert plain.variant == "plain"
     chosen = plan(Selection(suite="quick", kernels=("add",)), [facts])

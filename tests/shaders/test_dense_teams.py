@@ -45,7 +45,8 @@ def test_more_rows_share_where_there_are_workgroups_enough() -> None:
     ("case", "first"),
     [
         ("f16/m4096_n1_k14336", "subgroup"),
-        ("f16/m4096_n2_k14336", "teams"),
+        ("f16/m4096_n2_k14336", "subgroup"),
+        ("f16/m4096_n3_k14336", "teams"),
         ("f32:x=f16/m4096_n8_k14336", "teams"),
         ("f16/m4096_n8_k14333", "subgroup"),  # rows begin anywhere
         ("f16/m1024_n8_k14336", "subgroup"),  # too few workgroups
@@ -87,3 +88,11 @@ def test_devices_without_such_subgroups_are_refused() -> None:
     posed = problem("mul_mat_vec/f16/m4096_n8_k4096")
     reason = dense_teams.VARIANT.refuses(posed, replace(H200, subgroup_size=256))
     assert reason == "has no room for teams of subgroups of 256 threads"
+
+
+def test_narrow_weights_are_loaded_early_for_more_than_four_vectors() -> None:
+    found = {}
+    for case in ("f16/m4096_n4", "f16/m4096_n8", "f32/m4096_n4", "f32/m4096_n8"):
+        posed = problem(f"mul_mat_vec/{case}_k14336")
+        found[case] = posed.candidates(H200, dense_teams.VARIANT)[0]["ahead"]
+    assert [*found.values()] == ["no", "yes", "yes", "yes"]

@@ -15,8 +15,3 @@ class BundleUnavailable(VkbenchError):
 
 class NoRoom(VkbenchError):
     """The model does not fit on the device, or its file on the disk."""
-
-
-class ChainBroken(VkbenchError):
-    """A launch of the variant `chained` waited for the launch before it until it gave up: this
-    device does not begin launches in their order; take `--variant joined`."""

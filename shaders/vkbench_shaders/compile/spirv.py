@@ -8,7 +8,7 @@ a constant decorated as WorkgroupSize, means the same in every version.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from vkbench.errors import VkbenchError
@@ -87,27 +87,13 @@ def read(code: bytes) -> tuple[tuple[int, ...], list[Instruction], bytes]:
         raise MalformedSpirv()
     words = memoryview(code).cast("I")
     at, instructions = 5, []
-    for op, operands in _instructions(words[5:]):
-        if op == Op.FUNCTION:
-            break
-        instructions.append((op, operands))
-        at += len(operands) + 1
-    return tuple(words[:5]), instructions, code[4 * at :]
-
-
-def instructions_of(functions: bytes) -> Iterator[Instruction]:
-    """Those of all functions, as `read` gives them."""
-    return _instructions(memoryview(functions).cast("I"))
-
-
-def _instructions(words: memoryview[int]) -> Iterator[Instruction]:
-    at = 0
-    while at < len(words):
+    while at < len(words) and words[at] & 0xFFFF != Op.FUNCTION:
         length, op = words[at] >> 16, words[at] & 0xFFFF
         if not length or at + length > len(words):
             raise MalformedSpirv()
-        yield op, tuple(words[at + 1 : at + length])
+        instructions.append((op, tuple(words[at + 1 : at + length])))
         at += length
+    return tuple(words[:5]), instructions, code[4 * at :]
 
 
 def write(header: Sequence[int], instructions: Iterable[Instruction]) -> bytes:

@@ -12,7 +12,7 @@ from math import prod
 from typing import Final
 
 from vkbench.case import Value
-from vkbench_shaders import catalogue, chains
+from vkbench_shaders import catalogue
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array, Problem
@@ -330,17 +330,10 @@ class Builder:
                 layer=self.layer,
                 problem=problem,
                 bound={**bound, **made},
-                variant=variant or self._chained(problem),
+                variant=variant,
             )
         )
         return made
-
-    def _chained(self, problem: Problem) -> str:
-        """The code path of a step that can wait for the one before, where the phase has that."""
-        if not self.phase.products.chains:
-            return ""
-        able = (each.name for each in problem.kernel.variants_for(problem.types))
-        return next((name for name in able if name in chains.NAMES), "")
 
     def grid(self, width: int, rows: int = 0) -> tuple[int, int, int, int]:
         return (1, 1, rows or self.count, width)

@@ -31,7 +31,6 @@ _LARGE: Final = 8 << 20
 VARIANTS: Final[Mapping[str, Products]] = {  # code paths
     "mixed": Products(rounds_from=_LARGE),
     "joined": Products(rounds_from=_LARGE, joins=True),
-    "chained": Products(rounds_from=_LARGE, joins=True, chains=True),
     "via_q8_1": Products(rounds_from=0),
     "plain": AS_NUMBERS,
 }

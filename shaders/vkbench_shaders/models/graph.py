@@ -41,8 +41,6 @@ class Products:
     # whether norms and gated units are made by the products beside them, and what comes before
     # attention to a single token by attention itself
     joins: bool = False
-    # whether launches that can do so wait in their shaders for those before, without barriers
-    chains: bool = False
 
 
 AS_NUMBERS: Final = Products()  # without rounding

@@ -17,7 +17,6 @@ from typing import Final, Generic, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vkbench_shaders import chains
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
@@ -35,13 +34,12 @@ from vkbench_shaders.models.graph import (
 from vkbench_shaders.models.hyper import Hyper
 from vkbench_shaders.models.shifting import shift_arrays, shift_graph_of
 from vkbench_shaders.models.wiring import graph_of
-from vkbench_worker.errors import ChainBroken
-from vkbench_worker.models.schedule import COUNTERS, Pass, Schedule, schedule
+from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.program import Barrier, Clear, Dispatch, Stamp, Step, region_bytes
+from vkbench_worker.runtime.program import Barrier, Dispatch, Stamp, Step, region_bytes
 
 Ids = NDArray[np.integer]
 Wire = Callable[[GgufFile, Hyper, Phase], Graph]
@@ -70,15 +68,12 @@ class Prepared(Generic[P, B]):
         self.scratch_bytes = sum(slots)
         self._check_room(slots)
         self.slots = [self._made(size) for size in slots]
-        counted = scheduled.counters_bytes
-        self.counters = {COUNTERS: self._made(counted)} if counted else {}
         self._values = {
             **model.weights.buffers,
             **{name: model.cache(name, graph.sizes[name]) for name in graph.caches},
             **{name: model.table(name, words) for name, words in scheduled.tables.items()},
             **self.inputs,
             **{name: self.slots[at] for name, at in places.items()},
-            **self.counters,
         }
         with phase("pipelines"):
             for level in scheduled.levels:
@@ -91,34 +86,18 @@ class Prepared(Generic[P, B]):
         return self._model.recorded([Stamp(), *self.steps(), Stamp()])
 
     def stamped_steps(self) -> list[Step[P, B]]:
-        """All launches, with a barrier and a stamp behind each level."""
-        steps = self._clearing()
-        for number, level in enumerate(self.schedule.levels):
-            if number == 0 and self.schedule.has_barrier(0):
-                steps.append(Barrier())
-            steps += [*self._dispatches(level), Barrier(launches_only=number > 0), Stamp()]
+        """All launches, with a stamp behind each level."""
+        steps: list[Step[P, B]] = []
+        for level in self.schedule.levels:
+            steps += [*self._dispatches(level), Barrier(launches_only=True), Stamp()]
         return steps
 
     def steps(self) -> list[Step[P, B]]:
         """All launches, and the barriers between levels."""
-        found = self._clearing()
-        clears = bool(found)  # so that the first barrier is for this, too
-        for number, level in enumerate(self.schedule.levels):
-            if self.schedule.has_barrier(number):
-                found.append(Barrier(launches_only=not clears))
-                clears = False
-            found += self._dispatches(level)
-        return [*found, Barrier()]
-
-    def _clearing(self) -> list[Step[P, B]]:
-        """What comes first: counters of chained launches begin at 0."""
-        return [Clear(buffer) for buffer in self.counters.values()]
-
-    def check_chains(self) -> None:
-        """Raise if a launch of the last run waited so long for the one before that it gave up."""
-        for image in self.device.images([*self.counters.values()]):
-            if image.data.view(np.uint32)[chains.GIVEN_UP]:
-                raise ChainBroken
+        found: list[Step[P, B]] = []
+        for level in self.schedule.levels:
+            found += [*self._dispatches(level), Barrier(launches_only=True)]
+        return [*found[:-1], Barrier()]
 
     def place(self, tokens: Ids, start: int) -> None:
         """Have the next run read these tokens (batch, tokens) at this position."""
@@ -140,7 +119,7 @@ class Prepared(Generic[P, B]):
 
     def poison(self, word: int) -> None:
         """Fill all that a run writes, but for caches."""
-        for buffer in (*self.slots, *self.counters.values()):
+        for buffer in self.slots:
             buffer.fill(word)
 
     def buffer(self, name: str) -> B:
@@ -304,7 +283,7 @@ class Model(Generic[P, B]):
         """Bytes that it has taken on the device; none go before the model does."""
         made = [*self.weights.buffers.values(), *self._caches.values(), *self._tables.values()]
         for run in self._phases.values():
-            made += [*run.inputs.values(), *run.slots, *run.counters.values()]
+            made += [*run.inputs.values(), *run.slots]
         return sum(region_bytes(buffer.size) for buffer in made)
 
     def table(self, name: str, words: Array) -> B:

@@ -76,11 +76,6 @@ class Passage(Generic[P, B]):
         for part in self.parts:
             part.poison(word)
 
-    def check_chains(self) -> None:
-        """Raise if a launch of the last run gave up waiting for the one before."""
-        for part in self.parts:
-            part.check_chains()
-
     def images(self) -> tuple[list[dict[str, Image]], list[tuple[str, Image]]]:
         """The values that each part kept, and the guards of all buffers, by a value's name."""
         kept = {

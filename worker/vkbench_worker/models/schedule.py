@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import prod
-from typing import Final
+from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders import chains
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_shaders.models.graph import Graph, Step
-from vkbench_shaders.tuning.configurations import obstacle
 from vkbench_worker.models.levels import Levels, use_of
 from vkbench_worker.models.repeats import Repeats
 from vkbench_worker.runner.variants import AUTO, Choice, LaunchPlan, checks_bounds, choose, plan
 from vkbench_worker.runtime.program import Program
-
-COUNTERS: Final = "counters"  # the value that launches count in which wait for each other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +43,6 @@ class Schedule:
     spans: Mapping[str, tuple[int, int]]  # the first and last level at which each is used
     tables: Mapping[str, Array]  # lookup tables of formats, by the value's name
     choices: Sequence[Choice]  # of each step
-
-    @property
-    def counters_bytes(self) -> int:
-        """Of the counters of its chained launches; 0 where there are none."""
-        chained = any(_is_chained(each) for level in self.levels for each in level)
-        return chains.counters_bytes(len(self.levels)) if chained else 0
-
-    def has_barrier(self, level: int) -> bool:
-        """Whether one stands before a level: its launches do not wait by themselves, or count in
-        what has just been cleared."""
-        if level == 0:
-            return any(map(_is_chained, self.levels[0]))
-        return not _follows(self.levels[level - 1], self.levels[level])
 
     def slots(self) -> tuple[dict[str, int], list[int]]:
         """Which slot each value has, and the slots' sizes: no two at a time in one slot."""
@@ -98,11 +79,7 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
         choice, planned = planner.planned(step)
         choices.append(choice)
         scratch = {f"{number}.scratch.{at}": size for at, size in enumerate(planned.scratch)}
-        values = [step.bound[b.name] for b in step.problem.kernel.bindings]
-        if choice.variant.name in chains.NAMES:  # all of them count in one buffer
-            scratch = {}
-            values.append(COUNTERS)
-        values += scratch
+        values = [*(step.bound[b.name] for b in step.problem.kernel.bindings), *scratch]
         if planned.table is not None:
             name = f"table {planned.table.size} {hash(planned.table.tobytes())}"
             tables[name] = planned.table
@@ -130,40 +107,12 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
     spans |= dict.fromkeys(graph.kept, (0, last))  # alone, so that poison shows what is unwritten
     return Schedule(
         graph=graph,
-        levels=_linked(
-            [sorted(levels[level], key=lambda each: each.is_ahead) for level in range(last)]
-        ),
+        levels=[sorted(levels[level], key=lambda each: each.is_ahead) for level in range(last)],
         sizes=sizes,
         spans=spans,
         tables=tables,
         choices=choices,
     )
-
-
-def _linked(levels: Sequence[Sequence[Pass]]) -> list[Sequence[Pass]]:
-    """The same, with chained launches told what they wait for, and where they count."""
-    found: list[Sequence[Pass]] = []
-    for number, level in enumerate(levels):
-        before = levels[number - 1] if number else ()
-        goal = sum(prod(each.launch.groups) for each in before) if _follows(before, level) else 0
-        link = chains.numbers(chains.link(number - 1, goal, number))
-        found.append([_with_link(each, link) for each in level])
-    return found
-
-
-def _with_link(launched: Pass, link: Mapping[str, int]) -> Pass:
-    if not _is_chained(launched):
-        return launched
-    return replace(launched, launch=launched.launch.with_numbers(link))
-
-
-def _follows(before: Sequence[Pass], level: Sequence[Pass]) -> bool:
-    """Whether these launches wait by themselves for those of the level before."""
-    return bool(before) and all(map(_is_chained, (*before, *level)))
-
-
-def _is_chained(launched: Pass) -> bool:
-    return launched.choice.variant.name in chains.NAMES
 
 
 class _Planner:
@@ -176,14 +125,7 @@ class _Planner:
     def planned(self, step: Step) -> tuple[Choice, LaunchPlan]:
         key = step.problem.case.name, step.variant
         if key not in self._known:
-            choice = choose(step.problem, self._variant(step), self._device)
+            choice = choose(step.problem, step.variant or AUTO, self._device)
             checked = checks_bounds(self._bundle)
             self._known[key] = choice, plan(self._bundle, choice, self._device, checked=checked)
         return self._known[key]
-
-    def _variant(self, step: Step) -> str:
-        """The code path; launches that a device cannot chain have barriers around them."""
-        if step.variant not in chains.NAMES:
-            return step.variant or AUTO
-        chained = step.problem.kernel.variant(step.variant)
-        return AUTO if obstacle(step.problem, chained, self._device) else step.variant

@@ -113,7 +113,6 @@ class Trial(Generic[P, B]):
 
     def left(self) -> Left:
         """What the last run left."""
-        self.run.check_chains()
         values, guards = self.run.images()
         return Left(values=values, guards=guards)
 

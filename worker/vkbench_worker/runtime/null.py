@@ -21,7 +21,6 @@ from vkbench_worker.runtime.program import (
     POISON_A,
     Barrier,
     Bytes,
-    Clear,
     Dispatch,
     Fill,
     Image,
@@ -121,8 +120,6 @@ class NullRecording:
                     self._device.dispatch(step)
                 case Fill():
                     step.buffer.bytes[:] = 0
-                case Clear():
-                    step.buffer.bytes[GUARD : GUARD + step.buffer.size] = 0
                 case Stamp():
                     stamps.append(time.perf_counter())
                 case Barrier():

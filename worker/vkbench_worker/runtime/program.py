@@ -82,14 +82,7 @@ class Fill(Generic[BufferT]):
     buffer: BufferT
 
 
-@dataclass(frozen=True)
-class Clear(Generic[BufferT]):
-    """A buffer's data set to zeros; its guards stay."""
-
-    buffer: BufferT
-
-
-Step = Dispatch[PipelineT, BufferT] | Fill[BufferT] | Clear[BufferT] | Barrier | Stamp
+Step = Dispatch[PipelineT, BufferT] | Fill[BufferT] | Barrier | Stamp
 
 
 @dataclass(frozen=True, eq=False)

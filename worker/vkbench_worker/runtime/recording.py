@@ -11,17 +11,7 @@ from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.pipeline import Pipeline
-from vkbench_worker.runtime.program import (
-    GUARD,
-    Barrier,
-    Clear,
-    Dispatch,
-    Fill,
-    Stamp,
-    Step,
-    padded,
-    region_bytes,
-)
+from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step, region_bytes
 from vkbench_worker.runtime.transfers import Transfers
 
 _RESULT_64_WAIT = vk.QueryResult.BITS_64 | vk.QueryResult.WAIT
@@ -136,8 +126,6 @@ class Recording:
             elif isinstance(step, Stamp):
                 self._stamp(stamps)
                 stamps += 1
-            elif isinstance(step, Clear):
-                self._clear(step)
             else:
                 self._fill(step)
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
@@ -168,11 +156,6 @@ class Recording:
     def _fill(self, step: Fill[Buffer]) -> None:
         region, size = step.buffer.region, region_bytes(step.buffer.size)
         vk.lib.vkCmdFillBuffer(self._commands, region.block.buffer, region.offset, size, 0)
-
-    def _clear(self, step: Clear[Buffer]) -> None:
-        region, size = step.buffer.region, padded(step.buffer.size, 4)
-        block, start = region.block.buffer, region.offset + GUARD
-        vk.lib.vkCmdFillBuffer(self._commands, block, start, size, 0)
 
     def _make_sets(self, dispatches: Sequence[Dispatch[Pipeline, Buffer]]) -> None:
         distinct = {_identity(step): step for step in dispatches}

@@ -9,7 +9,6 @@ once a token: it turns pairs (1, 0) by them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import ceil, prod
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from vkbench.case import parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
-from vkbench_shaders import chains, quants
+from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
@@ -86,7 +85,6 @@ def _launch(problem: Problem, threads: int, constants: Mapping[str, int]) -> Lau
             "apart": 0 if neighbours else dims // EIGHT // 2,
             "scale": caches.scale(problem),
             "cap": float(problem.params["softcap"]),
-            **chains.ALONE,
         },
         constants={"THREADS": threads, **constants},
     )
@@ -248,36 +246,19 @@ def _cache(name: str, description: str, same_as: str = "") -> Binding:
     )
 
 
-def _stored(types: Mapping[str, str]) -> str:
-    return "numbers" if types["y"] == "f32" else "rounded"
+def _variant(name: str, requires: tuple[str, ...]) -> Variant:
+    portable = name == "portable"
+    return Variant(
+        name=name,
+        module="flash_token_portable" if portable else "flash_token",
+        entry="flash_token_portable" if portable else "flash_token",
+        arguments=lambda types: (types["k"], "numbers" if types["y"] == "f32" else "rounded"),
+        launch=_launch_portable if portable else launch,
+        refuses=_refuses_portable if portable else refuses,
+        requires=requires,
+        arithmetic="f32",
+    )
 
-
-_SUBGROUP = Variant(
-    name="subgroup",
-    module="flash_token",
-    entry="flash_token",
-    arguments=lambda types: (types["k"], _stored(types), "ready"),
-    launch=launch,
-    refuses=refuses,
-    requires=("subgroup_shuffle",),
-    arithmetic="f32",
-)
-_CHAINED = replace(
-    _SUBGROUP,
-    name=chains.CHAINED,
-    arguments=lambda types: (types["k"], _stored(types), "awaited"),
-    scratch=chains.scratch,
-    only_by_name=lambda types: True,
-)
-_PORTABLE = Variant(
-    name="portable",
-    module="flash_token_portable",
-    entry="flash_token_portable",
-    arguments=lambda types: (types["k"], _stored(types)),
-    launch=_launch_portable,
-    refuses=_refuses_portable,
-    arithmetic="f32",
-)
 
 _SHAPES = (
     "s1_h1_g1_n1_d8",
@@ -331,7 +312,7 @@ FLASH_ATTN_TOKEN = Kernel(
             default=0.0, description="scores s become softcap * tanh(s / softcap); 0: they stay"
         ),
     },
-    variants=(_SUBGROUP, _CHAINED, _PORTABLE),
+    variants=(_variant("subgroup", ("subgroup_shuffle",)), _variant("portable", ())),
     inputs=inputs,
     reference=reference,
     flops=flops,

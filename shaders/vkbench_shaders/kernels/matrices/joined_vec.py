@@ -16,7 +16,7 @@ from functools import partial
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders import chains, formats
+from vkbench_shaders import formats
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Arguments, Binding, Kernel, Launch, Param, Problem, Variant
 from vkbench_shaders.kernels.elementwise.glu import GATES, Gate, values
@@ -26,11 +26,7 @@ from vkbench_shaders.kernels.matrices.teams import (
     BLOCK,
     SPEED,
     TUNING,
-    Candidates,
-    candidates,
-    chained_candidates,
     launch,
-    refuses_chained,
     refuses_teams,
 )
 
@@ -46,28 +42,13 @@ class Form:
     vectors: str
     suffix: str  # of kernels' names
     rounded: str  # what descriptions say of results
-    chained: str  # the variant whose launches wait for those before
-    waiting: str  # how threads multiply in these
 
 
 _QUANTISED = Form(
-    weights=formats.WEIGHTS,
-    vectors="q8_1",
-    suffix="_q8_1",
-    rounded=", rounded to q8_1",
-    chained=chains.CHAINED,
-    waiting="chained_blocks",
+    weights=formats.WEIGHTS, vectors="q8_1", suffix="_q8_1", rounded=", rounded to q8_1"
 )
-_DENSE = Form(
-    weights=formats.PLAIN,
-    vectors="f32",
-    suffix="",
-    rounded="",
-    chained=chains.CHAINED_NUMBERS,
-    waiting="chained_numbers",
-)
+_DENSE = Form(weights=formats.PLAIN, vectors="f32", suffix="", rounded="")
 _FORMS = (_QUANTISED, _DENSE)
-_CHAINED = ("q4_0", "q8_0", "q4_K", "q5_K", "q6_K", "f16", "bf16")  # formats that models are of
 
 
 def _meet(types: Mapping[str, str]) -> bool:
@@ -79,10 +60,7 @@ Given = Callable[[Mapping[str, str], tuple[str, str]], tuple[str, ...]]
 
 
 def _variants(
-    module: str,
-    launched: Callable[[Candidates | None, Problem, DeviceFacts], Launch],
-    given: Given,
-    *of: Form,
+    module: str, launched: Callable[[bool, Problem, DeviceFacts], Launch], given: Given, *of: Form
 ) -> tuple[Variant, ...]:
     """Code paths; `given` are generic arguments, from how threads multiply and add up."""
 
@@ -93,52 +71,31 @@ def _variants(
         factors = "blocks_portable" if products.is_blocks(types) else "numbers_f32"
         return given(types, (factors, "by_tree"))
 
-    def fast(name: str, factors: str, form: Form) -> Variant:
+    def fast(name: str, factors: str, requires: tuple[str, ...], form: Form) -> Variant:
         return Variant(
             name=name,
             module=module,
             entry=module,
             arguments=arguments(factors, "by_subgroups"),
-            launch=partial(launched, candidates),
+            launch=partial(launched, True),
             arithmetic="f32",
-            requires=needs[form.vectors],
+            requires=(*requires, "subgroup_arithmetic"),
             accepts=lambda types: types["x"] == form.vectors,
             refuses=refuses_teams,
         )
 
-    def chained(form: Form) -> Variant:
-        return Variant(
-            name=form.chained,
-            module=module,
-            entry=module,
-            arguments=arguments(form.waiting, "by_subgroups"),
-            launch=partial(launched, chained_candidates),
-            arithmetic="f32",
-            requires=needs[form.vectors],
-            scratch=chains.scratch,
-            accepts=lambda types: types["x"] == form.vectors and types["weights"] in _CHAINED,
-            refuses=refuses_chained,
-            only_by_name=lambda types: True,
-            candidates=chained_candidates,
-        )
-
-    needs = {
-        _QUANTISED.vectors: ("int_dot", "subgroup_arithmetic"),
-        _DENSE.vectors: ("subgroup_arithmetic",),
-    }
     ways = {
-        _QUANTISED.vectors: fast("int_dot", "blocks_packed", _QUANTISED),
-        _DENSE.vectors: fast("subgroup", "numbers_f32", _DENSE),
+        _QUANTISED.vectors: fast("int_dot", "blocks_packed", ("int_dot",), _QUANTISED),
+        _DENSE.vectors: fast("subgroup", "numbers_f32", (), _DENSE),
     }
     return (
         *(ways[form.vectors] for form in of),
-        *(chained(form) for form in of),
         Variant(
             name="portable",
             module=module,
             entry=module,
             arguments=portable,
-            launch=partial(launched, None),
+            launch=partial(launched, False),
             arithmetic="f32",
             refuses=products.refuses,
             candidates=lambda problem, device: [{}],
@@ -272,11 +229,9 @@ _RMS = Kernel(
 )
 
 
-def _launch_gated(
-    gate: Gate, listed: Candidates | None, problem: Problem, device: DeviceFacts
-) -> Launch:
+def _launch_gated(gate: Gate, fast: bool, problem: Problem, device: DeviceFacts) -> Launch:
     params = values(gate, problem)
-    return launch({"params": (*params, *(0.0,) * (4 - len(params)))}, listed, problem, device)
+    return launch({"params": (*params, *(0.0,) * (4 - len(params)))}, fast, problem, device)
 
 
 def _gated(gate: Gate, form: Form) -> Kernel:

@@ -6,16 +6,13 @@ A team walks along k for four rows at a time. See slang/matrices/teams.slang.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import log2, prod
+from math import log2
 from typing import Final
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders import chains
 from vkbench_shaders.kernel import Launch, Param, Problem, Push, Settings, Tuning, grid
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.launch import MOST_GROUPS
 
-Candidates = Callable[[Problem, DeviceFacts], list[Settings]]
 BLOCK: Final = 32  # numbers of a block of q8_1, and the most rows of y a workgroup
 _RUN = 8  # numbers whose squares are one sum, where they make no blocks: the fewest rows
 _TEAMS = (32, 64, 128)  # threads
@@ -29,7 +26,6 @@ _LIKELY_SIZE, _LIKELY_IN_MANY = 512, 256  # threads of a workgroup
 _WIDE_BITS = 7.0  # of a weight, from which on two blocks take too many registers
 _WIDE_NUMBERS = 2  # bytes of a weight without blocks, above which two eights take too many, too
 _MOST_KEPT = 4096  # sums in shared memory: 16 KiB, which every device has
-_RESULTS = 4096  # bytes of what is made, and of a format's lookup table: shared memory, too
 _LEAST_SUBGROUP = 8  # threads: CPU drivers with fewer take long to compile code for several blocks
 
 
@@ -96,19 +92,6 @@ def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     return [dict(each) for each in sorted(found, key=_unlikely(problem))]
 
 
-def chained_candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """The same for launches that wait, the likeliest first: what is loaded ahead takes registers,
-    and each workgroup reads all vectors."""
-    blocks = products.is_blocks(problem.types)
-
-    def unlikely(found: Settings) -> tuple[float, ...]:
-        if blocks:
-            return (float(found["units"]),)
-        return (-float(found["units"]), abs(log2(float(found["threads"]) / _LIKELY_SIZE)))
-
-    return sorted(candidates(problem, device), key=unlikely)
-
-
 def _unlikely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, float]]:
     """How far workgroups and teams are from what should be the fastest."""
     is_blocks = products.is_blocks(problem.types)
@@ -118,10 +101,10 @@ def _unlikely(problem: Problem) -> Callable[[Mapping[str, int]], tuple[float, fl
     return lambda found: (abs(log2(found["threads"] / size)), abs(log2(found["team"] / team)))
 
 
-def _settings(problem: Problem, device: DeviceFacts, listed: Candidates) -> tuple[int, int, int]:
+def _settings(problem: Problem, device: DeviceFacts) -> tuple[int, int, int]:
     """Threads of a team, of a workgroup, and blocks a thread; those of a case may be 0, for any."""
     asked = {name: int(problem.params[name]) for name in SPEED}
-    for found in listed(problem, device):
+    for found in candidates(problem, device):
         if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
             return int(found["team"]), int(found["threads"]), int(found["units"])
     team = asked["team"] or max(_TEAMS[0], device.subgroup_size)
@@ -132,39 +115,17 @@ def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device has no launch of teams, if it has none."""
     if device.subgroup_size < _LEAST_SUBGROUP and products.is_blocks(problem.types):
         return f"is for subgroups of {_LEAST_SUBGROUP} threads or more"
-    team, threads, units = _settings(problem, device, candidates)
+    team, threads, units = _settings(problem, device)
     if {"team": team, "threads": threads, "units": units} not in candidates(problem, device):
         return f"has no room for teams of {team} in workgroups of {threads} with units={units}"
     return products.refuses(problem, device)
 
 
-def refuses_chained(problem: Problem, device: DeviceFacts) -> str | None:
-    """Why a device has no launch of teams that waits for the launch before, if it has none."""
-    if reason := refuses_teams(problem, device):
-        return reason
-    if not products.is_blocks(problem.types) and not products.aligned(problem):
-        return "is for rows of whole units that begin on 16 bytes"
-    if problem.shape["n"] > products.columns(problem) or problem.shape["m"] > MOST_GROUPS:
-        return "is for so many vectors and rows as one row of workgroups multiplies"
-    team, threads, _ = _settings(problem, device, chained_candidates)
-    kept = _kept(problem, device, team, threads, _height(problem, team, threads))
-    needed = 4 * (_staged(problem) + kept) + _RESULTS
-    has = device.limits.get("max_shared_bytes", 0)
-    return f"takes {needed} bytes of shared memory, the device has {has}" if needed > has else None
-
-
-def _staged(problem: Problem) -> int:
-    """Words of all vectors, which a workgroup of a chained launch has in shared memory."""
-    return prod(problem.array_shape("x")) * problem.item_bytes("x") // 4
-
-
-def launch(push: Push, listed: Candidates | None, problem: Problem, device: DeviceFacts) -> Launch:
-    """Of teams by settings that are listed, or with all threads as one team where none are."""
+def launch(push: Push, fast: bool, problem: Problem, device: DeviceFacts) -> Launch:
+    """Of teams, or with all threads as one team where that is not `fast`."""
     m, n, k = (problem.shape[dim] for dim in "mnk")
     columns = products.columns(problem)
-    team, threads, units = (
-        _settings(problem, device, listed) if listed else (_SIZES[0], _SIZES[0], 1)
-    )
+    team, threads, units = _settings(problem, device) if fast else (_SIZES[0], _SIZES[0], 1)
     height = _height(problem, team, threads)
     constants = {
         "THREADS": threads,
@@ -174,16 +135,14 @@ def launch(push: Push, listed: Candidates | None, problem: Problem, device: Devi
         "ALIGNED": products.aligned(problem),
         "WORDS": products.in_words(problem),
         "HEIGHT": height,
-        "STAGED": _staged(problem),
-        "QUADS": max(1, _staged(problem) // 4),
-        "FOUND": _kept(problem, device, *((team, threads) if listed else (1, 1)), height),
+        "FOUND": _kept(problem, device, *((team, threads) if fast else (1, 1)), height),
     }
-    if not listed:
+    if not fast:
         constants["PARTIAL"] = products.ROWS * threads
     if "norm" in problem.params:
         constants["NORMED"] = problem.params["norm"] == "rms"
     groups = grid(-(-m // height), depth=-(-n // columns))
-    given: Push = {"m": m, "n": n, "k": k, "groups_x": groups[0], **chains.ALONE, **push}
+    given: Push = {"m": m, "n": n, "k": k, "groups_x": groups[0], **push}
     if "eps" in problem.params:
         eps = float(problem.params["eps"]) + 0.0  # never -0
         given = {**given, "runs": -(-k // run(problem)), "eps": eps}

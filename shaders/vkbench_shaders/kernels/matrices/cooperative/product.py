@@ -19,10 +19,11 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
 )
 from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, Lies
 from vkbench_shaders.kernels.shared import dense
-from vkbench_shaders.tuning.rates import busy
+from vkbench_shaders.tuning.rates import busy, rates_of
 
 _SPLITS = (1, 2, 4, 8)
 _ROWS_COST = 0.0003  # more time for each row of a tile that is read where it lies
+_TIMES_FMA = 9  # operations of matrix units for one of f32, on an H200
 _LEAST_PART = 512  # of k, where it is split without being asked
 
 
@@ -120,12 +121,24 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     groups = m * n * product.results["matrices"] * cut.parts
     at_once = busy(device, tile.resident)
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
-    sums = 0.1 * groups / at_once if cut.parts > 1 else 0.0
+    sums = 0.1 * groups / at_once + _beyond_caches(product, device, cut) / at_once
+    sums = sums if cut.parts > 1 else 0.0
     in_rows = sum(
         side for factor, side in _sides(product, tile) if product.lies(factor, tile) is Lies.ROWS
     )
     cost = tile.costs[product.sums] * (1 + _ROWS_COST * in_rows)
     return (rounds + sums) * cut.part * cost
+
+
+def _beyond_caches(product: Product, device: DeviceFacts, cut: dense.Cut) -> float:
+    """Rounds of one workgroup that take as long as sums which no cache holds: memory has each once
+    written and once read."""
+    moved = 4 * cut.parts * product.left.rows * product.right.rows * product.results["matrices"]
+    if not 0 < device.llc_bytes < moved:
+        return 0.0
+    rates = rates_of(device)
+    flops = _TIMES_FMA * rates.fma * rates.compute_units
+    return 2 * moved / rates.memory_bytes * flops / (2 * 128 * 128 * cut.part)
 
 
 def _sides(product: Product, tile: Tile) -> tuple[tuple[Factor, int], ...]:
