@@ -20,6 +20,11 @@ TRANSFORMER = sorted(RESULTS.glob("transformer-h200-*.jsonl"))
 PAGES = {
     "h200-quant-perf.md": ("quant_table.py", "ggml-vulkan-h200.csv", FILES),
     "h200-transformer-perf.md": ("transformer_table.py", "peers-h200.csv", TRANSFORMER),
+    "h200-models.md": (
+        "models_table.py",
+        "llama-cpp-h200.csv",
+        sorted(RESULTS.glob("models-h200.*.jsonl")),
+    ),
     "pages.md": ("pages_table.py", "pages-postgresql.csv", [RESULTS / "pages-sqlite.csv"]),
 }
 
@@ -32,6 +37,13 @@ def test_a_page_is_made_of_its_files(page: str) -> None:
         [*command, RESULTS / others, *files], capture_output=True, text=True, check=True
     )
     assert made.stdout == (RESULTS / page).read_text()
+
+
+def test_the_page_beside_torch_is_made_of_its_file() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks/peers_table.py"), "torch"]
+    file = RESULTS / "torch-h200.jsonl"
+    made = subprocess.run([*command, file], capture_output=True, text=True, check=True)
+    assert made.stdout == (RESULTS / "h200-torch.md").read_text()
 
 
 def test_what_targets_cite_is_made_of_the_same_files() -> None:
@@ -86,7 +98,7 @@ def test_a_comparison_says_what_both_sides_include() -> None:
     """Each table with a ratio stands in a section that says so."""
     sections = [part for page in PAGES for part in (RESULTS / page).read_text().split("\n## ")]
     compared = [part for part in sections if "faster by |" in part]
-    assert len(compared) == 3
+    assert len(compared) == 4
     assert all("Includes, on both sides: " in part for part in compared)
 
 
