@@ -210,7 +210,7 @@ _STAGED = (
 )
 _STAGED_FOR = ("q4_0", "q2_K")
 _TEAMS = (
-    "m37_n8_k1024/rows=4,team=64,threads=256",
+    "m37_n8_k1024/ahead=yes,rows=4,team=64,threads=256",
     "m67_n5_k1032/ahead=no,rows=4,team=32,threads=256",
     "m45_n9_k520/rows=8,team=32,threads=128",
     "m61_n3_k512/ahead=no,layout=strided,rows=8,team=64,threads=128",
