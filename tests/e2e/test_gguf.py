@@ -36,8 +36,7 @@ def test_a_tensor_is_checked_and_found_by_its_hash(
     words = ("--gguf", str(model), "--tensor", "q4_0", "-k", "mul_mat_vec", "-s", "n=2")
     ended = vkbench("run", *words, "--mode", "correctness", "--json")
     assert ended.code == 0, ended.err
-    rows = [row for row in ended.rows if "rounding=inside" not in row["case"]]  # not by `auto`
-    assert {row["verdict"] for row in rows} == {"passed"}
+    assert {row["verdict"] for row in ended.rows} == {"passed"}
     sha = open_gguf(model).sha("q4_0")
     assert all(row["case"].endswith(f"weights={sha}") for row in ended.rows)
     found = vkbench("results", "--kernel", "mul_mat_vec", "--json").rows

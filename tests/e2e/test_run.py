@@ -23,7 +23,7 @@ BRIEF = ("run", "--suite", "quick", "--seconds", "0.02")
 LONG = (
     "run",
     "--kernel",
-    "mul_mat_vec_id",
+    "mul_mat_vec",
     "--format",
     "q4_0",
     "--mode",

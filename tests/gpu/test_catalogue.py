@@ -32,6 +32,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Kernel, Problem
+from vkbench_shaders.kernels.matrices import staged
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import ROUNDED_ONLY
 from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
 from vkbench_worker.runner.execute import execute
@@ -144,10 +145,11 @@ def with_every_choice(kernel: Kernel, sweep: Sweep, paths: list[Path]) -> list[P
 def every_choice(kernel: Kernel, sweep: Sweep) -> dict[str, frozenset[Value]]:
     """The parameters of which a driver runs every value."""
     tuned = kernel.tuning.params if kernel.tuning and not sweep.has_tuned else ()
+    named_alone = staged.OF_A_NAMED_PATH if kernel.name == "mul_mat_vec" else ()
     return {
         name: frozenset(param.choices) - ROUNDED_ONLY
         for name, param in kernel.params.items()
-        if param.choices and name not in tuned
+        if param.choices and name not in (*tuned, *named_alone)
     }
 
 
@@ -224,10 +226,10 @@ def is_for_others(device: Device, posed: Problem, variant: str) -> bool:
     asked = posed.case.params
     takes_threads = posed.kernel not in JOINED_VEC or variant != "portable"  # that has its own
     most = device.facts.limits["max_workgroup_invocations"] if takes_threads else inf
+    if posed.kernel.name == "mul_mat_vec" and variant != "teams":
+        most = min(most, 256)
     too_many = int(asked.get("threads", 0)) > most
-    is_staged = asked.get("rounding") == "inside"  # by one path, in subgroups of some size
-    has_none = variant != "via_q8_1" or device.facts.subgroup_size < 8
-    return ("tile" in asked and is_tile) or too_many or (is_staged and has_none)
+    return ("tile" in asked and is_tile) or too_many
 
 
 def lacks(device: Device, case: str, variant: str) -> str:

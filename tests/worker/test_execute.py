@@ -65,15 +65,13 @@ def test_every_reference_passes_its_own_check(
 ) -> None:
     cases = [case for case in kernel.cases if Problem(kernel, case).types == types]
     assert cases
-    needed = {"subgroup_arithmetic", "int_dot", *kernel.variants_for(types)[-1].requires}
+    needed = {"subgroup_arithmetic", *kernel.variants_for(types)[-1].requires}
     if {"coopmat", "coopmat_bf16"} & {variant.name for variant in kernel.variants_for(types)}:
         needed |= {"coopmat", "device_scope", "subgroup_basic", "fp16", "bf16", *KINDS}
     device = NullDevice(features=sorted(needed))
     device.facts = replace(device.facts, subgroup_size=32)  # as many as large matrices have
     for case in cases:
-        is_inside = case.params.get("rounding") == "inside"  # what `auto` never takes
-        variant = "via_q8_1" if is_inside else "auto"
-        result = run(bundle, case.name, variant=variant, device=device)
+        result = run(bundle, case.name, device=device)
         assert result.outcome is Outcome.PASSED, (case.name, result.reason)
         assert result.verdict
         assert result.verdict.compared == result.verdict.total, case.name

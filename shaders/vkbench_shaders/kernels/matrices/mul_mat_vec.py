@@ -202,19 +202,12 @@ _SHORT = ("m1_n1_k32", "m17_n9_k96")  # blocks of 32
 _RAGGED = ("m1_n1_k1", "m2_n1_k7", "m37_n3_k127", "m19_n8_k1021")  # plain formats
 _SIZED = tuple(f"m7_n2_k4096/threads={size}" for size in SIZES)
 _SIZED_FOR = ("f32", "q4_0", "q4_K")
-_STAGED = (
-    "m37_n1_k512/rounding=inside,team=32,threads=512,units=1",
-    "m37_n3_k1024/rounding=inside,team=64,threads=512,units=2",
-    "m37_n1_k4096/rounding=inside,team=128,threads=512",
-    "m37_n2_k512/rounding=before,units=4",
-)
-_STAGED_FOR = ("q4_0", "q2_K")
 _TEAMS = (
-    "m37_n8_k1024/ahead=yes,rows=4,team=64,threads=256",
+    "m37_n8_k1024/ahead=yes,rows=4,team=64,threads=512",
     "m67_n5_k1032/ahead=no,rows=4,team=32,threads=256",
     "m45_n9_k520/rows=8,team=32,threads=128",
     "m61_n3_k512/ahead=no,layout=strided,rows=8,team=64,threads=128",
-    "m19_n11_k1021/rows=8,team=64,threads=128",
+    "m19_n11_k1021/rows=8,team=128,threads=256",
 )
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 
@@ -226,9 +219,8 @@ def _checked() -> Iterator[Case]:
                 short = _SHORT if format_named(fmt).elements <= 32 else ()
                 ragged = _RAGGED if fmt in formats.PLAIN else ()
                 sizes = _SIZED if fmt in _SIZED_FOR else ()
-                staging = _STAGED if fmt in _STAGED_FOR and x == "f32" else ()
                 teams = _TEAMS if fmt in formats.PLAIN else ()
-                for shape in (*_SHAPES, *short, *ragged, *sizes, *staging, *teams):
+                for shape in (*_SHAPES, *short, *ragged, *sizes, *teams):
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/{shape}")
 
 

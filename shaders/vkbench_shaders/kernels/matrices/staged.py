@@ -44,6 +44,8 @@ _LEAST_BUSY = 3 / 4  # of the multiprocessors, where one launch is faster than t
 # of tq2_0 share their bytes.
 _AT_ONCE = {"q4_0": 2, "tq2_0": 4}
 
+# Of a path that runs by its name alone: no case sets them, for `auto` would have to skip it.
+OF_A_NAMED_PATH: Final = ("rounding", "units")
 PARAMS: Final[Mapping[str, Param]] = {
     "rounding": Param(
         default="",
