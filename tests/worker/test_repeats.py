@@ -1,4 +1,4 @@
-"""Launches that would leave in scratch what is there already are dropped, and no others."""
+"""vkbench drops launches whose results are in scratch already, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches that would leave in scratch what another one has left already: they are not repeated.
+"""Drops launches whose results another launch has left in scratch already.
 
 Queries, keys and values are products of one x, which each of them would pack for itself.
 """

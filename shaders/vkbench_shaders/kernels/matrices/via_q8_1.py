@@ -146,9 +146,10 @@ def _is_fast(device: DeviceFacts) -> bool:
 
 def _at_once(problem: Problem, device: DeviceFacts) -> int:
     """Blocks that a thread of the product takes at a time: a power of two that divides a row's."""
-    if asked := int(problem.params.get("units", 0)):
-        return gcd(asked, _units(problem)) if _is_fast(device) else 1
-    return gcd(_usual_at_once(problem), _units(problem)) if _is_fast(device) else 1
+    if not _is_fast(device):
+        return 1
+    asked = int(problem.params.get("units", 0))
+    return gcd(asked or _usual_at_once(problem), _units(problem))
 
 
 def _usual_at_once(problem: Problem) -> int:

@@ -121,8 +121,8 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     groups = m * n * product.results["matrices"] * cut.parts
     at_once = busy(device, tile.resident)
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
-    sums = 0.1 * groups / at_once + _beyond_caches(product, device, cut) / at_once
-    sums = sums if cut.parts > 1 else 0.0
+    adding = 0.1 * groups + _beyond_caches(product, device, cut)
+    sums = adding / at_once if cut.parts > 1 else 0.0
     in_rows = sum(
         side for factor, side in _sides(product, tile) if product.lies(factor, tile) is Lies.ROWS
     )
