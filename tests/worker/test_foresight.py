@@ -23,7 +23,7 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging import shelf
 from vkbench_worker.judging.preparation import Prepared, prepare
-from vkbench_worker.judging.shelf import SHELF
+from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, line_of, read_line
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.inbox import Inbox
@@ -194,7 +194,7 @@ class Observed(NullDevice):
 
 def is_preparing(cases: Sequence[str]) -> bool:
     """Whether another process has begun to prepare the first of these cases."""
-    SHELF.expect(None, [(problem(case), None) for case in cases])
+    SHELF.expect(None, [Need(problem=problem(case)) for case in cases])
     return bool(SHELF.preparers[0].making)
 
 
@@ -211,9 +211,9 @@ def test_nothing_is_prepared_while_a_job_is_timed(monkeypatch: pytest.MonkeyPatc
 
         return measured
 
-    def noted(posed: Problem, source: Source | None = None) -> Prepared:
+    def noted(posed: Problem, source: Source | None, path: str) -> Prepared:
         own.append(posed.case.name)
-        return prepare(posed, source)
+        return prepare(posed, source, path)
 
     def done(used: Any, bundle: Bundle, job: Job) -> Result:
         """Long cases are only fetched: the NullDevice would take as long as their references."""

@@ -15,7 +15,7 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.tolerance import LIMITS
 from vkbench_worker.judging.judge import Expected, judge
-from vkbench_worker.judging.preparation import expected_by, prepare
+from vkbench_worker.judging.preparation import for_path, prepare
 from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
 from vkbench_worker.runtime.program import POISON_A, POISON_B
@@ -50,7 +50,7 @@ def verdict_on(bundle: Bundle, case: str, edit: Edit, path: str = "") -> Verdict
         bench = Bench(device, planned, prepared.storages, stack)
         runs = bench.run(POISON_A), bench.run(POISON_B)
     path = path or chosen.variant.arithmetic
-    return judge(posed, path, *runs, expected_by(posed, prepared, path))
+    return judge(posed, path, *runs, for_path(posed, prepared, path).expected)
 
 
 def nothing(shown: Shown) -> None:
@@ -273,7 +273,7 @@ def test_few_halves_may_be_rounded_to_the_other_neighbour(bundle: Bundle) -> Non
 
 def deviations_of(case: str, path: str = "int8") -> np.ndarray:
     posed = problem(case)
-    return expected_by(posed, prepare(posed), path).deviations["y"]
+    return prepare(posed, path=path).expected.deviations["y"]
 
 
 @pytest.mark.parametrize(("deviations", "passes"), [(-5.9, True), (5.9, True), (6.2, False)])

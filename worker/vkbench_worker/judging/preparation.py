@@ -24,6 +24,7 @@ from vkbench_worker.judging.weights import weights_of
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.program import POISON_A
 
+EXACT: Final = "exact"  # the path whose limits look at nothing but the reference
 LEAST_ROWS: Final = 64
 # elementary steps that a reference may take before it is sampled: about as long as the job itself
 WORK: Final = 2e8
@@ -36,25 +37,27 @@ class Prepared:
     """Inputs as flat storage arrays, and the expected outputs."""
 
     storages: Mapping[str, Array]
-    expected: Expected
+    expected: Expected  # with all that the limits of the path look at
+    path: str = EXACT
 
     @property
     def nbytes(self) -> int:
         """Bytes that it holds."""
-        return sum(
-            array.nbytes for array in (*self.storages.values(), *self.expected.outputs.values())
-        )
+        held, expected = self.storages, self.expected
+        arrays = (*held.values(), *expected.outputs.values(), *expected.deviations.values())
+        return sum(array.nbytes for array in arrays)
 
 
-def prepare(problem: Problem, source: Source | None = None) -> Prepared:
-    """Inputs and reference of a case."""
+def prepare(problem: Problem, source: Source | None = None, path: str = EXACT) -> Prepared:
+    """Inputs and reference of a case that an arithmetic path will compute."""
     with phase("inputs"):
         inputs = problem.kernel.inputs(problem)
         if WEIGHTS in problem.case.params:
             inputs[problem.kernel.bindings[0].name] = weights_of(problem, source)
         storages = {name: stored(array, problem.layout(name)) for name, array in inputs.items()}
     with phase("reference"):
-        return Prepared(storages=storages, expected=expect(problem, inputs))
+        prepared = Prepared(storages=storages, expected=expect(problem, inputs))
+    return for_path(problem, prepared, path)
 
 
 def expect(problem: Problem, inputs: Arrays) -> Expected:
@@ -70,10 +73,11 @@ def _kept(array: Array, fmt: Format) -> Array:
     return array if fmt.quantised else rounded(array, fmt)
 
 
-def expected_by(problem: Problem, prepared: Prepared, path: str) -> Expected:
-    """The expected outputs, with all that the limits of an arithmetic path look at."""
-    if not (rounding := limits_of(path).rounding):
-        return prepared.expected
+def for_path(problem: Problem, prepared: Prepared, path: str) -> Prepared:
+    """The case with all that the limits of an arithmetic path look at."""
+    rounding = limits_of(path).rounding
+    if not rounding or rounding == limits_of(prepared.path).rounding:
+        return prepared
     views = {
         name: problem.layout(name).view(storage) for name, storage in prepared.storages.items()
     }
@@ -81,7 +85,7 @@ def expected_by(problem: Problem, prepared: Prepared, path: str) -> Expected:
         raise ValueError(f"{problem.kernel.name} does not say what rounding its factors does")
     with phase("reference"):
         found = problem.kernel.deviations(problem, views, prepared.expected.rows, rounding)
-    return replace(prepared.expected, deviations=found)
+    return replace(prepared, expected=replace(prepared.expected, deviations=found), path=path)
 
 
 def sample_rows(problem: Problem) -> Array | None:

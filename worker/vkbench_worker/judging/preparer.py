@@ -23,7 +23,6 @@ from typing import Final
 from vkbench import system, wire
 from vkbench.job import Source
 from vkbench_shaders import catalogue
-from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.preparation import Prepared, prepare
 
 _LONGEST: Final = 1 << 16  # bytes of a message
@@ -33,10 +32,11 @@ _LIBRARIES: Final = ("OMP", "OPENBLAS", "MKL")  # that numpy may multiply matric
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a preparer is asked for."""
+    """What a preparer is asked for: a case, with all that an arithmetic path's limits look at."""
 
     case: str
-    source: Source | None = None
+    source: Source | None
+    path: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,22 +75,23 @@ class Preparer:
         """Whether it has ended."""
         return self._socket.fileno() < 0
 
-    def ask(self, problem: Problem, source: Source | None) -> None:
+    def ask(self, request: Request) -> None:
         """Have an idle one prepare a case."""
-        self.making, self.is_idle = problem.case.name, False
+        self.making, self.is_idle = request.case, False
         with suppress(OSError):  # it has ended, which the wait for its answer finds
-            self._socket.send(wire.encode(Request(case=self.making, source=source)))
+            self._socket.send(wire.encode(request))
 
     def answer(self, *, wait: bool = False) -> Prepared | None:
         """What it has made; None if it could not, or if there is no answer yet."""
+        self._socket.setblocking(wait)  # recv_fds takes flags and ignores them
         try:
-            message, files, *_ = socket.recv_fds(
-                self._socket, _LONGEST, 1, 0 if wait else socket.MSG_DONTWAIT
-            )
+            message, files, *_ = socket.recv_fds(self._socket, _LONGEST, 1)
         except BlockingIOError:
             return None
         except OSError:
             message, files = b"", []
+        finally:
+            self._socket.setblocking(True)
         self.making, self.is_idle = "", bool(message)
         if not message:
             self.close()
@@ -161,7 +162,8 @@ def main(file: int, parent: int) -> None:
 
 def _serve(asker: socket.socket, request: Request) -> None:
     try:
-        memory, answer = _stored(prepare(catalogue.problem(request.case), request.source))
+        problem = catalogue.problem(request.case)
+        memory, answer = _stored(prepare(problem, request.source, request.path))
     except Exception:  # the runner meets it too, in the job's own turn, and says so
         asker.send(wire.encode(Answer()))
         return

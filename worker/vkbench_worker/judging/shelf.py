@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from vkbench import system
 from vkbench.job import Source
 from vkbench_shaders.kernel import Problem
-from vkbench_worker.judging.preparation import Prepared, prepare
-from vkbench_worker.judging.preparer import Preparer
+from vkbench_worker.judging.preparation import EXACT, Prepared, for_path, prepare
+from vkbench_worker.judging.preparer import Preparer, Request
 from vkbench_worker.phases import phase
 
 SHELF_BYTES: Final = 1 << 30
 AHEAD_BYTES: Final = 1 << 30  # of cases that are being prepared, or wait for their jobs
 
-Posed = tuple[Problem, Source | None]  # of a job
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """What a job asks for: a case, with the arithmetic path that will compute it."""
+
+    problem: Problem
+    source: Source | None = None
+    path: str = EXACT
+
+    @property
+    def key(self) -> str:
+        """Of its case."""
+        return key_of(self.problem)
 
 
 class Shelf:
@@ -32,7 +45,7 @@ class Shelf:
         self.preparers: list[Preparer] = []
         self.ahead: dict[str, Prepared] = {}  # of coming jobs
         self._due = ""  # key of the case of the job at hand
-        self._wanted: dict[str, Posed] = {}  # by key: its case and those of coming jobs, in order
+        self._wanted: dict[str, Need] = {}  # by key: its case and those of coming jobs, in order
 
     @contextmanager
     def helped(self, processes: int) -> Iterator[None]:
@@ -53,17 +66,16 @@ class Shelf:
         """Whether `expect` does anything."""
         return self._most > 0
 
-    def expect(self, due: Posed | None, coming: Sequence[Posed]) -> None:
+    def expect(self, due: Need | None, coming: Sequence[Need]) -> None:
         """Have the cases of coming jobs prepared, the first one first; others are forgotten.
 
         The one that is due now is not: asking for it would only delay it.
         """
         if not self._most:
             return
-        self._due = key_of(due[0]) if due else ""
-        coming = [posed for posed in coming if not posed[0].kernel.content]  # these take no time
-        all_of_them = (*([due] if due else []), *coming)
-        self._wanted = {key_of(problem): (problem, source) for problem, source in all_of_them}
+        self._due = due.key if due else ""
+        coming = [need for need in coming if not need.problem.kernel.content]  # these take no time
+        self._wanted = {need.key: need for need in (*([due] if due else []), *coming)}
         self.ahead = {name: made for name, made in self.ahead.items() if name in self._wanted}
         if coming and not self.preparers:
             # with a thread for each processor, all of them would be in each other's way
@@ -71,14 +83,14 @@ class Shelf:
             self.preparers = [Preparer(threads) for _ in range(self._most)]
         self._turn()
 
-    def get(self, problem: Problem, source: Source | None = None) -> Prepared:
-        """A case, made ready."""
+    def get(self, problem: Problem, source: Source | None = None, path: str = EXACT) -> Prepared:
+        """A case, made ready for an arithmetic path."""
         name = key_of(problem)
-        found = self._kept.pop(name, None)
-        if found is None:
-            found = self._made(name) or prepare(problem, source)
-            self.nbytes += found.nbytes
-        self._kept[name] = found
+        known = self._kept.pop(name, None)
+        self.nbytes -= known.nbytes if known else 0
+        found = known or self._made(name) or prepare(problem, source, path)
+        self._kept[name] = found = for_path(problem, found, path)
+        self.nbytes += found.nbytes
         while self.nbytes > self._limit and len(self._kept) > 1:
             self.nbytes -= self._kept.popitem(last=False)[1].nbytes
         return found
@@ -122,17 +134,18 @@ class Shelf:
 
     def _ask(self, preparer: Preparer) -> None:
         there = {self._due, *self.ahead, *(other.making for other in self.preparers)}
-        for name, (problem, source) in self._wanted.items():
+        for name, need in self._wanted.items():
             if name not in there and name not in self._kept:
-                if self._is_room_for(problem):
-                    preparer.ask(problem, source)
+                if self._is_room_for(need.problem):
+                    case = need.problem.case.name
+                    preparer.ask(Request(case=case, source=need.source, path=need.path))
                 return
 
     def _is_room_for(self, problem: Problem) -> bool:
         made = sum(prepared.nbytes for prepared in self.ahead.values())
         making = [preparer.making for preparer in self.preparers if preparer.making]
-        asked = sum(_bytes_of(self._wanted[name][0]) for name in making if name in self._wanted)
-        return made + asked + _bytes_of(problem) <= AHEAD_BYTES
+        asked = [self._wanted[name].problem for name in making if name in self._wanted]
+        return made + sum(map(_bytes_of, [*asked, problem])) <= AHEAD_BYTES
 
 
 def key_of(problem: Problem) -> str:

@@ -31,7 +31,8 @@ def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job
     def judged(blank: Result) -> Result:
         posed = problem(job.case)
         row = row_of(posed, library)
-        prepared = SHELF.get(posed, job.source)
+        path = path_of(row, library, posed)
+        prepared = SHELF.get(posed, job.source, path)
         program = Program(code=b"", sha="", bindings=(), push_bytes=0, constants=(), problem=posed)
         packed = PackedLaunch(groups=(1, 1, 1), push=b"", constants=())
         plan = LaunchPlan(problem=posed, passes=[(program, packed)], scratch=(), table=None)
@@ -42,7 +43,7 @@ def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job
         result = replace(blank, variant=library.name, settings=text_of(told))
         with ExitStack() as stack:
             bench = Bench(device, plan, prepared.storages, stack)
-            found = check(bench, path_of(row, library, posed), prepared)
+            found = check(bench, path, prepared)
             verdict = found.verdict
             if verdict.passed:
                 timed = time_work(device, bench, found, job, stack)

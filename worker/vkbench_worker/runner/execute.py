@@ -111,13 +111,14 @@ def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
     chosen = choose(problem, job.variant, device.facts, job.tuned)
     planned = _planned(device, bundle, chosen)
     result = replace(blank, variant=chosen.name, settings=chosen.settings, kernel_sha=planned.sha)
-    prepared = SHELF.get(problem, job.source)
+    arithmetic = chosen.variant.arithmetic
+    prepared = SHELF.get(problem, job.source, arithmetic)
     with ExitStack() as stack:
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode != Mode.CORRECTNESS:
             with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples
                 device.quiet()
-        judged = check(bench, chosen.variant.arithmetic, prepared)
+        judged = check(bench, arithmetic, prepared)
         verdict = judged.verdict
         if verdict.passed and job.mode != Mode.CORRECTNESS:
             timed = time_work(device, bench, judged, job, stack)

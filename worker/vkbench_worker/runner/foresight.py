@@ -12,7 +12,7 @@ from typing import Final, Generic
 from vkbench.job import Job, Mode
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.own.posing import posed
-from vkbench_worker.judging.shelf import SHELF, Posed
+from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import read_line
 from vkbench_worker.runner.variants import checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
@@ -25,7 +25,7 @@ NEW_AT_ONCE: Final = 8  # lines read in one look: the job that is due waits for 
 class Needs:
     """What a job will ask for; nothing where the job is wrong."""
 
-    posed: Posed | None = None
+    case: Need | None = None
     programs: Sequence[Program] = ()
 
 
@@ -48,8 +48,8 @@ class Foresight(Generic[P, B]):
         for needs in self._needs.values():
             for program in needs.programs:
                 self._device.make_ahead(program)
-        due, *coming = (known[line].posed for line in lines if line in known)
-        SHELF.expect(due, [posed for posed in coming if posed])
+        due, *coming = (known[line].case for line in lines if line in known)
+        SHELF.expect(due, [case for case in coming if case])
 
     def _needs_of(self, line: bytes) -> Needs:
         try:
@@ -58,11 +58,14 @@ class Foresight(Generic[P, B]):
             bundles = [self._bundle_of(name) for name in names]
             problems = [posed(bundle, job.case) for bundle in bundles]
             checked, facts = checks_bounds(*bundles), self._device.facts
+            choices = [choose(problem, job.variant, facts, job.tuned) for problem in problems]
             plans = [
-                plan(bundle, choose(problem, job.variant, facts, job.tuned), facts, checked=checked)
-                for bundle, problem in zip(bundles, problems, strict=True)
+                plan(bundle, chosen, facts, checked=checked)
+                for bundle, chosen in zip(bundles, choices, strict=True)
             ]
         except Exception:  # said by the job itself
             return Needs()
         programs = [program for planned in plans for program, _ in planned.passes]
-        return Needs(posed=(problems[0], job.source), programs=programs)
+        path = choices[0].variant.arithmetic
+        case = Need(problem=problems[0], source=job.source, path=path)
+        return Needs(case=case, programs=programs)

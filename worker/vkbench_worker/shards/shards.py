@@ -23,7 +23,7 @@ from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.judge import Images, judge
-from vkbench_worker.judging.preparation import Prepared, expected_by, stored
+from vkbench_worker.judging.preparation import Prepared, for_path, stored
 from vkbench_worker.runner.variants import LaunchPlan, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, Flown, P
 from vkbench_worker.runtime.errors import Unsupported
@@ -72,7 +72,7 @@ class Shards(Generic[P, B]):
     def judged(self) -> Verdict:
         """The verdict on all parts as one output, and on the guards of all buffers."""
         first, second = self._images(POISON_A), self._images(POISON_B)
-        expected = expected_by(self.problem, self._prepared, self._path)
+        expected = for_path(self.problem, self._prepared, self._path).expected
         return judge(self.problem, self._path, first, second, expected)
 
     def timed(self, seconds: float, *, moves: bool) -> list[float]:

@@ -94,7 +94,8 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         name: _planned(device, name, bundle, choices[name], checked=checked)
         for name, bundle in bundles.items()
     }
-    chosen, prepared = choices[NEW], SHELF.get(problems[NEW], job.source)
+    chosen = choices[NEW]
+    prepared = SHELF.get(problems[NEW], job.source, chosen.variant.arithmetic)
     result = replace(
         blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[NEW].sha
     )

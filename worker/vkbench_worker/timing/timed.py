@@ -13,7 +13,7 @@ from vkbench.job import Job
 from vkbench.result import Timing, Verdict
 from vkbench_shaders.kernel import Flow
 from vkbench_worker.judging.judge import Expected, Images, judge
-from vkbench_worker.judging.preparation import Prepared, expected_by
+from vkbench_worker.judging.preparation import Prepared, for_path
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, Flown, P
@@ -38,7 +38,7 @@ class Judged:
 
 def check(bench: Bench[P, B], path: str, prepared: Prepared) -> Judged:
     """Run twice over poison and judge."""
-    expected = expected_by(bench.problem, prepared, path)
+    expected = for_path(bench.problem, prepared, path).expected
     with phase("launches"):
         first, second = bench.run(POISON_A), bench.run(POISON_B)
     with phase("judging"):
