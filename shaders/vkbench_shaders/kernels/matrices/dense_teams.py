@@ -15,7 +15,7 @@ from typing import Final
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import PLAIN
 from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, Variant, grid
-from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.matrices import products, subgroups
 from vkbench_shaders.tuning.rates import busy
 
 _MODULE = "mul_mat_vec_teams"
@@ -28,7 +28,6 @@ _SHARE = 0.5  # bytes of x for one of weights, at most, that a cache of all work
 _FEWEST = 3  # vectors from which on that pays
 _MANY = 4  # vectors above which narrow weights are best loaded a step early
 _WIDE = 4  # bytes of weights that always are
-_LEAST_SUBGROUP = 8  # threads: some drivers run smaller ones than they report
 _MOST_KEPT = 4096  # sums in shared memory: 16 KiB, which every device has
 
 PARAMS: Final[Mapping[str, Param]] = {
@@ -73,8 +72,8 @@ class Plan:
 
 def _kept(problem: Problem, device: DeviceFacts, plan: Plan) -> int:
     """Sums that a workgroup keeps: of each number, one of every subgroup of its team."""
-    subgroups = plan.team // min(device.subgroup_size, _LEAST_SUBGROUP)
-    return plan.height * products.columns(problem) * subgroups
+    each = plan.team // subgroups.least_threads(device)
+    return plan.height * products.columns(problem) * each
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:

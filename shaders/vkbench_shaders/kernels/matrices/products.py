@@ -21,6 +21,7 @@ from vkbench_shaders.kernel import (
     matrix_shape,
     too_large,
 )
+from vkbench_shaders.kernels.matrices import subgroups
 
 WEIGHTS = (*formats.WEIGHTS, *formats.PLAIN)
 VECTORS = ("f32", "f16", "q8_1")
@@ -29,7 +30,6 @@ QUANTISED_UNIT = 32
 ROWS = 4  # rows of y a workgroup, where vectors are few
 MOST_COLUMNS = 8  # of y, a workgroup; more go on along z
 _WIDE = 16  # bytes of the widest load
-_LEAST_SUBGROUP = 8  # threads: some drivers run smaller subgroups than they report
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -84,8 +84,8 @@ def places(problem: Problem, binding: str, *strides: str) -> dict[str, int]:
 
 def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
     """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
-    subgroups = -(-threads // min(device.subgroup_size, _LEAST_SUBGROUP))
-    return ROWS * max(threads, columns * subgroups)
+    found = -(-threads // subgroups.least_threads(device))
+    return ROWS * max(threads, columns * found)
 
 
 def columns(problem: Problem) -> int:

@@ -12,15 +12,14 @@ from itertools import product
 from math import gcd
 from typing import Final
 
-from vkbench.device import NVIDIA, DeviceFacts
+from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, grid
-from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.matrices import products, subgroups
 
 MODULE: Final = "mul_mat_vec_staged"
 ENTRY: Final = "mul_mat_vec_rounding"
 BEFORE, INSIDE = "before", "inside"
 FEATURES: Final = ("int_dot", "subgroup_arithmetic")
-LEAST_SUBGROUP: Final = 8  # threads: CPU drivers with fewer take long to compile several blocks
 _SIZES = (512, 256)  # of workgroups
 _TEAMS = (64, 32, 128)  # threads
 _UNITS = (1, 2)  # blocks that a thread takes at a time
@@ -87,16 +86,9 @@ def _blocks(problem: Problem) -> int:
     return problem.shape["k"] // products.QUANTISED_UNIT
 
 
-def _least_lanes(device: DeviceFacts) -> int:
-    """Of a subgroup; some drivers run smaller ones than they report."""
-    if device.vendor_id == NVIDIA:
-        return device.subgroup_size
-    return min(device.subgroup_size, LEAST_SUBGROUP)
-
-
 def _sums(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
     """That a workgroup keeps."""
-    return plan.height * products.columns(problem) * (plan.team // _least_lanes(device))
+    return plan.height * products.columns(problem) * (plan.team // subgroups.least_threads(device))
 
 
 def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
@@ -142,7 +134,7 @@ def _usual(problem: Problem, device: DeviceFacts) -> tuple[int, int, int] | None
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
     """All that a device has room for, the likeliest first."""
-    if not set(FEATURES) <= set(device.features) or device.subgroup_size < LEAST_SUBGROUP:
+    if not set(FEATURES) <= set(device.features) or device.subgroup_size < subgroups.FEWEST:
         return
     usual = _usual(problem, device)
     others = product(_SIZES, _TEAMS, dict.fromkeys((_usual_units(problem), *_UNITS)))
@@ -197,8 +189,8 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot round vectors inside workgroups where it is asked to, or None."""
     if problem.params["rounding"] != INSIDE or _plan_of(problem, device):
         return None
-    if device.subgroup_size < LEAST_SUBGROUP:
-        return f"rounding={INSIDE} is for subgroups of {LEAST_SUBGROUP} threads or more"
+    if device.subgroup_size < subgroups.FEWEST:
+        return f"rounding={INSIDE} is for subgroups of {subgroups.FEWEST} threads or more"
     if lacking := set(FEATURES) - set(device.features):
         return f"rounding={INSIDE} needs {', '.join(sorted(lacking))}"
     return (

@@ -11,7 +11,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Push, Settings, Tuning, grid
-from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.matrices import products, subgroups
 
 BLOCK: Final = 32  # numbers of a block of q8_1, and the most rows of y a workgroup
 _RUN = 8  # numbers whose squares are one sum, where they make no blocks: the fewest rows
@@ -26,7 +26,6 @@ _LIKELY_SIZE, _LIKELY_IN_MANY = 512, 256  # threads of a workgroup
 _WIDE_BITS = 7.0  # of a weight, from which on two blocks take too many registers
 _WIDE_NUMBERS = 2  # bytes of a weight without blocks, above which two eights take too many, too
 _MOST_KEPT = 4096  # sums in shared memory: 16 KiB, which every device has
-_LEAST_SUBGROUP = 8  # threads: CPU drivers with fewer take long to compile code for several blocks
 
 
 def run(problem: Problem) -> int:
@@ -65,7 +64,7 @@ def _are_even(problem: Problem, team: int, units: int) -> bool:
 
 def _kept(problem: Problem, device: DeviceFacts, team: int, threads: int, height: int) -> int:
     """Sums that a workgroup keeps: of rows a number a team's subgroup, of squares one of each."""
-    least = min(device.subgroup_size, _LEAST_SUBGROUP, team)
+    least = min(subgroups.least_threads(device), team)
     each = height * _halves(problem) * (team // least) + threads // least
     return each * products.columns(problem)
 
@@ -113,8 +112,8 @@ def _settings(problem: Problem, device: DeviceFacts) -> tuple[int, int, int]:
 
 def refuses_teams(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device has no launch of teams, if it has none."""
-    if device.subgroup_size < _LEAST_SUBGROUP and products.is_blocks(problem.types):
-        return f"is for subgroups of {_LEAST_SUBGROUP} threads or more"
+    if device.subgroup_size < subgroups.FEWEST and products.is_blocks(problem.types):
+        return f"is for subgroups of {subgroups.FEWEST} threads or more"
     team, threads, units = _settings(problem, device)
     if {"team": team, "threads": threads, "units": units} not in candidates(problem, device):
         return f"has no room for teams of {team} in workgroups of {threads} with units={units}"

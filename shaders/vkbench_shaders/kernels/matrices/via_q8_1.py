@@ -25,13 +25,11 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.matrices import products, subgroups
 
 NAME = "via_q8_1"
 _ROUNDING_THREADS = 64
 _BYTES, _SCALE = 32, 8  # of a block
-# lanes from which on that pays: a CPU driver with fewer compiles code for several blocks for 10 s
-_LEAST_SUBGROUP = 8
 _FEATURES = ("int_dot", "subgroup_arithmetic")  # of the faster product
 # Where nothing was measured: what was the fastest on an H200 at m 4096, k 14336.
 _SIZES = (32, 64, 128, 256)  # of the product's workgroups
@@ -141,7 +139,7 @@ def _units(problem: Problem) -> int:
 
 def _is_fast(device: DeviceFacts) -> bool:
     """Whether the device runs the faster product."""
-    return set(_FEATURES) <= set(device.features) and device.subgroup_size >= _LEAST_SUBGROUP
+    return set(_FEATURES) <= set(device.features) and device.subgroup_size >= subgroups.FEWEST
 
 
 def _at_once(problem: Problem, device: DeviceFacts) -> int:
