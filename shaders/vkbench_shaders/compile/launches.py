@@ -53,6 +53,7 @@ _LARGE: Final = replace(
         "max_shared_bytes": 49152,
         "max_storage_range": 1 << 32,
     },
+    compute_units=64,
 )
 _INTEL: Final = replace(_LARGE, features=tuple(f"{name}_8x16x16" for name in _MATRICES))
 _CPU: Final = replace(
