@@ -164,10 +164,11 @@ def _side_words(reference: Reference, places: Sequence[Place]) -> str:
 
 def _verdict_words(found: Comparison) -> str:
     wrong, right = verdict_counts(found)
-    count = len(found.changes)
+    verdicts = counted(len(found.changes), "verdict")
     if found.is_across:
-        return f"{count} verdicts differ (on the new side alone {wrong} wrong, {right} passed)"
-    return f"{count} verdicts changed ({wrong} wrong, {right} fixed)"
+        verb = "differs" if len(found.changes) == 1 else "differ"
+        return f"{verdicts} {verb} (on the new side alone {wrong} wrong, {right} passed)"
+    return f"{verdicts} changed ({wrong} wrong, {right} fixed)"
 
 
 def device_lines(found: Comparison) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from vkbench import markdown, units
 from vkbench.visible import visible
 from vkbench_tables.table import Cell, Column, Table, ValueKind
+
+_LEAST_PROBABILITY: Final = 0.001  # that three digits show
 
 Rows = Sequence[Mapping[str, Cell]]
 
@@ -63,6 +66,11 @@ def _bare(
     return lambda values: ("", ["" if value is None else show(value) for value in values])
 
 
+def _probability(value: float) -> str:
+    """Three digits; below what they can show, that it is below: no probability here is 0."""
+    return f"{value:.3f}" if value >= _LEAST_PROBABILITY else f"<{_LEAST_PROBABILITY}"
+
+
 _SCALERS: Mapping[ValueKind, Callable[[Sequence[float | None]], tuple[str, list[str]]]] = {
     ValueKind.COUNT: _bare(lambda value: f"{value:,.0f}"),
     ValueKind.ID: _bare(lambda value: f"{value:.0f}"),
@@ -74,7 +82,7 @@ _SCALERS: Mapping[ValueKind, Callable[[Sequence[float | None]], tuple[str, list[
     ValueKind.FLOP_RATE: lambda values: units.rate_column(values, "FLOP/s"),
     ValueKind.OP_RATE: lambda values: units.rate_column(values, "OP/s"),
     ValueKind.PERCENT: _bare(lambda value: f"{value * 100:.1f}%"),
-    ValueKind.PROBABILITY: _bare(lambda value: f"{value:.3f}"),
+    ValueKind.PROBABILITY: _bare(_probability),
 }
 
 

@@ -64,6 +64,13 @@ def test_text_has_one_scale_a_column_and_points_under_each_other() -> None:
     ]
 
 
+def test_no_probability_is_shown_as_zero() -> None:
+    column = Column(key="p", heading="p", kind=ValueKind.PROBABILITY)
+    rows = [{"p": value} for value in (0.5, 0.0499, 0.001, 0.00099, 1e-12, None)]
+    lines = printed(Table(columns=[column], rows=rows)).splitlines()
+    assert lines == ["     p", " 0.500", " 0.050", " 0.001", "<0.001", "<0.001", ""]
+
+
 def test_json_keeps_base_units_and_types() -> None:
     found = json.loads(printed(TABLE, json=True))
     assert found["schema_version"] == 1

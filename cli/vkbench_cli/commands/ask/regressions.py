@@ -235,7 +235,9 @@ def scan(
         with CountedProgress("series", len(wanted)) as progress:
             touched = cut(database, wanted, now, progress.over)
         conclude(database, now)
-    say(f"{len(wanted)} series: {len(touched)} changes are new, or certain now")
+    verb = "is" if len(touched) == 1 else "are"
+    changes = f"{counted(len(touched), 'change')} {verb}"
+    say(f"{len(wanted)} series: {changes} new, or certain now")
 
 
 @app.command()

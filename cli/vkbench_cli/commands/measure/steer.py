@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.selector import HELP
+from vkbench.units import counted
 from vkbench_cli import completion
 from vkbench_cli.options import RUN_HELP, Store
 from vkbench_cli.show.telling import say
@@ -39,7 +40,7 @@ def cancel(*, run: Run, store: Store) -> None:
         found = queries.find_run(tx, run)
         refuse_imported(found, "cancel it")
         count = states.cancel(tx, found.id, time.time())
-    say(f"run {found.id}: {count} jobs cancelled")
+    say(f"run {found.id}: {counted(count, 'job')} cancelled")
 
 
 def pause(
