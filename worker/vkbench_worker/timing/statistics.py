@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
+from math import exp, lgamma, log, sqrt
 from statistics import median
 from typing import Final
 
 CONFIDENCE: Final = 0.95
+_FAR: Final = 5.0  # square roots of the count from the middle: ten standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +47,18 @@ def _rank(count: int, confidence: float) -> tuple[int, float]:
 
     The median lies outside it when r or fewer samples fall on one side of it: a binomial tail.
     """
-    everything = 1 << count
-    outside = 2  # of 2**count equally likely ways: all on one side, or all on the other
-    rank, reached = 0, 1 - outside / everything
+    # That so few samples fall on one side has no share of the tail that a float would show.
+    rank = max(0, count // 2 - int(_FAR * sqrt(count)))
+    outside = chance = 2 * _chance(count, rank)  # all on one side, or all on the other
     while rank + 1 < count - 1 - rank:
-        outside += 2 * comb(count, rank + 1)
-        if 1 - outside / everything < confidence:
+        chance *= (count - rank) / (rank + 1)
+        if 1 - (outside + chance) < confidence:
             break
-        rank, reached = rank + 1, 1 - outside / everything
-    return rank, reached
+        rank, outside = rank + 1, outside + chance
+    return rank, 1 - outside
+
+
+def _chance(count: int, few: int) -> float:
+    """That exactly so few of so many samples fall below the median."""
+    ways = lgamma(count + 1) - lgamma(few + 1) - lgamma(count - few + 1)
+    return exp(ways - count * log(2))
