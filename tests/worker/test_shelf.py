@@ -119,6 +119,15 @@ def test_another_process_prepares_the_same(
     assert not shelf.ahead
 
 
+def test_small_cases_keep_no_files_open(shelf: Shelf) -> None:
+    made_ahead(shelf, SMALL)
+    open_files = len(os.listdir("/proc/self/fd"))
+    for count in range(1, 9):
+        made_ahead(shelf, case := f"copy/f32/n{count}")
+        shelf.get(problem(case))
+    assert len(os.listdir("/proc/self/fd")) == open_files
+
+
 def test_who_needs_a_case_that_is_in_the_making_waits_for_it(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

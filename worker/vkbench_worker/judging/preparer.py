@@ -3,7 +3,8 @@
     python -m vkbench_worker.judging.preparer SOCKET PARENT
 
 It is no thread, because nothing can stop a thread in the middle of numpy's work, and nothing may
-work beside a device that is being timed. Prepared arrays come in memory that both processes map.
+work beside a device that is being timed. Prepared arrays come in memory that both processes map,
+small ones apart: a mapping keeps its file open, and a process may have no more than 1024 of these.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from vkbench_worker.judging.preparation import Prepared, prepare
 
 _LONGEST: Final = 1 << 16  # bytes of a message
 _ALIGNMENT: Final = 64  # of arrays in shared memory
+_LEAST_MAPPED: Final = 4 << 20  # bytes of a case: a shelf and what waits for it have few such ones
 _LIBRARIES: Final = ("OMP", "OPENBLAS", "MKL")  # that numpy may multiply matrices with
 
 
@@ -95,7 +97,7 @@ class Preparer:
         self.making, self.is_idle = "", bool(message)
         if not message:
             self.close()
-        return _mapped(files[0], wire.decode(message, Answer)) if files else None
+        return _found(files[0], wire.decode(message, Answer)) if files else None
 
     def stop(self) -> None:
         """Have it stand still; it does when this returns."""
@@ -116,10 +118,14 @@ class Preparer:
         self._process.wait()
 
 
-def _mapped(file: int, answer: Answer) -> Prepared:
+def _found(file: int, answer: Answer) -> Prepared:
     """A case that lies in the memory of a file descriptor, which is closed."""
-    memory = mmap.mmap(file, 0, prot=mmap.PROT_READ)
-    os.close(file)
+    size = sum(map(_aligned, answer.sizes))
+    try:
+        is_small = size < _LEAST_MAPPED
+        memory = os.pread(file, size, 0) if is_small else mmap.mmap(file, 0, prot=mmap.PROT_READ)
+    finally:
+        os.close(file)
     whole, at, parts = memoryview(memory), 0, []
     for size in answer.sizes:
         parts.append(whole[at : at + size])
