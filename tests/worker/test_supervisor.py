@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings
 from vkbench_worker.containment.support import Support
 from vkbench_worker.errors import RunnerFailed
-from vkbench_worker.owner.child import MOST_NOTICES, Child, Gone
+from vkbench_worker.owner.child import MOST_NOTICES, Child, Gone, Silence
 from vkbench_worker.owner.supervisor import AHEAD_JOBS, Supervisor
 from vkbench_worker.protocol import Stage
 
@@ -79,6 +80,17 @@ def test_more_jobs_than_a_pipe_holds_do_not_block(supervisor: Supervisor) -> Non
 def test_full_stderr_does_not_block(supervisor: Supervisor) -> None:
     results = run(supervisor, jobs("flood/f32/n1", "sleep/f32/n1"))
     assert outcomes(results) == [(1, Outcome.PASSED), (2, Outcome.PASSED)]
+
+
+def test_a_deadline_holds_while_stderr_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Child, "_pass_on", lambda *_: time.sleep(0.001))  # it writes faster
+    child = Child([sys.executable, "-c", "import os\nwhile True: os.write(2, b'x' * 9999)"], {})
+    with closing(child):
+        ended = threading.Timer(5, child.kill)
+        ended.start()
+        with pytest.raises(Silence):
+            child.line(time.monotonic() + 0.5)
+        ended.cancel()
 
 
 def test_a_runner_s_notices_are_logged_and_are_no_cause_of_death(

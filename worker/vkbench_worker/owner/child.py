@@ -114,6 +114,7 @@ class Child:
                 log.warn(_log, "device_awaited", selector=selector)
 
     def _next(self, deadline: float) -> bytes:
+        is_late = False
         while True:
             end = self._inbox.find(b"\n", self._scanned)
             if end >= 0:
@@ -124,7 +125,10 @@ class Child:
             self._scanned = len(self._inbox)
             if self._scanned > LONGEST_LINE:
                 raise Babble(f"a line of more than {LONGEST_LINE} bytes")
+            if is_late:  # what it writes to stderr may never end
+                raise Silence
             self._turn(deadline)
+            is_late = time.monotonic() >= deadline
 
     def kill(self) -> None:
         """End it and all that it started at once; safe from any thread."""
