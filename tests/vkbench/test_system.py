@@ -69,3 +69,9 @@ def test_processors_are_those_that_may_be_used() -> None:
     assert system.usable_processors() == len(os.sched_getaffinity(0))
     assert system.processor_name()
     assert system.free_memory_bytes() > 1 << 20
+
+
+def test_memory_that_holds_parts_of_files_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "MemTotal:  8000 kB\nMemFree:  100 kB\nMemAvailable:  6000 kB\n"
+    monkeypatch.setattr(system, "_text", lambda _: told)
+    assert system.free_memory_bytes() == 6000 * 1024
