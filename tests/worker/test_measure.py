@@ -53,7 +53,7 @@ def cold(device: Busy, size: int, bounds: SampleBounds) -> tuple[Timing, int, in
     with ExitStack() as stack:
         buffers = [device.buffer(size), device.buffer(size)]
         launches = launches_a_sample(device, device.seconds, bounds)
-        sets = rotation(device, buffers, [False, True], launches, stack)
+        sets = rotation(device, buffers, [False, True], launches, 2 * size, stack)
         timing, used = measure_cold(device, WORK, sets, device.seconds, bounds)
         return timing, used, len(sets.sets)
 

@@ -13,13 +13,16 @@ from vkbench_worker.timing.rotation import MOST_SETS, Rotation, rotation
 CACHE = 1 << 20  # the NullDevice's
 
 
-def rotated(size: int, launches: int = 1, memory: int = 1 << 30) -> Rotation[NullBuffer]:
-    """A rotation of an input and an output of one size."""
+def rotated(
+    size: int, launches: int = 1, memory: int = 1 << 30, moved: int = 0
+) -> Rotation[NullBuffer]:
+    """A rotation of an input and an output of one size; a launch moves all unless told."""
     device = NullDevice(memory_bytes=memory)
     with ExitStack() as stack:
         buffers = [device.buffer(size), device.buffer(size)]
         buffers[0].upload(np.full(size, 7, np.uint8))
-        made = rotation(device, buffers, [False, True], launches, stack)
+        moved = moved or 2 * size
+        made = rotation(device, buffers, [False, True], launches, moved, stack)
         assert made.sets[0] == buffers
         for source, target in made.sets[1:]:
             assert source.image(data=True).data[0] == 7
@@ -38,6 +41,17 @@ def test_twice_the_cache_passes_between_two_uses_of_a_set(size: int, sets: int) 
 
 def test_what_is_larger_than_all_caches_needs_one_set_besides() -> None:
     assert len(rotated(2 * CACHE).sets) == 2
+
+
+@pytest.mark.parametrize(("moved", "sets"), [(CACHE // 2, 5), (CACHE, 3), (9 * CACHE, 2)])
+def test_rows_of_a_table_pass_and_not_the_table(moved: int, sets: int) -> None:
+    assert len(rotated(4 * CACHE, moved=moved).sets) == sets
+
+
+def test_a_launch_that_moves_next_to_nothing_has_the_caches_overwritten() -> None:
+    made = rotated(4 * CACHE, moved=100)
+    assert (len(made.sets), made.launches) == (1, 1)
+    assert made.scratch is not None
 
 
 @pytest.mark.parametrize("launches", [1, 2, 3, 4, 7, 100])

@@ -234,7 +234,8 @@ def _sets(
     """The buffers that launches go round in: hot ones always take the same."""
     launches = launches_a_sample(device, seconds, bounds)
     if metric == "cold":
-        return rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
+        moved = bench.work.bytes_moved
+        return rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
     return Rotation(sets=[bench.buffers], launches=launches)
 
 

@@ -15,6 +15,7 @@ from vkbench_worker.runtime.program import POISON_A, region_bytes
 
 DEFAULT_LLC_BYTES: Final = 64 << 20  # where a device's last-level cache is not known
 MOST_SETS: Final = 64  # kernels too small to fill the caches with so many get them flushed instead
+_MOST_FLUSHED: Final = 4 << 30  # bytes of sets beside which caches are flushed; one set at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +35,26 @@ def rotation(
     buffers: Sequence[B],
     poisoned: Sequence[bool],
     launches: int,
+    moved: int,
     stack: ExitStack,
 ) -> Rotation[B]:
     """Sets past twice the last-level cache between two uses of one; they close with the stack.
 
     As many sets as make whole samples of at least `launches`, or one sample of all of them.
+    A launch may touch few of its buffers' bytes, such as some rows of a table: so many are `moved`.
     """
     wanted = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     footprint = sum(buffer.size for buffer in buffers)
+    touched = min(footprint, moved) or footprint
     each = sum(region_bytes(buffer.size) for buffer in buffers)
     affordable = 1 + device.memory_left() // 2 // each
-    needed = 1 if footprint >= wanted else -(-wanted // footprint) + 1
+    needed = 1 if touched >= wanted else -(-wanted // touched) + 1
     if needed <= min(MOST_SETS, affordable):
         samples, launches = _samples(max(2, needed), launches, affordable)
         return Rotation(
             sets=_sets(device, buffers, poisoned, samples * launches, stack), launches=launches
         )
-    count = min(launches, MOST_SETS, affordable)
+    count = min(launches, MOST_SETS, affordable, max(1, _MOST_FLUSHED // each))
     scratch = _scratch(device, wanted, stack)
     sets = _sets(device, buffers, poisoned, count, stack)
     lacking = f"{NOT_COLD}: no memory to displace a cache of {wanted // 2} bytes"

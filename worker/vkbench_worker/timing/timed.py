@@ -113,7 +113,8 @@ def _cold(
     """Cold, and the sets of buffers that were launched."""
     launches = launches_a_sample(device, hot.seconds, bounds)
     with phase("sets"):
-        rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, stack)
+        moved = bench.work.bytes_moved
+        rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
         for buffers in rotating.sets[1:]:
             bench.restore(buffers)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
