@@ -14,6 +14,9 @@ from vkbench_shaders.kernel import Array
 from vkbench_worker.judging.rounding import bits, is_float, widened
 
 _PIECE: Final = 1 << 16  # elements compared at a time, so that they stay in the caches
+# numbers that are multiplied at a time: BLAS shares out products of more than 10,000 among threads,
+# which takes ten times as long where other processes keep the processors busy
+_ALONE: Final = 1 << 13
 _TINY: Final = 2.0**-126  # below it a driver may have zeros
 _SINGLE: Final = 4  # bytes
 _ONE_IN, _FEW = 50, 2  # elements of a narrow output that may be a neighbour
@@ -40,8 +43,8 @@ def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> D
         difference = _finite(_subtracted(widened(found[piece], fmt), values))
         size = np.abs(difference)
         values = _finite(values)
-        error += float(difference @ difference)
-        power += float(values @ values)
+        error += _squared(difference)
+        power += _squared(values)
         worst = max(worst, float(size.max(initial=0.0)))
         if each != inf:
             count += int(np.count_nonzero(size > each * np.abs(values) + _TINY))
@@ -84,6 +87,12 @@ def steps(reference: Array, fmt: Format) -> Array:
     at = np.ascontiguousarray(reference)
     after = (bits(at) + bits(at).dtype.type(1)).view(at.dtype)
     return _finite(np.abs(_subtracted(widened(after, fmt), widened(at, fmt))))
+
+
+def _squared(values: Array) -> float:
+    """The sum of the squares."""
+    parts = (values[at : at + _ALONE] for at in range(0, values.size, _ALONE))
+    return sum(float(part @ part) for part in parts)
 
 
 def _subtracted(found: Array, wanted: Array) -> Array:

@@ -1,0 +1,33 @@
+"""How far an output is from its reference, worked out without waiting for other processes."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from vkbench_shaders.formats import format_named
+from vkbench_worker.judging.distance import distance
+
+F32 = format_named("f32")
+COUNT = 1 << 20
+
+
+def test_it_is_the_same_in_pieces_as_at_once() -> None:
+    wanted = np.linspace(-1, 1, 100_001, dtype=np.float32)
+    found = wanted + np.float32(0.25)
+    off = distance(found, wanted, F32)
+    errors = found.astype(np.float64) - wanted
+    powers = np.square(wanted.astype(np.float64))
+    assert off.nmse == pytest.approx(np.square(errors).sum() / powers.sum(), rel=1e-12)
+    assert off.rms == pytest.approx(np.sqrt(powers.mean()), rel=1e-12)
+    assert off.worst == np.abs(errors).max()
+
+
+def test_no_other_thread_helps() -> None:
+    wanted = np.ones(COUNT, np.float32)
+    others = time.process_time() - time.thread_time()
+    for _ in range(5):
+        distance(wanted, wanted, F32)
+    assert time.process_time() - time.thread_time() - others < 2e-3
