@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -63,6 +63,17 @@ def phase(name: str) -> Iterator[None]:
         yield
     finally:
         record.end()
+
+
+@contextmanager
+def closing_stack() -> Iterator[ExitStack]:
+    """A stack whose end is a phase of its own: a driver may take long to free memory."""
+    with ExitStack() as stack:
+        try:
+            yield stack
+        finally:
+            with phase("closing"):
+                stack.close()
 
 
 def telemetry(seconds: Mapping[str, float]) -> Mapping[str, float]:

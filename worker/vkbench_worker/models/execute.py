@@ -128,7 +128,8 @@ def _about(model: Model[P, B]) -> dict[str, float]:
 
 def checked(trial: Trial[P, B]) -> tuple[Left, Verdict]:
     """What a run left, and the verdict on it and a second one that follows another prompt."""
-    first, second = trial.left_over(POISON_A), trial.left_again(POISON_B)
+    with phase("launches"):
+        first, second = trial.left_over(POISON_A), trial.left_again(POISON_B)
     with phase("judging"):
         verdict = judge(trial, first, second)
         if not verdict.passed:  # the reference read the file anew
@@ -168,10 +169,12 @@ def _timed(
     trial.run.poison(POISON_A)
     with SHELF.quiet():
         hot = measure_hot(device, work_of(trial.run), (), seconds, bounds)
-        readings = telemetry.read(device.facts, device.pci_address)
+        with phase("readings"):
+            readings = telemetry.read(device.facts, device.pci_address)
     if device.clock == "gpu":
         readings = {**readings, TICK: device.tick_seconds * 1e9}
-    verdict = judged_again(trial, judged, verdict)
+    with phase("judging"):
+        verdict = judged_again(trial, judged, verdict)
     if not verdict.passed:
         return result, verdict
     with phase("profile"):

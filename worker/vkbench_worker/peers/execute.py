@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.peers.device import PeerDevice
 from vkbench_worker.peers.library import Library
 from vkbench_worker.peers.table import path_of, row_of, working_format
+from vkbench_worker.phases import closing_stack
 from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.program import Program
@@ -41,7 +41,7 @@ def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job
             if (fmt := working_format(row, library, posed, name)) != posed.types[name]:
                 told[name] = fmt
         result = replace(blank, variant=library.name, settings=text_of(told))
-        with ExitStack() as stack:
+        with closing_stack() as stack:
             bench = Bench(device, plan, prepared.storages, stack)
             found = check(bench, path, prepared)
             verdict = found.verdict

@@ -18,7 +18,7 @@ from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.preparation import stored
 from vkbench_worker.judging.shelf import SHELF
-from vkbench_worker.phases import phase, recorded, telemetry
+from vkbench_worker.phases import closing_stack, phase, recorded, telemetry
 from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported
@@ -107,13 +107,14 @@ def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
 
 
 def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
-    problem = posed(bundle, job.case)
-    chosen = choose(problem, job.variant, device.facts, job.tuned)
-    planned = _planned(device, bundle, chosen)
+    with phase("choice"):
+        problem = posed(bundle, job.case)
+        chosen = choose(problem, job.variant, device.facts, job.tuned)
+        planned = _planned(device, bundle, chosen)
     result = replace(blank, variant=chosen.name, settings=chosen.settings, kernel_sha=planned.sha)
     arithmetic = chosen.variant.arithmetic
     prepared = SHELF.get(problem, job.source, arithmetic)
-    with ExitStack() as stack:
+    with closing_stack() as stack:
         bench = Bench(device, planned, prepared.storages, stack)
         if job.mode != Mode.CORRECTNESS:
             with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples

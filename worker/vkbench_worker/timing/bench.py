@@ -47,7 +47,7 @@ class Bench(Generic[P, B]):
         }
         with phase("buffers"):
             self._by_name = self._made_by_name(plan, storages, stack, shared or {})
-        self._record(stack)
+            self._record(stack)
 
     def _made_by_name(
         self, plan: LaunchPlan, storages: Arrays, stack: ExitStack, shared: Mapping[str, B]

@@ -20,6 +20,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Flow, Problem
 from vkbench_shaders.own.posing import NotDeclared, posed
 from vkbench_worker.judging.shelf import SHELF
+from vkbench_worker.phases import closing_stack, phase
 from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
@@ -83,27 +84,29 @@ def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> 
 
 def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
     bundles = {OLD: old, NEW: new}
-    problems = _posed(bundles, job)
-    choices = {
-        name: choose(problem, job.variant, device.facts, job.tuned)
-        for name, problem in problems.items()
-    }
-    flow = _flow(problems)
-    checked = checks_bounds(old, new)  # both arms alike
-    plans = {
-        name: _planned(device, name, bundle, choices[name], checked=checked)
-        for name, bundle in bundles.items()
-    }
+    with phase("choice"):
+        problems = _posed(bundles, job)
+        choices = {
+            name: choose(problem, job.variant, device.facts, job.tuned)
+            for name, problem in problems.items()
+        }
+        flow = _flow(problems)
+        checked = checks_bounds(old, new)  # both arms alike
+        plans = {
+            name: _planned(device, name, bundle, choices[name], checked=checked)
+            for name, bundle in bundles.items()
+        }
     chosen = choices[NEW]
     prepared = SHELF.get(problems[NEW], job.source, chosen.variant.arithmetic)
     result = replace(
         blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[NEW].sha
     )
     one, other, *_ = order(job)
-    with ExitStack() as stack:
+    with closing_stack() as stack:
         first = Bench(device, plans[one], prepared.storages, stack)
         benches = {one: first, other: first.other(plans[other], stack)}
-        device.quiet()
+        with phase("pipelines"):
+            device.quiet()
         judged = {
             name: check(bench, chosen.variant.arithmetic, prepared)
             for name, bench in benches.items()
@@ -193,13 +196,14 @@ def time_pair(
     whole = SampleBounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
     warm = {name: _launch_seconds(device, arm.bench, whole) for name, arm in arms.items()}
     seconds = min(warm.values())
-    sets = _sets(device, arms[OLD].bench, job.metric, seconds, whole, stack)
-    entrants = {
-        name: _entrant(
-            arm, sets, _visitor(device, arm.bench, sets, job.metric, seconds, whole, stack)
-        )
-        for name, arm in arms.items()
-    }
+    with phase("sets"):
+        sets = _sets(device, arms[OLD].bench, job.metric, seconds, whole, stack)
+        entrants = {
+            name: _entrant(
+                arm, sets, _visitor(device, arm.bench, sets, job.metric, seconds, whole, stack)
+            )
+            for name, arm in arms.items()
+        }
     least = max(warm.values()) * max(LEAST_SAMPLES * sets.launches, len(sets.sets))
     rounds = rounds_of(device, least, whole)
     return in_turns(device, entrants, order(job), rounds, whole)

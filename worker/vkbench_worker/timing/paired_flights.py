@@ -9,6 +9,7 @@ from functools import partial
 from vkbench.job import Job
 from vkbench.result import Verdict
 from vkbench_shaders.kernel import Flow
+from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, Flown, P
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.flow import flight_of, flight_visitor, flights_summed_up, poison
@@ -33,11 +34,12 @@ def time_flights(
     uploads the inputs and keeps what it read back, so that no arm has what the other brought.
     """
     whole = SampleBounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
-    flights = {
-        name: stack.enter_context(closing(flight_of(device, bench, flow, job.metric)))
-        for name, bench in benches.items()
-    }
-    slowest = max(seconds for flight in flights.values() for seconds in flight.run())
+    with phase("sets"):
+        flights = {
+            name: stack.enter_context(closing(flight_of(device, bench, flow, job.metric)))
+            for name, bench in benches.items()
+        }
+        slowest = max(seconds for flight in flights.values() for seconds in flight.run())
     entrants = {
         name: _entrant(device, bench, judged[name], flow, flights[name])
         for name, bench in benches.items()

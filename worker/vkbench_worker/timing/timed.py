@@ -58,7 +58,8 @@ def time_work(
     bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
     if flow := bench.problem.kernel.flow:
         return _flown(device, bench, judged, flow, bounds)
-    bench.reset(POISON_A)
+    with phase("buffers"):
+        bench.reset(POISON_A)
     with SHELF.quiet():
         hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
         timings: list[Timing] = [hot]
@@ -87,7 +88,8 @@ def _flown(
             poison(bench, flow)
             timings.append(measure_flight(device, bench, flight, metric, bounds))
             readings.update(_readings(device))
-            verdict = judge_flown(bench, judged, flight)
+            with phase("judging"):
+                verdict = judge_flown(bench, judged, flight)
         if not verdict.passed:
             return Timed(timings=(), verdict=verdict, telemetry=readings)
     return Timed(timings=tuple(timings), verdict=verdict, telemetry=readings)

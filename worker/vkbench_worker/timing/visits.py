@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic
 
 from vkbench.result import NEW, OLD, Timing, Verdict, WrongArm
+from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import SampleBounds, Visit, Visitor
@@ -58,12 +59,17 @@ def in_turns(
     verdicts: dict[str, Verdict] = {}
     readings: Mapping[str, float] = {}
     for name in [*turns] * (rounds - 1):
-        visits[name].append(entrants[name].visitor.visit(bounds))
+        with phase(name):
+            visits[name].append(entrants[name].visitor.visit(bounds))
     for name in turns:  # the last round's outputs speak for all
-        entrants[name].poison()
-        visit = entrants[name].visitor.visit(bounds)
-        readings = telemetry.read(device.facts, device.pci_address)  # while the clocks still are up
-        verdicts[name] = entrants[name].again(visit)
+        with phase("sets"):
+            entrants[name].poison()
+        with phase(name):
+            visit = entrants[name].visitor.visit(bounds)
+        with phase("readings"):  # while the clocks still are up
+            readings = telemetry.read(device.facts, device.pci_address)
+        with phase("judging"):
+            verdicts[name] = entrants[name].again(visit)
         if not verdicts[name].passed:
             found = blamed({name: verdicts[name]})
             return Timed(timings=(), verdict=found, telemetry=readings)
