@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -43,6 +44,38 @@ def test_a_use_counts(tmp_path: Path) -> None:
         add(tmp_path, name, hours)
     note(tmp_path, "a")
     assert evict(tmp_path, SIZE) == ["b"]
+
+
+def test_a_bundle_goes_though_a_process_was_killed_while_it_removed_it(tmp_path: Path) -> None:
+    add(tmp_path, "a", 40)
+    add(tmp_path / ".old-a", "blobs", 40)
+    assert evict(tmp_path, 0) == ["a"]
+    assert kept(tmp_path) == []
+
+
+def test_two_workers_may_remove_bundles_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, hours in (("a", 40), ("b", 30), ("c", 20)):
+        add(tmp_path, name, hours)
+    stat, rmtree = Path.stat, shutil.rmtree
+
+    def gone(path: Path) -> None:
+        rmtree(tmp_path / "a", ignore_errors=True)
+        if path.name == ".old-b":
+            rmtree(tmp_path / "c", ignore_errors=True)
+
+    def stat_late(path: Path, **options: bool) -> os.stat_result:
+        gone(path)
+        return stat(path, **options)
+
+    def remove_slowly(path: Path, ignore_errors: bool) -> None:
+        gone(path)
+        rmtree(path, ignore_errors)
+
+    monkeypatch.setattr(Path, "stat", stat_late)
+    monkeypatch.setattr(shutil, "rmtree", remove_slowly)
+    assert evict(tmp_path, 0) == ["b"]
 
 
 def test_what_people_built_stays(tmp_path: Path) -> None:

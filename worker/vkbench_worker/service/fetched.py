@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,15 +29,24 @@ def note(folder: Path, sha: str, *, is_new: bool = False) -> None:
 
 def evict(folder: Path, most: int) -> list[str]:
     """Remove fetched bundles, the longest unused first, until they have `most` bytes at most."""
-    found = sorted((mark.stat().st_mtime, mark.parent) for mark in folder.glob(f"[!.]*/{MARK}"))
-    sizes = {bundle: sum(each.stat().st_size for each in bundle.iterdir()) for _, bundle in found}
-    evicted, total = [], sum(sizes.values())
-    for used, bundle in found:
+    found = sorted(_fetched(folder))
+    evicted, total = [], sum(size for _, _, size in found)
+    for used, bundle, size in found:
         if total <= most or time.time() - used < REST_SECONDS:
             break
         going = folder / f".old-{bundle.name}"
-        bundle.rename(going)  # at once: others see it whole or not
+        shutil.rmtree(going, ignore_errors=True)  # a process was killed while it removed that
+        with suppress(FileNotFoundError):  # another worker was first
+            bundle.rename(going)  # at once: others see it whole or not
+            evicted.append(bundle.name)
         shutil.rmtree(going, ignore_errors=True)
-        total -= sizes[bundle]
-        evicted.append(bundle.name)
+        total -= size
     return evicted
+
+
+def _fetched(folder: Path) -> Iterator[tuple[float, Path, int]]:
+    """When each fetched bundle was used, where it is, and its bytes."""
+    for mark in folder.glob(f"[!.]*/{MARK}"):
+        with suppress(FileNotFoundError):  # another worker removes it
+            size = sum(each.stat().st_size for each in mark.parent.iterdir())
+            yield mark.stat().st_mtime, mark.parent, size
