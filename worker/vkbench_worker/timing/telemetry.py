@@ -86,7 +86,7 @@ def _nvidia_smi(uuid: str) -> Mapping[str, float]:
     return {
         name: value
         for name, text in zip(_NAMES, done.stdout.split(","), strict=False)
-        if (value := _number(text))
+        if (value := _number(text)) is not None
     }
 
 
