@@ -16,6 +16,7 @@ from vkbench.errors import UnknownName, UsageError
 
 PREFIX = "VKBENCH_"
 TESTS_ONLY = "VKBENCH_REQUIRE"  # read by tests/conftest.py
+ANY, PACKAGED = "any", "packaged"  # what VKBENCH_BUNDLES may be beside a file
 
 
 class Sandbox(StrEnum):
@@ -62,6 +63,12 @@ class Settings:
 
     # the pages' queries may run in a superuser's session: only the views can be queried either way
     query_as_superuser: bool = False
+
+    def bundle_list(self) -> Path | None:
+        """The file that says which bundles may run here, if `bundles` names one."""
+        if self.bundles in (ANY, PACKAGED):
+            return None
+        return Path(self.bundles).expanduser().absolute()
 
     def database_url(self) -> str:
         """The database to use: the one set, or a SQLite file in the data folder."""

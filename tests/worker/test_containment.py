@@ -94,6 +94,24 @@ def test_no_secret_is_among_its_variables(secrets: set[str], tmp_path: Path) -> 
     assert variables["VKBENCH_CACHE"] == str(settings().cache)
 
 
+def test_the_policy_of_bundles_is_among_its_variables() -> None:
+    for said, told in (("packaged", "packaged"), ("~/list", os.path.expanduser("~/list"))):
+        variables = environment.given(replace(settings(), bundles=said), {})
+        assert variables["VKBENCH_BUNDLES"] == told
+
+
+def test_the_list_of_bundles_can_be_read(kernel: Support, tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text("[]")
+    for bundles, is_read in ((str(path), True), ("any", False)):
+        done = subprocess.run(
+            contained("json.tool", str(path)),
+            capture_output=True,
+            env=environment.of(replace(settings(), bundles=bundles)),
+        )
+        assert (done.returncode == 0) == is_read, done.stderr.decode()
+
+
 @pytest.mark.parametrize(
     ("found", "enough", "lacks"),
     [

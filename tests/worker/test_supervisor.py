@@ -93,6 +93,23 @@ def test_a_deadline_holds_while_stderr_has_no_end(monkeypatch: pytest.MonkeyPatc
         ended.cancel()
 
 
+def test_a_list_of_bundles_that_took_the_place_of_another_starts_a_runner(
+    planted: Settings, tmp_path: Path
+) -> None:
+    listed = tmp_path / "list"
+    listed.write_text("")
+    with Supervisor("0", replace(planted, bundles=str(listed))) as supervisor:
+        supervisor.start()
+        pids = []
+        for bundle in ("ab" * 32, "ab" * 32, "", "ab" * 32):
+            run(supervisor, [replace(job(1), bundle=bundle)])
+            pids.append(supervisor.runner_pid)
+            if len(pids) == 2:
+                (tmp_path / "new").write_text("")
+                (tmp_path / "new").rename(listed)
+    assert pids[0] == pids[1] == pids[2] != pids[3]
+
+
 def test_a_runner_s_notices_are_logged_and_are_no_cause_of_death(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

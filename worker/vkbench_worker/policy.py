@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from vkbench.errors import VkbenchError
+from vkbench.settings import ANY, PACKAGED
 from vkbench_shaders.bundle import packaged_sha
 
-ANY: Final = "any"
-PACKAGED: Final = "packaged"
 _HASH: Final = re.compile("[0-9a-f]{64}")
 
 

@@ -40,6 +40,7 @@ def given(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
     return {
         **passed,
         **own,
+        f"{PREFIX}BUNDLES": str(settings.bundle_list() or settings.bundles),  # from our own home
         "HOME": str(home),
         "TMPDIR": str(home / "tmp"),
         "XDG_CACHE_HOME": str(home / "cache"),

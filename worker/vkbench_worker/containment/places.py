@@ -62,6 +62,8 @@ def rules(
     """All that a process may touch, given what it reads and writes beside a runner's own."""
     system = [Path(place) for place in _SYSTEM]
     own = [settings.cache, settings.data / "tuning"]
+    if listed := settings.bundle_list():
+        own.append(listed)
     for path in (*system, *_pythons(), *own, *_named(variables), *reads):
         yield path, landlock.READ
     for pattern in _DEVICES:

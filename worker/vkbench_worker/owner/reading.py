@@ -2,7 +2,8 @@
 
 What a runner may read cannot be changed while it runs. The packaged kernels are ours, and their
 runner keeps what it was allowed, so that a file starts a runner once. Kernels of other bundles come
-from anybody: a runner that does their jobs reads the files of these jobs and no others.
+from anybody: a runner that does their jobs reads the files of these jobs and no others. It reads
+the list of bundles that may run, too, and not a file that took the place of that list.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from typing import Final
 
 from vkbench.job import Job, Mode
@@ -49,6 +51,15 @@ def first_group(waiting: Iterable[Job]) -> Group:
         return job.mode not in _ALONE and _is_strange(job) == strange and alike
 
     return Group(jobs=[first, *takewhile(fits, others)], strange=strange)
+
+
+def identity(path: Path | None) -> tuple[int, int] | None:
+    """What tells a file from another one that takes its place; None where there is none."""
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found else None
 
 
 def _is_strange(job: Job) -> bool:

@@ -33,7 +33,7 @@ from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.owner.marker import Marker
 from vkbench_worker.owner.ownership import await_release, own
 from vkbench_worker.owner.peers import Peers
-from vkbench_worker.owner.reading import Group, first_group
+from vkbench_worker.owner.reading import Group, first_group, identity
 from vkbench_worker.owner.stock import Stock
 from vkbench_worker.progress import Tell, unheard
 from vkbench_worker.protocol import DEVICE_LOST_STATUS, Ready, line_of, owner_path, read_line
@@ -75,14 +75,14 @@ class Supervisor:
         self._child: Child | None = None
         self._peers = Peers(settings, self._parent)
         self._weights = frozenset[str]()  # files that its runner may read, see reading.py
+        self._list = identity(settings.bundle_list())  # of bundles, that its runner may read
         self._used = False  # whether the runner had any job
         self._start_seconds = 0.0  # what it took to have it for the jobs at hand
         self._ready: Ready | None = None
         self._owner: IO[str] | None = None
         self._marker: Marker | None = None
         self._left: Result | None = None
-        self._aborted = False
-        self._draining = False
+        self._aborted = self._draining = False
 
     def __enter__(self) -> Supervisor:
         return self
@@ -193,7 +193,9 @@ class Supervisor:
             self._marker.clear()
 
     def _admit(self, group: Group) -> None:
-        if (weights := group.readable(self._weights)) != self._weights:
+        weights = group.readable(self._weights)
+        is_replaced = group.strange and identity(self._settings.bundle_list()) != self._list
+        if is_replaced or weights != self._weights:
             self._weights = weights
             self._drop()
 
@@ -342,8 +344,8 @@ class Supervisor:
 
     def _spawn(self, deadline: float | None) -> Ready:
         given = (self._command(), environment.of(self._settings), self._tell)
+        self._used, self._list = False, identity(self._settings.bundle_list())
         child = self._child = self._parent.submit(Child, *given).result()
-        self._used = False
         if self._aborted:  # while there was no child to kill
             child.kill()
         try:
