@@ -7,10 +7,13 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+from vkbench_worker.runtime.errors import OutOfMemory
 from vkbench_worker.runtime.null import NullBuffer, NullDevice
+from vkbench_worker.runtime.program import region_bytes
 from vkbench_worker.timing.rotation import MOST_SETS, Rotation, rotation
 
 CACHE = 1 << 20  # the NullDevice's
+FLUSH = region_bytes(2 * CACHE)
 
 
 def rotated(
@@ -67,6 +70,39 @@ def test_small_kernels_have_the_caches_overwritten() -> None:
     assert len(made.sets) == made.launches == MOST_SETS
     assert made.scratch is not None
     assert made.scratch.size == 2 * CACHE
+
+
+class Shared(NullDevice):
+    """A device of whose memory other programs leave so much."""
+
+    most = 1 << 30
+
+    def buffer(self, size: int) -> NullBuffer:
+        if self.used_bytes + region_bytes(size) > self.most:
+            raise OutOfMemory("VK_ERROR_OUT_OF_DEVICE_MEMORY")
+        return super().buffer(size)
+
+
+@pytest.mark.parametrize(
+    ("size", "left", "is_cold"),
+    [
+        (CACHE // 4, FLUSH, True),
+        (CACHE // 4, 0, False),
+        (2 * CACHE, 0, True),
+        (100, FLUSH, True),
+        (100, 0, False),
+    ],
+)
+def test_memory_that_others_have_is_done_without(size: int, left: int, is_cold: bool) -> None:
+    device = Shared(memory_bytes=1 << 30)
+    with ExitStack() as stack:
+        buffers = [device.buffer(size), device.buffer(size)]
+        device.most = device.used_bytes + left
+        made = rotation(device, buffers, [False, True], 7, 2 * size, stack)
+        assert (made.sets, made.launches) == ([buffers], 1)
+        assert (made.scratch is not None) == (left > 0)
+        assert (not made.warnings) == is_cold
+    assert device.used_bytes == 2 * region_bytes(size)
 
 
 def test_too_little_memory_is_told() -> None:

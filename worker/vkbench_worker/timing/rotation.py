@@ -51,15 +51,16 @@ def rotation(
     needed = 1 if touched >= wanted else -(-wanted // touched) + 1
     if needed <= min(MOST_SETS, affordable):
         samples, launches = _samples(max(2, needed), launches, affordable)
-        return Rotation(
-            sets=_sets(device, buffers, poisoned, samples * launches, stack), launches=launches
-        )
+        if sets := _sets(device, buffers, poisoned, samples * launches, stack):
+            return Rotation(sets=sets, launches=launches)
+        launches = 1  # other programs have what seemed to be left
     count = min(launches, MOST_SETS, affordable, max(1, _MOST_FLUSHED // each))
     scratch = _scratch(device, wanted, stack)
-    sets = _sets(device, buffers, poisoned, count, stack)
+    sets = _sets(device, buffers, poisoned, count, stack) or [buffers]
     lacking = f"{NOT_COLD}: no memory to displace a cache of {wanted // 2} bytes"
+    is_cold = scratch or touched >= wanted
     return Rotation(
-        sets=sets, launches=count, scratch=scratch, warnings=() if scratch else (lacking,)
+        sets=sets, launches=len(sets), scratch=scratch, warnings=() if is_cold else (lacking,)
     )
 
 
@@ -76,8 +77,15 @@ def _sets(
     poisoned: Sequence[bool],
     count: int,
     stack: ExitStack,
-) -> list[list[B]]:
-    return [list(buffers), *(_copies(device, buffers, poisoned, stack) for _ in range(count - 1))]
+) -> list[Sequence[B]]:
+    """So many sets, these buffers among them; none where the device has no memory for them."""
+    with ExitStack() as made:
+        try:
+            copies = [_copies(device, buffers, poisoned, made) for _ in range(count - 1)]
+        except OutOfMemory:
+            return []
+        stack.enter_context(made.pop_all())
+    return [buffers, *copies]
 
 
 def _copies(
