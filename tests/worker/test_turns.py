@@ -78,6 +78,16 @@ def test_both_are_asked_in_turns_and_summed_up_alike() -> None:
     assert (hot.stop, mine.stop) == ("noise", "time")
 
 
+def test_the_phases_of_all_visits_are_told() -> None:
+    told = {"spent_hot": 0.5, "spent_canary": 2.0, "sm_mhz": 1980.0}
+    theirs = replace(passed([1, 1]), telemetry={"spent_hot": 0.25, "cpu_mhz": 7.0})
+    ours = replace(passed([4, 4]), telemetry=told), replace(passed([4, 4]), telemetry=told)
+    result = in_turns(JOB, Side([], "ours", *ours), Side([], "theirs", theirs, theirs))
+    assert result
+    assert result.seconds == 4.0
+    assert result.telemetry == {"spent_hot": 1.5, "spent_canary": 4.0, "sm_mhz": 1980.0}
+
+
 def test_a_cpu_takes_several_rounds_in_the_same_time() -> None:
     asked: list[tuple[str, Job]] = []
     result = in_turns(

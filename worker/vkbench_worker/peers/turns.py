@@ -7,12 +7,14 @@ begins, so that a case that it cannot do costs nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import HOT, OURS, Result, Timing, unpack_samples
+from vkbench_worker.phases import PREFIX
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
 from vkbench_worker.timing.summary import timing_of
@@ -74,8 +76,18 @@ def _together(job: Job, ours: Sequence[Result], theirs: Sequence[Result]) -> Res
         timings=(_merged(HOT, theirs), _merged(OURS, ours)),
         started=theirs[0].started,
         seconds=sum(each.seconds for each in (*ours, *theirs)),
-        telemetry=mine.telemetry,
+        telemetry={**mine.telemetry, **_spent((*ours, *theirs))},
     )
+
+
+def _spent(visits: Sequence[Result]) -> Mapping[str, float]:
+    """The phases of all visits, which add up to what the job spent."""
+    found: dict[str, float] = defaultdict(float)
+    for visit in visits:
+        for name, value in visit.telemetry.items():
+            if name.startswith(PREFIX):
+                found[name] += value
+    return found
 
 
 def _merged(metric: str, visits: Sequence[Result]) -> Timing:
