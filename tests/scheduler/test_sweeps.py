@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from vkbench.device import DeviceFacts
@@ -54,3 +56,11 @@ def test_what_leaves_no_choice_is_left_out() -> None:
         planned(Sweep(), "copy/f32/n64")
     with pytest.raises(UnknownName, match="unknown kernel 'som'"):
         planned(Sweep(), "som/f32/n64")
+
+
+def test_a_case_that_a_suite_names_for_gpus_and_for_cpus_is_tuned_on_both() -> None:
+    asked = Selection(suite="tuning", kernels=("argmax",), mode=Mode.PERFORMANCE)
+    small, large = "argmax/f32/b1_c1_h1_w8192", "argmax/f16/b1_c1_h8192_w8192"
+    for kind, cases in (("cpu", {small}), ("discrete", {small, large})):
+        jobs = plan(Sweep(rounds=1), asked, [replace(FACTS, type=kind)])
+        assert {job.case for job in jobs} == cases, kind

@@ -68,14 +68,14 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
     Cases that leave a device no choice have none; NothingToDo if no case leaves one.
     """
     suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    chosen = tasks(suite, selection)
-    wanted = {task.case: task for task in chosen if task.case.kernel != MODEL}
+    chosen = [task for task in tasks(suite, selection) if task.case.kernel != MODEL]
     found: list[PlannedJob] = []
     for facts in choose(selection.devices, devices):
+        # of each device by itself: a suite may name a case for GPUs and once more for CPUs
+        wanted = {task.case: task for task in chosen if task.is_for(facts)}
         once = [
             job_of(facts, replace(task, variant=name), selection, suite)
             for task in wanted.values()
-            if task.is_for(facts)
             for name in _names(task.case, facts, selection.variant, sweep.settings)
         ]
         found += once * sweep.rounds
