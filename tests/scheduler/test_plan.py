@@ -377,3 +377,10 @@ def test_peers_are_asked_for_what_they_are_known_for() -> None:
     assert [job.case for job in jobs if job.mode is Mode.PERFORMANCE] == ours
     asked = {(job.case, job.variant) for job in jobs if job.mode is Mode.PEER}
     assert asked == {(case, peer) for case in ours for peer in ("torch", "ggml")}
+
+
+@pytest.mark.parametrize("suite", ["peers", "targets"])
+def test_what_a_suite_times_on_gpus_too_is_compared_on_cpu_drivers(suite: str) -> None:
+    jobs = list(plan(Selection(suite=suite, peers=("numpy",)), [replace(GPU, type="cpu")]))
+    timed = [job.case for job in jobs if job.mode is Mode.PERFORMANCE]
+    assert [job.case for job in jobs if job.mode is Mode.PEER] == timed != []

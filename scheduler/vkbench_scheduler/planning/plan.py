@@ -122,17 +122,17 @@ def _estimate(mode: Mode, budget: float) -> float:
 
 
 def with_peers(wanted: Sequence[Task], peers: Sequence[str]) -> Sequence[Task]:
-    """Tasks, and behind the first timing of each case one for each peer."""
+    """Tasks, and behind the first timing of each case on a kind of devices one for each peer."""
     if not peers:
         return wanted
     found: dict[Task, None] = {}
-    compared: set[str] = set()
+    compared: set[tuple[str, str]] = set()  # cases, and the kind of devices that they are for
     for task in wanted:
         found[task] = None
         name = task.case.name
         able = peers_for(name, peers) if task.mode is Mode.PERFORMANCE else []
-        if able and name not in compared:
-            compared.add(name)
+        if able and compared.isdisjoint({(name, ""), (name, task.only)}):
+            compared.add((name, task.only))
             found |= {replace(task, mode=Mode.PEER, variant=peer): None for peer in able}
     if not compared:
         raise NothingToDo("none of the cases that were chosen is a timing that peers have, too")
