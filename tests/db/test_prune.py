@@ -15,7 +15,7 @@ from vkbench_cli.main import main
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
-from vkbench_db.upkeep import prune
+from vkbench_db.upkeep import prune, schedules
 from vkbench_db.work import store
 
 __all__ = ["planted_regression"]
@@ -35,10 +35,10 @@ def sampled(database: Database) -> dict[int, int]:
         return {row[0]: row[1] for row in rows}
 
 
-def pin(database: Database, kind: str, value: str) -> None:
-    row = {"name": kind, "kind": kind, "value": value, "created_at": NOW, "user_name": "ann"}
+def pin(database: Database, kind: str, value: str, name: str = "") -> None:
+    row = {"name": name or kind, "kind": kind, "value": value, "created_at": NOW}
     with database.transaction() as tx:
-        tx.execute(insert(schema.baseline), [row])
+        tx.execute(insert(schema.baseline), [row | {"user_name": "ann"}])
 
 
 @pytest.fixture
@@ -112,6 +112,39 @@ def test_a_bundle_that_ran_lately_stays(lab: Lab) -> None:
     lab.record(replace(lab.answer(job), bundle=used))
     assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 0
     assert prune.prune_bundles(lab.database, NOW + DAY).items == 1
+
+
+def test_what_a_schedule_runs_stays_while_there_is_the_schedule(lab: Lab) -> None:
+    monthly, yearly = (bundle(lab, name, name.encode() * 99) for name in ("monthly", "yearly"))
+    with lab.database.transaction() as tx:
+        for name, sha in (("monthly", monthly), ("yearly", yearly), ("nightly", "")):
+            schedules.add(
+                tx, name=name, cron="@monthly", selection={"bundle": sha}, user="ann", now=NOW
+            )
+        schedules.enable(tx, schedules.find(tx, "yearly").id, False)
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 0
+    with lab.database.transaction() as tx:
+        schedules.remove(tx, schedules.find(tx, "monthly").id)
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 1
+    with lab.database.reading() as tx:
+        assert store.load_bundle(tx, yearly)
+
+
+def test_what_ran_in_a_run_that_is_a_baseline_stays(lab: Lab) -> None:
+    lab.now = NOW - 200 * DAY
+    device = lab.add_device()
+    asked, packaged = (bundle(lab, name, name.encode() * 99) for name in ("asked", "packaged"))
+    run = lab.submit(device, 1, bundle=asked)
+    (job,) = lab.pick(device)
+    lab.record(replace(lab.answer(job), bundle=asked))
+    other = lab.submit(device, 1)
+    (job,) = lab.pick(device)
+    lab.record(replace(lab.answer(job), bundle=packaged))
+    with lab.database.reading() as tx:
+        uuids = [queries.find_run(tx, str(each)).uuid for each in (run, other)]
+    for name, uuid in zip(("first", "second"), uuids, strict=True):
+        pin(lab.database, "run", uuid, name)
+    assert prune.prune_bundles(lab.database, NOW - 180 * DAY).items == 0
 
 
 def test_the_command_says_what_it_removes(

@@ -1,8 +1,8 @@
 """Removes what is large and old: samples of timings, and bundles that nothing uses any more.
 
 Summaries stay: every result, verdict, timing, series and regression, and the names of bundles. What
-a baseline, a change that is not settled, a bisection or an unfinished job needs stays whole. Each
-step is a transaction of bounded size, so that services work on beside it.
+a baseline, a schedule, a change that is not settled, a bisection or an unfinished job needs stays
+whole. Each step is a transaction of bounded size, so that services work on beside it.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ def _own_bytes(tx: Connection, bundles: Sequence[str]) -> int:
 
 def _needed_bundles(tx: Connection) -> set[str]:
     job, baseline, bisection = schema.job.c, schema.baseline.c, schema.bisection.c
+    attempt = schema.attempt.c
     devices = select(schema.device.c.id)  # for the index, which begins with the device
     waiting = (job.device_id.in_(devices), job.state.in_(UNFINISHED))
     change = schema.change_point.c
@@ -128,10 +129,16 @@ def _needed_bundles(tx: Connection) -> set[str]:
         select(job.bundle).where(*waiting),
         select(job.against).where(*waiting),
         select(baseline.value).where(baseline.kind == "bundle"),
+        select(attempt.bundle)
+        .join(schema.job, job.id == attempt.job_id)
+        .join(schema.run, schema.run.c.id == job.run_id)
+        .join(schema.baseline, baseline.value == schema.run.c.uuid),
         select(change.before_bundle).where(_is_unsettled()),
         select(change.after_bundle).where(_is_unsettled()),
     )
     needed = set(tx.execute(asked).scalars())
+    for selection in tx.execute(select(schema.schedule.c.selection)).scalars():
+        needed.add(selection.get("bundle", ""))
     running = select(bisection.bundles).where(bisection.state == RUNNING)
     for told in tx.execute(running).scalars():
         needed |= _texts(told)

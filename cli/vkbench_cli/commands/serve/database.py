@@ -78,8 +78,8 @@ def prune(
     """Remove old samples of timings and old, unused bundles.
 
     Results with their medians and bounds, verdicts, series and regressions stay. So does all that a
-    baseline, an unsettled change, a running bisection or an unfinished job needs. Without --samples
-    or --bundles both go. Services may run meanwhile.
+    baseline, a schedule, an unsettled change, a running bisection or an unfinished job needs.
+    Without --samples or --bundles both go. Services may run meanwhile.
 
     \b
     vkbench db prune --older-than 180d --dry-run
