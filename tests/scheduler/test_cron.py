@@ -29,7 +29,11 @@ def test_cron_expressions(cron: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cron", ["", "often", "0 2 * *", "61 * * * *", "0 2 * * * 5", "H 2 * * *", "0 0 31 2 *"]
+    "cron",
+    [
+        *("", "often", "0 2 * *", "61 * * * *", "0 2 * * * 5", "0 0 31 2 *"),
+        *("H 2 * * *", "R 2 * * *", "0 r(1-5) * * *"),  # by a hash, and by chance
+    ],
 )
 def test_what_is_no_cron_expression(cron: str) -> None:
     with pytest.raises(UsageError, match="is no cron expression"):

@@ -13,7 +13,9 @@ def check(cron: str) -> str:
 
     fields = cron.split()
     whole = len(fields) == 5 or (len(fields) == 1 and cron.startswith("@"))
-    if not whole or not croniter.is_valid(cron) or next_slot(cron, 0.0) is None:
+    # croniter draws an R anew at each question, so that a schedule would be due again and again
+    is_random = any(field.casefold().startswith("r") for field in fields)
+    if not whole or is_random or not croniter.is_valid(cron) or next_slot(cron, 0.0) is None:
         raise UsageError(
             f"'{cron}' is no cron expression: give minute, hour, day, month and weekday, in UTC, "
             "such as '0 2 * * *'"
