@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp, isfinite, log
@@ -164,11 +165,18 @@ def _side_words(reference: Reference, places: Sequence[Place]) -> str:
 
 def _verdict_words(found: Comparison) -> str:
     wrong, right = verdict_counts(found)
-    verdicts = counted(len(found.changes), "verdict")
+    others, verdicts = _other_ends(found), counted(len(found.changes), "verdict")
     if found.is_across:
         verb = "differs" if len(found.changes) == 1 else "differ"
-        return f"{verdicts} {verb} (on the new side alone {wrong} wrong, {right} passed)"
-    return f"{verdicts} changed ({wrong} wrong, {right} fixed)"
+        return f"{verdicts} {verb} (on the new side alone {wrong} wrong, {right} passed{others})"
+    return f"{verdicts} changed ({wrong} wrong, {right} fixed{others})"
+
+
+def _other_ends(found: Comparison) -> str:
+    """Verdicts that are neither wrong nor right now; mostly there are none."""
+    ends = ends_of(found)
+    counted_ends = ((ends[end], end) for end in (JobState.FAILED, JobState.SKIPPED))
+    return "".join(f", {count} {end}" for count, end in counted_ends if count)
 
 
 def device_lines(found: Comparison) -> list[str]:
@@ -308,8 +316,13 @@ def timing_counts(found: Comparison) -> tuple[int, int]:
 
 def verdict_counts(found: Comparison) -> tuple[int, int]:
     """What became wrong, and what is right now."""
-    wrong = sum(change.new is JobState.WRONG for change in found.changes)
-    return wrong, sum(change.new is JobState.PASSED for change in found.changes)
+    ends = ends_of(found)
+    return ends[JobState.WRONG], ends[JobState.PASSED]
+
+
+def ends_of(found: Comparison) -> Counter[JobState]:
+    """How many of the changed verdicts are which one now."""
+    return Counter(change.new for change in found.changes)
 
 
 def _mean(mean: Mean) -> str:

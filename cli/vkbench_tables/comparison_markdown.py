@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vkbench import markdown
+from vkbench.job import JobState
 from vkbench_tables import comparison
 from vkbench_tables.table import Cell, Table
 from vkbench_tables.text import markdown_table
@@ -32,13 +33,19 @@ def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str
 
 
 def _headline(found: Comparison) -> str:
-    wrong, right = comparison.verdict_counts(found)
+    ends = comparison.ends_of(found)
+    verdicts = {
+        "wrong": ends[JobState.WRONG],
+        "failed": ends[JobState.FAILED],
+        "skipped": ends[JobState.SKIPPED],
+        "passed" if found.is_across else "fixed": ends[JobState.PASSED],
+    }
     slower, faster = comparison.timing_counts(found)
+    timings = {"slower": slower, "faster": faster}
     if not found.is_across:
-        counts = {"wrong": wrong, "fixed": right, "slower": slower, "faster": faster}
+        counts = verdicts | timings
         return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "No change"
-    counts = {"wrong only there": wrong, "passed only there": right}
-    counts |= {"slower": slower, "faster": faster}
+    counts = {f"{what} only there": n for what, n in verdicts.items()} | timings
     said = ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "no difference"
     return f"Across devices: {said}"
 

@@ -104,6 +104,19 @@ def test_slower_alone_is_a_regression(past: Past, capsys: Captured) -> None:
     said(capsys, "before", "slow", "--fail-on", "wrong", code=0)
 
 
+def test_what_failed_or_was_skipped_is_no_silence(past: Past, capsys: Captured) -> None:
+    run = past.run("crashed", *map(past.done, (1e-3, 2e-6, 3e-6)))
+    ended = "UPDATE job SET state = '{}', cause = '{}' WHERE run_id = {} AND position = {}"
+    with past.database.transaction() as tx:
+        tx.execute(text(ended.format("failed", "crashed", run, 0)))
+        tx.execute(text(ended.format("skipped", "", run, 1)))
+    out, err = said(capsys, "before", "crashed", "--markdown", "--fail-on", "wrong")
+    assert out.startswith("### 1 failed, 1 skipped\n")
+    assert "2 verdicts changed (0 wrong, 0 fixed, 1 failed, 1 skipped)" in err
+    said(capsys, "before", "crashed", "--fail-on", "regression", code=4)
+    said(capsys, "crashed", "crashed", "--fail-on", "regression")  # it failed before, too
+
+
 def test_markdown_is_whole_and_capped(past: Past, capsys: Captured) -> None:
     out = said(capsys, "1", "2", "--markdown")[0]
     assert out.startswith("### 1 wrong, 2 slower\n")

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench import names
-from vkbench.errors import EXIT_OK, EXIT_REGRESSION, NothingToDo, UsageError, WrongResult
+from vkbench.errors import (
+    EXIT_OK,
+    EXIT_REGRESSION,
+    NothingToDo,
+    UsageError,
+    VkbenchError,
+    WrongResult,
+)
 from vkbench.job import JobState
 from vkbench.peers import BY_NAME
 from vkbench.result import COPIES
@@ -32,7 +39,7 @@ _FORMS = (
 class FailOn(StrEnum):
     """What makes the command exit with an error."""
 
-    REGRESSION = "regression"  # 1; 3 where something became wrong
+    REGRESSION = "regression"  # 1; 3 where something became wrong, 4 where it fails now
     WRONG = "wrong"  # 3
     NEVER = "never"
 
@@ -83,8 +90,8 @@ def compare(
         Option(
             "--fail-on",
             help=(
-                "Exit with 3 if a result became wrong (wrong, regression), with 1 if one "
-                "is slower (regression)."
+                "Exit with 3 if a result became wrong (wrong, regression), with 4 if a job fails "
+                "now, and with 1 if one is slower (regression)."
             ),
             case_sensitive=False,
         ),
@@ -120,7 +127,8 @@ def compare(
     vkbench compare device:H100 device:H200
     vkbench compare --peer torch
 
-    Exit codes with --fail-on: 0 nothing became worse, 1 slower, 3 a result became wrong.
+    Exit codes with --fail-on: 0 nothing became worse, 1 slower, 3 a result became wrong, 4 a job
+    failed that did not fail before.
     A slower device is no regression: --fail-on regression exits with 2 if the two sides have no
     device in common.
     """
@@ -195,5 +203,8 @@ def _exit_code(found: Comparison, fail_on: FailOn) -> int:
     is_wrong = any(change.new is JobState.WRONG for change in found.changes)
     if is_wrong and fail_on is not FailOn.NEVER:
         return WrongResult.exit_code
-    is_slower = any(pair.is_slower for pair in found.pairs)
-    return EXIT_REGRESSION if is_slower and fail_on is FailOn.REGRESSION else EXIT_OK
+    if fail_on is not FailOn.REGRESSION:
+        return EXIT_OK
+    if any(change.new is JobState.FAILED for change in found.changes):
+        return VkbenchError.exit_code
+    return EXIT_REGRESSION if any(pair.is_slower for pair in found.pairs) else EXIT_OK
