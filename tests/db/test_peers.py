@@ -62,6 +62,22 @@ def test_each_case_without_a_comparison_is_told(lab: Lab) -> None:
     assert asked(lab) == []
 
 
+def test_a_time_of_zero_is_told_and_holds_up_no_other_comparison(lab: Lab) -> None:
+    device = lab.add_device()
+    for each in (4e-3, 4e-3, 4e-3):
+        compare(lab, device, each, 2e-3)
+        lab.now += 60
+    compare(lab, device, 4e-3, 0.0, peer="torch")
+    judge(lab.database, lab.now)
+    compare(lab, device, 3e-3, 2e-3)
+    assert [each.pair.theirs for each in judge(lab.database, lab.now)] == [3e-3]
+    assert [pair.peer for pair in asked(lab)] == ["numpy"]
+    with lab.database.reading() as tx:
+        [left] = uncompared(tx)
+    assert (left.peer, left.case_name) == ("torch", CASE)
+    assert left.reason == "a side took less time than its clock shows"
+
+
 def test_a_peer_has_series_of_its_own_and_is_never_suspected(lab: Lab) -> None:
     device = lab.add_device()
     rng = random.Random(1)

@@ -100,6 +100,14 @@ def test_stored_medians_mirror() -> None:
     assert other.p == pytest.approx(one.p)
 
 
+def test_a_bound_of_zero_is_no_bound() -> None:
+    vague, sharp = Estimate(value=2.0, low=0.0, high=3.0), Estimate(value=1.0, low=0.99, high=1.01)
+    slower, faster = of_estimates(sharp, vague), of_estimates(vague, sharp)
+    assert (slower.ratio, slower.low, slower.p) == (2.0, 0.0, 1.0)
+    assert slower.high == pytest.approx(3.0, rel=0.01)
+    assert (faster.ratio, faster.high, faster.p) == (0.5, inf, 1.0)
+
+
 @pytest.mark.parametrize(("new", "p"), [(1.0, 1.0), (1.5, 0.0)])
 def test_medians_without_spread_differ_or_do_not(new: float, p: float) -> None:
     still = Estimate(value=1.0, low=1.0, high=1.0)

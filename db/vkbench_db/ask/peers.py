@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, select
+from sqlalchemy import case as sql_case
 
 from vkbench.job import JobState, Mode
 from vkbench.result import HOT, OURS
@@ -117,7 +118,7 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
         .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
         .join(ours, (ours.c.job_id == job.id) & (ours.c.metric == OURS))
         .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.metric == HOT))
-        .where(*where)
+        .where(*where, ours.c.seconds > 0, theirs.c.seconds > 0)
         .order_by(host.name, device.name, job.variant, case.name, job.id)
     )
     return fetch(tx, asked, PeerPair)
@@ -134,7 +135,7 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[tuple[float
         .join(schema.job, and_(*alike, job.finished_at <= now.c.finished_at, job.id != now.c.id))
         .join(ours, (ours.c.job_id == job.id) & (ours.c.metric == OURS))
         .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.metric == HOT))
-        .where(now.c.id == pair.job, ours.c.seconds > 0)
+        .where(now.c.id == pair.job, ours.c.seconds > 0, theirs.c.seconds > 0)
         .order_by(job.finished_at.desc(), job.id.desc())
         .limit(most)
     )
@@ -144,20 +145,24 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[tuple[float
 def uncompared(
     tx: Connection, peers: Sequence[str] = (), run: int | None = None
 ) -> list[Uncompared]:
-    """The cases of such jobs that have no timings, in order of the reasons."""
+    """The cases of such jobs that have no timings to compare, in order of the reasons."""
     job, host, device, case = schema.job.c, schema.host.c, schema.device.c, schema.kernel_case.c
+    timing = schema.measurement.c
+    untimed = select(timing.job_id).where(timing.job_id == job.id, timing.seconds <= 0)
+    passed = job.state == JobState.PASSED
+    reason = sql_case((passed, "a side took less time than its clock shows"), else_=job.reason)
     asked = (
         select(
             *(host.name.label("host"), device.key.label("device")),
             *(device.name.label("device_name"), case.name.label("case_name")),
-            *(job.variant.label("peer"), job.reason),
+            *(job.variant.label("peer"), reason.label("reason")),
             *(job.run_id.label("run"), job.id.label("job"), job.finished_at),
         )
         .join(schema.device, device.id == job.device_id)
         .join(schema.host, host.id == device.host_id)
         .join(schema.kernel_case, case.id == job.case_id)
-        .where(job.state != JobState.PASSED, job.finished_at.is_not(None), *_chosen(peers, run))
-        .order_by(job.variant, job.reason, case.name, host.name, device.name, job.id)
+        .where(~passed | untimed.exists(), job.finished_at.is_not(None), *_chosen(peers, run))
+        .order_by(job.variant, reason, case.name, host.name, device.name, job.id)
     )
     return fetch(tx, asked, Uncompared)
 

@@ -49,6 +49,7 @@ def _estimate(side: Side) -> Estimate:
     """The median, and an interval for what another run would find."""
     sigma = next(each for each in (side.sigma, side.device_sigma, GPU_SIGMA) if each is not None)
     noise = _WIDTH * sigma / sqrt(len(side.values))
-    below = hypot(log(side.value / side.low), noise)
+    own = Estimate(value=side.value, low=side.low, high=side.high)
+    below = hypot(ratios.below(own), noise)
     above = hypot(log(side.high / side.value), noise)
-    return Estimate(value=side.value, low=side.value * exp(-below), high=side.value * exp(above))
+    return replace(own, low=side.value * exp(-below), high=side.value * exp(above))

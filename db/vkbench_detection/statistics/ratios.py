@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import erfc, exp, floor, hypot, isfinite, log, sqrt
+from math import erfc, exp, floor, hypot, inf, isfinite, log, sqrt
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
@@ -102,13 +102,19 @@ def of_values(old: Sequence[float], new: Sequence[float]) -> Ratio:
 def of_estimates(old: Estimate, new: Estimate) -> Ratio:
     """The ratio of two medians that are known with their intervals alone, taken to be of 95 %.
 
-    Each side keeps its own distance to its bound (Donner and Zou's MOVER, on logarithms).
+    Each side keeps its own distance to its bound (Donner and Zou's MOVER, on logarithms). A bound
+    of zero is no bound: a clock that counts few ticks, or a file of another program, may have one.
     """
     middle = log(new.value / old.value)
-    low = middle - hypot(log(new.value / new.low), log(old.high / old.value))
-    high = middle + hypot(log(new.high / new.value), log(old.value / old.low))
+    low = middle - hypot(below(new), log(old.high / old.value))
+    high = middle + hypot(log(new.high / new.value), below(old))
     width = middle - low if middle > 0 else high - middle  # the side that 1 is on
     return Ratio(ratio=exp(middle), low=exp(low), high=exp(high), p=_p(middle, width))
+
+
+def below(found: Estimate) -> float:
+    """How far the lower bound is below the median, as a logarithm."""
+    return log(found.value / found.low) if found.low > 0 else inf
 
 
 def geometric_mean(ratios: Sequence[float], *, seed: int = 0) -> Mean | None:
