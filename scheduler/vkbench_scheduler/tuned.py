@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 import vkbench
 from vkbench.case import is_model, is_own
 from vkbench.device import DeviceFacts
-from vkbench.errors import NothingToDo, UsageError
+from vkbench.errors import NothingToDo, UsageError, VkbenchError
 from vkbench_db.upkeep.tuning import TunedRow, tuned, tuned_now
 from vkbench_db.work.store import Picked
 from vkbench_detection.series.calibrations import latest
@@ -65,8 +65,11 @@ def _may_be_tuned(case: str) -> bool:
 
 
 def _told(picked: Picked, table: Table) -> Picked:
-    known = table.configuration(problem(picked.job.case))
-    return replace(picked, job=replace(picked.job, tuned=known))
+    try:
+        posed = problem(picked.job.case)
+    except VkbenchError:  # of another version's catalogue: its worker says what it knows
+        return picked
+    return replace(picked, job=replace(picked.job, tuned=table.configuration(posed)))
 
 
 def _entries(rows: Iterable[TunedRow]) -> tuple[Tuned, ...]:

@@ -90,6 +90,15 @@ def test_jobs_that_leave_the_choice_open_are_told(lab: Lab) -> None:
     assert told(lab, other, CASE) == ""
 
 
+def test_a_case_of_another_catalogue_is_sent_as_it_is(lab: Lab) -> None:
+    """A newer vkbench may have submitted it, with kernels or sizes that this one does not have."""
+    device = lab.add_device()
+    sweep(lab, device, t256=2e-3, t512=1e-3)
+    settled(lab)
+    for case in ("gone/f32/n4", "sum/f9/b1_c1_h64_w4096", "sum/f32/m4_n4"):
+        assert told(lab, device, case) == ""
+
+
 def test_the_newest_sweep_counts(lab: Lab) -> None:
     device = lab.add_device()
     sweep(lab, device, t256=2e-3, t512=1e-3)
