@@ -17,12 +17,16 @@ def table(
     *,
     right: Sequence[int] = (),
     most: int = MOST_ROWS,
+    total: int = 0,
 ) -> str:
-    """A table of cells; columns of numbers are `right`, and what is left out is counted below."""
+    """A table of cells; columns of numbers are `right`, and what is left out is counted below.
+
+    `total` is how many rows there are where not all of them are given.
+    """
     rules = ["--:" if index in right else "---" for index in range(len(headings))]
     lines = [_line(headings), _line(rules), *map(_line, rows[:most])]
-    if len(rows) > most:
-        lines += ["", f"… and {len(rows) - most} more"]
+    if (left := max(total, len(rows)) - most) > 0:
+        lines += ["", f"… and {left} more"]
     return "\n".join(lines) + "\n"
 
 

@@ -289,3 +289,26 @@ def test_one_member_that_is_not_back_keeps_it_open(full: Lab) -> None:
         tx.execute(delete(schema.regression_member).where(member.c.change_point_id != first))
         assert recoveries.settle(tx, full.now) == [1]
     assert rows(full, "SELECT state FROM regression") == [("fixed",)]
+
+
+def test_a_message_knows_all_changes_however_many_there_are(full: Lab) -> None:
+    """A driver update slows thousands of series, and the slowest may be the last."""
+    change(full, CASES[0])
+    full.submit(full.add_device("one"), [CASES[0]] * 1500)
+    point, job = schema.change_point, schema.job.c
+    with full.database.transaction() as tx:
+        [regression] = group(tx, full.now).opened
+        [row] = tx.execute(select(point)).mappings()
+        jobs = tx.execute(select(job.id).order_by(job.id.desc()).limit(1500)).scalars().all()
+        first = dict(row) | {"ratio": 1.1}
+        rows = [first | {"id": 100 + job, "after_job": job} for job in sorted(jobs)]
+        rows[-1]["ratio"] = 9.0
+        tx.execute(insert(point), rows)
+        tx.execute(
+            insert(schema.regression_member),
+            [{"change_point_id": each["id"], "regression_id": regression} for each in rows],
+        )
+    with full.database.reading() as tx:
+        told = news.of_regression(tx, regression)
+    assert len(told.changes) == told.kernels["softmax"] == 1501
+    assert max(each.ratio or 0.0 for each in told.changes) == 9.0

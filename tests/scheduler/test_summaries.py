@@ -80,7 +80,8 @@ def test_a_run_tells_the_gravest_first() -> None:
     wrong = Trouble(case="add/f32/n1", device_name="H200", state="wrong", reason="NMSE | 0.5")
     failed = replace(wrong, state="failed", reason="crashed")
     faster = replace(CHANGE, direction="faster", ratio=0.8)
-    run = replace(QUIET, trouble=(wrong, failed), changes=(CHANGE, faster))
+    counts = {JobState.WRONG: 1, JobState.FAILED: 1}
+    run = replace(QUIET, counts=counts, trouble=(wrong, failed), changes=(CHANGE, faster))
     text = of_run(run)
     assert text.startswith("### Run 3 (nightly): 1 wrong, 1 failed, 1 worse, 1 faster\n")
     places = [text.index(word) for word in ("Not right", "Slower, or wrong", "**Faster**")]
@@ -102,6 +103,21 @@ def test_a_run_stands_beside_other_programs() -> None:
     behind = replace(run, peers=(replace(peer, fallen=("silu/f32/n4096",)),))
     assert is_eventful(behind)
     assert "`silu/f32/n4096`" in of_run(behind)
+
+
+def test_what_became_faster_has_the_largest_change_first() -> None:
+    ratios = (0.9, 0.5, 0.8)
+    changes = tuple(replace(CHANGE, direction="faster", ratio=ratio) for ratio in ratios)
+    text = of_run(replace(QUIET, changes=changes))
+    assert text.index("0.500") < text.index("0.800") < text.index("0.900")
+
+
+def test_a_run_counts_those_that_it_does_not_name() -> None:
+    wrong = Trouble(case="add/f32/n1", device_name="H200", state="wrong", reason="NMSE")
+    counts = {JobState.WRONG: 4000, JobState.FAILED: 7}
+    text = of_run(replace(QUIET, counts=counts, trouble=(wrong,) * 1000))
+    assert text.startswith("### Run 3 (nightly): 4000 wrong, 7 failed\n")
+    assert "… and 3957 more" in text
 
 
 def test_a_flood_is_cut() -> None:

@@ -17,7 +17,7 @@ from vkbench_db.ask.peers import peer_pairs
 from vkbench_db.work.runs import run_progress
 from vkbench_detection.compare.peer_ratios import Standing, standings
 
-MOST = 1000  # changes or jobs in a message: people read no more
+MOST_TROUBLE = 1000  # jobs of a run that are named; its counts are of all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class RunNews:
     id: int
     label: str
     counts: Mapping[JobState, int]
-    trouble: tuple[Trouble, ...]  # wrong ones first
+    trouble: tuple[Trouble, ...]  # wrong ones first, MOST_TROUBLE of them
     changes: tuple[ChangedCase, ...]  # that its results showed, in whatever state these are now
     peers: tuple[PeerNews, ...] = ()
 
@@ -166,7 +166,7 @@ def _trouble(tx: Connection, run: int) -> tuple[Trouble, ...]:
         .join(schema.device, device.id == job.device_id)
         .where(job.run_id == run, job.state.in_((JobState.WRONG, JobState.FAILED)))
         .order_by(job.state.desc(), job.position)  # w is after f
-        .limit(MOST)
+        .limit(MOST_TROUBLE)
     )
     return tuple(
         Trouble(
@@ -183,7 +183,7 @@ def _found(
     tx: Connection, asked: Select[*tuple[Any, ...]], where: ColumnElement[bool]
 ) -> tuple[ChangedCase, ...]:
     drivers = _drivers(tx)
-    rows = tx.execute(asked.where(where).order_by(schema.change_point.c.id).limit(MOST)).all()
+    rows = tx.execute(asked.where(where).order_by(schema.change_point.c.id)).all()
     return tuple(
         ChangedCase(
             **{name: getattr(row, name) for name in _READ},

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, log
 
 from vkbench import markdown, units
 from vkbench.job import JobState
 from vkbench_detection.changes.states import REPORTED
-from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews, Trouble
+from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews
 
 MOST_FALLEN = 20  # cases that a row names
-_ENDS = (JobState.WRONG, JobState.FAILED, JobState.PASSED, JobState.SKIPPED, JobState.CANCELLED)
+_BAD = (JobState.WRONG, JobState.FAILED)
+_ENDS = (*_BAD, JobState.PASSED, JobState.SKIPPED, JobState.CANCELLED)
 
 
 def of_regression(news: RegressionNews) -> str:
@@ -34,7 +35,7 @@ def of_run(news: RunNews) -> str:
     faster = [change for change in told if change.direction == "faster"]
     parts = [_counts(news)]
     if news.trouble:
-        parts += ["**Not right**", _troubles(news.trouble)]
+        parts += ["**Not right**", _troubles(news)]
     if slower:
         parts += [
             "**Slower, or wrong where it was right**",
@@ -55,13 +56,10 @@ def is_eventful(news: RunNews) -> bool:
 
 
 def _verdict(news: RunNews, slower: Sequence[ChangedCase], faster: Sequence[ChangedCase]) -> str:
-    wrong = sum(trouble.state == JobState.WRONG for trouble in news.trouble)
-    failed = len(news.trouble) - wrong
     said = [
         f"{count} {word}"
         for count, word in (
-            (wrong, "wrong"),
-            (failed, "failed"),
+            *((news.counts.get(bad, 0), str(bad)) for bad in _BAD),
             (len(slower), "worse"),
             (len(faster), "faster"),
         )
@@ -74,7 +72,7 @@ def _counts(news: RunNews) -> str:
     return ", ".join(f"{news.counts[end]} {end}" for end in _ENDS if news.counts.get(end))
 
 
-def _troubles(troubles: Sequence[Trouble]) -> str:
+def _troubles(news: RunNews) -> str:
     rows = [
         [
             markdown.code(trouble.case),
@@ -82,9 +80,10 @@ def _troubles(troubles: Sequence[Trouble]) -> str:
             trouble.state,
             markdown.escaped(trouble.reason),
         ]
-        for trouble in troubles
+        for trouble in news.trouble
     ]
-    return markdown.table(["case", "device", "", "why"], rows)
+    total = sum(news.counts.get(bad, 0) for bad in _BAD)
+    return markdown.table(["case", "device", "", "why"], rows, total=total)
 
 
 def _peers(peers: Sequence[PeerNews]) -> str:
@@ -141,7 +140,10 @@ def _provenance(changes: Sequence[ChangedCase]) -> str:
 
 
 def _by_size(changes: Sequence[ChangedCase]) -> list[ChangedCase]:
-    return sorted(changes, key=lambda change: (change.ratio is not None, -(change.ratio or 0.0)))
+    """Wrong ones first, then the largest changes, whether slower or faster."""
+    return sorted(
+        changes, key=lambda change: (change.ratio is not None, -abs(log(change.ratio or 1.0)))
+    )
 
 
 def _interval(low: float | None, high: float | None) -> str:
