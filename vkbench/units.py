@@ -35,6 +35,11 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
+def ratio(value: float) -> str:
+    """A ratio to its thousandth, where it is near 1: two decimals show 1.004 as no change."""
+    return f"{value:.3f}" if 0.1 <= value < 10 else significant(value)
+
+
 def counted(count: int, noun: str) -> str:
     """1 change, 2 changes."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -23,7 +23,8 @@ class ValueKind(StrEnum):
     TEXT = "text"
     COUNT = "count"
     ID = "id"  # a whole number that names something
-    NUMBER = "number"  # a bare number: an error measure, a ratio
+    NUMBER = "number"  # a bare number, such as an error measure
+    RATIO = "ratio"  # new over old, which is held against 1
     VALUE = "value"  # a number of unknown kind, shown unscaled
     SECONDS = "seconds"
     BYTES = "bytes"

@@ -75,6 +75,7 @@ _SCALERS: Mapping[ValueKind, Callable[[Sequence[float | None]], tuple[str, list[
     ValueKind.COUNT: _bare(lambda value: f"{value:,.0f}"),
     ValueKind.ID: _bare(lambda value: f"{value:.0f}"),
     ValueKind.NUMBER: _bare(lambda value: units.significant(value, 3)),
+    ValueKind.RATIO: _bare(units.ratio),
     ValueKind.VALUE: _bare(lambda value: f"{value:.10g}"),
     ValueKind.SECONDS: units.seconds_column,
     ValueKind.BYTES: lambda values: units.rate_column(values, "B"),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from vkbench_cli.show.printing import Output, show
+from vkbench_tables import comparison, regressions, series
 from vkbench_tables.table import Column, Table, ValueKind
+from vkbench_tables.text import column_text
 
 COLUMNS = (
     Column(key="case", heading="case"),
@@ -69,6 +72,13 @@ def test_no_probability_is_shown_as_zero() -> None:
     rows = [{"p": value} for value in (0.5, 0.0499, 0.001, 0.00099, 1e-12, None)]
     lines = printed(Table(columns=[column], rows=rows)).splitlines()
     assert lines == ["     p", " 0.500", " 0.050", " 0.001", "<0.001", "<0.001", ""]
+
+
+@pytest.mark.parametrize("columns", [comparison.COLUMNS, regressions.MEMBERS, series.CHANGES])
+def test_no_interval_of_a_small_change_seems_to_begin_with_one(columns: Sequence[Column]) -> None:
+    row = {"ratio": 1.0152, "ratio_low": 1.0041, "low": 1.0041}
+    shown = [column_text(each, [row])[1] for each in columns if each.key in row]
+    assert sorted(shown) == [["1.004"], ["1.015"]]
 
 
 def test_json_keeps_base_units_and_types() -> None:

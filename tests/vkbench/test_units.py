@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.units import counted, rate_column, seconds_column, significant
+from vkbench.units import counted, rate_column, ratio, seconds_column, significant
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,20 @@ from vkbench.units import counted, rate_column, seconds_column, significant
 )
 def test_significant(value: float, text: str) -> None:
     assert significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0041, "1.004"),
+        (1.015, "1.015"),
+        (0.9959, "0.996"),
+        (12.345, "12.35"),
+        (0.04321, "0.04321"),
+    ],
+)
+def test_a_ratio_near_one_is_told_from_one(value: float, text: str) -> None:
+    assert ratio(value) == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 changes"), (1, "1 change"), (2, "2 changes")])
