@@ -100,15 +100,15 @@ def _has_twins(pairs: Sequence[Pair]) -> bool:
 
 
 def _geomean(found: Comparison) -> dict[str, Cell] | None:
-    """The last row: means of all timings in common, of those that are not shown too."""
+    """The last row: means of all timings that count, of those that are not shown too."""
     if found.mean is None:
         return None
     sides = {
-        "old_seconds": [pair.old.value for pair in found.pairs],
-        "new_seconds": [pair.new.value for pair in found.pairs],
+        "old_seconds": [pair.old.value for pair in found.counting],
+        "new_seconds": [pair.new.value for pair in found.counting],
     }
     return {
-        "case": f"geomean of {len(found.pairs)}",
+        "case": f"geomean of {len(found.counting)}",
         **{name: exp(fmean(map(log, values))) for name, values in sides.items()},
         "ratio": found.mean.value,
         "ratio_low": found.mean.low,
@@ -137,8 +137,10 @@ def summary(found: Comparison) -> str:
     words = [f"{sides(found)}: {len(found.pairs)} timings in common"]
     if found.pairs:
         slower, faster = timing_counts(found)
-        same = len(found.pairs) - slower - faster
-        words[0] += f" ({slower} slower, {faster} faster, {same} ~)"
+        same = len(found.counting) - slower - faster
+        flagged = len(found.pairs) - len(found.counting)
+        left_out = f", {flagged} flagged and not counted" if flagged else ""
+        words[0] += f" ({slower} slower, {faster} faster, {same} ~{left_out})"
     if found.mean:
         words.append(f"geometric mean of new/old {_mean(found.mean)}")
     if found.changes:

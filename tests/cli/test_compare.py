@@ -132,6 +132,20 @@ def test_markdown_is_whole_and_capped(past: Past, capsys: Captured) -> None:
     assert "\\| \\</table\\> \\`rm\\` @\u200ball #\u200b heading" in out
 
 
+def test_throttled_timings_are_not_in_the_means(past: Past, capsys: Captured) -> None:
+    run = past.run("hot", *map(past.done, (1e-3, 4e-6, 3e-6)))
+    flag = (
+        "UPDATE measurement SET flag = 'throttled' WHERE job_id IN"
+        " (SELECT id FROM job WHERE run_id = {} AND position = 1)"
+    )
+    with past.database.transaction() as tx:
+        tx.execute(text(flag.format(run)))
+    out, err = said(capsys, "before", "hot", "--all", "--json")
+    assert "6 timings in common (0 slower, 0 faster, 4 ~, 2 flagged and not counted)" in err
+    assert json.loads(out)["summary"]["geometric_mean"] == pytest.approx(1)
+    assert "geomean of 4" in said(capsys, "before", "hot", "--all")[0]
+
+
 def test_the_canary_of_the_device_stands_beside_it(past: Past, capsys: Captured) -> None:
     assert "canary" not in said(capsys, "1", "2")[1]
     add = (

@@ -227,10 +227,12 @@ def test_flagged_timings_do_not_count(lab: Lab) -> None:
         tx.execute(text("UPDATE measurement SET flag = 'throttled' WHERE seconds >= 3e-3"))
     hot = next(pair for pair in ask(lab, old, new).pairs if pair.metric == "hot")
     assert (hot.new.value, hot.new.flag) == (1e-3, "")
-    alone = ask(lab, old, only).pairs[0]
+    found = ask(lab, old, only)
+    alone = found.pairs[0]
     assert (alone.quotient, alone.new.flag, alone.is_changed) == (
         pytest.approx(3.0), "throttled", False,
     )  # fmt: skip
+    assert (found.counting, found.mean) == ((), None)
 
 
 def test_other_modes_and_variants_do_not_pair(lab: Lab) -> None:

@@ -82,6 +82,11 @@ class Pair(NamedTuple):
         return ratio_of(self.old, self.new)
 
     @property
+    def is_flagged(self) -> bool:
+        """Whether a side says little: it was timed while its device was throttled or off."""
+        return bool(self.old.flag or self.new.flag)
+
+    @property
     def is_slower(self) -> bool:
         """Whether the new side takes longer."""
         return self.is_changed and self.quotient > 1
@@ -126,21 +131,26 @@ class Comparison:
     otherwise: int = 0  # cases that both have, though no work: they asked for other variants
 
     @cached_property
+    def counting(self) -> tuple[Pair, ...]:
+        """The pairs without a flag, which the means are of."""
+        return tuple(pair for pair in self.pairs if not pair.is_flagged)
+
+    @cached_property
     def mean(self) -> Mean | None:
-        """Geometric mean of all ratios, with its interval; None without pairs."""
-        return ratios.geometric_mean([pair.quotient for pair in self.pairs])
+        """Geometric mean of all ratios that count, with its interval; None where none does."""
+        return ratios.geometric_mean([pair.quotient for pair in self.counting])
 
     @cached_property
     def share_mean(self) -> Mean | None:
         """The same of the shares of roofs, new over old, where both devices are calibrated."""
-        shares = [share for pair in self.pairs if (share := pair.share_quotient)]
+        shares = [share for pair in self.counting if (share := pair.share_quotient)]
         return ratios.geometric_mean(shares) if self.is_across else None
 
     @cached_property
     def device_means(self) -> dict[tuple[str, str], Mean]:
         """The same of each device, by its key and name; empty where there is one alone."""
         grouped: dict[tuple[str, str], list[float]] = {}
-        for pair in self.pairs:
+        for pair in self.counting:
             device = pair.work.device, pair.work.device_name
             grouped.setdefault(device, []).append(pair.quotient)
         if len(grouped) < 2:
@@ -294,8 +304,7 @@ def _judged(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _is_large(pair: Pair) -> bool:
-    is_flagged = pair.old.flag or pair.new.flag
-    return not is_flagged and not 1 / (1 + FLOOR) < pair.quotient < 1 + FLOOR
+    return not pair.is_flagged and not 1 / (1 + FLOOR) < pair.quotient < 1 + FLOOR
 
 
 def _changes(tx: Connection, named: _Names, works: _Both) -> list[ComparedChange]:
