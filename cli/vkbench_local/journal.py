@@ -72,9 +72,8 @@ class Journal:
         with self._writing() as tx:
             if died:
                 store.record(tx, [died], now)
-            sent = store.dispatched_before(tx, now)
-            left = [(job.job, job.token) for job in sent if job.device == device]
-            store.return_lost(tx, left, now)
+            # whenever they were sent: the clock may have been set back since
+            store.return_lost(tx, store.in_flight(tx, device), now)
 
     def take(self, run: int, device: str, bounds: ChunkBounds) -> list[Picked]:
         """Some of the jobs that a run has left for a device; no other device gets these."""

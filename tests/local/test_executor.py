@@ -112,6 +112,16 @@ def test_a_pipeline_that_crashes_the_driver_fails_no_other_job(
     assert crashed == {"sleep/f32/n1": 1, "unmakeable/f32/n1": 3}
 
 
+def test_what_a_dead_process_sent_is_done_though_the_clock_was_set_back(
+    planted: Settings, database: Database
+) -> None:
+    run = planned(database, ["sleep/f32/n1"] * 3)
+    with database.transaction() as tx:
+        assert len(store.pick(tx, DEVICE.key, 2, time.time() + 3600)) == 2
+    Executor(database, planted, lambda result: None).work(run, [DEVICE])
+    assert states(database, run) == {"passed": 3}
+
+
 def test_only_the_run_asked_for_is_done(planted: Settings, database: Database) -> None:
     older = planned(database, ["sleep/f32/n1"] * 3)
     newer = planned(database, ["sleep/f32/n2"] * 3)

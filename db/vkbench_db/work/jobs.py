@@ -158,6 +158,18 @@ def dispatched_before(tx: Connection, moment: float) -> list[InFlight]:
     ]
 
 
+def in_flight(tx: Connection, device: str) -> list[tuple[int, int]]:
+    """(job, token) of each job that was sent to a device and has not come back."""
+    job = schema.job.c
+    rows = tx.execute(
+        select(job.id, job.token)
+        .join(schema.device, schema.device.c.id == job.device_id)
+        .where(schema.device.c.key == device, job.state.in_(IN_FLIGHT))
+        .order_by(job.id)
+    )
+    return [(row.id, row.token) for row in rows]
+
+
 def return_lost(tx: Connection, lost: Iterable[tuple[int, int]], now: float) -> Returned:
     """Queue lost jobs (job, token) again, without counting a try.
 
