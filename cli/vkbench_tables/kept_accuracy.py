@@ -44,7 +44,9 @@ COLUMNS = (
 def kept_row(row: AccuracyRow) -> dict[str, Cell]:
     """A loss; what its subject does not have is left empty."""
     told = {column.key: getattr(row, column.key) for column in COLUMNS}
-    return {key: None if value in ("", 0) else value for key, value in told.items()} | {
-        "loss": row.loss,
-        "loss_error": row.loss_error,
-    }
+    return {key: None if _is_none(value) else value for key, value in told.items()}
+
+
+def _is_none(value: Cell) -> bool:
+    """Whether a value says that its subject has none; an error of 0.0 is one that was found."""
+    return value == "" or (isinstance(value, int) and value == 0)

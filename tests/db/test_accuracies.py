@@ -19,6 +19,7 @@ from vkbench_db.rows import record_of
 from vkbench_db.transfer.exchange import Imported, export_run, import_lines
 from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
+from vkbench_tables.kept_accuracy import kept_row
 
 FOUND = (of_model("f16"), of_model("q4_0", 0.031), of_products("q4_0", 0.085))
 
@@ -55,6 +56,13 @@ def test_a_run_keeps_what_was_lost(database: Database) -> None:
         0,
     )
     assert stored.selection == {"context": 512}
+
+
+def test_what_loses_nothing_has_an_error_of_zero(database: Database) -> None:
+    keep(database, [of_products("f32", 0.0)])
+    row = kept_row(read(database)[0])
+    assert row["output_error"] == 0.0
+    assert (row["perplexity"], row["context"], row["model"]) == (None, None, None)
 
 
 def test_the_newest_of_each_loss_counts(database: Database) -> None:
