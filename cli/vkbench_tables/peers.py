@@ -105,7 +105,9 @@ def _row(standing: Standing) -> dict[str, Cell]:
 def _mean(found: Sequence[Standing]) -> dict[str, Cell] | None:
     from vkbench_detection.statistics.ratios import geometric_mean
 
-    mean = geometric_mean([each.ratio.ratio for each in found])
+    mean = geometric_mean(
+        [each.ratio.ratio for each in found], alike=[each.pair.case_name for each in found]
+    )
     if mean is None or mean.count < 2:
         return None
     return {

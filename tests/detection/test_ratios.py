@@ -144,7 +144,24 @@ def test_of_many_tests_the_certain_are_believed() -> None:
 def test_the_mean_of_very_many_ratios_has_the_interval_of_a_bootstrap() -> None:
     values = np.exp(np.random.default_rng(7).standard_t(3, 1000) * 0.02 + 0.01)
     quick = geometric_mean(list(values))
-    low, high = ratios._bootstrap(np.log(values), 0)
+    low, high = ratios._bootstrap(np.log(values), np.ones(1000), 0)
     assert quick
     assert quick.low == pytest.approx(low, abs=5e-4)
     assert quick.high == pytest.approx(high, abs=5e-4)
+
+
+@pytest.mark.parametrize("cases", [30, 1500])
+def test_the_metrics_of_a_case_are_no_evidence_for_each_other(cases: int) -> None:
+    """Hot and cold times of one kernel move together: twice as many ratios say no more."""
+    hot = np.exp(np.random.default_rng(8).normal(0.01, 0.03, cases)).tolist()
+    once, twice = geometric_mean(hot), geometric_mean(hot * 2, alike=list(range(cases)) * 2)
+    assert once
+    assert twice
+    assert (twice.value, twice.count) == (pytest.approx(once.value), 2 * cases)
+    assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
+
+
+def test_ratios_of_a_single_case_have_no_interval() -> None:
+    found = geometric_mean([1.1, 1.2], alike=["copy", "copy"])
+    assert found
+    assert (found.low, found.high, found.count) == (None, None, 2)

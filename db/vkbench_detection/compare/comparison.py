@@ -138,30 +138,37 @@ class Comparison:
     @cached_property
     def mean(self) -> Mean | None:
         """Geometric mean of all ratios that count, with its interval; None where none does."""
-        return ratios.geometric_mean([pair.quotient for pair in self.counting])
+        return _mean([(pair.work.case_name, pair.quotient) for pair in self.counting])
 
     @cached_property
     def share_mean(self) -> Mean | None:
         """The same of the shares of roofs, new over old, where both devices are calibrated."""
-        shares = [share for pair in self.counting if (share := pair.share_quotient)]
-        return ratios.geometric_mean(shares) if self.is_across else None
+        if not self.is_across:
+            return None
+        found = ((pair.work.case_name, pair.share_quotient) for pair in self.counting)
+        return _mean([(case, share) for case, share in found if share])
 
     @cached_property
     def device_means(self) -> dict[tuple[str, str], Mean]:
         """The same of each device, by its key and name; empty where there is one alone."""
-        grouped: dict[tuple[str, str], list[float]] = {}
+        grouped: dict[tuple[str, str], list[tuple[str, float]]] = {}
         for pair in self.counting:
             device = pair.work.device, pair.work.device_name
-            grouped.setdefault(device, []).append(pair.quotient)
+            grouped.setdefault(device, []).append((pair.work.case_name, pair.quotient))
         if len(grouped) < 2:
             return {}
-        means = {device: ratios.geometric_mean(found) for device, found in grouped.items()}
+        means = {device: _mean(found) for device, found in grouped.items()}
         return {device: mean for device, mean in means.items() if mean}
 
     @cached_property
     def fleet_mean(self) -> Mean | None:
         """Of the devices' means: one with many cases weighs no more than another."""
         return ratios.geometric_mean([mean.value for mean in self.device_means.values()])
+
+
+def _mean(found: Sequence[tuple[str, float]]) -> Mean | None:
+    """The mean of ratios, each with its case: those of one case are no evidence for each other."""
+    return ratios.geometric_mean([ratio for _, ratio in found], alike=[case for case, _ in found])
 
 
 def compare(

@@ -117,22 +117,44 @@ def below(found: Estimate) -> float:
     return log(found.value / found.low) if found.low > 0 else inf
 
 
-def geometric_mean(ratios: Sequence[float], *, seed: int = 0) -> Mean | None:
-    """The mean of ratios with its bootstrap interval; None of none."""
+def geometric_mean(
+    ratios: Sequence[float], *, alike: Sequence[object] = (), seed: int = 0
+) -> Mean | None:
+    """The mean of ratios with its bootstrap interval; None of none.
+
+    `alike` says of each ratio what it shares with others, such as the case that it is of: those
+    move together, and are drawn together. There is no interval where all share one thing.
+    """
     if not ratios:
         return None
     logs = _logs(ratios)
-    low, high = _bounds(logs, seed) if len(logs) > 1 else (None, None)
+    sums, counts = _together(logs, alike or range(len(logs)))
+    low, high = _bounds(sums, counts, seed) if len(sums) > 1 else (None, None)
     return Mean(value=exp(float(logs.mean())), low=low, high=high, count=len(logs))
 
 
-def _bounds(logs: Floats, seed: int) -> tuple[float | None, float | None]:
+def _together(logs: Floats, alike: Sequence[object]) -> tuple[Floats, Floats]:
+    """The sums of what is alike, and how many each is of."""
+    places: dict[object, int] = {}
+    groups = [places.setdefault(each, len(places)) for each in alike]
+    sums, counts = np.bincount(groups, logs), np.bincount(groups)
+    return np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+
+
+def _bounds(sums: Floats, counts: Floats, seed: int) -> tuple[float | None, float | None]:
     """The interval of a mean. Of very many values it is normal, and 2,000 resamples add noise."""
-    if len(logs) < NORMAL_FROM:
-        return _bootstrap(logs, seed)
-    middle = float(logs.mean())
-    width = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * float(logs.std(ddof=1)) / sqrt(len(logs))
+    count = len(sums)
+    if count < NORMAL_FROM:
+        return _bootstrap(sums, counts, seed)
+    middle = float(_mean_of(sums, counts))
+    rest = sums - middle * counts
+    error = sqrt(float(rest @ rest) * count / (count - 1)) / float(counts.sum())
+    width = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
     return exp(middle - width), exp(middle + width)
+
+
+def _mean_of(sums: Floats, counts: Floats, axis: int = -1) -> Floats:
+    return np.asarray(sums.sum(axis=axis) / counts.sum(axis=axis))
 
 
 def shift(old: Floats, new: Floats) -> Shift:
@@ -193,13 +215,14 @@ def _thinned(values: Floats) -> Floats:
     return values if len(values) <= MOST else np.quantile(values, np.linspace(0, 1, MOST))
 
 
-def _bootstrap(logs: Floats, seed: int) -> tuple[float, float]:
+def _bootstrap(sums: Floats, counts: Floats, seed: int) -> tuple[float, float]:
     from scipy.stats import bootstrap
 
     # percentiles: BCa has no answer where all values are equal
     found = bootstrap(
-        (logs,),
-        np.mean,
+        (sums, counts),
+        _mean_of,
+        paired=True,
         n_resamples=RESAMPLES,
         batch=RESAMPLES_AT_ONCE,
         method="percentile",
