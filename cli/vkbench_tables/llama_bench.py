@@ -14,7 +14,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Final
 
 from vkbench.case import MODEL, parse
-from vkbench.job import PEERS, SHARDS, JobState
+from vkbench.job import PEERS, SHARDS, JobState, Mode
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS
 from vkbench.visible import visible
 from vkbench_tables.interchange import Interchange, quoted
@@ -159,7 +159,8 @@ WRITERS: Mapping[Interchange, Callable[[Sequence[Sampled]], str]] = {
 
 def _is_timed(row: ResultRow) -> bool:
     passed = row.kernel == MODEL and row.state == JobState.PASSED
-    return passed and row.track not in (PEERS, SHARDS) and row.metric == "hot" and bool(row.seconds)
+    is_ours = row.mode == Mode.PERFORMANCE and row.track not in (PEERS, SHARDS)
+    return passed and is_ours and row.metric == "hot" and bool(row.seconds)
 
 
 def _params(row: ResultRow) -> Mapping[str, object]:

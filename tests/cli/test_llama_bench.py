@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from planted_runs import CASES, Past
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS, Result, pack_samples
@@ -77,6 +78,18 @@ def test_json_has_the_samples_of_whole_tests(models: Past, capsys: Captured) -> 
     assert (cached["type_k"], cached["type_v"], cached["stddev_ns"]) == ("q8_0", "q8_0", 0)
     assert prompt["gpu_info"] == models.device.name
     assert prompt["model_filename"] == "llama-3-8b-q4_K_M.gguf"
+
+
+@pytest.mark.parametrize("form", ["llama-bench-json", "llama-bench"])
+def test_the_time_of_a_peer_is_not_given_as_ours(models: Past, capsys: Captured, form: str) -> None:
+    """A job that compares with a peer has the peer's time as its hot one."""
+    case = f"{MODEL}/pp512"
+    run = models.run("beside", timed(models, 0.5), timed(models, 0.125), cases=[case, case])
+    change = "UPDATE job SET mode = 'peer', variant = 'ggml' WHERE run_id = {} AND position = 1"
+    with models.database.transaction() as tx:
+        tx.execute(text(change.format(run)))
+    out = printed(capsys, form, "--run", "beside")
+    assert ("1024" in out, "4096" in out) == (True, False)  # tokens a second
 
 
 def test_a_long_prompt_is_read_in_parts(models: Past, capsys: Captured) -> None:
