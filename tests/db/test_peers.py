@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from databases import Lab
 from planted_peers import CASE, compare
-from vkbench.job import Mode, Outcome
+from vkbench.job import PEERS, Mode, Outcome
 from vkbench_db.ask.peers import (
     PeerPair,
     pairs_of_case,
@@ -23,7 +23,9 @@ from vkbench_db.ask.peers import (
 from vkbench_db.database import Database, upgrade
 from vkbench_db.transfer.exchange import export_run, import_lines
 from vkbench_db.upkeep.peer_standings import note_told, untold
+from vkbench_db.work import store
 from vkbench_detection.compare.peer_ratios import judge, standings
+from vkbench_detection.find import history
 from vkbench_detection.regress import news
 from vkbench_detection.steps import detect
 
@@ -94,7 +96,29 @@ def test_a_peer_has_series_of_its_own_and_is_never_suspected(lab: Lab) -> None:
         counts = tx.execute(text("SELECT count(*) FROM measurement WHERE series_id IS NOT NULL"))
         assert counts.scalar() == 120
         assert tx.execute(text("SELECT count(*) FROM change_point")).scalar() == 0
+        assert history.every(tx) == []  # `vkbench regressions scan --all`
     assert [tuple(row) for row in rows] == [("numpy", "hot"), ("numpy", "ours")]
+
+
+def test_what_others_timed_by_themselves_is_never_suspected(lab: Lab) -> None:
+    device = lab.add_device()
+    rng = random.Random(1)
+    for number in range(60):
+        lab.now += 86_400.0
+        seconds = (6e-3 if number > 40 else 4e-3) * rng.gauss(1, 0.003)
+        with lab.database.transaction() as tx:
+            run = store.create_run(
+                tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track=PEERS
+            ).id
+            store.add_jobs(tx, run, [lab.planned(device, CASE, variant="onednn")])
+        [job] = lab.pick(device)
+        lab.record(replace(lab.answer(job, seconds=seconds), variant="onednn"))
+    assert not detect(lab.database, lab.now, all_at_once=True).suspected
+    with lab.database.reading() as tx:
+        counts = tx.execute(text("SELECT count(*) FROM measurement WHERE series_id IS NOT NULL"))
+        assert counts.scalar() == 120
+        assert tx.execute(text("SELECT count(*) FROM change_point")).scalar() == 0
+        assert history.every(tx) == []
 
 
 def test_a_case_that_our_kernel_gets_wrong_beside_a_peer_is_no_change(lab: Lab) -> None:

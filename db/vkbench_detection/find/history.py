@@ -15,7 +15,9 @@ from functools import cached_property
 
 from sqlalchemy import Connection, select, update
 
-from vkbench.job import SHARDS
+from vkbench.job import PEERS, SHARDS
+from vkbench.peers import BY_NAME
+from vkbench.result import OURS
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
@@ -110,9 +112,14 @@ def changed(tx: Connection) -> list[int]:
 
 
 def every(tx: Connection) -> list[int]:
-    """All series of times."""
+    """All series of our kernels' times: those of peers are never suspected."""
     series = schema.series.c
-    return list(tx.execute(select(series.id).where(series.metric != VERDICT)).scalars())
+    ours = (
+        series.metric.not_in((VERDICT, OURS)),
+        series.variant.not_in(tuple(BY_NAME)),
+        series.track != PEERS,
+    )
+    return list(tx.execute(select(series.id).where(*ours)).scalars())
 
 
 def scan(tx: Connection, series: Iterable[int], now: float) -> list[int]:

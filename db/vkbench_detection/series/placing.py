@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from vkbench.configuration import variant_of
-from vkbench.job import JobState, Mode
+from vkbench.job import PEERS, JobState, Mode
 from vkbench.result import NOT_COLD
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
@@ -83,10 +83,11 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     noted = canaries.note(tx, told.values())
     off = {job for job, canary in told.items() if canary.key in noted}
     tracked = [row for row in rows if row.track]
-    timed = [row for row in tracked if row.state == JobState.PASSED and row.mode in SCREENED]
+    passed = [row for row in tracked if row.state == JobState.PASSED]
+    timed = [row for row in passed if row.mode in SCREENED and row.track != PEERS]
     touched = _place(tx, timed, known, off)
     # Series of peers are kept, and never suspected: what changes there is no kernel of ours.
-    of_peers = [row for row in tracked if (row.mode, row.state) == (Mode.PEER, JobState.PASSED)]
+    of_peers = [row for row in passed if row.mode == Mode.PEER or row.track == PEERS]
     _place(tx, of_peers, known, off)
     own = [row.id for row in tracked if row.mode != Mode.PEER]
     changes = record_wrong_jobs(tx, own, now)
