@@ -8,8 +8,11 @@ from alembic import command
 from sqlalchemy import create_engine, delete, select, text, update
 
 from databases import Lab
-from vkbench.job import MAX_DISPATCHES, Mode, Outcome
+from vkbench.job import MAIN, MAX_DISPATCHES, PEERS, Mode, Outcome
 from vkbench_db import migrations, schema
+from vkbench_db.ask import heat_maps
+from vkbench_db.ask.job_story import hot_seconds
+from vkbench_db.ask.kernel_states import kernel_states
 from vkbench_db.ask.queries import is_newest
 from vkbench_db.database import Database, parse_url, upgrade
 from vkbench_db.transfer.exchange import export_run, import_lines
@@ -143,3 +146,24 @@ OLD = (
     _job(4, 1, "correctness", "'2026-01-01 00:00:00.000000'"),
     _job(5, 1, "correctness", "NULL"),
 )
+
+
+def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None:
+    """An import of ggml's own timings: they passed in the sense alone that they were timed."""
+    device, case = lab.add_device(), CASES[1]
+    for track, variant, seconds in ((MAIN, "auto", 1e-3), (PEERS, "ggml", 9e-3)):
+        lab.now += 60
+        with lab.database.transaction() as tx:
+            run = store.create_run(
+                tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track=track
+            ).id
+            store.add_jobs(tx, run, [lab.planned(device, case, variant=variant)])
+        [job] = lab.pick(device)
+        lab.record(lab.answer(job, seconds=seconds))
+    with lab.database.transaction() as tx:
+        tx.execute(update(schema.measurement).values(roof_fraction=0.5))
+    with lab.database.reading() as tx:
+        assert [row.results for row in heat_maps.states(tx, device)] == [1]
+        assert [row.results for row in kernel_states(tx)] == [1]
+        assert len(heat_maps.roof_shares(tx, device, "hot")) == 1
+        assert hot_seconds(tx, device, [case]) == {case: 1e-3}

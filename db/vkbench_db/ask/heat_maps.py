@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
 from vkbench_db.rows import fetch
+from vkbench_db.work.latest import is_ours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ def states(tx: Connection, device: str, *, modes: Sequence[str] = ()) -> list[St
         .where(
             latest.device_id == _device(device),
             latest.mode.in_(modes or (Mode.CORRECTNESS, Mode.PERFORMANCE)),
+            is_ours(),
         )
         .group_by(case.kernel, case.format, latest.state)
     )
@@ -60,6 +62,7 @@ def roof_shares(tx: Connection, device: str, metric: str) -> list[RoofShare]:
             latest.mode == Mode.PERFORMANCE,
             latest.state == JobState.PASSED,
             timing.roof_fraction.is_not(None),
+            is_ours(),
         )
     )
     return [

@@ -15,6 +15,7 @@ from vkbench_db import schema
 from vkbench_db.ask.samples import unpacked
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, record_of
+from vkbench_db.work.latest import is_ours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +153,7 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
             .join(schema.device, schema.device.c.id == latest.device_id)
             .join(schema.measurement, timing.job_id == latest.job_id)
             .where(case.name.in_(names), schema.device.c.key == device, timing.metric == "hot")
-            .where(latest.mode == Mode.PERFORMANCE)
+            .where(latest.mode == Mode.PERFORMANCE, is_ours())
             .order_by(latest.finished_at)
         )
         found |= {row.name: row.seconds for row in tx.execute(asked)}

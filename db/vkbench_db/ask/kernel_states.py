@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import Mode
 from vkbench_db import schema
 from vkbench_db.rows import fetch
+from vkbench_db.work.latest import is_ours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ def kernel_states(tx: Connection, kernel: str = "") -> list[KernelState]:
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
         .join(schema.device, device.id == latest.device_id)
-        .where(latest.mode.in_((Mode.CORRECTNESS, Mode.PERFORMANCE)))
+        .where(latest.mode.in_((Mode.CORRECTNESS, Mode.PERFORMANCE)), is_ours())
         .group_by(case.kernel, device.key, latest.state)
     )
     return fetch(tx, asked.where(case.kernel == kernel) if kernel else asked, KernelState)

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, func, or_, select
 
+from vkbench.job import PEERS
 from vkbench_db import schema
 from vkbench_db.batches import batches
 
@@ -37,6 +38,13 @@ def is_sweep() -> ColumnElement[bool]:
     """Whether a run is a sweep of configurations."""
     run = schema.run.c
     return (run.track == "") & cast(run.tags, Text).contains(f'"{SWEEP}": ')
+
+
+def is_ours() -> ColumnElement[bool]:
+    """Whether a latest result is of our kernels, and no import of what another program timed."""
+    job, run = schema.job.c, schema.run.c
+    theirs = select(job.id).join(schema.run, run.id == job.run_id).where(run.track == PEERS)
+    return schema.latest.c.job_id.not_in(theirs)
 
 
 def _note(tx: Connection, which: ColumnElement[bool]) -> None:

@@ -14,6 +14,7 @@ from vkbench.errors import UsageError
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
 from vkbench_db.batches import batches
+from vkbench_db.work.latest import is_ours
 from vkbench_detection.compare.references import Reference, ReferenceKind
 
 MOST_RUNS = 12  # of a bundle or a driver, the newest, in which its results are looked for
@@ -76,6 +77,7 @@ def _latest(tx: Connection, device: int) -> list[_Latest]:
             latest.device_id == device,
             latest.mode == Mode.PERFORMANCE,
             latest.state == JobState.PASSED,
+            is_ours(),
         )
     )
     return [
