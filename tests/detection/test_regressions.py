@@ -300,13 +300,13 @@ def test_a_message_knows_all_changes_however_many_there_are(full: Lab) -> None:
         [regression] = group(tx, full.now).opened
         [row] = tx.execute(select(point)).mappings()
         jobs = tx.execute(select(job.id).order_by(job.id.desc()).limit(1500)).scalars().all()
-        first = dict(row) | {"ratio": 1.1}
-        rows = [first | {"id": 100 + job, "after_job": job} for job in sorted(jobs)]
-        rows[-1]["ratio"] = 9.0
-        tx.execute(insert(point), rows)
+        first = {str(name): value for name, value in row.items()} | {"ratio": 1.1}
+        added = [{**first, "id": 100 + job, "after_job": job} for job in sorted(jobs)]
+        added[-1]["ratio"] = 9.0
+        tx.execute(insert(point), added)
         tx.execute(
             insert(schema.regression_member),
-            [{"change_point_id": each["id"], "regression_id": regression} for each in rows],
+            [{"change_point_id": each["id"], "regression_id": regression} for each in added],
         )
     with full.database.reading() as tx:
         told = news.of_regression(tx, regression)
