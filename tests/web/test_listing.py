@@ -7,6 +7,7 @@ import io
 import json
 import time
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 import pytest
 from starlette.requests import Request
@@ -55,6 +56,16 @@ def cases(query: str) -> list[object]:
 )
 def test_filters(query: str, expected: list[str]) -> None:
     assert cases(query) == expected
+
+
+def test_every_choice_that_is_offered_finds_its_rows() -> None:
+    names = ("llvmpipe (LLVM 15.0.6, 256 bits)", "card [a*]", "card b")
+    rows = tuple({"case": name} for name in names for _ in range(2))
+    [column] = [each for each in asked("", rows).columns if each.key == "case"]
+    for name in column.choices:
+        found = asked(urlencode({"case": name}), rows)
+        assert {row["case"] for row in found.rows} == {name}
+    assert len(column.choices) == 3
 
 
 def test_clearing_the_filters_keeps_what_is_the_pages_own() -> None:

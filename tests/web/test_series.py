@@ -62,6 +62,18 @@ def test_the_list_has_pages_and_downloads(placed: Lab, pages: TestClient) -> Non
     assert pages.get("/series?newest_at=3").status_code == 400
 
 
+def test_a_device_is_found_by_a_name_with_a_comma(lab: Lab, pages: TestClient) -> None:
+    for name in ("llvmpipe (LLVM 15.0.6, 256 bits)", "H200"):
+        device = lab.add_device(name)
+        lab.submit(device, CASES[:1])
+        lab.settle(device, seconds=1e-3)
+    with lab.database.transaction() as tx:
+        placing.place(tx, lab.now)
+    asked = {"device_name": "llvmpipe (LLVM 15.0.6, 256 bits)", "format": "json"}
+    rows = pages.get("/series", params=asked).json()["rows"]
+    assert [row["metric"] for row in rows] == ["cold", "hot"]
+
+
 def test_a_history_has_its_points_and_what_moved(placed: Lab, pages: TestClient) -> None:
     number = rows(placed)[0].series
     page = pages.get(f"/series/{number}")

@@ -219,12 +219,17 @@ def _matches(column: Column, row: Row, wanted: str) -> bool:
     if text.is_number(column):
         return _in_range(row.get(column.key), wanted)
     said = _said(column, row)
-    return any(_is_like(said, each.strip()) for each in wanted.split(","))
+    return any(_is_like(said, each) for each in alternatives(wanted))
+
+
+def alternatives(wanted: str) -> list[str]:
+    """The texts that a filter names, apart by commas; also as one text, for names with commas."""
+    return [wanted, *(each.strip() for each in wanted.split(","))]
 
 
 def _is_like(said: str, pattern: str) -> bool:
     """A glob, or the whole text."""
-    return bool(compile(translate(pattern), IGNORECASE).match(said))
+    return said == pattern or bool(compile(translate(pattern), IGNORECASE).match(said))
 
 
 def _in_range(value: Cell, wanted: str) -> bool:

@@ -15,7 +15,7 @@ from vkbench_db.ask import series as ask
 from vkbench_db.database import Transaction
 from vkbench_tables.series import SERIES
 from vkbench_tables.table import Table
-from vkbench_web.listing import PAGE_ROWS, Row, asked_of, bounds, page_number
+from vkbench_web.listing import PAGE_ROWS, Row, alternatives, asked_of, bounds, page_number
 from vkbench_web.paged import Paged
 from vkbench_web.shell import lab_of, page
 
@@ -80,11 +80,7 @@ def filter_of(query: Mapping[str, str]) -> ask.SeriesFilter:
         if name not in (*ask.TEXTS, *ask.NUMBERS):
             raise UsageError(f"series cannot be filtered by {name}: sort by it instead")
     return ask.SeriesFilter(
-        texts={
-            name: [glob.strip() for glob in value.split(",")]
-            for name, value in asked.items()
-            if name in ask.TEXTS
-        },
+        texts={name: alternatives(value) for name, value in asked.items() if name in ask.TEXTS},
         ranges={name: bounds(value) for name, value in asked.items() if name in ask.NUMBERS},
         words=query.get("q", "").split()[:10],
     )
