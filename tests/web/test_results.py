@@ -117,6 +117,7 @@ def test_a_page_has_a_hundred_rows(lab: Lab, pages: TestClient) -> None:
         ("/results?state=passd", 404, "passed"),
         ("/results?sort=nothing", 404, "sort"),
         ("/results?series=x", 400, "series"),
+        ("/results?series=" + "0" * 11 + "1" * 5000, 400, "series"),
         ("/results?page=0", 400, "page"),
         ("/results?run=none", 404, "run"),
         ("/api/results?limit=0", 400, "limit"),

@@ -135,7 +135,8 @@ def _words(text: str) -> list[str]:
 
 
 def _number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) <= MOST_ID):
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_ID))
+    if not (is_short and 0 < int(text) <= MOST_ID):
         raise UsageError(f"{name} is a number from 1")
     return int(text)
 
