@@ -150,6 +150,15 @@ def test_jobs_lists_runs_and_jobs(capsys: Captured) -> None:
     assert len(rows(capsys, "jobs", "--device", "planted")) == 6
 
 
+def test_cut_off_jobs_say_which_are_shown(capsys: Captured) -> None:
+    assert cli.main(["jobs", "last", "--limit", "1"]) == 0
+    assert "the first 1; --limit 0 shows all" in capsys.readouterr().err
+    assert cli.main(["jobs", "--device", "planted", "--limit", "1"]) == 0
+    assert "the newest 1; --limit 0 shows all" in capsys.readouterr().err
+    assert cli.main(["jobs", "last", "--limit", "3"]) == 0
+    assert "--limit 0" not in capsys.readouterr().err
+
+
 def test_devices_have_a_state_and_a_queue(capsys: Captured) -> None:
     [device] = rows(capsys, "devices")
     assert (device["state"], device["queued"], device["name"]) == ("online", 0, "Planted 9000")

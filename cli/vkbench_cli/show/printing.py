@@ -80,10 +80,20 @@ def show(table: Table, output: Output, stream: TextIO | None = None) -> None:
 
 
 def show_newest(table: Table, output: Output, most: int | None) -> None:
-    """Print the first `most` rows of a table, and say so on stderr if there are more."""
+    """Print the first `most` rows of a table, the newest, and say so if there are more."""
+    show_first(table, output, most, "newest")
+
+
+def show_first(table: Table, output: Output, most: int | None, word: str = "first") -> None:
+    """Print the first `most` rows of a table, and say which these are if there are more."""
     show(replace(table, rows=table.rows[:most]), output)
-    if most and len(table.rows) > most:
-        tell(f"the newest {most}; --limit 0 shows all")
+    tell_cut(len(table.rows), most, word)
+
+
+def tell_cut(rows: int, most: int | None, word: str = "newest") -> None:
+    """Say on stderr that of these rows only the first `most` are shown, if there are more."""
+    if most and rows > most:
+        tell(f"the {word} {most}; --limit 0 shows all")
 
 
 def print_text(table: Table, stream: TextIO, width: int = 0) -> None:

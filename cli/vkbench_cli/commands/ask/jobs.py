@@ -9,7 +9,7 @@ from typer import Argument, Option
 from vkbench import names
 from vkbench.job import JobState
 from vkbench_cli.options import RUN_HELP, Devices, Store
-from vkbench_cli.show.printing import Limit, Output, show, show_newest
+from vkbench_cli.show.printing import Limit, Output, show, show_first, show_newest
 from vkbench_cli.store import reading
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.table import Table
@@ -66,4 +66,5 @@ def jobs(
             return
         number = queries.find_run(tx, run).id if run else None
         found = queries.jobs(tx, run=number, states=states, devices=device, limit=look)
-    show_newest(Table(columns=JOBS, rows=[job_row(row) for row in found]), output, most)
+    table = Table(columns=JOBS, rows=[job_row(row) for row in found])
+    show_first(table, output, most, "newest" if number is None else "first")
