@@ -136,8 +136,9 @@ def test_results_as_csv_have_base_units(capsys: Captured) -> None:
 
 
 def test_cut_off_results_say_so(capsys: Captured) -> None:
-    assert cli.main(["results", "--limit", "1"]) == 0
-    assert "--limit 0" in capsys.readouterr().err
+    for form in ([], ["--as", "md"], ["--as", "junit"]):
+        assert cli.main(["results", "--limit", "1", *form]) == 0
+        assert "the newest 1; --limit 0 shows all" in capsys.readouterr().err
 
 
 def test_jobs_lists_runs_and_jobs(capsys: Captured) -> None:

@@ -16,7 +16,7 @@ from vkbench.errors import UsageError
 from vkbench.job import FINISHED, Mode
 from vkbench.units import counted
 from vkbench_cli.options import RUN_HELP, Devices, Formats, Kernels, Shapes, Store, Suite
-from vkbench_cli.show.printing import Limit, Output, show_newest
+from vkbench_cli.show.printing import Limit, Output, show_newest, tell_cut
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
 from vkbench_scheduler.planning.selection import Selection
@@ -178,6 +178,8 @@ def _print(
     else:
         jobs = {row["job"] for row in shown.rows}
         hand_over(_written([row for row in found if row.job in jobs], asked, models))
+    if asked:
+        tell_cut(len(rows), most)
 
 
 def _written(found: list[ResultRow], asked: Interchange, models: Mapping[int, ModelResult]) -> str:
