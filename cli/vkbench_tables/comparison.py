@@ -134,7 +134,7 @@ def by_change(pair: Pair) -> tuple[int, float, str, str]:
 
 def summary(found: Comparison) -> str:
     """One line: what was compared, what changed, and the mean of all."""
-    words = [f"{sides(found)}: {len(found.pairs)} timings in common"]
+    words = [f"{sides(found)}: {counted(len(found.pairs), 'timing')} in common"]
     if found.pairs:
         slower, faster = timing_counts(found)
         same = len(found.counting) - slower - faster

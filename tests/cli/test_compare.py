@@ -117,6 +117,14 @@ def test_what_failed_or_was_skipped_is_no_silence(past: Past, capsys: Captured) 
     said(capsys, "crashed", "crashed", "--fail-on", "regression")  # it failed before, too
 
 
+def test_one_timing_is_said_as_one(past: Past, capsys: Captured) -> None:
+    for label in ("first", "second"):
+        past.run(label, past.done(1e-3), cases=["copy/f32/n4096"])
+    hot = ("first", "second", "--metric", "hot")
+    assert ": 1 timing in common" in said(capsys, *hot)[1]
+    assert ": 1 timing in common" in said(capsys, *hot, "--markdown")[0]
+
+
 def test_markdown_is_whole_and_capped(past: Past, capsys: Captured) -> None:
     out = said(capsys, "1", "2", "--markdown")[0]
     assert out.startswith("### 1 wrong, 2 slower\n")

@@ -130,7 +130,7 @@ def test_ggml_s_file_is_imported_once(past: Past, capsys: Captured, tmp_path: Pa
     )
     assert cli.main(["import", "--ggml", str(file)]) == 0
     found = capsys.readouterr()
-    assert "1 jobs new" in found.out
+    assert "1 job new" in found.out
     assert "left out 1 test of CPY at all" in " ".join(found.err.split())
     assert cli.main(["import", "--ggml", str(file)]) == 0
     assert "0 jobs new, 0 went on, 1 known" in capsys.readouterr().out

@@ -55,6 +55,7 @@ def test_a_regression_shows_its_evidence(pages: TestClient, regressed: Lab) -> N
     page = pages.get("/regressions/1").text
     for link in ("/series/1", "/jobs/1", "/jobs/2"):
         assert f'href="{link}"' in page
+    assert "1 series of 1 case on 1 device: copy 1" in page
     assert "aaaaaaaaaaaa" in page  # the old bundle
     assert "Nothing is recorded of it" in page
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK
+from vkbench.units import counted
 from vkbench_cli.options import RUN_HELP, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
@@ -87,5 +88,5 @@ def _fleet(database: Database, timeout: float | None) -> int:
         return EXIT_OK
     warn(database, "the fleet", devices=busy)
     found = wait_for_fleet(database, since, timeout)
-    tell(", ".join([f"fleet: {found.done} jobs ended", *trouble(found)]))
+    tell(", ".join([f"fleet: {counted(found.done, 'job')} ended", *trouble(found)]))
     return EXIT_OK

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.units import counted
 from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.machine import devices_if_any
@@ -88,7 +89,8 @@ def check(
     show(Table(columns=COLUMNS, rows=rows), output)
     kernel = built.kernel
     timed = sum(case.is_timed for case in kernel.cases)
-    tell(f"{kernel.name}: {len(kernel.cases)} cases, {timed} timed; bundle {built.bundle.sha[:12]}")
+    cases = counted(len(kernel.cases), "case")
+    tell(f"{kernel.name}: {cases}, {timed} timed; bundle {built.bundle.sha[:12]}")
 
 
 def _row(built: Built, name: str, devices: Sequence[DeviceFacts]) -> dict[str, Cell]:

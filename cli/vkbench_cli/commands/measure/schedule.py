@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
+from vkbench.units import counted
 from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import Effort, Selecting, Store
@@ -166,7 +167,7 @@ def fire(*, name: Name, store: Store) -> None:
     with opened(store.settings()) as database:
         made = run_now(database, name, time.time())
         say(str(made.run.id))
-        tell(f"run {made.run.id}: {made.jobs} jobs submitted")
+        tell(f"run {made.run.id}: {counted(made.jobs, 'job')} submitted")
         warn(database, f"run {made.run.id}", run=made.run.id)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench.errors import EXIT_INTERRUPTED
+from vkbench.units import counted
 from vkbench.user import user_name
 from vkbench_cli.options import Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
@@ -86,7 +87,7 @@ def announce(database: Database, made: Submitted) -> None:
     from vkbench_cli.show.absence import warn
 
     say(str(made.run.id))
-    tell(f"run {made.run.id}: {made.jobs} jobs submitted")
+    tell(f"run {made.run.id}: {counted(made.jobs, 'job')} submitted")
     warn(database, f"run {made.run.id}", run=made.run.id)
 
 

@@ -32,7 +32,7 @@ def export(
         found = find_run(tx, run)
     with opened(store.settings()) as database:
         export_run(database, found.id, output)
-    tell(f"run {found.id} ({found.progress.total} jobs) -> {output}")
+    tell(f"run {found.id} ({counted(found.progress.total, 'job')}) -> {output}")
 
 
 def import_(
@@ -143,8 +143,8 @@ def import_(
     runs = ", ".join(map(str, found.runs))
     lost = f"; {counted(found.losses, 'row')} of accuracy" if found.losses else ""
     say(
-        f"run {runs}: {found.new} jobs new, {found.updated} went on, {found.known} known; "
-        f"{found.attempts} attempts new{lost}"
+        f"run {runs}: {counted(found.new, 'job')} new, {found.updated} went on, "
+        f"{found.known} known; {counted(found.attempts, 'attempt')} new{lost}"
     )
     if detected.opened:
         say(f"new in `vkbench regressions ls`: {len(detected.opened)}")
