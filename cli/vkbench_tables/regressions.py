@@ -17,7 +17,7 @@ DIRECTIONS = ("slower", "faster", "wrong")
 SHA_SHOWN = 12
 
 ROWS = (
-    Column(key="id", heading="id", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="id", heading="id", kind=ValueKind.ID, rank=Rank.KEY),
     Column(key="state", heading="state", rank=Rank.KEY),
     Column(key="direction", heading="direction"),
     Column(key="cause", heading="cause"),
@@ -34,15 +34,15 @@ ROWS = (
     Column(key="changed_at", heading="changed", kind=ValueKind.TIME, hidden=True),
 )
 MEMBERS = (
-    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="change", heading="change", kind=ValueKind.ID, rank=Rank.KEY),
     *MEASURED,
     Column(key="ratio", heading="new/old", kind=ValueKind.RATIO, rank=Rank.KEY),
     Column(key="low", heading="from", kind=ValueKind.RATIO, rank=Rank.MINOR),
     Column(key="high", heading="to", kind=ValueKind.RATIO, joined=True),
     Column(key="p", heading="p", kind=ValueKind.NUMBER, rank=Rank.MINOR),
     Column(key="method", heading="found by", rank=Rank.MINOR),
-    Column(key="before_job", heading="last good job", kind=ValueKind.COUNT, rank=Rank.MINOR),
-    Column(key="after_job", heading="first bad job", kind=ValueKind.COUNT, joined=True),
+    Column(key="before_job", heading="last good job", kind=ValueKind.ID, rank=Rank.MINOR),
+    Column(key="after_job", heading="first bad job", kind=ValueKind.ID, joined=True),
     *(
         Column(key=f"{side}_{part}", heading=f"{heading} {part}", lifted=True)
         for part in ("kernel", "bundle", "driver")
@@ -70,7 +70,7 @@ STORY = (
     *(Column(key=key, heading="") for key in ("members", "events", "alerts")),
 )
 SUSPECTED = (
-    Column(key="change", heading="change", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="change", heading="change", kind=ValueKind.ID, rank=Rank.KEY),
     Column(key="state", heading="state", rank=Rank.KEY),
     *MEASURED,
     Column(key="direction", heading="direction"),

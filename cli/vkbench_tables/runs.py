@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vkbench_db.ask.queries import JobRow, RunRow
 
 RUNS = (
-    Column(key="id", heading="run", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="id", heading="run", kind=ValueKind.ID, rank=Rank.KEY),
     Column(key="uuid", heading="UUID", hidden=True),
     Column(key="created_at", heading="submitted", kind=ValueKind.TIME),
     Column(key="user", heading="by", rank=Rank.MINOR),
@@ -25,7 +25,7 @@ RUNS = (
 )
 JOBS = (
     Column(key="run", heading="run", lifted=True),
-    Column(key="id", heading="job", kind=ValueKind.COUNT, rank=Rank.KEY),
+    Column(key="id", heading="job", kind=ValueKind.ID, rank=Rank.KEY),
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
     Column(key="device", heading="device key", hidden=True),

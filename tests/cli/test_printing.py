@@ -13,6 +13,7 @@ import pytest
 
 from vkbench_cli.show.printing import Output, show
 from vkbench_tables import comparison, regressions, series
+from vkbench_tables.runs import JOBS, RUNS
 from vkbench_tables.table import Column, Table, ValueKind
 from vkbench_tables.text import column_text
 
@@ -132,3 +133,21 @@ def test_numbers_that_json_cannot_hold_are_null() -> None:
     table = Table(columns=[COLUMNS[6]], rows=[{"nmse": float("inf")}, {"nmse": float("nan")}])
     rows = json.loads(printed(table, json=True), parse_constant=pytest.fail)["rows"]
     assert rows == [{"nmse": None}, {"nmse": None}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys"),
+    [
+        (RUNS, ["id"]),
+        (JOBS, ["id", "run"]),
+        (regressions.ROWS, ["id"]),
+        (regressions.MEMBERS, ["change", "before_job", "after_job", "series"]),
+        (regressions.SUSPECTED, ["change"]),
+    ],
+)
+def test_numbers_that_name_something_can_be_given_to_commands(
+    columns: Sequence[Column], keys: list[str]
+) -> None:
+    named = {column.key: column for column in columns}
+    for key in keys:
+        assert column_text(named[key], [{key: 12345}])[1] == ["12345"]

@@ -46,7 +46,7 @@ KNOWN = (
     Column(key="estimated", heading="estimated"),
     Column(key="estimated_seconds", heading="hot", kind=ValueKind.SECONDS),
     Column(key="speed", heading="speed", kind=ValueKind.NUMBER),
-    Column(key="run", heading="run", kind=ValueKind.COUNT),
+    Column(key="run", heading="run", kind=ValueKind.ID),
     Column(key="measured_at", heading="measured", kind=ValueKind.TIME, rank=Rank.MINOR),
 )
 

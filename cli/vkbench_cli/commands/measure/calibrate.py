@@ -43,7 +43,7 @@ LAST_COLUMNS = (
     Column(key="launch_seconds", heading="launch", kind=ValueKind.SECONDS),
     Column(key="tick_seconds", heading="tick", kind=ValueKind.SECONDS),
     Column(key="noise", heading="noise", kind=ValueKind.PERCENT),
-    Column(key="run", heading="run", kind=ValueKind.COUNT),
+    Column(key="run", heading="run", kind=ValueKind.ID),
     Column(key="measured_at", heading="measured", kind=ValueKind.TIME),
 )
 
