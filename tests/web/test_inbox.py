@@ -36,6 +36,8 @@ def test_the_inbox_shows_what_to_look_at(pages: TestClient, regressed: Lab) -> N
     assert pages.get("/regressions?format=json").json()["rows"] == []
     for asked in ("all=1", "state=closed"):
         assert len(pages.get(f"/regressions?{asked}&format=json").json()["rows"]) == 1
+        assert "are left out" not in pages.get(f"/regressions?{asked}").text
+    assert "are left out" in pages.get("/regressions").text
 
 
 def test_uncertain_changes_are_listed_apart(pages: TestClient, regressed: Lab) -> None:

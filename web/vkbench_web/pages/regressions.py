@@ -78,7 +78,9 @@ def inbox_page(request: Request) -> Response:
         said={"opened_at": lambda row: _age(row["opened_at"], now)},
         own=("all",),
     )
-    return found.download() or page(request, "regressions.html", found=found, doubts=doubts)
+    return found.download() or page(
+        request, "regressions.html", found=found, every=every, doubts=doubts
+    )
 
 
 @router.get("/regressions/suspected", include_in_schema=False)
