@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from vkbench_shaders.compile.spirv import (
     LOCAL_SIZE,
+    SUBGROUP_SIZE,
     WORKGROUP_SIZE,
     Decoration,
     Instruction,
@@ -44,6 +45,7 @@ _CAPABILITIES: Final = {
     6019: "DotProduct",
     6022: "CooperativeMatrixKHR",
 }  # others go by their number
+_OF_SUBGROUPS: Final = frozenset({"GroupNonUniformShuffle", "CooperativeMatrixKHR"})
 _PUSH_CONSTANT: Final = 9  # a storage class
 _SPECIAL: Final = (Op.SPEC_TRUE, Op.SPEC_FALSE, Op.SPEC_CONSTANT)
 _HOLDS: Final = (
@@ -109,6 +111,29 @@ def form(code: bytes) -> Form:
         },
         sized_by=tuple(map(ids.get, sizes)),
     )
+
+
+def counts_on_subgroups(code: bytes) -> bool:
+    """Whether a module is right only in whole subgroups of the size that it is told.
+
+    It asks for the size, swaps numbers between lanes, or has matrices that subgroups share.
+    """
+    _, instructions, _ = read(code)
+    asks = any(
+        op == Op.DECORATE and ops[1:] == (Decoration.BUILT_IN, SUBGROUP_SIZE)
+        for op, ops in instructions
+    )
+    return asks or not _OF_SUBGROUPS.isdisjoint(_capabilities(instructions))
+
+
+def width(code: bytes, constants: Mapping[int, int]) -> int:
+    """Threads of a workgroup along x, under specialisation constants by their ids."""
+    _, instructions, _ = read(code)
+    size = _local_size(instructions)
+    if size is None:
+        raise MalformedSpirv("the module does not say how large its workgroups are")
+    by = {_constant_ids(instructions).get(at, -1) for at in _workgroup_size(instructions)[:1]}
+    return next((constants[number] for number in by & constants.keys()), size[0])
 
 
 def _capabilities(instructions: list[Instruction]) -> tuple[str, ...]:

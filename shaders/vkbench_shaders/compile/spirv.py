@@ -55,7 +55,7 @@ class Decoration(IntEnum):
 
 
 LOCAL_SIZE, LOCAL_SIZE_ID = 17, 38  # execution modes
-WORKGROUP_SIZE = 25  # a built-in
+WORKGROUP_SIZE, SUBGROUP_SIZE = 25, 36  # built-ins
 Instruction = tuple[int, tuple[int, ...]]  # opcode, operands
 
 

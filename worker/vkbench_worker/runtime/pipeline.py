@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from vkbench_worker.runtime import vk
+from vkbench_worker.runtime import subgroups, vk
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.logical import Logical
@@ -62,7 +62,15 @@ class Pipeline:
         stage.stage, stage.module, stage.pName = vk.COMPUTE_SHADER, module, entry
         if constants:
             stage.pSpecializationInfo = constants[0]
-        if program.checks_bounds and checks_each(self._logical.physical):
+        physical = self._logical.physical
+        if size := subgroups.required(physical, program):
+            required = vk.struct(
+                "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo", requiredSubgroupSize=size
+            )
+            stage.pNext = vk.ffi.cast("void *", required)
+            if subgroups.are_whole(physical, program, size):
+                stage.flags = vk.FULL_SUBGROUPS
+        if program.checks_bounds and checks_each(physical):
             robust = vk.struct("VkPipelineRobustnessCreateInfoEXT")
             robust.storageBuffers = robust.uniformBuffers = vk.ROBUST_BUFFER_ACCESS
             info.pNext = vk.ffi.cast("void *", robust)

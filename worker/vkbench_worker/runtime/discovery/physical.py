@@ -70,6 +70,11 @@ class Physical:
         return _TYPES.get(int(self.core.deviceType), "other")
 
     @cached_property
+    def subgroup_size(self) -> int:
+        """Threads of a subgroup, as shaders are told them."""
+        return int(subgroup_properties(self.handle).subgroupSize)
+
+    @cached_property
     def pci_address(self) -> str:
         """Where it sits on the bus, as sysfs writes it; "" where the driver does not say."""
         if "VK_EXT_pci_bus_info" not in self.extensions:
@@ -112,13 +117,13 @@ class Physical:
         if self.type == "cpu":
             return system.usable_processors()
         if _SM_BUILTINS in self.extensions:
-            return self._numbers(_SM_PROPERTIES, 2)[0]
+            return self.numbers(_SM_PROPERTIES, 2)[0]
         if _SHADER_CORES in self.extensions:
-            engines, arrays, units, *_ = self._numbers(_SHADER_CORE_PROPERTIES, 14)
+            engines, arrays, units, *_ = self.numbers(_SHADER_CORE_PROPERTIES, 14)
             return engines * arrays * units
         return 0
 
-    def _numbers(self, kind: int, count: int) -> list[int]:
+    def numbers(self, kind: int, count: int) -> list[int]:
         """The 32-bit numbers of a properties struct, whose type may be younger than our headers."""
         memory = vk.ffi.new("uint64_t[]", 2 + (count + 1) // 2)
         words = vk.ffi.cast("uint32_t *", memory)
@@ -139,7 +144,7 @@ class Physical:
             device_id=self.core.deviceID,
             type=self.type,
             memory_bytes=self.heap_bytes(),
-            subgroup_size=subgroup_properties(self.handle).subgroupSize,
+            subgroup_size=self.subgroup_size,
             features=self._feature_names(),
             limits=self.limits(),
             llc_bytes=self.llc_bytes(),
