@@ -68,6 +68,17 @@ def test_a_split_has_as_many_rows_as_shared_memory_holds(d: int, rows: int) -> N
     assert flash.refuses(posed, with_shared(32768)) is None
 
 
+@pytest.mark.parametrize("device", [DEVICE, SMALL], ids=["large", "small"])
+@pytest.mark.parametrize("e", [1024, 1032, 4096])
+@pytest.mark.parametrize("d", [16, 576])
+def test_sums_of_several_rounds_leave_weights_in_place(device: DeviceFacts, d: int, e: int) -> None:
+    posed = problem(f"flash_attn/f16/s1_h16_g1_q1_n4096_d{d}_e{e}")
+    found = flash_plan.split(posed, device)
+    rounds = -(-e // 8 // found.threads)
+    assert (found.pool - 8 * found.threads >= found.rows * found.part) is (rounds > 1)
+    assert found.shared <= device.limits["max_shared_bytes"]
+
+
 @pytest.mark.parametrize(
     "block", flash_plan.BLOCKS, ids=lambda block: f"{block.entry}-{block.threads}"
 )

@@ -156,6 +156,7 @@ _MORE = {
         "s1_h32_g1_q1_n96_d80_e80/mask=causal,max_bias=8.0,sinks=yes",
         "s1_h12_g1_q8_n256_d112_e112/mask=blocks,path=split",
         "s1_h20_g1_q1_n130_d576_e512/mask=causal",
+        "s1_h2_g1_q3_n700_d16_e1032/mask=blocks",
         "s1_h10_g2_q32_n97_d192_e192/mask=blocks,max_bias=8.0,sinks=yes",
         "s1_h4_g4_q66_n200_d72_e72/mask=causal,softcap=30.0",
         "s1_h1_g1_q80_n1024_d40_e40/mask=causal,layout=cache",

@@ -42,11 +42,13 @@ class Split:
     lanes: int  # that share the work on a position, where they can
     threads: int = THREADS  # of a workgroup
     is_whole: bool = False  # whether one row's partition has all positions, and makes the result
+    is_wide: bool = False  # whether values are summed in several rounds, which all need the scores
 
     @property
     def pool(self) -> int:
         """Singles of shared memory for scores, and for eight sums a thread."""
-        return max(self.rows * self.part, EIGHT * self.threads)
+        scores, sums = self.rows * self.part, EIGHT * self.threads
+        return scores + sums if self.is_wide else max(scores, sums)
 
     @property
     def shared(self) -> int:
@@ -176,14 +178,20 @@ def split(problem: Problem, device: DeviceFacts) -> Split:
     if (whole := _whole(problem, device, fours, lanes)) is not None:
         return whole
     room = min(device.limits.get("max_shared_bytes", 0), _MOST_SHARED) - _SMALL
-    least = 4 * EIGHT * THREADS
+    sums = 4 * EIGHT * THREADS
+    is_wide = shape["e"] > EIGHT * THREADS
+    least = 2 * sums if is_wide else sums
     tile = min(_MOST_ROWS, power_of_two(group_rows(problem)))
     while tile > 1 and tile * fours * 16 + least > room:
         tile //= 2
     pool = min(_MOST_POOL, max(room - tile * fours * 16, least) // 4)
+    scores = pool - sums // 4 if is_wide else pool
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
-    part = partition(shape["n"], _AT_ONCE // max(groups, 1), _least_split(shape["d"]), pool // tile)
-    return Split(tile, part, fours, _more_lanes(device, fours, lanes, THREADS, part))
+    part = partition(
+        shape["n"], _AT_ONCE // max(groups, 1), _least_split(shape["d"]), scores // tile
+    )
+    lanes = _more_lanes(device, fours, lanes, THREADS, part)
+    return Split(tile, part, fours, lanes, is_wide=is_wide)
 
 
 def _whole(problem: Problem, device: DeviceFacts, fours: int, lanes: int) -> Split | None:
