@@ -183,6 +183,13 @@ def test_one_index_is_the_last() -> None:
     assert data.indices(posed("i32", n=1), "x", 9).tolist() == [8]
 
 
+def test_indices_of_bytes_stay_below_256() -> None:
+    """Where a case has more to choose from than a byte can say."""
+    numbers = data.indices(posed("u8", b=4, n=5000), "x", 3001)
+    assert np.unique(numbers).tolist() == [*range(256)]
+    assert numbers.ravel()[:2].tolist() == [255, 0]
+
+
 @pytest.mark.parametrize(("name", "dtype"), [("i32", np.int32), ("i64", np.int64)])
 def test_distinct_indices_differ_along_the_last_axis(name: str, dtype: type) -> None:
     numbers = data.distinct(posed(name, b=40, n=8), "x", 11)

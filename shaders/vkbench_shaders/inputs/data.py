@@ -107,10 +107,14 @@ def weights(problem: Problem, binding: str) -> Array:
 
 
 def indices(problem: Problem, binding: str, below: int) -> Array:
-    """Random numbers below a bound, repeats among them; the last and the first come first."""
-    shape = problem.array_shape(binding)
+    """Random numbers below a bound, repeats among them; the last and the first come first.
+
+    A format of few bytes may not reach the bound.
+    """
+    shape, dtype = problem.array_shape(binding), problem.format(binding).dtype
+    below = min(below, int(np.iinfo(dtype.str).max) + 1)
     bits = noise.raw(problem.seed(binding), 8 * prod(shape)).view("<u8")
-    numbers = (bits % np.uint64(below)).astype(problem.format(binding).dtype)
+    numbers = (bits % np.uint64(below)).astype(dtype)
     numbers[:2] = (below - 1, 0)[: numbers.size]
     return numbers.reshape(shape)
 
