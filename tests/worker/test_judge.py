@@ -12,8 +12,10 @@ from vkbench.result import Verdict
 from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import problem
+from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.tolerance import LIMITS
+from vkbench_worker.judging.distance import without_neighbours
 from vkbench_worker.judging.judge import Expected, judge
 from vkbench_worker.judging.preparation import for_path, prepare
 from vkbench_worker.runner.variants import choose, plan
@@ -269,6 +271,18 @@ def test_few_halves_may_be_rounded_to_the_other_neighbour(bundle: Bundle) -> Non
     assert not verdict_on(bundle, case, stepped(1, 100), "exact").passed
     assert "NMSE of y" in verdict_on(bundle, case, stepped(1, 10), "f32").reason
     assert "NMSE of y" in verdict_on(bundle, case, stepped(32, 100), "f32").reason
+
+
+def test_zeros_for_the_smallest_numbers_are_no_neighbours_that_count() -> None:
+    """A row of bf16 that has many of these may have one that was rounded the other way, too."""
+    wanted = np.full(1000, 1, np.uint16)  # the bits of the smallest bf16, which drivers may flush
+    wanted[0] = 0x3E75
+    found = np.zeros_like(wanted)
+    found[0] = 0x3E74
+    fmt = format_named("bf16")
+    assert np.array_equal(without_neighbours(found, wanted, fmt), wanted)
+    wanted[1:], found[1:] = 0x0080, 0x0081  # normal numbers
+    assert np.array_equal(without_neighbours(found, wanted, fmt), found)
 
 
 def deviations_of(case: str, path: str = "int8") -> np.ndarray:

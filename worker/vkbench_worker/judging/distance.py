@@ -64,15 +64,19 @@ def far(view: Array, reference: Array, fmt: Format, each: float) -> Array:
 
 
 def without_neighbours(view: Array, reference: Array, fmt: Format) -> Array:
-    """The output with the reference where it is the next number to it, if there are few such."""
+    """The output with the reference where it is the next number to it, if there are few such.
+
+    Numbers that drivers may make zeros do not count: any number of them may be neighbours of 0.
+    """
     if not is_float(fmt) or view.itemsize >= _SINGLE:
         return view
     found, wanted = bits(view), bits(np.ascontiguousarray(reference))
     differ = np.nonzero(found != wanted)
     steps = narrow.order(found[differ]) - narrow.order(wanted[differ])
     near = np.abs(steps) == 1
-    count = int(np.count_nonzero(near))
-    if not count or count > _FEW + view.size // _ONE_IN:
+    tiny = np.abs(widened(reference[differ], fmt)) < _TINY
+    count = int(np.count_nonzero(near & ~tiny))
+    if not near.any() or count > _FEW + view.size // _ONE_IN:
         return view
     moved = view.copy()
     places = tuple(axis[near] for axis in differ)
