@@ -86,9 +86,9 @@ def processor_name() -> str:
 
 
 def free_memory_bytes() -> int:
-    """Memory that can be had at the moment; 0 where the system does not say.
+    """Memory that programs can get at the moment; 0 where the system does not say.
 
-    Linux fills what nobody needs with parts of files, and gives that back when it is asked for.
+    On Linux that includes the page cache, which the kernel gives up when a program asks for memory.
     """
     for line in _text(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):

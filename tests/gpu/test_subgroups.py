@@ -17,7 +17,7 @@ from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.discovery.physical import Physical
 from vkbench_worker.runtime.pipelines import Pipelines
 
-# cases whose code is right only in whole subgroups of the size that it is told
+# cases whose code computes right results only in full subgroups of the size that it reads
 COUNTING = (
     ("cumsum/f32/h5_w1023", "subgroup"),
     ("flash_attn/f16/s1_h4_g2_q1_n113_d64_e64", "subgroup"),

@@ -114,9 +114,9 @@ def form(code: bytes) -> Form:
 
 
 def counts_on_subgroups(code: bytes) -> bool:
-    """Whether a module is right only in whole subgroups of the size that it is told.
+    """Whether a module computes right results only in full subgroups of the size that it reads.
 
-    It asks for the size, swaps numbers between lanes, or has matrices that subgroups share.
+    Such a module reads the size, shuffles numbers between lanes, or uses cooperative matrices.
     """
     _, instructions, _ = read(code)
     asks = any(

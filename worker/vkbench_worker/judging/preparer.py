@@ -120,10 +120,10 @@ class Preparer:
 
 def _found(file: int, answer: Answer) -> Prepared:
     """A case that lies in the memory of a file descriptor, which is closed."""
-    size = sum(map(_aligned, answer.sizes))
+    total = sum(map(_aligned, answer.sizes))
     try:
-        is_small = size < _LEAST_MAPPED
-        memory = os.pread(file, size, 0) if is_small else mmap.mmap(file, 0, prot=mmap.PROT_READ)
+        is_small = total < _LEAST_MAPPED
+        memory = os.pread(file, total, 0) if is_small else mmap.mmap(file, 0, prot=mmap.PROT_READ)
     finally:
         os.close(file)
     whole, at, parts = memoryview(memory), 0, []

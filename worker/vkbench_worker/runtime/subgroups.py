@@ -1,8 +1,9 @@
-"""How many threads subgroups shall have, where a driver may choose and code relies on the number.
+"""The subgroup size that a pipeline requires, where the driver may choose and code relies on it.
 
-Shaders and launches are told one size. Drivers of devices that have several may run smaller
-subgroups all the same: Intel's tells 32 and runs 8 or 16, and counts subgroups by what it runs. A
-pipeline that requires the size gets it.
+Vulkan reports one subgroup size for a device, and shaders read that size. A driver whose device
+supports several sizes may still run a pipeline with a smaller one: Intel's driver reports 32, runs
+8 or 16, and numbers the subgroups of a workgroup by the size that it runs. A pipeline that requires
+a size gets it.
 """
 
 from __future__ import annotations
@@ -18,20 +19,19 @@ _PROPERTIES: Final = 1000225000  # VkPhysicalDeviceSubgroupSizeControlProperties
 
 
 def required(physical: Physical, program: Program) -> int:
-    """Threads that a program's subgroups have to have; 0 where there is nothing to require."""
+    """The subgroup size that a program's pipeline has to require; 0 for none."""
     if "subgroup_size_control" not in physical.features.members:
         return 0
-    told = physical.subgroup_size
+    reported = physical.subgroup_size
     least, most, subgroups, stages = physical.numbers(_PROPERTIES, 4)
-    has_others = least <= told <= most and least < most
+    if least == most or not least <= reported <= most or not stages & vk.COMPUTE_SHADER:
+        return 0
     # a workgroup of any size has to have room for its subgroups
-    fits = told * subgroups >= physical.limits()["max_workgroup_invocations"]
-    if has_others and fits and stages & vk.COMPUTE_SHADER and counts_on_subgroups(program.code):
-        return told
-    return 0
+    fits = reported * subgroups >= physical.limits()["max_workgroup_invocations"]
+    return reported if fits and counts_on_subgroups(program.code) else 0
 
 
 def are_whole(physical: Physical, program: Program, size: int) -> bool:
-    """Whether a pipeline may ask that no subgroup of this size lacks threads."""
+    """Whether a pipeline may require that all its subgroups of this size are full."""
     threads = width(program.code, dict(program.constants))
     return "full_subgroups" in physical.features.members and threads % size == 0

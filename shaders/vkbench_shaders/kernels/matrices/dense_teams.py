@@ -148,16 +148,13 @@ def _suits(problem: Problem, device: DeviceFacts) -> bool:
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    m, n, k = (problem.shape[dim] for dim in "mnk")
+    m, n = problem.shape["m"], problem.shape["n"]
     plan, columns = plan_of(problem, device), products.columns(problem)
     groups = grid(-(-m // plan.height), depth=-(-n // columns))
-    push = {"m": m, "n": n, "k": k, "groups_x": groups[0]}
-    for name in ("weights", "x", "y"):
-        push |= products.places(problem, name, "stride")
     return Launch(
         groups=groups,
         entry=_ENTRIES[plan.rows],
-        push=push,
+        push=products.sizes(problem, groups),
         constants={
             "THREADS": plan.threads,
             "COLUMNS": columns,

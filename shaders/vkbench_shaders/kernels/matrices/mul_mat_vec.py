@@ -81,15 +81,12 @@ def constants(problem: Problem, device: DeviceFacts, columns: int) -> dict[str, 
 
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
-    m, n, k = (problem.shape[dim] for dim in "mnk")
+    m, n = problem.shape["m"], problem.shape["n"]
     each = products.columns(problem)
     groups = grid(-(-m // products.ROWS), depth=-(-n // each))
-    push = {"m": m, "n": n, "k": k, "groups_x": groups[0]}
-    for name in ("weights", "x", "y"):
-        push |= products.places(problem, name, "stride")
     return Launch(
         groups=groups,
-        push=push,
+        push=products.sizes(problem, groups),
         constants=constants(problem, device, each),
     )
 

@@ -82,6 +82,14 @@ def places(problem: Problem, binding: str, *strides: str) -> dict[str, int]:
     return {f"{binding}_{name}": number * unit for name, number in numbers}
 
 
+def sizes(problem: Problem, groups: tuple[int, int, int]) -> dict[str, int]:
+    """Push constants of a product in these workgroups: its sizes, and where its arrays lie."""
+    found = {**{dim: problem.shape[dim] for dim in "mnk"}, "groups_x": groups[0]}
+    for name in ("weights", "x", "y"):
+        found |= places(problem, name, "stride")
+    return found
+
+
 def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
     """Numbers that a workgroup with few vectors keeps to add up its threads' sums, in any way."""
     found = -(-threads // subgroups.least_threads(device))

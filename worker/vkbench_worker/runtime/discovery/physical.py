@@ -71,7 +71,7 @@ class Physical:
 
     @cached_property
     def subgroup_size(self) -> int:
-        """Threads of a subgroup, as shaders are told them."""
+        """Threads of a subgroup, as Vulkan reports them and shaders read them."""
         return int(subgroup_properties(self.handle).subgroupSize)
 
     @cached_property
