@@ -208,7 +208,8 @@ def alone(found: Comparison) -> str:
     said = f" ({old} only in the old one, {found.only_new} only in the new one)"
     if not found.otherwise:
         return said
-    same = f"{found.otherwise} of them are the same, asked for by another --variant"
+    verb = "is" if found.otherwise == 1 else "are"
+    same = f"{found.otherwise} of them {verb} the same, asked for by another --variant"
     return f"{said}; {same}"
 
 
