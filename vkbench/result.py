@@ -24,6 +24,10 @@ STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of 
 MODEL_BYTES: Final = "model_bytes"
 MODEL_WEIGHTS: Final = "model_weights"
 MEMORY_BYTES: Final = "memory_bytes"
+# What telemetry tells of an attempt that did not settle its job, so that detection knows whom to
+# blame: the driver refused a call of the job, or no runner could open the device for it.
+DRIVER_FAILED: Final = "driver_failed"
+UNOPENED: Final = "unopened"
 NOT_COLD: Final = "not cold"  # first words of the warning that a cold timing may have hit a cache
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from vkbench.errors import UsageError
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result, unpack_samples
+from vkbench.result import DRIVER_FAILED, Result, unpack_samples
 from vkbench_shaders.bundle import Bundle, packaged
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem
@@ -18,7 +18,7 @@ from vkbench_worker.judging.shelf import Shelf
 from vkbench_worker.runner import execute as execution
 from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime.discovery.matrices import KINDS
-from vkbench_worker.runtime.errors import DeviceLost, OutOfMemory
+from vkbench_worker.runtime.errors import DeviceLost, OutOfMemory, VulkanFailure
 from vkbench_worker.runtime.null import Function, NullDevice, Shown, run_reference
 
 SMALL = "add/f32/b1_c1_h17_w129"
@@ -173,6 +173,7 @@ def test_too_little_memory_is_a_skip_with_its_reason(bundle: Bundle) -> None:
         (DeviceLost("vkQueueSubmit"), Outcome.DEVICE_LOST, "vkQueueSubmit"),
         (MemoryError(), Outcome.SKIPPED, "the host has not enough memory for this case"),
         (KeyError("x\ny"), Outcome.ERROR, "KeyError: 'x\\ny'"),
+        (VulkanFailure("vkCall: VkResult -13"), Outcome.ERROR, "vkCall: VkResult -13"),
     ],
 )
 def test_whatever_happens_is_in_the_result(
@@ -183,6 +184,7 @@ def test_whatever_happens_is_in_the_result(
 
     result = run(bundle, SMALL, planted)
     assert (result.outcome, result.reason) == (outcome, reason)
+    assert (DRIVER_FAILED in result.telemetry) == isinstance(error, VulkanFailure)
 
 
 def test_an_unknown_case_is_an_error_with_the_nearest_name(bundle: Bundle) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from planted_runner import events_path
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result
+from vkbench.result import UNOPENED, Result
 from vkbench.settings import Sandbox, Settings
 from vkbench_worker.containment.support import Support
 from vkbench_worker.errors import RunnerFailed
@@ -284,6 +284,7 @@ def test_a_runner_that_cannot_start_says_why(
         results = run(supervisor, jobs("sleep/f32/n1", "sleep/f32/n1"))
     assert outcomes(results) == [(1, Outcome.DEVICE_LOST), (2, Outcome.DEVICE_LOST)]
     assert results[0].reason == "no Vulkan device: install a driver"
+    assert all(each.telemetry == {UNOPENED: 1.0} for each in results)  # no case is to blame
 
 
 def test_cancelled_jobs_are_left_out(supervisor: Supervisor, planted: Settings) -> None:

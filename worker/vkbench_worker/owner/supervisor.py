@@ -1,8 +1,7 @@
 """The supervisor owns the runner, the one process that loads the driver, and outlives it.
 
 A segfault, a hang past a job's limit or a lost device end the runner; the job on the device then
-gets its cause, and the next one a fresh runner. Used by the Celery worker and by `vkbench run`
-alike.
+gets its cause, and the next one a fresh runner. Workers and `vkbench run` use it alike.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import IO
 
 from vkbench import log, wire
 from vkbench.job import SETTLED, Job, Mode, Outcome
-from vkbench.result import Result
+from vkbench.result import UNOPENED, Result
 from vkbench.settings import Sandbox, Settings
 from vkbench_worker.containment import environment, kernel
 from vkbench_worker.containment.command import contained
@@ -311,7 +310,8 @@ class Supervisor:
     def _refuse(self, jobs: Iterable[Job], emit: Emit, reason: str) -> None:
         if not self._aborted:
             for job in jobs:
-                emit(self._failure(job, Outcome.DEVICE_LOST, reason, time.monotonic()))
+                failure = self._failure(job, Outcome.DEVICE_LOST, reason, time.monotonic())
+                emit(replace(failure, telemetry={UNOPENED: 1.0}))
 
     def _failure(self, job: Job, outcome: Outcome, reason: str, began: float) -> Result:
         key = self._ready.facts.key if self._ready else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result
+from vkbench.result import DRIVER_FAILED, Result
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
 from vkbench_shaders.own.posing import posed
@@ -21,7 +21,7 @@ from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import closing_stack, phase, recorded, telemetry
 from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
-from vkbench_worker.runtime.errors import DeviceLost, Unsupported
+from vkbench_worker.runtime.errors import DeviceLost, Unsupported, VulkanFailure
 from vkbench_worker.runtime.program import POISON_A
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.timed import check, time_work
@@ -65,6 +65,8 @@ def _guarded(device: Computer[P, B], blank: Result, work: Callable[[Result], Res
         result = replace(blank, outcome=Outcome.SKIPPED, reason=reason)
     except DeviceLost as error:
         result = replace(blank, outcome=Outcome.DEVICE_LOST, reason=str(error))
+    except VulkanFailure as error:
+        result = replace(blank, reason=str(error), telemetry={DRIVER_FAILED: 1.0})
     except VkbenchError as error:
         result = replace(blank, reason=str(error))
     except Exception as error:  # a runner outlives whatever one job meets
