@@ -37,7 +37,8 @@ ACTIVE = (JobState.QUEUED, *IN_FLIGHT)  # still to be run by this database's fle
 UNFINISHED = (*ACTIVE, JobState.ELSEWHERE)
 SETTLED_STATES = (JobState.PASSED, JobState.WRONG, JobState.SKIPPED)  # a result decided the job
 SEVERITY = (JobState.WRONG, JobState.FAILED, JobState.SKIPPED, JobState.PASSED)  # worst first
-FINISHED = (*SETTLED_STATES, JobState.FAILED, JobState.CANCELLED)
+TRIED_STATES = (*SETTLED_STATES, JobState.FAILED)  # its attempts decided the job
+FINISHED = (*TRIED_STATES, JobState.CANCELLED)
 
 
 class Outcome(StrEnum):

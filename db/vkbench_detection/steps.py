@@ -43,7 +43,7 @@ class Detected:
     jobs: int = 0
     series: frozenset[int] = frozenset()  # with new results
     suspected: tuple[int, ...] = ()  # change points of times
-    wrong: tuple[int, ...] = ()  # change points of verdicts
+    verdicts: tuple[int, ...] = ()  # change points of wrong results and failing cases
     opened: tuple[int, ...] = ()  # regressions, improvements too
     is_unscreened: bool = False  # some series have earlier results, and nothing here compares them
 
@@ -74,7 +74,7 @@ def detect(database: Database, now: float, *, all_at_once: bool = False) -> Dete
     with database.transaction() as tx:
         calibrations.settle(tx, now)  # first: placing compares results with them
         sweeps.settle(tx)
-    jobs, touched, wrong = _place(database, now, None if all_at_once else MOST_BATCHES)
+    jobs, touched, verdicts = _place(database, now, None if all_at_once else MOST_BATCHES)
     if not is_installed():
         waiting = _have_earlier_results(database, touched)
         return Detected(jobs=jobs, series=frozenset(touched), is_unscreened=waiting)
@@ -86,7 +86,7 @@ def detect(database: Database, now: float, *, all_at_once: bool = False) -> Dete
         jobs=jobs,
         series=frozenset(touched),
         suspected=tuple(suspected),
-        wrong=tuple(wrong),
+        verdicts=tuple(verdicts),
         opened=opened,
     )
 
@@ -133,7 +133,7 @@ def conclude(database: Database, now: float) -> tuple[int, ...]:
 
 
 def _place(database: Database, now: float, most: int | None) -> tuple[int, set[int], list[int]]:
-    jobs, touched, wrong = 0, set[int](), list[int]()
+    jobs, touched, verdicts = 0, set[int](), list[int]()
     for _ in islice(count(), most):
         with database.transaction() as tx:
             placed = place(tx, now)
@@ -141,8 +141,8 @@ def _place(database: Database, now: float, most: int | None) -> tuple[int, set[i
             break
         jobs += placed.jobs
         touched |= placed.series
-        wrong += placed.changes
-    return jobs, touched, wrong
+        verdicts += placed.changes
+    return jobs, touched, verdicts
 
 
 def _have_earlier_results(database: Database, series: Iterable[int]) -> bool:

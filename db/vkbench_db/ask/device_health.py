@@ -45,8 +45,8 @@ def served_devices(tx: Connection) -> list[ServedDevice]:
     return fetch(tx, asked.where(~device.paused).order_by(device.id), ServedDevice)
 
 
-def mishaps(tx: Connection, since: float) -> list[Mishap]:
-    """Attempts that were recorded since a moment and ended badly, on all devices."""
+def mishaps(tx: Connection, since: float, until: float | None = None) -> list[Mishap]:
+    """Attempts that were recorded from one moment to another and ended badly, on all devices."""
     attempt, job, case = schema.attempt.c, schema.job.c, schema.kernel_case.c
     asked = (
         select(
@@ -63,6 +63,8 @@ def mishaps(tx: Connection, since: float) -> list[Mishap]:
         )
         .order_by(attempt.started_at)
     )
+    if until is not None:
+        asked = asked.where(attempt.recorded_at <= until)
     return fetch(tx, asked, Mishap)
 
 

@@ -19,7 +19,10 @@ from vkbench_db.schema.moment import Moment
 
 
 class FreshColumns(Columns):
-    """A settled job whose timings are not in their series yet; written together with its result."""
+    """A job that has ended and was not looked at yet: timings to place, or a failure to judge.
+
+    The row is written together with the job's last result.
+    """
 
     job_id: Named[int] = Column(ForeignKey("job.id"), primary_key=True)
 
@@ -34,7 +37,9 @@ class SeriesColumns(Columns):
     device_id: Named[int] = Column(ForeignKey("device.id"))
     case_id: Named[int] = Column(ForeignKey("kernel_case.id"))
     variant: Named[str] = Column(Text)  # code path that ran
-    metric: Named[str] = Column(Text)  # hot | cold; "verdict" where results became wrong
+    metric: Named[str] = Column(
+        Text
+    )  # hot | cold; "verdict" where results became wrong or jobs failed
     environment_class: Named[str] = Column(Text)  # clock policy
     track: Named[str] = Column(Text)
     # the last result that the screen saw, and vkbench_detection.statistics.screen's state after it
@@ -72,7 +77,7 @@ class ChangePointColumns(Columns):
     id: Named[int] = Column(primary_key=True)
     series_id: Named[int] = Column(ForeignKey("series.id"))
     method: Named[str] = Column(Text)  # screen | history | baseline | verdict
-    direction: Named[str] = Column(Text)  # slower | faster | wrong
+    direction: Named[str] = Column(Text)  # slower | faster | wrong | failed
     before_job: Named[int] = Column(ForeignKey("job.id"))  # the last good job
     after_job: Named[int] = Column(ForeignKey("job.id"))  # the first bad job
     before_kernel: Named[str] = Column(Text)  # SHA-256 of what ran, as are the bundles
@@ -82,7 +87,7 @@ class ChangePointColumns(Columns):
     before_environment: Named[str] = Column(Text)  # hash
     after_environment: Named[str] = Column(Text)
     found_at: Named[float] = Column(Moment)
-    ratio: Named[float | None] = Column(Float)  # new time over old; None for wrong results
+    ratio: Named[float | None] = Column(Float)  # new time over old; None of verdicts
     low: Named[float | None] = Column(Float)
     high: Named[float | None] = Column(Float)
     p: Named[float | None] = Column(Float)
@@ -144,7 +149,7 @@ class RegressionColumns(Columns):
 
     id: Named[int] = Column(primary_key=True)
     group_key: Named[str] = Column(Text)  # what its members have in common
-    direction: Named[str] = Column(Text)  # slower | faster | wrong
+    direction: Named[str] = Column(Text)  # slower | faster | wrong | failed
     cause: Named[str] = Column(Text)  # kernel | environment | host | unknown
     title: Named[str] = Column(Text)
     state: Named[str] = Column(Text)  # a RegressionStage of detection

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, bindparam, exc, insert, select, update
 from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
-from vkbench.job import FINISHED, SETTLED_STATES, UNFINISHED, JobState
+from vkbench.job import FINISHED, SETTLED_STATES, TRIED_STATES, UNFINISHED, JobState
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
@@ -347,7 +347,7 @@ def _store_results(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) -
     insert_missing(tx, schema.verdict, verdicts)
     insert_missing(tx, schema.measurement, timings)
     insert_missing(
-        tx, schema.fresh, [{"job_id": id} for id, job in settled if job.state in SETTLED_STATES]
+        tx, schema.fresh, [{"job_id": id} for id, job in settled if job.state in TRIED_STATES]
     )
 
 

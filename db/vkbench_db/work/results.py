@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from vkbench.job import FINISHED, IN_FLIGHT, MAX_TRIES, SETTLED, JobState, Outcome
+from vkbench.job import (
+    FINISHED,
+    IN_FLIGHT,
+    MAX_TRIES,
+    SETTLED,
+    TRIED_STATES,
+    JobState,
+    Outcome,
+)
 from vkbench.result import MEMORY_BYTES, Result, Timing, Verdict
 from vkbench_db import schema
 from vkbench_db.batches import batches
@@ -169,7 +177,6 @@ def _store(
         schema.measurement,
         [timing_row(r.job, r.token, timing) for r in settling for timing in r.timings],
     )
-    insert_missing(tx, schema.fresh, [{"job_id": result.job} for result in settling])
 
 
 def _move(tx: Connection, moved: Sequence[_Job], now: float) -> None:
@@ -195,6 +202,8 @@ def _move(tx: Connection, moved: Sequence[_Job], now: float) -> None:
             for job in moved
         ],
     )
+    ended = [job for job in moved if job.state in TRIED_STATES]
+    insert_missing(tx, schema.fresh, [{"job_id": job.id} for job in ended])
 
 
 _TOLD = [field.name for field in fields(Result) if field.name in schema.attempt.c]

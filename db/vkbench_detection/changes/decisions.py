@@ -10,7 +10,10 @@ from typing import TypeAlias
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.series.points import Origin
 
-WRONG = "wrong"  # direction of results that became wrong; times become slower or faster
+# directions of cases that passed before; times become slower or faster
+WRONG = "wrong"
+FAILED = "failed"  # crashed, lost the device, ran into its limit, or was refused by the driver
+VERDICTS = (WRONG, FAILED)
 
 Figures: TypeAlias = Mapping[str, float | None]  # ratio, low, high, p
 
@@ -54,6 +57,7 @@ class Suspicion:
     after_job: int  # the first bad one
     ratio: float | None = None  # new over old
     note: str = ""
+    after: Origin | None = None  # of the first bad job, where no attempt settled it
     conclusion: Conclusion | None = None  # for a change that is decided when it is found
 
 

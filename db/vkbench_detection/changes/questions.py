@@ -28,8 +28,11 @@ def is_any_suspected(tx: Connection) -> bool:
     return tx.execute(asked).first() is not None
 
 
-def is_known(tx: Connection, series: int, before_job: int) -> bool:
-    """Whether a change of a series is stored that begins after this job."""
+def is_known(tx: Connection, series: int, before_job: int, direction: str) -> bool:
+    """Whether a change of a series in a direction is stored that begins after this job."""
     table = schema.change_point.c
-    asked = select(table.id).where(table.series_id == series, table.before_job == before_job)
+    asked = select(table.id).where(
+        *(table.series_id == series, table.before_job == before_job),
+        table.direction == direction,
+    )
     return tx.execute(asked.limit(1)).first() is not None

@@ -169,6 +169,8 @@ def _ids(tx: Connection, suspicions: Sequence[Suspicion]) -> dict[Key, int]:
 
 
 def _row(each: Suspicion, known: dict[int, Origin], now: float) -> dict[str, Any]:
+    if each.after:
+        known = known | {each.after_job: each.after}
     return {
         "series_id": each.series,
         "method": each.method,

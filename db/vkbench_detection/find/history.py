@@ -23,7 +23,7 @@ from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.decisions import (
-    WRONG,
+    VERDICTS,
     Cause,
     Conclusion,
     Decision,
@@ -159,7 +159,7 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[_History]:
     for row in tx.execute(asked).all():
         found = (
             select(schema.change_point)
-            .where(change.series_id == row.id, change.direction != WRONG)
+            .where(change.series_id == row.id, change.direction.not_in(VERDICTS))
             .order_by(change.id)
         )
         known = fetch(tx, found, ChangePoint)

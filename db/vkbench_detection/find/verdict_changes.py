@@ -1,11 +1,13 @@
-"""Results that became wrong: found when they come in, and certain at once.
+"""Results that became wrong and cases that began to fail: certain without a second measurement.
 
-A wrong result needs no second measurement: its outputs were compared. It is a change if the job
-before it was right, in the chain of jobs of one case, device, mode and asked-for code path.
+The outputs of a wrong result were compared, and a failed job was tried several times. Either is a
+change if the job before it was right, in the chain of jobs of one case, device, mode and asked-for
+code path. `failures` decides whether the case is to blame for a failure.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,11 +17,19 @@ from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import WRONG, Conclusion, Method, Suspicion, cause_of
+from vkbench_detection.changes.decisions import (
+    FAILED,
+    WRONG,
+    Conclusion,
+    Method,
+    Suspicion,
+    cause_of,
+)
 from vkbench_detection.changes.questions import is_known
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.series.points import VERDICT, Identity, origins, series_ids
+from vkbench_detection.find.failures import Blame, Failure, Try, blame, tries
+from vkbench_detection.series.points import VERDICT, Identity, Origin, origins, series_ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +45,15 @@ class Link:
     finished_at: float
     reason: str
     track: str
+    limit_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """What became of failed jobs."""
+
+    changes: tuple[int, ...] = ()  # new ones
+    waiting: frozenset[int] = frozenset()  # jobs for which later results may tell whom to blame
 
 
 def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
@@ -49,8 +68,8 @@ def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[i
             continue
         identity = _identity(row.device_id, row.case_id, row.variant, row.track)
         series = series_ids(tx, [identity])[identity]
-        if not is_known(tx, series, before.id):
-            found.append(_suspicion(series, before.id, row.id, row.reason))
+        if not is_known(tx, series, before.id, WRONG):
+            found.append(_wrong_change(series, before.id, row.id, row.reason))
     return suspect(tx, _concluded(tx, found), now)
 
 
@@ -66,15 +85,47 @@ def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float
     asked = select(series.device_id, series.case_id, series.variant, series.track)
     identity = _identity(*tx.execute(asked.where(series.id == change.series_id)).one())
     verdicts = series_ids(tx, [identity])[identity]
-    if is_known(tx, verdicts, change.before_job):
+    if is_known(tx, verdicts, change.before_job, WRONG):
         return []
-    found = [_suspicion(verdicts, change.before_job, first.id, first.reason)]
+    found = [_wrong_change(verdicts, change.before_job, first.id, first.reason)]
     return suspect(tx, _concluded(tx, found), now)
+
+
+def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> Failed:
+    """Store a confirmed change for each of the jobs that fails by its case, after a right one."""
+    tried = tries(tx, jobs)
+    found: dict[tuple[int, str, int], Suspicion] = {}
+    waiting: dict[tuple[int, str, int], set[int]] = defaultdict(set)
+    for link in links(tx, jobs):
+        failure = Failure(
+            job=link.id,
+            device_id=link.device_id,
+            case_id=link.case_id,
+            finished_at=link.finished_at,
+            tries=tried.get(link.id, ()),
+        )
+        before = tx.execute(chain(link, before=True).limit(1)).first()
+        if before is None or before.state != JobState.PASSED or not failure.is_of_case:
+            continue
+        if failure.has_timed_out and link.limit_seconds < before.limit_seconds:
+            continue  # it might have passed in the time that it had before
+        identity = _identity(link.device_id, link.case_id, link.variant, link.track)
+        series = series_ids(tx, [identity])[identity]
+        stretch = (series, link.mode, before.id)
+        if stretch in found or _has_failed(tx, series, link, before.id):
+            continue
+        blamed = blame(tx, failure, now)
+        if blamed is Blame.OPEN or waiting[stretch]:
+            waiting[stretch].add(link.id)
+        elif blamed is Blame.CASE:
+            found[stretch] = _failed_change(tx, series, before.id, failure, link.reason)
+    changes = suspect(tx, list(found.values()), now)
+    return Failed(changes=tuple(changes), waiting=frozenset().union(*waiting.values()))
 
 
 def chain(
     link: Link, *, before: bool, beside: tuple[float, int] | None = None
-) -> Select[int, str, float | None]:
+) -> Select[int, str, float | None, float]:
     """Select right and wrong jobs of a job's chain, before it or after it, the nearest first.
 
     With `beside`, select those before or after another job instead, which may be of another chain:
@@ -88,7 +139,7 @@ def chain(
     )
     order = (job.finished_at, job.id)
     return (
-        select(job.id, job.state, job.finished_at)
+        select(job.id, job.state, job.finished_at, job.limit_seconds)
         .join(schema.run, run.id == job.run_id)
         .where(
             *(job.case_id == link.case_id, job.device_id == link.device_id),
@@ -106,7 +157,7 @@ def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
     asked = (
         select(
             *(job.id, job.case_id, job.device_id, job.mode, job.variant, job.state),
-            *(job.finished_at, job.reason, run.track),
+            *(job.finished_at, job.reason, run.track, job.limit_seconds),
         )
         .join(schema.run, run.id == job.run_id)
         .where(job.id.in_(jobs))
@@ -130,7 +181,57 @@ def _identity(device: int, case: int, variant: str, track: str) -> Identity:
     )
 
 
-def _suspicion(series: int, before: int, after: int, note: str) -> Suspicion:
+def _has_failed(tx: Connection, series: int, link: Link, before: int) -> bool:
+    """Whether a job of the chain, between the last right one and this one, is a change already."""
+    change, job, right = schema.change_point.c, schema.job.c, schema.job.alias("right_one")
+    asked = (
+        select(change.id)
+        .join(schema.job, job.id == change.after_job)
+        .join(right, right.c.id == before)
+        .where(
+            *(change.series_id == series, change.direction == FAILED, job.mode == link.mode),
+            *(job.finished_at >= right.c.finished_at, job.finished_at <= link.finished_at),
+        )
+    )
+    return tx.execute(asked.limit(1)).first() is not None
+
+
+def _failed_change(
+    tx: Connection, series: int, before: int, failure: Failure, reason: str
+) -> Suspicion:
+    good = origins(tx, [before])[before]
+    bad = _origin(tx, good, failure.tries[-1])
+    return Suspicion(
+        series=series,
+        method=Method.VERDICT,
+        direction=FAILED,
+        before_job=before,
+        after_job=failure.job,
+        note=reason,
+        after=bad,
+        conclusion=Conclusion(
+            state=ChangeState.CONFIRMED,
+            note=": ".join(filter(None, (failure.words, reason))),
+            cause=cause_of(good, bad),
+        ),
+    )
+
+
+def _origin(tx: Connection, good: Origin, bad: Try) -> Origin:
+    """What a job ran that failed: it cannot tell which kernel, but its bundle names its kernels."""
+    bundle = schema.bundle.c
+    has_kernel = select(bundle.sha).where(
+        bundle.sha == bad.bundle, bundle.manifest.contains(good.kernel, autoescape=True)
+    )
+    is_same = bad.bundle in ("", good.bundle) or tx.execute(has_kernel).first() is not None
+    return Origin(
+        kernel=good.kernel if is_same else "",
+        bundle=bad.bundle or good.bundle,
+        environment=bad.environment or good.environment,
+    )
+
+
+def _wrong_change(series: int, before: int, after: int, note: str) -> Suspicion:
     return Suspicion(
         series=series,
         method=Method.VERDICT,

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
 from vkbench_db.upkeep import alerts
-from vkbench_detection.changes.decisions import WRONG
+from vkbench_detection.changes.decisions import VERDICTS
 from vkbench_detection.regress.stages import ANNOUNCED
 from vkbench_detection.statistics.screen import Direction
 
-DIRECTIONS = (Direction.SLOWER, WRONG)  # improvements raise no alert
+DIRECTIONS = (Direction.SLOWER, *VERDICTS)  # improvements raise no alert
 MEMORY_SECONDS = 86_400.0  # a channel that is new does not get older news
 # Do not alert when the change was measured more than STALE_SECONDS before the regression opened: it
 # comes from an import. The pass over histories takes a day or two.

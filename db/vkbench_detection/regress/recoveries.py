@@ -12,7 +12,7 @@ from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.decisions import WRONG
+from vkbench_detection.changes.decisions import VERDICTS
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.find.verdict_changes import chain, links
 from vkbench_detection.regress.regressions import move
@@ -129,7 +129,7 @@ def _returns(tx: Connection, regression: _Regression) -> list[Return]:
     )
     found = []
     for each in fetch(tx, asked, _Member):
-        found.append(_verdict(tx, each) if each.direction == WRONG else _time(tx, each))
+        found.append(_verdict(tx, each) if each.direction in VERDICTS else _time(tx, each))
         if not found[-1].is_back or (
             regression.state == RegressionStage.FIXED and not found[-1].stays
         ):
@@ -138,9 +138,10 @@ def _returns(tx: Connection, regression: _Regression) -> list[Return]:
 
 
 def _verdict(tx: Connection, member: _Member) -> Return:
-    """Count right results since the last wrong one.
+    """Count right results since the last wrong one, after the change.
 
-    They are jobs like the last good one: the wrong job may be a pair, which has no such chain.
+    They are jobs like the last good one: the wrong job may be a pair, which has no such chain. A
+    case that fails once more is a change of its own.
     """
     [link] = links(tx, [member.before_job])
     later = tx.execute(

@@ -1,7 +1,8 @@
 """Place new results in their series; repeating it changes nothing.
 
-A job that was settled leaves a row in `fresh`. Here it goes: the timings of a passed job of a run
-with a track get their series, and a wrong one, or one that is right again, is told to `wrongs`.
+A job that was settled or failed leaves a row in `fresh`. Here it goes: the timings of a passed job
+of a run with a track get their series, and wrong and failed ones are told to `verdict_changes`. A
+failed job whose blame is open keeps its row for up to an hour.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from vkbench.result import NOT_COLD
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
-from vkbench_detection.find.verdict_changes import record_wrong_jobs
+from vkbench_detection.find.verdict_changes import record_failed_jobs, record_wrong_jobs
 from vkbench_detection.series import canaries, roofs
 from vkbench_detection.series.points import Identity, series_ids
 
@@ -36,7 +37,7 @@ class Placed:
 
     jobs: int = 0  # taken off the fresh ones, whether they count or not
     series: frozenset[int] = frozenset()  # that have new results
-    changes: tuple[int, ...] = ()  # change points: results that became wrong
+    changes: tuple[int, ...] = ()  # change points: results that became wrong, cases that fail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,7 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     """Place the first of the fresh jobs; no jobs placed means that none is left."""
     watch_alone(tx)
     known, rows = _fresh(tx, now, limit)
+    failed = _failed(tx, limit)
     told = {row.id: canary for row in rows if (canary := _canary(row))}
     noted = canaries.note(tx, told.values())
     off = {job for job, canary in told.items() if canary.key in noted}
@@ -90,11 +92,12 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     of_peers = [row for row in passed if row.mode == Mode.PEER or row.track == PEERS]
     _place(tx, of_peers, known, off)
     own = [row.id for row in tracked if row.mode != Mode.PEER]
-    changes = record_wrong_jobs(tx, own, now)
-    done = [row.id for row in rows]
+    wrong = record_wrong_jobs(tx, own, now)
+    judged = record_failed_jobs(tx, [job for job, is_judged in failed.items() if is_judged], now)
+    done = [*(row.id for row in rows), *(failed.keys() - judged.waiting)]
     tx.execute(delete(schema.fresh).where(schema.fresh.c.job_id.in_(done)))
     _note_scan(tx, touched, now)
-    return Placed(jobs=len(done), series=frozenset(touched), changes=tuple(changes))
+    return Placed(jobs=len(done), series=frozenset(touched), changes=(*wrong, *judged.changes))
 
 
 def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list[_FreshJob]]:
@@ -112,6 +115,7 @@ def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list
         .outerjoin(
             schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
         )
+        .where(job.state != JobState.FAILED)
         .order_by(fresh.job_id)
         .limit(limit)
     )
@@ -125,6 +129,20 @@ def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list
         or now - row.finished_at > PATIENCE_SECONDS
     ]
     return known, ready
+
+
+def _failed(tx: Connection, limit: int) -> dict[int, bool]:
+    """Fresh jobs that failed, and whether they may be changes."""
+    job, run, fresh = schema.job.c, schema.run.c, schema.fresh.c
+    rows = tx.execute(
+        select(job.id, job.mode, run.track)
+        .join(schema.fresh, fresh.job_id == job.id)
+        .join(schema.run, run.id == job.run_id)
+        .where(job.state == JobState.FAILED)
+        .order_by(job.id)
+        .limit(limit)
+    )
+    return {row.id: bool(row.track) and row.mode != Mode.PEER for row in rows}
 
 
 def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:

@@ -66,15 +66,16 @@ def place(database: Database, now: float) -> None:
     found = detect(database, now)
     if found.jobs:
         log.event(_log, "results_placed", logging.DEBUG, jobs=found.jobs)
-    if found.suspected or found.wrong:
-        log.event(_log, "changes_found", suspected=len(found.suspected), wrong=len(found.wrong))
+    if found.suspected or found.verdicts:
+        counts = {"suspected": len(found.suspected), "verdicts": len(found.verdicts)}
+        log.event(_log, "changes_found", **counts)
 
 
 def finish(database: Database, now: float) -> None:
     """Finish screening and grouping that an earlier process left undone."""
     found = catch_up(database, now)
     if found:
-        log.event(_log, "changes_found", suspected=len(found), wrong=0)
+        log.event(_log, "changes_found", suspected=len(found), verdicts=0)
 
 
 def calibrate(database: Database, now: float) -> None:
