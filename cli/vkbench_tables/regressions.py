@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vkbench_detection.regress.inbox import MemberRow, RegressionStory
 
 STATES = tuple(RegressionStage)
-DIRECTIONS = ("slower", "faster", "wrong")
+DIRECTIONS = ("slower", "faster", "wrong", "failed")
 SHA_SHOWN = 12
 
 ROWS = (

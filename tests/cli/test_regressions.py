@@ -18,6 +18,7 @@ STEPS = (
     Step(case=0, run=25, factor=1.1, cause="kernel"),
     Step(case=1, run=30, factor=0.9, cause="environment"),
     Step(case=2, run=38, factor=0.0, cause="kernel"),
+    Step(case=3, run=36, factor=-1.0, cause="environment"),
 )
 PLAN = Plan(cases=4, runs=40, steps=STEPS)
 
@@ -43,7 +44,7 @@ def test_import_says_that_there_is_something(
     file = tmp_path / "history.jsonl"
     file.write_text("".join(file_lines(PLAN)))
     assert main(["import", str(file)]) == 0
-    assert "new in `vkbench regressions ls`: 3" in capsys.readouterr().out
+    assert "new in `vkbench regressions ls`: 4" in capsys.readouterr().out
     assert main(["import", str(file)]) == 0
     assert "regressions" not in capsys.readouterr().out
 
@@ -54,6 +55,7 @@ def test_the_list(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("slower", "kernel", 2),  # hot and cold
         ("faster", "environment", 2),
         ("wrong", "kernel", 1),
+        ("failed", "environment", 1),
     }
     assert {row["state"] for row in rows} == {"open"}
 
@@ -63,8 +65,9 @@ def test_the_list(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--direction", "slower", "--direction", "wrong"], 2),
         (["--state", "closed"], 0),
-        (["--all"], 3),
-        (["--device", "lab0"], 3),
+        (["--direction", "failed"], 1),
+        (["--all"], 4),
+        (["--device", "lab0"], 4),
     ],
 )
 def test_filters(
@@ -90,6 +93,20 @@ def test_one_of_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"device: {device(0).name}" in text
 
 
+def test_one_that_crashes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [row] = asked(capsys, "ls", "--direction", "failed")
+    assert row["title"] == "failed since driver_version 550.2"
+    [story] = asked(capsys, "show", str(row["id"]))
+    [member] = story["members"]
+    assert (member["case_name"], member["metric"], member["ratio"]) == (
+        *(case_name(3), "verdict", None),
+    )
+    assert (member["before_driver"], member["after_driver"]) == ("planted 550.1", "planted 550.2")
+    assert member["evidence"] == "3 tries crashed: SIGSEGV"
+    main(["regressions", "show", str(row["id"]), "--markdown"])
+    assert "| failed |" in capsys.readouterr().out
+
+
 def test_people_move_them(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [row] = asked(capsys, "ls", "--direction", "slower")
     number = str(row["id"])
@@ -110,7 +127,9 @@ def test_exit_codes(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regressions", "ls"]) == 0
     assert main(["regressions", "ls", "--fail-on", "open"]) == 1
     assert main(["regressions", "ls", "--fail-on", "open", "--direction", "faster"]) == 0
-    for row in asked(capsys, "ls", "--direction", "slower", "--direction", "wrong"):
+    for direction in ("slower", "wrong", "failed"):
+        assert main(["regressions", "ls", "--fail-on", "open"]) == 1
+        [row] = asked(capsys, "ls", "--direction", direction)
         assert main(["regressions", "ack", str(row["id"])]) == 0
     assert main(["regressions", "ls", "--fail-on", "open"]) == 0
 

@@ -204,6 +204,25 @@ def test_nothing_is_dismissed_by_a_p_that_says_the_opposite(database: Database) 
     assert rows(database, sure) == [(0,)]
 
 
+def test_one_driver_that_crashes_is_one_regression(database: Database) -> None:
+    """19 of 60 cases crash with it, one after the other, and pass with the next one."""
+    steps = [
+        Step(case=case, run=30, factor=-1.0, cause="environment", until=33) for case in range(19)
+    ]
+    plan = Plan(cases=60, runs=40, steps=steps, metrics=("hot",))
+    take(database, file_lines(plan, range(32)))
+    question = """
+        SELECT title, direction, cause, state, count(*) FROM v_regressions
+        GROUP BY title, direction, cause, state
+    """
+    title = "failed since driver_version 550.1"
+    assert rows(database, question) == [(title, "failed", "environment", "open", 19)]
+    take(database, file_lines(plan, range(32, 34)))
+    assert rows(database, question) == [(title, "failed", "environment", "fixed", 19)]
+    take(database, file_lines(plan, range(34, 40)))
+    assert rows(database, question) == [(title, "failed", "environment", "verified", 19)]
+
+
 def test_one_driver_update_is_one_regression(database: Database) -> None:
     """It slows 19 of 60 series, of three kernels."""
     steps = [Step(case=case, run=30, factor=1.08, cause="environment") for case in range(19)]

@@ -17,7 +17,7 @@ from uuid import UUID
 import numpy as np
 
 from vkbench.device import DeviceFacts, Environment, device_key
-from vkbench.job import JobState, Mode, Outcome
+from vkbench.job import MAX_TRIES, JobState, Mode, Outcome
 from vkbench.result import Timing, Verdict, pack_samples
 from vkbench.wire import encode
 from vkbench_db.transfer.lines import (
@@ -55,7 +55,7 @@ class Step:
 
     case: int
     run: int  # the first with the new level
-    factor: float  # 0 is wrong from here on
+    factor: float  # 0 is wrong from here on, less crashes
     cause: str  # kernel | environment | host | unknown
     device: int = 0
     until: int = 10**9  # the first run that is as before again
@@ -204,6 +204,7 @@ def _job(
 ) -> JobLine:
     ended = BEGAN + run * NIGHT + position
     right = bool(values.all())
+    crashes = bool((values < 0).any())
     attempt = AttemptLine(
         token=1,
         outcome=Outcome.PASSED if right else Outcome.WRONG,
@@ -218,7 +219,7 @@ def _job(
         recorded_at=ended,
         bundle=bundle(plan, run),
     )
-    return JobLine(
+    job = JobLine(
         position=position,
         device=device(index).key,
         case=case_name(case),
@@ -240,6 +241,30 @@ def _job(
         attempts=(attempt,),
         verdict=HELD if right else replace(HELD, passed=False, reason=attempt.reason, nmse=0.5),
         timings=tuple(map(_timing, plan.metrics, map(float, values))) if right else (),
+    )
+    return _crashed(job) if crashes else job
+
+
+def _crashed(job: JobLine) -> JobLine:
+    """The job as it is after three runners died of it."""
+    [good] = job.attempts
+    died = replace(good, outcome=Outcome.CRASHED, reason="SIGSEGV", variant="", kernel_sha="")
+    tries = tuple(
+        replace(died, token=number, started_at=(good.started_at or 0.0) + number / 4)
+        for number in range(1, MAX_TRIES + 1)
+    )
+    return replace(
+        job,
+        state=JobState.FAILED,
+        cause=Outcome.CRASHED,
+        reason=died.reason,
+        token=MAX_TRIES,
+        tries=MAX_TRIES,
+        dispatches=MAX_TRIES,
+        settled_token=None,
+        attempts=tries,
+        verdict=None,
+        timings=(),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from vkbench.job import JobState
 from vkbench.markdown import MOST
 from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews, Trouble
@@ -60,11 +62,12 @@ def test_a_regression_has_its_evidence_and_what_moved() -> None:
     )
 
 
-def test_a_wrong_one_comes_first_and_a_driver_is_named() -> None:
-    wrong = replace(CHANGE, direction="wrong", ratio=None, low=None, high=None, p=None)
+@pytest.mark.parametrize("direction", ["wrong", "failed"])
+def test_a_wrong_one_comes_first_and_a_driver_is_named(direction: str) -> None:
+    wrong = replace(CHANGE, direction=direction, ratio=None, low=None, high=None, p=None)
     moved = replace(wrong, after_bundle="a" * 64, after_driver="nvidia 575.2")
     text = of_regression(replace(NEWS, changes=(CHANGE, moved)))
-    assert text.index("| wrong |") < text.index("| 1.103 |")
+    assert text.index(f"| {direction} |") < text.index("| 1.103 |")
     assert "| driver | `nvidia 570.1` | `nvidia 575.2` |" in text
 
 

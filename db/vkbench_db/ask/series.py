@@ -30,7 +30,7 @@ class SeriesRow:
     kernel: str
     format: str
     variant: str  # code path that ran
-    metric: str  # hot | cold; "verdict" where results became wrong
+    metric: str  # hot | cold; "verdict" where results became wrong or jobs failed
     environment_class: str
     track: str
     results: int

@@ -99,7 +99,7 @@ _SERIES = {
 _REGRESSIONS = {
     "regression": "its number",
     "state": "open, acknowledged, fixed, verified or closed",
-    "direction": "slower, faster or wrong",
+    "direction": "slower, faster, wrong or failed",
     "cause": "kernel, environment, host (neither of them) or unknown (both)",
     "title": (
         "in a few words; all changes that came with one bundle, one driver or "
@@ -118,7 +118,7 @@ _REGRESSIONS = {
     "format": "what",
     "variant": "what",
     "metric": "what",
-    "ratio": "new over old: above 1 is slower; NULL of wrong results",
+    "ratio": "new over old: above 1 is slower; NULL of wrong results and failed cases",
     "low": "its interval",
     "high": "its interval",
     "p": "how likely chance makes it",

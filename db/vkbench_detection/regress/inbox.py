@@ -30,7 +30,7 @@ class RegressionRow:
     changes: int
     devices: int
     cases: int
-    ratio: float | None  # the mean of its members'; None of wrong results
+    ratio: float | None  # the mean of its members'; None of verdicts
     smallest: float | None
     largest: float | None
     kernels: Mapping[str, int] = field(default_factory=dict)  # series of each, most first

@@ -31,7 +31,7 @@ class ChangedCase:
     host: str
     device: str  # key
     device_name: str
-    direction: str  # slower | faster | wrong
+    direction: str  # slower | faster | wrong | failed
     state: str
     cause: str
     ratio: float | None  # new over old

@@ -12,7 +12,7 @@ from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing
 
-VERDICT = "verdict"  # metric of the series in which results became wrong
+VERDICT = "verdict"  # metric of the series in which results became wrong or jobs failed
 
 
 @dataclass(frozen=True, kw_only=True)

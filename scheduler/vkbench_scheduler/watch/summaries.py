@@ -7,6 +7,7 @@ from math import isfinite, log
 
 from vkbench import markdown, units
 from vkbench.job import JobState
+from vkbench_detection.changes.decisions import VERDICTS
 from vkbench_detection.changes.states import REPORTED
 from vkbench_detection.regress.news import ChangedCase, PeerNews, RegressionNews, RunNews
 
@@ -29,7 +30,7 @@ def of_regression(news: RegressionNews) -> str:
 
 
 def of_run(news: RunNews) -> str:
-    """A run: what is wrong, what became slower, what became faster, and the counts."""
+    """A run: what is wrong or failed, what became slower, what became faster, and the counts."""
     told = [change for change in news.changes if change.state in REPORTED]
     slower = [change for change in told if change.direction != "faster"]
     faster = [change for change in told if change.direction == "faster"]
@@ -38,7 +39,7 @@ def of_run(news: RunNews) -> str:
         parts += ["**Not right**", _troubles(news)]
     if slower:
         parts += [
-            "**Slower, or wrong where it was right**",
+            "**Slower, or wrong or failed where it was right**",
             _changes(_by_size(slower), states=True),
         ]
     if faster:
@@ -118,7 +119,7 @@ def _change(change: ChangedCase) -> list[str]:
         markdown.code(f"{change.case} {change.variant}".strip()),
         markdown.escaped(change.device_name),
         change.metric,
-        "wrong" if change.direction == "wrong" else _number(change.ratio),
+        change.direction if change.direction in VERDICTS else _number(change.ratio),
         _interval(change.low, change.high),
         "" if change.p is None else f"{change.p:.2g}",
     ]
@@ -140,7 +141,7 @@ def _provenance(changes: Sequence[ChangedCase]) -> str:
 
 
 def _by_size(changes: Sequence[ChangedCase]) -> list[ChangedCase]:
-    """Wrong ones first, then the largest changes, whether slower or faster."""
+    """Wrong and failed ones first, then the largest changes, whether slower or faster."""
     return sorted(
         changes, key=lambda change: (change.ratio is not None, -abs(log(change.ratio or 1.0)))
     )

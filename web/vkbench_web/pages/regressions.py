@@ -30,7 +30,7 @@ from vkbench_web.shell import age, lab_of, page
 
 router = APIRouter()
 TO_DO = (RegressionStage.OPEN, RegressionStage.ACKNOWLEDGED, RegressionStage.FIXED)
-NOTHING_YET = "no regression: nothing that was measured again has become slower, wrong or faster"
+NOTHING_YET = "no regression: nothing has become slower, wrong or faster for certain, or fails now"
 NOTHING_DOUBTED = "no change is suspected, being measured again, or ambiguous"
 KERNELS_SHOWN = 3
 _ALIKE = 3  # different values of a fact that a page lists

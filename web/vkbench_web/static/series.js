@@ -201,7 +201,7 @@
     if (one.moved[i].length) element("p", `since the one before: ${one.moved[i].join("; ")}`, words);
     if (one.flag[i]) element("p", `left out of the series: ${one.flag[i]}`, words);
     const change = one.changes.find((each) => each.job === one.job[i]);
-    if (change) element("p", `here it became ${change.direction} (${change.state})`, words);
+    if (change) element("p", `here it ${change.direction === "failed" ? "" : "became "}${change.direction} (${change.state})`, words);
     histogram(one, i);
   }
 

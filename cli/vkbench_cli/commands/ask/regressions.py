@@ -1,4 +1,4 @@
-"""`vkbench regressions`: what became slower, wrong or faster, and how far people are with it."""
+"""`vkbench regressions`: what became slower, wrong or faster or fails, and who works on it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 SHOWN = STATES[:3]  # what users have to look at
-BAD = ("slower", "wrong")
+BAD = ("slower", "wrong", "failed")
 KERNELS_SHOWN = 2
 NOTHING_YET = "no results yet: `vkbench run` makes some, which later ones are held against"
 
@@ -64,7 +64,7 @@ class FailOn(StrEnum):
 
 @app.callback()
 def group() -> None:
-    """List what became slower, wrong or faster; acknowledge or close it."""
+    """List what became slower, wrong or faster, or fails now; acknowledge or close it."""
 
 
 @app.command("ls")
@@ -80,7 +80,10 @@ def list_(
     ] = [],  # noqa: B006
     direction: Annotated[
         list[str],
-        Option(metavar="D", help="Only this direction: slower, faster or wrong; may be repeated."),
+        Option(
+            metavar="D",
+            help="Only this direction: slower, faster, wrong or failed; may be repeated.",
+        ),
     ] = [],  # noqa: B006
     device: Devices = [],  # noqa: B006
     all_states: Annotated[
@@ -88,7 +91,7 @@ def list_(
     ] = False,
     fail_on: Annotated[
         FailOn,
-        Option(help="Exit with 1 if the list has an open regression that is slower or wrong."),
+        Option(help="Exit with 1 if the list has an open regression that is no improvement."),
     ] = FailOn.NEVER,
     limit: Limit = None,
     store: Store,
