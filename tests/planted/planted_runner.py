@@ -115,6 +115,12 @@ def segfault(case: Case) -> None:
     ctypes.string_at(0)
 
 
+def segfault_if_fragile(case: Case) -> None:
+    """Pass, until the data folder has a file `fragile`: a driver that was updated."""
+    if (settings().data / "fragile").exists():
+        segfault(case)
+
+
 def hang(case: Case) -> None:
     """Wait in C for ever, holding the interpreter's lock."""
     library = ctypes.PyDLL(None)
@@ -186,6 +192,7 @@ def no_stage(case: Case) -> None:
 ACTS: dict[str, Callable[[Case], None]] = {
     "sleep": sleep,
     "segfault": segfault,
+    "fragile": segfault_if_fragile,
     "unmakeable": segfault,
     "hang": hang,
     "lose_device": lose_device,
