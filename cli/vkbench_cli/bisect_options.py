@@ -34,7 +34,8 @@ class BisectOptions:
     """The case, and the bundles or revisions to search."""
 
     case: Annotated[
-        str, Option(metavar="NAME", help="The case that became slower or wrong: its full name.")
+        str,
+        Option(metavar="NAME", help="The case that became slower or wrong, or fails: its name."),
     ] = ""
     variant: Annotated[
         str,

@@ -79,13 +79,13 @@ COMMANDS = (
     ),
     Command(
         name="regressions",
-        help="List what became slower, wrong or faster, or fails now; acknowledge or close it.",
+        help="List what became slower, wrong or faster, or fails; acknowledge or close it.",
         function="app",
         module="ask.regressions",
     ),
     Command(
         name="bisect",
-        help="Find the bundle or revision that made a case slower or wrong.",
+        help="Find the bundle or revision that made a case slower or wrong, or crash.",
         function="app",
         module="measure.bisect",
     ),

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from planted_runs import ENVIRONMENT
 from vkbench.device import DeviceFacts, device_key
 from vkbench.wire import Announcement
 from vkbench_cli import main as cli
+from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections
@@ -163,6 +165,22 @@ def test_a_regression_says_all_of_it(
     same = planted_regression(key, CASE, kept[1], kept[1])
     assert "are the same before and after" in say("--regression", str(same), "--submit", code=7)
     assert "unknown regression '99'" in say("--regression", "99", "--submit", code=2)
+
+
+def test_a_regression_of_cases_that_fail_says_all_of_it(
+    say: Say, database: Database, kept: list[str], planted_regression: Callable[..., int]
+) -> None:
+    key = add_device(database, "RTX")
+    regression = planted_regression(key, CASE, kept[1], kept[4])
+    with database.transaction() as tx:
+        tx.execute(update(schema.change_point).values(direction="failed", ratio=None))
+        tx.execute(update(schema.series).values(metric="verdict"))
+        tx.execute(update(schema.regression).values(direction="failed"))
+    say("--regression", str(regression), "--submit")
+    with database.reading() as tx:
+        (found,) = bisections.listed(tx)
+    assert (found.case, found.metric, found.devices) == (CASE, "hot", (key,))
+    assert [each.sha for each in found.candidates] == kept[1:]
 
 
 def test_unlike_devices_do_not_share_one(say: Say, database: Database, kept: list[str]) -> None:

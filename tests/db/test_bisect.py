@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from math import isnan, nan
+from math import inf, isinf, isnan, nan
 
 import pytest
 
@@ -28,7 +28,8 @@ class Fleet:
     """Devices on which each bundle takes its time, with some noise; or is wrong, or fails."""
 
     lab: Lab
-    seconds: dict[str, float]  # by bundle; 0: it crashes, below: it is wrong, nan: no figure
+    # by bundle; 0: it crashes, below: it is wrong, nan: no figure, inf: an error of the worker's
+    seconds: dict[str, float]
     devices: int = 1
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     keys: list[str] = field(default_factory=list)
@@ -69,6 +70,8 @@ class Fleet:
         old, new = self.seconds[job.against], self.seconds[job.bundle]
         if not new:
             return self.lab.answer(job, Outcome.CRASHED)
+        if isinf(new):
+            return self.lab.answer(job, Outcome.ERROR)
         wrong = [arm for arm, time in ((OLD, old), (NEW, new)) if time < 0]
         if wrong:
             bad = self.lab.answer(job, Outcome.WRONG)
@@ -183,9 +186,17 @@ def test_what_does_not_compile_or_fails_is_passed_over(lab: Lab) -> None:
     assert (ended.state, ended.low, ended.high) == ("found", 4, 8)
     assert "b8 is bad: ratio 1.1" in ended.note
     assert "the first bad one may also be b5, b6, b7, which cannot be judged" in ended.note
-    failed = [each for each in ended.steps if each.verdict == "ambiguous"]
+    failed = [each for each in ended.steps if each.verdict == "failed"]
     assert [each.position for each in failed] == [5, 6]
-    assert {each.note for each in failed} == {"because crashed"}
+    assert {each.note for each in failed} == {"3 tries crashed: because crashed"}
+
+
+def test_one_that_crashes_is_found_where_the_last_one_does(lab: Lab) -> None:
+    seconds = times(8, 5, 0.5) | {f"b{place}": 0.0 for place in range(5, 8)}
+    fleet = Fleet(lab, seconds | {"b3": 1.3})  # a slow one before it is not looked for
+    ended = fleet.run(fleet.begin())
+    assert (ended.state, ended.high) == ("found", 5)
+    assert ended.note == "b5 is the first bad one: failed: 3 tries crashed: because crashed"
 
 
 def test_a_small_step_before_the_large_one_is_not_it(lab: Lab) -> None:
@@ -200,7 +211,7 @@ def test_a_small_step_before_the_large_one_is_not_it(lab: Lab) -> None:
     [
         ({"b0": 1.0, "b1": 1.0, "b2": 1.0}, "b2 is no slower than the good one: ratio"),
         ({"b0": 1.0, "b1": 1.0, "b2": 0.5}, "b2 is no slower than the good one: ratio 0.5"),
-        ({"b0": 1.0, "b1": 1.0, "b2": 0.0}, "it is unclear whether b2 is worse"),
+        ({"b0": 1.0, "b1": 1.0, "b2": inf}, "it is unclear whether b2 is worse"),
         ({"b0": -1.0, "b1": 1.0, "b2": 1.1}, "the good one is wrong itself: NMSE 0.5"),
     ],
 )

@@ -57,6 +57,7 @@ def results(
     new: float = 1.0,
     pairs: int = 24,
     failed: str = "",
+    crashed: str = "",
     pending: int = 0,
     spread: float = 0.001,
 ) -> PairResults:
@@ -68,6 +69,7 @@ def results(
         old_wrong="",
         new_wrong="",
         failed=failed,
+        crashed=crashed,
         pending=pending,
     )
 
@@ -97,6 +99,42 @@ def test_what_cannot_be_judged_is_passed_over_and_named() -> None:
     assert "may also be b2, b3" in ending.note
 
 
+def test_where_the_last_one_fails_what_runs_is_good_however_slow() -> None:
+    known = bisection(
+        step(5, StepVerdict.FAILED),
+        *(step(1, StepVerdict.BAD, 1.5), step(2, StepVerdict.AMBIGUOUS, 1.01)),
+        *(step(3, StepVerdict.WRONG), step(4, StepVerdict.AMBIGUOUS)),  # never measured
+        bundles=6,
+    )
+    words = {1: Word.GOOD, 2: Word.GOOD, 3: Word.GOOD, 4: Word.SKIPPED, 5: Word.BAD}
+    assert course.words_of(known) == words
+    ending = course.found(known)
+    assert ending.note == (
+        "b5 is bad: failed: because; the first bad one may also be b4, which cannot be judged"
+    )
+
+
+@pytest.mark.parametrize("verdict", [StepVerdict.BAD, StepVerdict.WRONG])
+def test_one_that_fails_is_passed_over_where_another_fault_is_looked_for(
+    verdict: StepVerdict,
+) -> None:
+    known = bisection(step(4, verdict, 1.2), step(2, StepVerdict.FAILED))
+    assert course.words_of(known) == {4: Word.BAD, 2: Word.SKIPPED}
+
+
+def test_where_nothing_ran_the_good_one_may_fail_too() -> None:
+    ending = course.found(bisection(step(1, StepVerdict.FAILED), bundles=2))
+    assert ending.note == (
+        "b1 is the first bad one: failed: because; no pair ran, so that b0 may fail too"
+    )
+
+
+def test_a_step_that_fails_waits_for_no_other_pairs() -> None:
+    judged = judge_step(results(failed="SIGSEGV", crashed="3 tries crashed", pending=2), 8)
+    assert isinstance(judged, StepJudgement)
+    assert (judged.verdict, judged.note) == (StepVerdict.FAILED, "3 tries crashed")
+
+
 @pytest.mark.parametrize("verdict", [StepVerdict.GOOD, StepVerdict.AMBIGUOUS])
 def test_an_end_that_is_no_worse_leaves_nothing_to_search(verdict: StepVerdict) -> None:
     ending = course.trouble(bisection(step(4, verdict, 1.0)))
@@ -104,7 +142,7 @@ def test_an_end_that_is_no_worse_leaves_nothing_to_search(verdict: StepVerdict) 
     assert ending.state == FAILED
 
 
-@pytest.mark.parametrize("verdict", [StepVerdict.BAD, StepVerdict.WRONG])
+@pytest.mark.parametrize("verdict", [StepVerdict.BAD, StepVerdict.WRONG, StepVerdict.FAILED])
 def test_an_end_that_is_worse_is_searched_for(verdict: StepVerdict) -> None:
     assert course.trouble(bisection(step(4, verdict, 1.2))) is None
 

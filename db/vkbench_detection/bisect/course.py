@@ -1,7 +1,8 @@
 """What a bisection does next: the bundles of its next round, or its end.
 
-Bundles that cannot be judged (they do not compile, fail, or stay ambiguous after all pairs) are
-passed over, as git does. Nothing here writes or measures.
+The last bundle says what is looked for: one that is slower, or wrong, or fails. Bundles that cannot
+be judged (they do not compile, fail though the last one does not, or stay ambiguous after all
+pairs) are passed over, as git does. Nothing here writes or measures.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from vkbench_detection.confirm.pairs import PairResults
 
 # Of the whole change, in logarithms: a bundle that brought less is not the one that is looked for.
 SHARE = 0.5
+FAULTS = (StepVerdict.BAD, StepVerdict.WRONG, StepVerdict.FAILED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ def fault(found: PairResults) -> Ending | None:
 def trouble(bisection: Bisection) -> Ending | None:
     """The end of a bisection in which there is nothing to search for."""
     whole = _whole(bisection)
-    if whole is None or whole.verdict in (StepVerdict.BAD, StepVerdict.WRONG):
+    if whole is None or whole.verdict in FAULTS:
         return None
     last = bisection.candidates[-1].label
     if whole.verdict == StepVerdict.GOOD:
@@ -81,8 +83,10 @@ def found(bisection: Bisection) -> Ending:
     *unjudged, first = suspects(len(bisection.candidates), words_of(bisection))
     judged = next(each for each in bisection.steps if each.position == first)
     label = bisection.candidates[first].label
-    is_wrong = judged.verdict == StepVerdict.WRONG
-    how = f": wrong: {judged.note}" if is_wrong else _evidence(judged)
+    is_timed = judged.verdict not in (StepVerdict.WRONG, StepVerdict.FAILED)
+    how = _evidence(judged) if is_timed else f": {judged.verdict}: {judged.note}"
+    if judged.verdict == StepVerdict.FAILED and not any(map(_has_run, bisection.steps)):
+        how += f"; no pair ran, so that {bisection.candidates[0].label} may fail too"
     if not unjudged:
         return Ending(state=FOUND, note=f"{label} is the first bad one{how}")
     others = ", ".join(bisection.candidates[place].label for place in unjudged)
@@ -101,10 +105,14 @@ def words_of(bisection: Bisection) -> dict[int, Word]:
 
 
 def _word(judged: BisectionStep, whole: BisectionStep | None) -> Word:
+    if whole and whole.verdict == StepVerdict.FAILED:  # one that fails is looked for
+        if judged.verdict == StepVerdict.FAILED:
+            return Word.BAD
+        return Word.GOOD if _has_run(judged) else Word.SKIPPED
     match StepVerdict(judged.verdict):
         case StepVerdict.GOOD:
             return Word.GOOD
-        case StepVerdict.AMBIGUOUS:
+        case StepVerdict.AMBIGUOUS | StepVerdict.FAILED:
             return Word.SKIPPED
         case StepVerdict.WRONG:
             return Word.BAD
@@ -113,6 +121,11 @@ def _word(judged: BisectionStep, whole: BisectionStep | None) -> Word:
     if whole and whole.ratio and judged.ratio:
         return Word.BAD if log(judged.ratio) >= SHARE * log(whole.ratio) else Word.GOOD
     return Word.BAD
+
+
+def _has_run(judged: BisectionStep) -> bool:
+    """Whether a pair of a step ran to its end."""
+    return judged.ratio is not None or judged.verdict == StepVerdict.WRONG
 
 
 def _whole(bisection: Bisection) -> BisectionStep | None:

@@ -20,6 +20,7 @@ class StepVerdict(StrEnum):
     GOOD = "good"
     BAD = "bad"  # slower
     WRONG = "wrong"  # its outputs are
+    FAILED = "failed"  # its pairs crash, lose the device or run into their limit
     AMBIGUOUS = "ambiguous"  # pairs failed, or were not certain after all looks
 
 
@@ -29,7 +30,9 @@ class StepJudgement:
 
     verdict: StepVerdict
     note: str = ""
-    pairs: PairJudgement | None = None  # None of wrong outputs, and where nothing was measured
+    pairs: PairJudgement | None = (
+        None  # None of wrong or failed ones, and where nothing was measured
+    )
 
     @property
     def figures(self) -> Mapping[str, float | None]:
@@ -53,6 +56,8 @@ def judge_step(found: PairResults, asked: int, *, least_ratio: float = 0.0) -> S
     """
     if found.new_wrong:
         return StepJudgement(verdict=StepVerdict.WRONG, note=found.new_wrong)
+    if found.crashed:
+        return StepJudgement(verdict=StepVerdict.FAILED, note=found.crashed)
     if found.pending and not found.failed:
         return 0
     compared = judge(found.old, found.new, direction=Direction.SLOWER, looks=LONG_LOOKS)

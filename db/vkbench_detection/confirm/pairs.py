@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Subquery, select
@@ -11,6 +12,7 @@ from vkbench.job import UNFINISHED, JobState, PlannedJob, Source
 from vkbench.result import NEW, OLD, WrongArm
 from vkbench_db import schema
 from vkbench_db.work.jobs import job_of
+from vkbench_detection.find.failures import are_of_case, told, tries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,7 @@ class PairResults:
     old_wrong: str  # why outputs of the old bundle were wrong first; "" if they never were
     new_wrong: str
     failed: str  # why a pair was not measured (failed, skipped, cancelled), the first time; or ""
+    crashed: str = ""  # how a pair failed that its bundles are to blame for, the first time; or ""
     pending: int  # jobs that have not ended
 
 
@@ -37,7 +40,7 @@ def pair_results(tx: Connection, run: int) -> PairResults:
     job, verdict, old, new = schema.job.c, schema.verdict.c, _timing(OLD), _timing(NEW)
     rows = tx.execute(
         select(
-            *(job.state, job.cause, job.reason),
+            *(job.id, job.state, job.cause, job.reason),
             *(verdict.wrong_arm, verdict.reason.label("why_wrong")),
             *(old.c.seconds.label(OLD), new.c.seconds.label(NEW)),
         )
@@ -56,6 +59,7 @@ def pair_results(tx: Connection, run: int) -> PairResults:
         old_wrong=next((why for arm, why in wrong if arm.is_old), ""),
         new_wrong=next((why for arm, why in wrong if arm.is_new), ""),
         failed=next((row.reason or row.cause or row.state for row in ended), ""),
+        crashed=_crashed(tx, {row.id: row.reason for row in ended}),
         pending=sum(row.state in UNFINISHED for row in rows),
     )
 
@@ -94,6 +98,12 @@ def last_source(tx: Connection, case: str, device: str) -> Source | None:
         .limit(1)
     ).scalar()
     return Source(**found) if found else None
+
+
+def _crashed(tx: Connection, ended: Mapping[int, str]) -> str:
+    tried = tries(tx, list(ended))
+    own = (told(tried[job], reason) for job, reason in ended.items() if are_of_case(tried[job]))
+    return next(own, "")
 
 
 def _timing(metric: str) -> Subquery:

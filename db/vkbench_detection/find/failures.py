@@ -83,19 +83,12 @@ class Failure:
     @property
     def is_of_case(self) -> bool:
         """Whether each try ended as a case can end it."""
-        return bool(self.tries) and all(each.is_of_case for each in self.tries)
+        return are_of_case(self.tries)
 
     @property
     def has_timed_out(self) -> bool:
         """Whether a try ran into the job's limit."""
         return any(each.outcome == Outcome.TIMED_OUT for each in self.tries)
-
-    @property
-    def words(self) -> str:
-        """How the tries ended, for people."""
-        ends = Counter(each.outcome for each in self.tries)
-        of_each = (_tried(count, _WORDS.get(end, end)) for end, count in ends.items())
-        return ", ".join(of_each)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +99,8 @@ class _Done:
     started_at: float
 
 
-def tries(tx: Connection, jobs: Sequence[int]) -> Mapping[int, list[Try]]:
-    """The attempts at jobs, by job."""
+def tries(tx: Connection, jobs: Sequence[int]) -> defaultdict[int, list[Try]]:
+    """The attempts at jobs, by job; none of a job without any."""
     attempt = schema.attempt.c
     asked = (
         select(
@@ -117,10 +110,22 @@ def tries(tx: Connection, jobs: Sequence[int]) -> Mapping[int, list[Try]]:
         .where(attempt.job_id.in_(jobs))
         .order_by(attempt.job_id, attempt.token)
     )
-    found: dict[int, list[Try]] = defaultdict(list)
+    found = defaultdict[int, list[Try]](list)
     for each in fetch(tx, asked, Try):
         found[each.job_id].append(each)
     return found
+
+
+def are_of_case(tried: Sequence[Try]) -> bool:
+    """Whether there were tries, and each ended as a case can end it."""
+    return bool(tried) and all(each.is_of_case for each in tried)
+
+
+def told(tried: Sequence[Try], reason: str) -> str:
+    """How tries ended, for people: "3 tries crashed: SIGSEGV"."""
+    ends = Counter(each.outcome for each in tried)
+    words = ", ".join(_tried(count, _WORDS.get(end, end)) for end, count in ends.items())
+    return f"{words}: {reason}" if reason else words
 
 
 def blame(tx: Connection, failure: Failure, now: float) -> Blame:

@@ -28,7 +28,7 @@ from vkbench_detection.changes.decisions import (
 from vkbench_detection.changes.questions import is_known
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.find.failures import Blame, Failure, Try, blame, tries
+from vkbench_detection.find.failures import Blame, Failure, Try, blame, told, tries
 from vkbench_detection.series.points import VERDICT, Identity, Origin, origins, series_ids
 
 
@@ -102,7 +102,7 @@ def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> Faile
             device_id=link.device_id,
             case_id=link.case_id,
             finished_at=link.finished_at,
-            tries=tried.get(link.id, ()),
+            tries=tried[link.id],
         )
         before = tx.execute(chain(link, before=True).limit(1)).first()
         if before is None or before.state != JobState.PASSED or not failure.is_of_case:
@@ -211,7 +211,7 @@ def _failed_change(
         after=bad,
         conclusion=Conclusion(
             state=ChangeState.CONFIRMED,
-            note=": ".join(filter(None, (failure.words, reason))),
+            note=told(failure.tries, reason),
             cause=cause_of(good, bad),
         ),
     )
