@@ -118,6 +118,13 @@ OneDevice = Annotated[
 RunLabel = Annotated[
     str, Option(metavar="TEXT", help="Label of the run; commands that take a RUN accept it.")
 ]
+AllRows = Annotated[
+    bool,
+    Option(
+        "--all",
+        help="List every passed check and skipped case too, not only how many there are.",
+    ),
+]
 KernelsOf = Annotated[str, Option(metavar="SHA", help="Use the kernels of this bundle.")]
 Gguf = Annotated[
     Path | None,

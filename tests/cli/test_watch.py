@@ -97,6 +97,20 @@ def test_wrong_results_are_counted_and_decide_the_exit_code(lab: Past, capsys: C
     assert f"run {run}: 2 of 3 done, 2 wrong" in capsys.readouterr().err
 
 
+def test_all_shows_the_checks_that_a_watched_run_counts(lab: Past, capsys: Captured) -> None:
+    timed = lab.done(1e-3)
+    check = replace(timed, timings=())
+    run = str(lab.run("", timed, check, check))
+    for words, rows, end in (
+        ((), 1, "3 passed (2 passed checks not shown: --all)"),
+        (("--all",), 3, "3 passed"),
+    ):
+        assert cli.main(["watch", run, *words]) == 0
+        said = capsys.readouterr()
+        assert said.out.count("  passed  ") == rows
+        assert said.err.splitlines()[-1] == f"run {run}: {end}"
+
+
 @pytest.mark.usefixtures("quick")
 def test_the_fleet_is_watched_until_nothing_is_left(lab: Past, capsys: Captured) -> None:
     queued(lab)

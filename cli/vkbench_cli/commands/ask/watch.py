@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from vkbench.errors import EXIT_INTERRUPTED, EXIT_OK
 from vkbench.units import counted
-from vkbench_cli.options import RUN_HELP, Store
+from vkbench_cli.options import RUN_HELP, AllRows, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, refuse_imported
@@ -33,6 +33,7 @@ def watch(
         float | None,
         Option(metavar="S", min=0.0, help="Stop watching after S seconds; the jobs continue."),
     ] = None,
+    all_rows: AllRows = False,
     store: Store,
     output: Output,
 ) -> int:
@@ -53,14 +54,16 @@ def watch(
     with opened(store.settings()) as database:
         try:
             if run:
-                return _run(database, run, timeout, output)
+                return _run(database, run, timeout, output, all_rows=all_rows)
             return _fleet(database, timeout)
         except KeyboardInterrupt:
             tell("no longer watched; the work continues")
             return EXIT_INTERRUPTED
 
 
-def _run(database: Database, asked: str, timeout: float | None, output: Output) -> int:
+def _run(
+    database: Database, asked: str, timeout: float | None, output: Output, *, all_rows: bool
+) -> int:
     from vkbench_cli.show.absence import warn
     from vkbench_cli.show.report import conclude
     from vkbench_cli.show.waiting import wait_for
@@ -71,7 +74,7 @@ def _run(database: Database, asked: str, timeout: float | None, output: Output) 
     refuse_imported(found, "watch it")
     warn(database, f"run {found.id}", run=found.id)
     wait_for(database, found.id, timeout)
-    return conclude(database, found.id, output)
+    return conclude(database, found.id, output, all_rows=all_rows)
 
 
 def _fleet(database: Database, timeout: float | None) -> int:

@@ -14,7 +14,7 @@ from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, ServiceUnreachable, UsageError
 from vkbench.job import ACTIVE
 from vkbench_cli.files import check_writable
-from vkbench_cli.options import RUN_HELP, Effort, Selecting, Store
+from vkbench_cli.options import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import tell
 from vkbench_cli.store import refuse_imported
@@ -56,13 +56,7 @@ def run(
             help="Begin no job after S seconds; --resume does the jobs that are left.",
         ),
     ] = None,
-    all_rows: Annotated[
-        bool,
-        Option(
-            "--all",
-            help="List every passed check and skipped case too, not only how many there are.",
-        ),
-    ] = False,
+    all_rows: AllRows = False,
     profile: Annotated[
         bool, Option("--profile", help="Show which kernels the time of a --model goes to.")
     ] = False,

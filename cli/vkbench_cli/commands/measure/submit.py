@@ -10,7 +10,7 @@ from typer import Option
 from vkbench.errors import EXIT_INTERRUPTED
 from vkbench.units import counted
 from vkbench.user import user_name
-from vkbench_cli.options import Effort, Selecting, Store
+from vkbench_cli.options import AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
 from vkbench_cli.show.telling import say, tell
 from vkbench_cli.store import opened
@@ -36,6 +36,7 @@ def submit(
             help="With --wait: stop waiting after S seconds; the run continues.",
         ),
     ] = None,
+    all_rows: AllRows = False,
     key: Annotated[
         str,
         Option(
@@ -73,7 +74,7 @@ def submit(
         except KeyboardInterrupt:
             tell(how_to_come_back(made.run.id, store))
             return EXIT_INTERRUPTED
-        return conclude(database, made.run.id, output)
+        return conclude(database, made.run.id, output, all_rows=all_rows)
 
 
 def how_to_come_back(run: int, store: Store) -> str:
