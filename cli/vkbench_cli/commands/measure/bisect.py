@@ -81,7 +81,7 @@ def bisect(
     """Find the bundle or revision that made a case slower or wrong, or crash.
 
     Give bundles in order, or a range of git revisions of a shader tree; of each revision only the
-    code of this case is compiled. Each candidate is timed against the good one in 8 to 48 pairs
+    code of this case is compiled. Each candidate is timed against the good one in 4 to 48 pairs
     (old, new, new, old). A candidate that cannot be judged is skipped. If the last candidate
     crashes or loses the device, the first one that does so is looked for. With --submit, identical
     devices of the fleet share the work.
