@@ -182,3 +182,18 @@ def test_a_bundle_that_is_surely_far_from_the_change_is_good() -> None:
         judged = judge_step(unclear, MOST_PAIRS, least_ratio=small)
         assert isinstance(judged, StepJudgement)
         assert judged.verdict is StepVerdict.AMBIGUOUS
+
+
+def test_pairs_that_leave_the_change_open_do_not_end_a_step() -> None:
+    """They scatter by half, and happen to say that the bundle is no slower."""
+    assert judge_step(results(pairs=4, spread=0.5), 4) == 4
+    assert judge_step(results(pairs=4, spread=0.5), 4, least_ratio=1.16) == 4
+    for judged in (
+        judge_step(results(pairs=4), 4),
+        judge_step(results(pairs=4, spread=0.5), 4, least_ratio=5.0),
+        judge_step(results(pairs=48, spread=0.5), 48),
+        judge_step(results(pairs=4, spread=0.5), MOST_PAIRS),
+        judge_step(results(pairs=4, spread=0.5, failed="it crashed"), 4),
+    ):
+        assert isinstance(judged, StepJudgement)
+        assert judged.verdict is StepVerdict.GOOD
