@@ -55,9 +55,12 @@ def test_the_first_candidate_is_what_runs_without_settings(kernel: Kernel) -> No
 
 @pytest.mark.parametrize("kernel", TUNABLE, ids=lambda kernel: kernel.name)
 def test_settings_are_values_that_their_parameters_take(kernel: Kernel) -> None:
-    posed = Problem(kernel, kernel.timed[0])
-    for candidate in candidates_of(posed):
-        assert kernel.settings(candidate) == candidate
+    for case in (kernel.timed[0], *kernel.timed[1::7]):
+        posed = Problem(kernel, case)
+        for variant in kernel.variants_for(posed.types):
+            for candidate in posed.candidates(DEVICE, variant):
+                assert kernel.settings(candidate) == candidate
+    for candidate in candidates_of(Problem(kernel, kernel.timed[0])):
         assert all(value != kernel.params[name].default for name, value in candidate.items())
 
 

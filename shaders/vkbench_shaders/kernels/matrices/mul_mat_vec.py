@@ -259,7 +259,7 @@ MUL_MAT_VEC = Kernel(
     ),
     params={
         "layout": rows.LAYOUT,
-        "threads": THREADS.with_choices(512),
+        "threads": THREADS.with_choices(512, 1024),
         **staged.PARAMS,
         **dense_teams.PARAMS,
     },

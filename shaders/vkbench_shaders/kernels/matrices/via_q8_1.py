@@ -40,9 +40,9 @@ _UNITS = (1, 2, 4)
 # leave too few registers.
 _AT_ONCE = {"tq2_0": 4, "q4_1": 1, "q5_1": 1, "q5_K": 1, "q6_K": 1, "q8_0": 1}
 # The same for a few columns, where it is not 1: two neighbours of q4_K are the halves of the same
-# bytes. The sums of more columns leave too few registers.
+# bytes, and of tq2_0 too. The sums of more columns leave too few registers.
 _FEW_COLUMNS = 4
-_AT_ONCE_FOR_FEW = {"q4_K": 2}
+_AT_ONCE_FOR_FEW = {"q4_K": 2, "tq2_0": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
