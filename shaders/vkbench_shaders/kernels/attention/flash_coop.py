@@ -107,11 +107,11 @@ def _fits_whole(problem: Problem, device: DeviceFacts, matrices: Matrices, block
     """Whether all tiles and steps are whole, there are no sinks, and tiles are enough."""
     shape, rows = problem.shape, matrices.rows(block)
     groups = shape["s"] * shape["h"] * shape["q"] // rows
-    y, mask = problem.layout("y"), problem.layout("mask")
-    # matrices are stored by rows that begin at 16 bytes, a mask is read in fours
+    q, y, mask = (problem.layout(name) for name in ("q", "y", "mask"))
+    # queries and results have rows that begin at 16 bytes, a mask is read in fours
     places = [
-        y.offset,
-        *y.strides[:3],
+        *(q.offset, *q.strides[:3]),
+        *(y.offset, *y.strides[:3]),
         *((mask.offset, mask.strides[0]) if _is_masked(problem) else ()),
     ]
     return (
@@ -239,6 +239,7 @@ def _seen_launch(problem: Problem, chosen: Plan) -> Launch:
             **flash.padded_constants(problem, tiles),
             "THREADS": 2 * THREADS,
             "ONE_HEAD": is_whole,
+            "PARTS": chosen.block.subgroups if is_whole else 1,
         },
         entry="flash_seen",
     )
