@@ -108,6 +108,11 @@ class BisectOptions:
         )
 
     @property
+    def names(self) -> list[str]:
+        """What --bundles names, in its order."""
+        return [word.strip() for word in self.bundles.split(",")]
+
+    @property
     def _has_order(self) -> bool:
         return bool(self.bundles or self.revisions or self.good)
 
@@ -171,6 +176,8 @@ def check(asked: BisectOptions) -> None:
         raise UsageError("give --bundles or --revisions, not both")
     if not (asked.bundles or asked.revisions or (asked.good and asked.bad)):
         raise UsageError("nothing to search: give --bundles SHA,SHA,... or --revisions GOOD..BAD")
+    if asked.bundles and not all(asked.names):
+        raise UsageError(f"--bundles has an empty name: '{asked.bundles}'")
 
 
 def _posed(bundles: Sequence[Bundle], case: str) -> Problem:
@@ -190,7 +197,7 @@ def _bundles(tx: Transaction, asked: BisectOptions) -> list[Bundle]:
     """What --bundles names, between --good and --bad; none where revisions are to be searched."""
     if not asked.bundles:
         return []
-    found = [_bundle(tx, word.strip()) for word in asked.bundles.split(",") if word.strip()]
+    found = [_bundle(tx, name) for name in asked.names]
     first = _place(found, asked.good) if asked.good else 0
     last = _place(found, asked.bad) if asked.bad else len(found) - 1
     return found[first : last + 1]
