@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, Outcome
 from vkbench.wire import Announcement
 from vkbench_db import schema
-from vkbench_db.upkeep.tuning import SWEEP, tuned
+from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, tuned, unsettled
 from vkbench_db.work import store
 from vkbench_detection.tune.sweeps import settle
 from vkbench_scheduler.tuned import table_of, with_tuned
@@ -22,11 +23,12 @@ CASE = "sum/f32/b1_c1_h64_w4096"
 FAST, SLOW = "portable:threads=512", "portable:threads=256"
 
 
-def sweep(lab: Lab, device: str, **seconds: float) -> int:
+def sweep(lab: Lab, device: str, *, more: Mapping[str, object] = {}, **seconds: float) -> int:
     """A sweep that has ended: `portable:threads=256` first, each twice."""
+    tags = {SWEEP: {}, **more}
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: {}}
+            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags=tags
         ).id
         names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
         jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
@@ -75,6 +77,27 @@ def test_an_unfinished_sweep_and_other_runs_have_no_findings(lab: Lab) -> None:
     with lab.database.transaction() as tx:
         store.cancel(tx, run, lab.now)
     assert settled(lab) == 0
+
+
+@pytest.mark.parametrize("cases", [[CASE], [EVERY], ["other", CASE]])
+def test_of_a_variant_that_auto_never_takes_nothing_is_kept(lab: Lab, cases: list[str]) -> None:
+    device = lab.add_device()
+    sweep(lab, device, t256=2e-3, t512=1e-3)
+    assert settled(lab) == 1
+    lab.now += 60
+    run = sweep(lab, device, more={UNKEPT: cases}, t256=2e-3, t64=1e-3)
+    assert settled(lab) == 0
+    assert told(lab, device, CASE) == FAST
+    with lab.database.reading() as tx:
+        assert (run in unsettled(tx)) == (EVERY not in cases)  # else it is asked again for ever
+
+
+@pytest.mark.parametrize("cases", [[], ["other"], [["x"], {}], 5, None, CASE])
+def test_what_else_a_sweep_has_measured_is_kept(lab: Lab, cases: object) -> None:
+    """A file that is imported may hold any JSON there."""
+    device = lab.add_device()
+    sweep(lab, device, more={UNKEPT: cases}, t256=2e-3, t512=1e-3)
+    assert settled(lab) == 1
 
 
 def test_jobs_that_leave_the_choice_open_are_told(lab: Lab) -> None:

@@ -49,6 +49,32 @@ def test_auto_takes_what_a_sweep_found(vkbench: Vkbench, database: Path, tmp_pat
     assert [each["configuration"] for each in table["tuned"]] == [best["configuration"]]
 
 
+def test_a_variant_that_auto_never_takes_is_shown_and_not_kept(
+    vkbench: Vkbench, database: Path, tmp_path: Path
+) -> None:
+    case = "mul_mat_vec/q4_0/m64_n8_k512"
+    words = ("tune", "--case", case, "--variant", "via_q8_1", "--settings", "3", *QUICKLY)
+    before = ran(vkbench, case)
+    by_name = ran(vkbench, case, "--variant", "via_q8_1")
+    ended = vkbench(*words, "--json")
+    assert ended.code == 0, ended.err
+    assert [row["variant"] for row in ended.rows] == ["via_q8_1"] * 3
+    [estimated] = [row for row in ended.rows if "estimated" in row["choice"]]
+    assert (estimated, estimated["settings"]) == (ended.rows[0], by_name[1])
+    [best] = [row for row in ended.rows if "best" in row["choice"]]
+    assert (
+        "nothing is kept of 1 case: `auto` never takes via_q8_1; to run the fastest, ask for it: "
+        f"--case {case} --variant {best['configuration']}\n"
+    ) in ended.err
+    assert vkbench("tune", "--show", "--json").rows == []
+    ended = vkbench("tune", "--export", str(tmp_path / "table.json"))
+    assert (ended.code, "no configuration of these devices" in ended.err) == (7, True)
+    assert ran(vkbench, case) == before
+    assert ran(vkbench, case, "--variant", "via_q8_1") == by_name
+    asked = best["configuration"]
+    assert ran(vkbench, case, "--variant", asked) == (asked, best["settings"])
+
+
 def test_the_sweep_of_one_parameter_is_shown_side_by_side(vkbench: Vkbench, database: Path) -> None:
     ended = vkbench("tune", "--case", SUM, "--case", "matmul/f32/b1_m64_n64_k64", *QUICKLY,
                     "--settings", "3")  # fmt: skip
@@ -109,6 +135,8 @@ def test_settings_can_be_asked_for_by_name(vkbench: Vkbench, database: Path) -> 
     [
         (("--kernel", "copy"), 7, "there is nothing to tune"),
         (("--kernel", "cpy"), 2, "unknown kernel 'cpy'; did you mean"),
+        (("--kernel", "mul_mat", "--variant", "copmat"), 2, "did you mean 'coopmat'"),
+        (("--kernel", "mul_mat", "--variant", "coopmat_f16"), 7, "cannot run: needs coopmat"),
         (("--show", "--submit"), 2, "give one of"),
         (("--run", "last"), 2, "there are no results yet"),
         (("--export", "table.json"), 8, "there is no database yet"),

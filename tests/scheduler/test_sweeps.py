@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from vkbench.configuration import Configuration
 from vkbench.device import DeviceFacts
-from vkbench.errors import NothingToDo, UnknownName
+from vkbench.errors import NothingToDo, UnknownName, UsageError
 from vkbench.job import Mode
+from vkbench_db.upkeep.tuning import EVERY
 from vkbench_scheduler.planning.selection import ALL, Selection
-from vkbench_scheduler.planning.sweeps import Sweep, plan
+from vkbench_scheduler.planning.sweeps import Sweep, plan, unkept
+from vkbench_shaders.catalogue import problem
 
 FACTS = DeviceFacts(
     key="0" * 12, host="alpha", index=0, name="llvmpipe", uuid="00", vendor_id=0, device_id=0,
@@ -18,12 +21,22 @@ FACTS = DeviceFacts(
     features=("int_dot", "subgroup_arithmetic"),
     limits={"max_workgroup_invocations": 256, "max_storage_range": 1 << 27},
 )  # fmt: skip
+ABLE = replace(
+    FACTS,
+    features=(*FACTS.features, "coopmat", "device_scope", "subgroup_basic", "fp16", "storage16",
+              "matrix_f16_f32", "matrix_f16_f16"),
+    limits={**FACTS.limits, "max_shared_bytes": 49152}, subgroup_size=32,
+)  # fmt: skip
 SUM = "sum/f32/b1_c1_h64_w4096"
+ROUNDED = "mul_mat_vec/q4_0/m64_n8_k4096"  # which auto never does via_q8_1
+HALF, SINGLE = "mul_mat/f16/m256_n256_k256", "mul_mat/f32/m256_n256_k256"  # auto: coopmat of HALF
 
 
-def planned(sweep: Sweep, *cases: str, variant: str = ALL) -> list[str]:
+def planned(
+    sweep: Sweep, *cases: str, variant: str = ALL, device: DeviceFacts = FACTS
+) -> list[str]:
     selection = Selection(cases=cases, mode=Mode.PERFORMANCE, variant=variant)
-    jobs = plan(sweep, selection, [FACTS])
+    jobs = plan(sweep, selection, [device])
     assert {job.mode for job in jobs} == {Mode.PERFORMANCE}
     return [job.variant for job in jobs]
 
@@ -41,6 +54,53 @@ def test_a_sweep_of_one_variant_leaves_out_the_others() -> None:
     first, *others = planned(Sweep(rounds=1), case, variant="portable")
     assert first == "int_dot:threads=64"  # what `auto` takes
     assert {name.partition(":")[0] for name in others} == {"portable"}
+
+
+def test_a_variant_that_auto_never_takes_is_swept_alone() -> None:
+    posed = problem(ROUNDED)
+    best, *_ = posed.candidates(FACTS, posed.kernel.variant("via_q8_1"))
+    for asked in ("via_q8_1", "VIA_Q8_1"):
+        found = planned(Sweep(rounds=2, settings=5), ROUNDED, variant=asked)
+        assert found[0] == Configuration(variant="via_q8_1", settings=best).name
+        assert {name.partition(":")[0] for name in found} == {"via_q8_1"}
+        assert (len(found), len(set(found))) == (10, 5)
+    assert "via_q8_1" not in {name.partition(":")[0] for name in planned(Sweep(), ROUNDED)}
+
+
+def test_of_the_cases_of_a_variant_auto_may_take_it_for_some() -> None:
+    found = planned(Sweep(rounds=1), HALF, SINGLE, variant="coopmat", device=ABLE)
+    assert {name.partition(":")[0] for name in found} == {"coopmat"}
+    asked = Selection(cases=(HALF, SINGLE), variant="coopmat")
+    assert unkept(asked) == [SINGLE]
+    assert unkept(replace(asked, cases=(SINGLE,))) == [EVERY]
+    assert unkept(replace(asked, cases=(HALF,))) == []
+    assert unkept(replace(asked, variant=ALL)) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "variant", "why"),
+    [
+        (HALF, "coopmat_f16", "variant coopmat_f16 cannot run: needs coopmat, .* llvmpipe lacks"),
+        (HALF, "coopmat", "variant coopmat cannot run: needs coopmat, .* llvmpipe lacks"),
+        (ROUNDED, "int_dot", f"variant int_dot cannot run: is not for {ROUNDED}"),
+    ],
+)
+def test_a_variant_that_cannot_run_says_why(case: str, variant: str, why: str) -> None:
+    with pytest.raises(NothingToDo, match=f"there is nothing to tune: {why}"):
+        planned(Sweep(), case, variant=variant)
+
+
+def test_many_reasons_are_counted() -> None:
+    cases = [f"mul_mat_vec/q4_0/m{64 + each}_n8_k4096" for each in range(5)]
+    with pytest.raises(NothingToDo, match=r"m64_n8_k4096; is not for .*m65.*; and 3 more"):
+        planned(Sweep(), *cases, variant="int_dot")
+
+
+def test_only_a_variant_is_swept_and_no_configuration() -> None:
+    with pytest.raises(UsageError, match="without settings: --variant via_q8_1"):
+        planned(Sweep(), ROUNDED, variant="via_q8_1:threads=64")
+    with pytest.raises(UnknownName, match="unknown variant 'via_q81'; did you mean 'via_q8_1'"):
+        planned(Sweep(), ROUNDED, variant="via_q81")
 
 
 def test_variants_without_settings_are_a_choice_too() -> None:

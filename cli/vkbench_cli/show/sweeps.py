@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vkbench.case import parse as parse_case
-from vkbench.configuration import parse, text_of
+from vkbench.configuration import parse, text_of, variant_of
+from vkbench.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
-from vkbench_db.upkeep.tuning import trials
+from vkbench_db.upkeep.tuning import keeps, trials
 from vkbench_detection.tune.winners import Standing, Timed, standings
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
+    from vkbench_db.ask.queries import RunRow
     from vkbench_db.database import Transaction
     from vkbench_db.upkeep.tuning import TunedRow
 
@@ -53,14 +55,23 @@ KNOWN = (
 Place = tuple[str, str]  # device key and case
 
 
-def show_sweep(tx: Transaction, run: int, output: Output) -> None:
+def show_sweep(tx: Transaction, run: RunRow, output: Output) -> None:
     """Print a sweep; as text, settings of a single parameter side by side."""
-    jobs = trials(tx, run)
+    jobs = trials(tx, run.id)
     names = {trial.device: trial.device_name for trial in jobs}
     found = standings(jobs)
     if output.json or output.csv:
         show(Table(columns=COLUMNS, rows=list(_rows(found, names))), output)
-        return
+    else:
+        _show_kernels(found, names, output)
+    unkept = {case: each for (_, case), each in found.items() if not keeps(run.tags, case)}
+    if unkept:
+        tell(_not_kept(unkept))
+
+
+def _show_kernels(
+    found: Mapping[Place, Standing], names: Mapping[str, str], output: Output
+) -> None:
     for kernel in dict.fromkeys(parse_case(case).kernel for _, case in found):
         of_kernel = {
             place: standing
@@ -71,6 +82,17 @@ def show_sweep(tx: Transaction, run: int, output: Output) -> None:
         show(beside or Table(columns=COLUMNS, rows=list(_rows(of_kernel, names))), output)
     won = sum(each.best is not each.estimated for each in found.values())
     tell(f"faster than estimated: {won} of {len(found)} cases")
+
+
+def _not_kept(found: Mapping[str, Standing]) -> str:
+    """That nothing is kept of these cases, and how to run what was the fastest for one."""
+    variant = variant_of(next(iter(found.values())).timed[0].configuration)
+    said = f"nothing is kept of {counted(len(found), 'case')}: `auto` never takes {variant}"
+    for case, standing in found.items():
+        if standing.best:
+            asked = f"--case {case} --variant {standing.best.configuration}"
+            return f"{said}; to run the fastest, ask for it: {asked}"
+    return said
 
 
 def show_known(rows: Sequence[TunedRow], output: Output, nothing: str) -> None:

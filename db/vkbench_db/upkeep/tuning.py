@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
@@ -12,6 +13,10 @@ from vkbench_db.rows import fetch, insert_missing
 from vkbench_db.work.latest import SWEEP as SWEEP
 from vkbench_db.work.latest import is_sweep
 from vkbench_db.work.runs import run_progress
+
+# Key in the tags of a sweep: cases of which nothing is kept, as `auto` never takes what was swept.
+UNKEPT = "unkept"
+EVERY = "*"  # among them: all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +103,31 @@ def sweeps(tx: Connection) -> list[int]:
 
 
 def unsettled(tx: Connection) -> list[int]:
-    """Sweeps that have ended and have no findings yet: of those that found nothing, all."""
+    """Sweeps that have ended and have no findings yet: of those that found nothing, all.
+
+    Those of which nothing is kept are left out.
+    """
     run, known = schema.run.c, select(schema.tuned.c.run_id)
-    asked = select(run.id).where(is_sweep(), run.cancelled_at.is_(None), run.id.not_in(known))
-    return [sweep for sweep in tx.execute(asked).scalars() if run_progress(tx, sweep).is_finished]
+    asked = select(run.id, run.tags).where(
+        is_sweep(), run.cancelled_at.is_(None), run.id.not_in(known)
+    )
+    return [
+        row.id
+        for row in tx.execute(asked)
+        if keeps(row.tags, EVERY) and run_progress(tx, row.id).is_finished
+    ]
+
+
+def keeps(tags: Mapping[str, Any], case: str) -> bool:
+    """Whether a sweep with these tags is to find what `auto` takes for a case."""
+    named = tags.get(UNKEPT)
+    return not isinstance(named, list) or (case not in named and EVERY not in named)
+
+
+def kept_trials(tx: Connection, run: int) -> list[Trial]:
+    """The jobs of a sweep whose cases have findings, in their order."""
+    tags = tx.execute(select(schema.run.c.tags).where(schema.run.c.id == run)).scalar_one()
+    return [trial for trial in trials(tx, run) if keeps(tags, trial.case)]
 
 
 def drivers(tx: Connection, environments: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -19,7 +19,7 @@ def settle(tx: Connection) -> int:
 
 
 def _found(tx: Connection, run: int) -> list[Found]:
-    trials = tuning.trials(tx, run)
+    trials = tuning.kept_trials(tx, run)
     by_place: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         by_place.setdefault((trial.device, trial.case), []).append(trial)

@@ -12,24 +12,27 @@ from functools import partial
 
 from vkbench import wire
 from vkbench.case import MODEL, Case
+from vkbench.configuration import variant_of
 from vkbench.device import DeviceFacts
-from vkbench.errors import NothingToDo
+from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, PlannedJob
 from vkbench.selector import choose
 from vkbench_db.database import Database
-from vkbench_db.upkeep.tuning import SWEEP
-from vkbench_scheduler.planning.plan import EVERYTHING, job_of, tasks
+from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT
+from vkbench_scheduler.planning.plan import EVERYTHING, Task, job_of, tasks
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.submit import Submitted
 from vkbench_scheduler.planning.submit import submit as submit_run
-from vkbench_scheduler.planning.suites import suite_named
+from vkbench_scheduler.planning.suites import Suite, suite_named
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.tuning.configurations import configurations
+from vkbench_shaders.kernel import Problem
+from vkbench_shaders.tuning.configurations import configurations, configurations_of, obstacle
 
 SUITE = "tuning"  # what a sweep times if nothing is chosen
 SECONDS = 0.2  # of samples of one metric
 SETTINGS = 12  # of a variant, the best estimated ones
+MOST_TOLD = 2  # reasons why a variant runs nowhere
 ROUNDS = 2  # each configuration is timed so often, some time apart
 
 
@@ -51,13 +54,14 @@ def submit(
     user: str = "",
 ) -> Submitted:
     """Store a sweep over the cases of a selection, on those of the known devices that it names."""
+    names = unkept(selection)
     return submit_run(
         database,
         replace(selection, mode=Mode.PERFORMANCE, track=""),
         devices,
         bundle=bundle,
         user=user,
-        tags={SWEEP: wire.to_builtins(sweep)},
+        tags={SWEEP: wire.to_builtins(sweep), **({UNKEPT: names} if names else {})},
         planner=partial(plan, sweep),
     )
 
@@ -67,31 +71,91 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
 
     Cases that leave a device no choice have none; NothingToDo if no case leaves one.
     """
-    suite = suite_named(selection.suite) if selection.suite else EVERYTHING
-    chosen = [task for task in tasks(suite, selection) if task.case.kernel != MODEL]
+    suite, variant = _suite(selection), _variant(selection)
+    chosen = _tasks(selection)
     found: list[PlannedJob] = []
+    obstacles: dict[str, None] = {}
     for facts in choose(selection.devices, devices):
         # of each device by itself: a suite may name a case for GPUs and once more for CPUs
         wanted = {task.case: task for task in chosen if task.is_for(facts)}
         once = [
             job_of(facts, replace(task, variant=name), selection, suite)
             for task in wanted.values()
-            for name in _names(task.case, facts, selection.variant, sweep.settings)
+            for name in _names(task.case, facts, variant, sweep.settings)
         ]
         found += once * sweep.rounds
+        if variant:
+            obstacles |= {_obstacle(case, facts, variant): None for case in wanted}
     if not found:
         raise NothingToDo(
-            "there is nothing to tune: what was chosen has one configuration on each device"
+            f"there is nothing to tune: {_why(variant, list(filter(None, obstacles)))}"
         )
     return found
+
+
+def unkept(selection: Selection) -> list[str]:
+    """Cases whose findings are for nobody, as `auto` never takes the variant; EVERY if all are."""
+    variant = _variant(selection)
+    if not variant:
+        return []
+    cases = list(dict.fromkeys(task.case for task in _tasks(selection)))
+    found = [case.name for case in cases if _is_by_name(problem(case), variant)]
+    return [EVERY] if len(found) == len(cases) else found
+
+
+def _suite(selection: Selection) -> Suite:
+    return suite_named(selection.suite) if selection.suite else EVERYTHING
+
+
+def _tasks(selection: Selection) -> list[Task]:
+    found = tasks(_suite(selection), selection)
+    return [task for task in found if task.case.kernel != MODEL]
+
+
+def _variant(selection: Selection) -> str:
+    """The variant whose settings are swept; "" for those that `auto` may take."""
+    asked = selection.variant
+    if asked.casefold() in (AUTO, ALL):
+        return ""
+    if (variant := variant_of(asked)) != asked:
+        raise UsageError(
+            f"a sweep chooses the settings: name the variant without settings: --variant {variant}"
+        )
+    return variant
 
 
 def _names(case: Case, device: DeviceFacts, variant: str, most: int) -> list[str]:
     """What `auto` would take, and the configurations of one variant or of all to hold against it.
 
-    None where there is no choice.
+    Those of the variant alone, if `auto` never takes it. None where there is no choice.
     """
-    found = configurations(problem(case), device, most)
-    if variant.casefold() not in (AUTO, ALL):
-        found = [*found[:1], *(each for each in found[1:] if each.variant == variant.casefold())]
+    posed = problem(case)
+    if variant and _is_by_name(posed, variant):
+        found = configurations_of(posed.kernel.variant(variant), posed, device, most)
+    else:
+        found = configurations(posed, device, most)
+        name = variant and posed.kernel.variant(variant).name
+        found = [*found[:1], *(each for each in found[1:] if name in ("", each.variant))]
     return [each.name for each in found] if len(found) > 1 else []
+
+
+def _is_by_name(posed: Problem, variant: str) -> bool:
+    """Whether a case's variant runs only if it is asked for by name."""
+    return posed.kernel.variant(variant).only_by_name(posed.types)
+
+
+def _obstacle(case: Case, device: DeviceFacts, variant: str) -> str:
+    """Why a variant does not run there, or ""."""
+    posed = problem(case)
+    asked = posed.kernel.variant(variant)
+    settings = next(iter(posed.candidates(device, asked)), posed.settings)
+    return obstacle(replace(posed, settings=settings), asked, device)
+
+
+def _why(variant: str, obstacles: Sequence[str]) -> str:
+    if not obstacles:
+        return "what was chosen has one configuration on each device"
+    told = [*obstacles[:MOST_TOLD]]
+    if more := len(obstacles) - len(told):
+        told.append(f"and {more} more")
+    return f"variant {variant} cannot run: {'; '.join(told)}"

@@ -16,8 +16,18 @@ def configurations(problem: Problem, device: DeviceFacts, most: int) -> list[Con
     out.
     """
     return [
-        Configuration(variant=variant.name, settings=settings)
+        each
         for variant in for_auto(problem, device)
+        for each in configurations_of(variant, problem, device, most)
+    ]
+
+
+def configurations_of(
+    variant: Variant, problem: Problem, device: DeviceFacts, most: int
+) -> list[Configuration]:
+    """A variant with `most` of its settings at most; first those it has if asked for by name."""
+    return [
+        Configuration(variant=variant.name, settings=settings)
         for settings in problem.candidates(device, variant)[:most]
         if not obstacle(replace(problem, settings=settings), variant, device)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -31,9 +31,6 @@ from vkbench_cli.show.telling import tell
 from vkbench_cli.store import opened, reading
 from vkbench_scheduler.planning.sweeps import ROUNDS, SECONDS, SETTINGS, SUITE, Sweep
 
-if TYPE_CHECKING:
-    pass
-
 NOTHING_YET = "no configuration was measured yet: run `vkbench tune`"
 
 
@@ -47,7 +44,12 @@ def tune(
         Option(metavar="NAME", help="Only this case, by its full name; may be repeated."),
     ] = [],  # noqa: B006
     variant: Annotated[
-        str, Option(metavar="V", help="Sweep the settings of this variant, beside what auto takes.")
+        str,
+        Option(
+            metavar="V",
+            help="Sweep the settings of this variant, beside what auto takes; alone if auto never "
+            "takes it.",
+        ),
     ] = "all",
     device: Devices = [],  # noqa: B006
     settings: Annotated[
@@ -148,7 +150,7 @@ def _measure(
             return EXIT_INTERRUPTED
         detect(database, time.time())
         with database.reading() as tx:
-            show_sweep(tx, found.id, output)
+            show_sweep(tx, found, output)
             counts = queries.find_run(tx, str(found.id)).progress.counts
     tell(summary(found.id, counts, 0))
     return exit_code(counts)
@@ -173,7 +175,7 @@ def _show_run(asked: str, store: Store, output: Output) -> int:
         found = find_run(tx, asked)
         if SWEEP not in found.tags:
             raise UsageError(f"run {found.id} is no sweep: `vkbench results --run {found.id}`")
-        show_sweep(tx, found.id, output)
+        show_sweep(tx, found, output)
     return 0
 
 
