@@ -17,7 +17,7 @@ from planted_runs import Past
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_db import schema
-from vkbench_db.upkeep.attendance import beat
+from vkbench_db.upkeep.attendance import beat, leave
 from vkbench_db.work import store
 from vkbench_db.work.refused import Refusal, set_aside
 
@@ -119,6 +119,19 @@ def test_a_scheduler_that_died_is_missed_even_if_nothing_waits(
     seen(past, scheduler=7200.0)
     states, _, line = asked(capsys, 8)
     assert (states["scheduler"], line) == ("missing", "missing: scheduler")
+
+
+@pytest.mark.usefixtures("no_redis")
+def test_a_scheduler_that_was_stopped_is_missed_once_work_waits(
+    past: Past, capsys: Captured
+) -> None:
+    seen(past, scheduler=3.0)
+    with past.database.transaction() as tx:
+        leave(tx, "here:1")
+    assert asked(capsys, 0)[0]["scheduler"] == "not used"
+    assert cli.main(["healthy", "scheduler"]) == 8
+    submit(capsys)
+    assert asked(capsys, 8)[0]["scheduler"] == "missing"
 
 
 @pytest.mark.usefixtures("redis")

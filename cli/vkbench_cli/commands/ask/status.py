@@ -45,12 +45,13 @@ def status(*, store: Store, output: Output) -> int:
     Redis, the database, the scheduler and the workers, and when they were last seen. For each
     device: how many jobs are queued and in flight, the age of the oldest, and why they wait.
     A scheduler and Redis count as missing only if work
-    waits for them, or if a scheduler has stopped without a word.
+    waits for them, or if a scheduler has stopped without a word; `vkbench healthy scheduler`
+    tells on its own machine whether one runs at all.
 
     \b
     vkbench status || echo "something has to be started"
 
-    Exit codes: 0 nothing is missing, 8 a service is missing or unreachable.
+    Exit codes: 0 nothing that is needed is missing, 8 a service is missing or unreachable.
     """
     from vkbench_cli.show.services import why
 
