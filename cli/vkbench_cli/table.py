@@ -79,7 +79,7 @@ COMMANDS = (
     ),
     Command(
         name="regressions",
-        help="List what became slower, wrong or faster, or fails; acknowledge or close it.",
+        help="List what became slower, wrong or faster, or fails now; acknowledge or close it.",
         function="app",
         module="ask.regressions",
     ),
