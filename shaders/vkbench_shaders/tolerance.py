@@ -28,7 +28,10 @@ limits are 3 times that.
 
 Path library_sums judges products of other libraries on GPUs. On an H200 cuBLAS's sums of 4096
 products of 16 bits were off by up to 2.4e-3 of the RMS, and by 3e-10 as NMSE, where ours are off
-by 2e-11. The limits are 2 and 30 times that: factors rounded to TF32, 8.6e-8, do not pass.
+by 2e-11. The limits are 2 and 30 times that: factors rounded to TF32, 8.6e-8, do not pass. Where a factor is narrower
+than the other, these libraries round both to its format, and the result too: f16_library and
+bf16_library are f16_inputs and bf16_inputs with half a step of the result besides. Rounding a
+result to bf16 adds as much to NMSE as rounding a factor.
 
 A kernel that a user declares may have limits of its own, which are the name of its path:
 nmse=1e-06,max_abs=0.01.
@@ -54,6 +57,7 @@ class Limits:
     max_abs: float  # in RMS of the reference
     each: float = inf  # of an element, in its own reference; 2^-126 besides, for flushed denormals
     rounding: Rounding | None = None  # of factors
+    result: float = 0.0  # share of an element that rounding the result may take, where factors are
     deviations: float = 6.0  # that an element may be off by, besides, where factors are rounded
     nmse_follows: bool = False  # its limit is raised by what such errors make, if all are so large
 
@@ -69,6 +73,8 @@ LIMITS: Mapping[str, Limits] = {
     "f16_attention": Limits(nmse=1e-5, max_abs=1e-1),
     "f16_inputs": Limits(nmse=1e-6, max_abs=0.0, rounding=TO_F16),
     "bf16_inputs": Limits(nmse=1e-5, max_abs=0.0, rounding=TO_BF16),
+    "f16_library": Limits(nmse=1e-6, max_abs=0.0, rounding=TO_F16, result=2**-11),
+    "bf16_library": Limits(nmse=2e-5, max_abs=0.0, rounding=TO_BF16, result=2**-8),
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
     "int8": Limits(nmse=1e-10, max_abs=5e-4, rounding=X_TO_BYTES, nmse_follows=True),
 }

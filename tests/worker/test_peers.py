@@ -100,6 +100,22 @@ def test_sums_of_gpu_libraries_may_have_fewer_bits(
     assert run(made, PRODUCT).outcome is outcome
 
 
+@pytest.mark.parametrize(("off", "outcome"), [(1.5, Outcome.PASSED), (8, Outcome.WRONG)])
+def test_results_of_gpu_libraries_are_rounded_like_narrow_factors(
+    off: float, outcome: Outcome
+) -> None:
+    """Elements are off by up to half a step of f16, and by what rounding factors does to them."""
+
+    def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        np.matmul(a.astype(np.float32), b, out=out)
+        out *= 1 + off * 2**-11
+
+    library = Gpu()
+    library.working = "f16"
+    library.functions = MappingProxyType({**FUNCTIONS, "matmul": product})
+    assert run(library, "mul_mat/f16/m65_n33_k96").outcome is outcome
+
+
 def test_factors_of_gpu_libraries_are_not_rounded_to_tf32() -> None:
     def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         np.matmul(tf32(a), tf32(b), out=out)

@@ -220,6 +220,8 @@ class _Output:
         if limits.rounding and view.size:
             spread = limits.deviations * self.deviations[self.name]
             allowed = limit + spread + steps(reference, self.format)
+            if limits.result:
+                allowed = allowed + limits.result * np.abs(reference)
             if limits.nmse_follows:
                 nmse_limit += _relative(spread, off.rms)
             worst, limit = _nearest(errors(view, reference, self.format), allowed)

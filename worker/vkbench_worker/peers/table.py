@@ -183,7 +183,7 @@ def _attention_fits(problem: Problem) -> str:
     return ""
 
 
-_PRODUCT: Final = {"f16": "f16_inputs", "bf16": "bf16_inputs"}
+_PRODUCT: Final = {"f16": "f16_library", "bf16": "bf16_library"}
 _SUMS: Final = "library_sums"
 _VECTORS: Final = Row(
     function="matmul",
