@@ -1,4 +1,4 @@
-"""Write the recording that `vkbench demo` starts from: the exports of docs/results in short.
+"""Write the recording that `vkbench demo` starts from: docs/results of H200s in short.
 
     python scripts/demo_recording.py
 
@@ -43,8 +43,8 @@ def recording() -> Mapping[str, Any]:
 
 
 def records() -> Iterator[tuple[str, Any]]:
-    """The lines of all exports, the oldest export first."""
-    for path in sorted(RESULTS.glob("*.jsonl"), key=began):
+    """The lines of all exports of H200s, the oldest export first."""
+    for path in sorted(RESULTS.glob("*h200*.jsonl"), key=began):
         for line in path.read_text().splitlines():
             yield from json.loads(line).items()
 

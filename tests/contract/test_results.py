@@ -39,11 +39,12 @@ def test_a_page_is_made_of_its_files(page: str) -> None:
     assert made.stdout == (RESULTS / page).read_text()
 
 
-def test_the_page_beside_torch_is_made_of_its_file() -> None:
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+def test_the_page_beside_torch_is_made_of_its_file(gpu: str) -> None:
     command = [sys.executable, str(ROOT / "benchmarks/peers_table.py"), "torch"]
-    file = RESULTS / "torch-h200.jsonl"
+    file = RESULTS / f"torch-{gpu}.jsonl"
     made = subprocess.run([*command, file], capture_output=True, text=True, check=True)
-    assert made.stdout == (RESULTS / "h200-torch.md").read_text()
+    assert made.stdout == (RESULTS / f"{gpu}-torch.md").read_text()
 
 
 def test_what_targets_cite_is_made_of_the_same_files() -> None:
