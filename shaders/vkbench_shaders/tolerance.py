@@ -28,10 +28,11 @@ limits are 3 times that.
 
 Path library_sums judges products of other libraries on GPUs. On an H200 cuBLAS's sums of 4096
 products of 16 bits were off by up to 2.4e-3 of the RMS, and by 3e-10 as NMSE, where ours are off
-by 2e-11. The limits are 2 and 30 times that: factors rounded to TF32, 8.6e-8, do not pass. Where a factor is narrower
-than the other, these libraries round both to its format, and the result too: f16_library and
-bf16_library are f16_inputs and bf16_inputs with half a step of the result besides. Rounding a
-result to bf16 adds as much to NMSE as rounding a factor.
+by 2e-11. The limits are 2 and 30 times that: factors rounded to TF32, 8.6e-8, do not pass.
+
+Where one factor is narrower than the other, these libraries round both to its format, and the
+result too. So f16_library and bf16_library are f16_inputs and bf16_inputs with half a step of the
+result besides. Rounding a result to bf16 adds as much to NMSE as rounding a factor.
 
 A kernel that a user declares may have limits of its own, which are the name of its path:
 nmse=1e-06,max_abs=0.01.
