@@ -19,7 +19,7 @@ from vkbench_db.work import store
 from vkbench_detection.find.failures import PATIENCE_SECONDS
 from vkbench_detection.regress import news
 from vkbench_detection.regress.announcements import unannounced
-from vkbench_detection.steps import detect
+from vkbench_detection.steps import Detected, detect
 
 NIGHT = 86_400.0
 DRIVER = "550.1"
@@ -237,6 +237,7 @@ def test_cases_that_fail_with_one_driver_are_one_regression(
     title = f"failed since driver_version {DRIVER}"
     assert judged(lab) == [("failed", "environment", "open", title)]
     assert rows(lab, "SELECT count(*) FROM v_regressions") == [(1,)]
+    assert detect(lab.database, lab.now) == Detected()  # nobody asks again and again
     do(lab, device, 5, environment=new)
     assert len(judged(lab)) == 1
     assert rows(lab, "SELECT count(*) FROM v_regressions") == [(4,)]
@@ -247,10 +248,20 @@ def test_a_device_that_is_broken_has_one_culprit(lab: Lab, device: str) -> None:
     """What follows the case that broke it is not to blame, though it ends well after a reboot."""
     for case in range(1, 5):
         do(lab, device, case, Outcome.DEVICE_LOST)
+    judged(lab)
     do(lab, device, 5, worker="alpha:2")
     judged(lab)
     assert rows(lab, CHANGES) == [("failed", "verdict", 1, 6)]
+    do(lab, device, 5)
+    judged(lab)
+    assert rows(lab, CHANGES) == [("failed", "verdict", 1, 6)]
+
+
+def test_a_device_that_waits_for_long_may_be_another(lab: Lab, device: str) -> None:
+    do(lab, device, 1, Outcome.DEVICE_LOST)
+    do(lab, device, 2, Outcome.DEVICE_LOST)
     lab.now += PATIENCE_SECONDS
+    do(lab, device, 5)
     judged(lab)
     assert rows(lab, CHANGES) == [("failed", "verdict", 1, 6)]
     assert rows(lab, "SELECT count(*) FROM fresh") == [(0,)]

@@ -37,9 +37,8 @@ class SeriesColumns(Columns):
     device_id: Named[int] = Column(ForeignKey("device.id"))
     case_id: Named[int] = Column(ForeignKey("kernel_case.id"))
     variant: Named[str] = Column(Text)  # code path that ran
-    metric: Named[str] = Column(
-        Text
-    )  # hot | cold; "verdict" where results became wrong or jobs failed
+    # hot | cold; "verdict" where results became wrong or jobs failed
+    metric: Named[str] = Column(Text)
     environment_class: Named[str] = Column(Text)  # clock policy
     track: Named[str] = Column(Text)
     # the last result that the screen saw, and vkbench_detection.statistics.screen's state after it

@@ -5,10 +5,10 @@ A job fails after several tries, the later ones alone in their chunks. The case 
 - each try crashed the runner, lost the device, ran into the job's limit or was refused by the
   driver, and each runner had opened the device before; and
 - the device was well: it did a job to its end before, and no other case ended badly in between; or
-  the same worker had it do another case to its end within an hour afterwards.
+  the next job that it does to its end, within an hour, is of another case and by the same worker.
 
-So a case is not blamed for a device that another one broke. Where neither shows yet whether the
-device is well, a failure waits.
+So a case is not blamed for a device that another one broke. A failure is looked at when it comes
+in, and once more when the device has done its next job to its end.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, exists, or_, select
+from sqlalchemy import Connection, Select, select
 
-from vkbench.job import Outcome
+from vkbench.job import JobState, Mode, Outcome
 from vkbench.result import DRIVER_FAILED, UNOPENED
 from vkbench_db import schema
 from vkbench_db.ask.device_health import DONE, mishaps
 from vkbench_db.rows import fetch, fetch_first
 
-PATIENCE_SECONDS = 3600.0  # for later results; a failure that still waits then is no one's
+PATIENCE_SECONDS = 3600.0  # for the device's next job
 
 _WORDS: Mapping[str, str] = {
     Outcome.CRASHED: "crashed",
@@ -35,14 +34,6 @@ _WORDS: Mapping[str, str] = {
     Outcome.DEVICE_LOST: "lost the device",
     Outcome.ERROR: "failed in the driver",
 }
-
-
-class Blame(StrEnum):
-    """Whose fault a failure is."""
-
-    CASE = "case"
-    OTHER = "other"
-    OPEN = "open"  # nothing shows yet whether the device is well
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +86,10 @@ class Failure:
 class _Done:
     """A job that the device did to its end."""
 
+    id: int
+    case_id: int
     finished_at: float
+    worker: str
     started_at: float
 
 
@@ -128,14 +122,30 @@ def told(tried: Sequence[Try], reason: str) -> str:
     return f"{words}: {reason}" if reason else words
 
 
-def blame(tx: Connection, failure: Failure, now: float) -> Blame:
-    """Whose fault a failure is; OPEN where later results may tell."""
-    if not failure.is_of_case:
-        return Blame.OTHER
-    if _was_well(tx, failure) or _is_well(tx, failure):
-        return Blame.CASE
-    is_old = now - failure.finished_at >= PATIENCE_SECONDS
-    return Blame.OTHER if is_old else Blame.OPEN
+def is_to_blame(tx: Connection, failure: Failure) -> bool:
+    """Whether the case is to blame for a failure, by what is known now."""
+    return failure.is_of_case and (_was_well(tx, failure) or _is_well(tx, failure))
+
+
+def decided_by(tx: Connection, device: int, first: float, last: float) -> list[int]:
+    """Failed jobs for which a device's jobs, done to their ends from `first` to `last`, may decide.
+
+    These are the failures since the job that the device did to its end before.
+    """
+    job = schema.job.c
+    before = _done().where(job.device_id == device, job.finished_at < first)
+    earlier = fetch_first(tx, before.order_by(job.finished_at.desc()).limit(1), _Done)
+    since = max(earlier.finished_at if earlier else 0.0, first - PATIENCE_SECONDS)
+    asked = (
+        select(job.id)
+        .join(schema.run, schema.run.c.id == job.run_id)
+        .where(
+            *(job.device_id == device, job.finished_at.between(since, last)),
+            *(job.state == JobState.FAILED, job.mode != Mode.PEER, schema.run.c.track != ""),
+        )
+        .order_by(job.id)
+    )
+    return list(tx.execute(asked).scalars())
 
 
 def _was_well(tx: Connection, failure: Failure) -> bool:
@@ -155,45 +165,45 @@ def _was_well(tx: Connection, failure: Failure) -> bool:
 
 
 def _last_done(tx: Connection, failure: Failure) -> _Done | None:
-    job, attempt = schema.job.c, schema.attempt.c
-    last = (
-        select(job.id, job.settled_token, job.finished_at)
-        .where(
-            *(job.device_id == failure.device_id, job.state.in_(DONE)),
-            *(job.finished_at <= failure.finished_at, job.id != failure.job),
-        )
-        .order_by(job.finished_at.desc(), job.id.desc())
-        .limit(1)
-        .subquery()
+    job = schema.job.c
+    asked = _done().where(
+        *(job.device_id == failure.device_id, job.finished_at <= failure.finished_at),
+        job.id != failure.job,
     )
-    asked = select(last.c.finished_at, attempt.started_at).join(
-        last, (last.c.id == attempt.job_id) & (last.c.settled_token == attempt.token)
-    )
-    return fetch_first(tx, asked.where(attempt.started_at.is_not(None)), _Done)
+    return fetch_first(tx, asked.order_by(job.finished_at.desc(), job.id.desc()).limit(1), _Done)
 
 
 def _is_well(tx: Connection, failure: Failure) -> bool:
-    """Whether the worker of the last try had the device do another case to its end since then.
+    """Whether the device's next job shows that the case, and not the device, is to blame.
 
     A device that was paused and resumed in between may have been repaired.
     """
-    job, attempt, device = schema.job.c, schema.attempt.c, schema.device.c
-    last = failure.tries[-1]
+    job, last = schema.job.c, failure.tries[-1]
     since = last.started_at or 0.0
-    settled = (attempt.job_id == job.id) & (attempt.token == job.settled_token)
-    both = schema.job.join(schema.attempt, settled).join(schema.device, device.id == job.device_id)
-    later = (
-        exists()
-        .select_from(both)
-        .where(
-            *(job.device_id == failure.device_id, job.case_id != failure.case_id),
-            job.state.in_(DONE),
-            job.finished_at.between(failure.finished_at, failure.finished_at + PATIENCE_SECONDS),
-            *(attempt.worker == last.worker, attempt.started_at > since),
-            or_(device.resumed_at.is_(None), device.resumed_at <= since),
-        )
+    asked = _done().where(
+        job.device_id == failure.device_id,
+        job.finished_at.between(failure.finished_at, failure.finished_at + PATIENCE_SECONDS),
     )
-    return bool(tx.execute(select(later)).scalar())
+    following = fetch_first(tx, asked.order_by(job.finished_at, job.id).limit(1), _Done)
+    if following is None or following.case_id == failure.case_id:
+        return False
+    device = schema.device.c
+    resumed = tx.execute(
+        select(device.resumed_at).where(device.id == failure.device_id)
+    ).scalar_one()
+    is_same = following.worker == last.worker and following.started_at > since
+    return is_same and (resumed is None or resumed <= since)
+
+
+def _done() -> Select[*tuple[object, ...]]:
+    """Select jobs that a device did to their ends, with the attempt that did so."""
+    job, attempt = schema.job.c, schema.attempt.c
+    settled = (attempt.job_id == job.id) & (attempt.token == job.settled_token)
+    return (
+        select(job.id, job.case_id, job.finished_at, attempt.worker, attempt.started_at)
+        .join(schema.attempt, settled)
+        .where(job.state.in_(DONE), attempt.started_at.is_not(None))
+    )
 
 
 def _tried(count: int, how: str) -> str:

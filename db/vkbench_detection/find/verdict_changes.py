@@ -7,7 +7,6 @@ code path. `failures` decides whether the case is to blame for a failure.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,7 +27,7 @@ from vkbench_detection.changes.decisions import (
 from vkbench_detection.changes.questions import is_known
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.find.failures import Blame, Failure, Try, blame, told, tries
+from vkbench_detection.find.failures import Failure, Try, is_to_blame, told, tries
 from vkbench_detection.series.points import VERDICT, Identity, Origin, origins, series_ids
 
 
@@ -46,14 +45,6 @@ class Link:
     reason: str
     track: str
     limit_seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """What became of failed jobs."""
-
-    changes: tuple[int, ...] = ()  # new ones
-    waiting: frozenset[int] = frozenset()  # jobs for which later results may tell whom to blame
 
 
 def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
@@ -91,11 +82,10 @@ def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float
     return suspect(tx, _concluded(tx, found), now)
 
 
-def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> Failed:
+def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
     """Store a confirmed change for each of the jobs that fails by its case, after a right one."""
     tried = tries(tx, jobs)
     found: dict[tuple[int, str, int], Suspicion] = {}
-    waiting: dict[tuple[int, str, int], set[int]] = defaultdict(set)
     for link in links(tx, jobs):
         failure = Failure(
             job=link.id,
@@ -114,13 +104,9 @@ def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> Faile
         stretch = (series, link.mode, before.id)
         if stretch in found or _has_failed(tx, series, link, before.id):
             continue
-        blamed = blame(tx, failure, now)
-        if blamed is Blame.OPEN or waiting[stretch]:
-            waiting[stretch].add(link.id)
-        elif blamed is Blame.CASE:
+        if is_to_blame(tx, failure):
             found[stretch] = _failed_change(tx, series, before.id, failure, link.reason)
-    changes = suspect(tx, list(found.values()), now)
-    return Failed(changes=tuple(changes), waiting=frozenset().union(*waiting.values()))
+    return suspect(tx, list(found.values()), now)
 
 
 def chain(

@@ -1,13 +1,13 @@
 """Place new results in their series; repeating it changes nothing.
 
 A job that was settled or failed leaves a row in `fresh`. Here it goes: the timings of a passed job
-of a run with a track get their series, and wrong and failed ones are told to `verdict_changes`. A
-failed job whose blame is open keeps its row for up to an hour.
+of a run with a track get their series, and wrong and failed ones are told to `verdict_changes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,10 @@ from vkbench.configuration import variant_of
 from vkbench.job import PEERS, JobState, Mode
 from vkbench.result import NOT_COLD
 from vkbench_db import schema
+from vkbench_db.ask.device_health import DONE
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
+from vkbench_detection.find.failures import decided_by
 from vkbench_detection.find.verdict_changes import record_failed_jobs, record_wrong_jobs
 from vkbench_detection.series import canaries, roofs
 from vkbench_detection.series.points import Identity, series_ids
@@ -93,11 +95,12 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     _place(tx, of_peers, known, off)
     own = [row.id for row in tracked if row.mode != Mode.PEER]
     wrong = record_wrong_jobs(tx, own, now)
-    judged = record_failed_jobs(tx, [job for job, is_judged in failed.items() if is_judged], now)
-    done = [*(row.id for row in rows), *(failed.keys() - judged.waiting)]
+    judged = [job for job, is_judged in failed.items() if is_judged]
+    failing = record_failed_jobs(tx, [*dict.fromkeys((*judged, *_decided(tx, rows)))], now)
+    done = [*(row.id for row in rows), *failed]
     tx.execute(delete(schema.fresh).where(schema.fresh.c.job_id.in_(done)))
     _note_scan(tx, touched, now)
-    return Placed(jobs=len(done), series=frozenset(touched), changes=(*wrong, *judged.changes))
+    return Placed(jobs=len(done), series=frozenset(touched), changes=(*wrong, *failing))
 
 
 def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list[_FreshJob]]:
@@ -143,6 +146,16 @@ def _failed(tx: Connection, limit: int) -> dict[int, bool]:
         .limit(limit)
     )
     return {row.id: bool(row.track) and row.mode != Mode.PEER for row in rows}
+
+
+def _decided(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[int]:
+    """Failed jobs that came in before, and for which jobs done to their ends may decide."""
+    moments: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.state in DONE:
+            moments[row.device_id].append(row.finished_at)
+    for device, each in moments.items():
+        yield from decided_by(tx, device, min(each), max(each))
 
 
 def _clock_policies(tx: Connection, hashes: set[str]) -> dict[str, str]:
