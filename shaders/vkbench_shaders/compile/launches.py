@@ -65,7 +65,8 @@ def check(bundle: Bundle, kernels: Iterable[Kernel]) -> None:
     """Pack the launches of every listed case; LaunchMismatch names the first that does not fit.
 
     Some entry points are for devices with much shared memory, others for those with little, and
-    some for the sizes of cooperative matrices that a device has. What it refuses is not packed.
+    some for the sizes of cooperative matrices that a device has; some run only with settings that
+    tuning tries. What a device refuses is not packed.
     """
     for kernel in kernels:
         for case in (*kernel.cases, *kernel.timed):
@@ -73,6 +74,19 @@ def check(bundle: Bundle, kernels: Iterable[Kernel]) -> None:
             for variant in kernel.variants_for(problem.types):
                 for device in _devices(variant):
                     _check(bundle, problem, variant, device)
+        for problem in _tunable(kernel):
+            for variant in kernel.variants_for(problem.types):
+                for settings in problem.candidates(_LARGE, variant):
+                    _check(bundle, replace(problem, settings=settings), variant, _LARGE)
+
+
+def _tunable(kernel: Kernel) -> Iterable[Problem]:
+    """A timed case of each choice of formats, if the kernel has settings."""
+    found: dict[tuple[str, ...], Problem] = {}
+    for case in kernel.timed if kernel.tuning else ():
+        problem = Problem(kernel, case)
+        found.setdefault(tuple(problem.types.values()), problem)
+    return found.values()
 
 
 def _devices(variant: Variant) -> tuple[DeviceFacts, ...]:
