@@ -59,9 +59,10 @@ def test_the_slower_code_is_slower_on_either_side(
     for old, new, faster in ((plain, slowed, "old"), (slowed, plain, "new")):
         result = pair(device, old, new, case, metric)
         assert (result.outcome, result.reason) == (Outcome.PASSED, "")
-        first, second = sorted(result.timings, key=lambda timing: timing.seconds)
+        # of two samples, a busy machine makes one as slow as it likes
+        first, second = sorted(result.timings, key=lambda timing: timing.low)
         assert first.metric == faster
-        assert second.seconds > 1.5 * first.seconds
+        assert second.low > 1.5 * first.low
     assert set(Counter(device.live) - open_before) <= KEPT
 
 
