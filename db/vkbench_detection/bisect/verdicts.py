@@ -34,9 +34,8 @@ class StepJudgement:
 
     verdict: StepVerdict
     note: str = ""
-    pairs: PairJudgement | None = (
-        None  # None of wrong or failed ones, and where nothing was measured
-    )
+    # None of wrong or failed ones, and where nothing was measured
+    pairs: PairJudgement | None = None
 
     @property
     def figures(self) -> Mapping[str, float | None]:
