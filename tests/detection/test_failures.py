@@ -237,11 +237,30 @@ def test_cases_that_fail_with_one_driver_are_one_regression(
     title = f"failed since driver_version {DRIVER}"
     assert judged(lab) == [("failed", "environment", "open", title)]
     assert rows(lab, "SELECT count(*) FROM v_regressions") == [(1,)]
-    assert detect(lab.database, lab.now) == Detected()  # nobody asks again and again
+    assert detect(lab.database, lab.now) == Detected()  # failures that wait are not looked at again
     do(lab, device, 5, environment=new)
     assert len(judged(lab)) == 1
     assert rows(lab, "SELECT count(*) FROM v_regressions") == [(4,)]
     assert rows(lab, "SELECT count(*) FROM fresh") == [(0,)]
+
+
+def test_jobs_that_were_recorded_together_ran_one_after_the_other(lab: Lab, device: str) -> None:
+    """What the device did before a failure does not decide on it, though it came in with it."""
+    lab.submit(device, [3])
+    [before] = lab.pick(device)
+    done = at(lab, lab.answer(before))
+    do(lab, device, 1, Outcome.DEVICE_LOST)
+    lab.submit(device, [2])
+    for _ in range(2):
+        [job] = lab.pick(device)
+        record(lab, job, Outcome.DEVICE_LOST)
+    [last] = lab.pick(device)
+    lab.record(done, at(lab, lab.answer(last, Outcome.DEVICE_LOST)))
+    assert len(judged(lab)) == 1
+    assert len(rows(lab, CHANGES)) == 1
+    do(lab, device, 4)
+    judged(lab)
+    assert len(rows(lab, CHANGES)) == 2
 
 
 def test_a_device_that_is_broken_has_one_culprit(lab: Lab, device: str) -> None:

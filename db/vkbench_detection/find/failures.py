@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, select
 
-from vkbench.job import JobState, Mode, Outcome
+from vkbench.job import JobState, Outcome
 from vkbench.result import DRIVER_FAILED, UNOPENED
 from vkbench_db import schema
 from vkbench_db.ask.device_health import DONE, mishaps
@@ -86,7 +86,6 @@ class Failure:
 class _Done:
     """A job that the device did to its end."""
 
-    id: int
     case_id: int
     finished_at: float
     worker: str
@@ -123,8 +122,8 @@ def told(tried: Sequence[Try], reason: str) -> str:
 
 
 def is_to_blame(tx: Connection, failure: Failure) -> bool:
-    """Whether the case is to blame for a failure, by what is known now."""
-    return failure.is_of_case and (_was_well(tx, failure) or _is_well(tx, failure))
+    """Whether, by what is known now, the case is to blame for a failure as cases can make it."""
+    return _was_well(tx, failure) or _is_well(tx, failure)
 
 
 def decided_by(tx: Connection, device: int, first: float, last: float) -> list[int]:
@@ -133,43 +132,36 @@ def decided_by(tx: Connection, device: int, first: float, last: float) -> list[i
     These are the failures since the job that the device did to its end before.
     """
     job = schema.job.c
-    before = _done().where(job.device_id == device, job.finished_at < first)
-    earlier = fetch_first(tx, before.order_by(job.finished_at.desc()).limit(1), _Done)
+    earlier = _last_done(tx, device, job.finished_at < first)
     since = max(earlier.finished_at if earlier else 0.0, first - PATIENCE_SECONDS)
-    asked = (
-        select(job.id)
-        .join(schema.run, schema.run.c.id == job.run_id)
-        .where(
-            *(job.device_id == device, job.finished_at.between(since, last)),
-            *(job.state == JobState.FAILED, job.mode != Mode.PEER, schema.run.c.track != ""),
-        )
-        .order_by(job.id)
+    asked = select(job.id).where(
+        *(job.device_id == device, job.finished_at.between(since, last)),
+        job.state == JobState.FAILED,
     )
-    return list(tx.execute(asked).scalars())
+    return list(tx.execute(asked.order_by(job.id)).scalars())
 
 
 def _was_well(tx: Connection, failure: Failure) -> bool:
     """Whether no other case ended badly after the last job that was done to its end."""
     first = failure.tries[0].started_at or 0.0
-    done = _last_done(tx, failure)
+    done = _last_done(tx, failure.device_id, schema.job.c.finished_at <= failure.finished_at)
     if done is None:
         return False
     if done.started_at >= first:  # between the tries
         return True
+    # results of several jobs may come in together, and long after they were made
+    since = min(done.started_at, done.finished_at)
     return not any(
         each.device_id == failure.device_id
         and each.case_id != failure.case_id
         and done.started_at < each.at < first
-        for each in mishaps(tx, done.finished_at, failure.finished_at)
+        for each in mishaps(tx, since, failure.finished_at)
     )
 
 
-def _last_done(tx: Connection, failure: Failure) -> _Done | None:
+def _last_done(tx: Connection, device: int, when: ColumnElement[bool]) -> _Done | None:
     job = schema.job.c
-    asked = _done().where(
-        *(job.device_id == failure.device_id, job.finished_at <= failure.finished_at),
-        job.id != failure.job,
-    )
+    asked = _done().where(job.device_id == device, when)
     return fetch_first(tx, asked.order_by(job.finished_at.desc(), job.id.desc()).limit(1), _Done)
 
 
@@ -178,21 +170,20 @@ def _is_well(tx: Connection, failure: Failure) -> bool:
 
     A device that was paused and resumed in between may have been repaired.
     """
-    job, last = schema.job.c, failure.tries[-1]
+    job, began, last = schema.job.c, schema.attempt.c.started_at, failure.tries[-1]
     since = last.started_at or 0.0
     asked = _done().where(
-        job.device_id == failure.device_id,
+        *(job.device_id == failure.device_id, began > since),
         job.finished_at.between(failure.finished_at, failure.finished_at + PATIENCE_SECONDS),
     )
-    following = fetch_first(tx, asked.order_by(job.finished_at, job.id).limit(1), _Done)
+    following = fetch_first(tx, asked.order_by(began).limit(1), _Done)
     if following is None or following.case_id == failure.case_id:
         return False
     device = schema.device.c
     resumed = tx.execute(
         select(device.resumed_at).where(device.id == failure.device_id)
     ).scalar_one()
-    is_same = following.worker == last.worker and following.started_at > since
-    return is_same and (resumed is None or resumed <= since)
+    return following.worker == last.worker and (resumed is None or resumed <= since)
 
 
 def _done() -> Select[*tuple[object, ...]]:
@@ -200,7 +191,7 @@ def _done() -> Select[*tuple[object, ...]]:
     job, attempt = schema.job.c, schema.attempt.c
     settled = (attempt.job_id == job.id) & (attempt.token == job.settled_token)
     return (
-        select(job.id, job.case_id, job.finished_at, attempt.worker, attempt.started_at)
+        select(job.case_id, job.finished_at, attempt.worker, attempt.started_at)
         .join(schema.attempt, settled)
         .where(job.state.in_(DONE), attempt.started_at.is_not(None))
     )

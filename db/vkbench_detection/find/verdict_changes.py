@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Select, and_, or_, select
 
-from vkbench.job import JobState
+from vkbench.job import JobState, Mode
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint
@@ -94,8 +94,10 @@ def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[
             finished_at=link.finished_at,
             tries=tried[link.id],
         )
+        if not link.track or link.mode == Mode.PEER or not failure.is_of_case:
+            continue
         before = tx.execute(chain(link, before=True).limit(1)).first()
-        if before is None or before.state != JobState.PASSED or not failure.is_of_case:
+        if before is None or before.state != JobState.PASSED:
             continue
         if failure.has_timed_out and link.limit_seconds < before.limit_seconds:
             continue  # it might have passed in the time that it had before

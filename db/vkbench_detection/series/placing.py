@@ -1,7 +1,7 @@
 """Place new results in their series; repeating it changes nothing.
 
 A job that was settled or failed leaves a row in `fresh`. Here it goes: the timings of a passed job
-of a run with a track get their series, and wrong and failed ones are told to `verdict_changes`.
+of a run with a track get their series, and `verdict_changes` looks at wrong and failed ones.
 """
 
 from __future__ import annotations
@@ -95,8 +95,7 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     _place(tx, of_peers, known, off)
     own = [row.id for row in tracked if row.mode != Mode.PEER]
     wrong = record_wrong_jobs(tx, own, now)
-    judged = [job for job, is_judged in failed.items() if is_judged]
-    failing = record_failed_jobs(tx, [*dict.fromkeys((*judged, *_decided(tx, rows)))], now)
+    failing = record_failed_jobs(tx, [*dict.fromkeys((*failed, *_decided(tx, rows)))], now)
     done = [*(row.id for row in rows), *failed]
     tx.execute(delete(schema.fresh).where(schema.fresh.c.job_id.in_(done)))
     _note_scan(tx, touched, now)
@@ -134,18 +133,15 @@ def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list
     return known, ready
 
 
-def _failed(tx: Connection, limit: int) -> dict[int, bool]:
-    """Fresh jobs that failed, and whether they may be changes."""
-    job, run, fresh = schema.job.c, schema.run.c, schema.fresh.c
-    rows = tx.execute(
-        select(job.id, job.mode, run.track)
-        .join(schema.fresh, fresh.job_id == job.id)
-        .join(schema.run, run.id == job.run_id)
+def _failed(tx: Connection, limit: int) -> list[int]:
+    """Fresh jobs that failed."""
+    job = schema.job.c
+    asked = (
+        select(job.id)
+        .join(schema.fresh, schema.fresh.c.job_id == job.id)
         .where(job.state == JobState.FAILED)
-        .order_by(job.id)
-        .limit(limit)
     )
-    return {row.id: bool(row.track) and row.mode != Mode.PEER for row in rows}
+    return list(tx.execute(asked.order_by(job.id).limit(limit)).scalars())
 
 
 def _decided(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[int]:
