@@ -30,7 +30,7 @@ def test_cases_that_begin_to_crash_are_a_regression_until_they_pass(
         (lab.settings.data / "fragile").unlink()
         lab.await_end(lab.submit(CASES))
         until(lambda: regressions(lab) == {("failed", "host", "fixed", 2)}, lambda: told(lab), 30)
-        until(lambda: len(listener.heard) == 2, "nobody is alerted", 30)
+        until(lambda: len(listener.heard) == 2, "no alert came", 30)
     log = (lab.folder / "scheduler.log").read_text()
     assert "Traceback" not in log
 

@@ -94,7 +94,7 @@ def plan(sweep: Sweep, selection: Selection, devices: Sequence[DeviceFacts]) -> 
 
 
 def unkept(selection: Selection) -> list[str]:
-    """Cases whose findings are for nobody, as `auto` never takes the variant; EVERY if all are."""
+    """Cases of which a sweep stores no finding, as `auto` never takes the variant; EVERY: all."""
     variant = _variant(selection)
     if not variant:
         return []
