@@ -18,16 +18,11 @@ from vkbench_worker.timing.timed import check
 
 INSIDE = "via_q8_1:rounding=inside"
 FORMATS = ("q4_0", "q5_1", "q6_K", "iq1_m", "iq3_s", "nvfp4", "q1_0")
-WITHOUT_TABLE = ("q4_0", "q4_1", "q5_1", "q8_0", "q3_K", "q5_K", "nvfp4", "mxfp4", "tq1_0", "q1_0")
 PLANES = ("q2_K", "tq2_0", "q2_0")  # whose units share bytes
 CASES = (
     *((f"mul_mat_vec/{fmt}/m37_n1_k2048", INSIDE) for fmt in FORMATS),
     *((f"mul_mat_vec/{fmt}/m37_n3_k512", f"{INSIDE},units=2") for fmt in PLANES),
     ("mul_mat_vec/tq2_0/m37_n1_k512", f"{INSIDE},units=4"),
-    *((f"mul_mat_vec/{fmt}/m37_n1_k2048", f"{INSIDE},ahead=yes") for fmt in WITHOUT_TABLE),
-    # two rounds of rows, in teams of which some threads have no block
-    ("mul_mat_vec/q4_K/m700_n1_k256", f"{INSIDE},ahead=yes,team=32,threads=256,units=1"),
-    ("mul_mat_vec/q6_K:x=f16/m67_n2_k768/layout=strided", f"{INSIDE},ahead=yes,threads=256"),
     ("mul_mat_vec/q4_0/m700_n1_k96", f"{INSIDE},units=1,team=32"),
     # columns for two workgroups, numbers at odd places
     ("mul_mat_vec/q5_K/m9_n9_k512/layout=strided", f"{INSIDE},threads=256"),

@@ -81,17 +81,6 @@ def test_settings_choose() -> None:
     assert len(launched("mul_mat_vec/q4_0/m4096_n4_k4096", rounding="inside", threads=256)) == 1
 
 
-def test_weights_are_loaded_early_where_no_table_is_needed_to_decode_them() -> None:
-    (plain,), (early,) = launched(LARGE), launched(LARGE, rounding="inside", ahead="yes")
-    assert (plain.entry, early.entry) == ("mul_mat_vec_rounding", "mul_mat_vec_rounding_ahead")
-    assert plain.constants == early.constants
-    for fmt, expected in (("q4_0", {"yes", "no"}), ("iq3_s", {"no"}), ("iq4_nl", {"no"})):
-        inside = [
-            each for each in candidates(f"mul_mat_vec/{fmt}/m4096_n1_k14336") if "ahead" in each
-        ]
-        assert {each["ahead"] for each in inside} == expected
-
-
 def test_short_sweeps_try_both() -> None:
     for case, first in ((LARGE, "inside"), ("mul_mat_vec/q4_0/m1024_n1_k2048", "before")):
         found = [each["rounding"] for each in candidates(case)[:4]]

@@ -39,8 +39,8 @@ PARAMS: Final[Mapping[str, Param]] = {
     "ahead": Param(
         default="",
         choices=("", "yes", "no"),
-        description="whether variant teams, and via_q8_1 where vectors are rounded inside, load "
-        "weights a step early; empty: what should be fastest",
+        description="whether variant teams loads weights a step early; empty: what should be "
+        "fastest",
     ),
 }
 

@@ -101,7 +101,7 @@ def vectors(problem: Problem) -> Vectors:
 
 
 _STAGING = via_q8_1.Staging(
-    stages=staged.STAGES,
+    stage=staged.STAGE,
     launch=staged.launch,
     pays=staged.pays,
     candidates=staged.candidates,
@@ -205,7 +205,6 @@ _TEAMS = (
     "m45_n9_k520/rows=8,team=32,threads=128",
     "m61_n3_k512/ahead=no,layout=strided,rows=8,team=64,threads=128",
     "m19_n11_k1021/rows=8,team=128,threads=256",
-    "m135_n3_k512/rows=4,team=32,threads=1024",
 )
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 

@@ -6,19 +6,18 @@ workgroups are larger, and consist of teams: see slang/matrices/mul_mat_vec_stag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import gcd
 from typing import Final
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, grid
 from vkbench_shaders.kernels.matrices import products, subgroups
 
 MODULE: Final = "mul_mat_vec_staged"
-ENTRIES: Final = {False: "mul_mat_vec_rounding", True: "mul_mat_vec_rounding_ahead"}
+ENTRY: Final = "mul_mat_vec_rounding"
 BEFORE, INSIDE = "before", "inside"
 FEATURES: Final = ("int_dot", "subgroup_arithmetic")
 _SIZES = (512, 256)  # of workgroups
@@ -75,17 +74,11 @@ class Plan:
     team: int
     units: int
     passes: int  # times that a team takes its rows
-    ahead: bool  # whether weights are loaded a step early
 
     @property
     def height(self) -> int:
         """Rows of a workgroup."""
         return self.passes * products.ROWS * (self.threads // self.team)
-
-
-def _has_no_table(types: Mapping[str, str]) -> bool:
-    """Whether weights can be decoded before the workgroup has filled a table."""
-    return format_named(types["weights"]).grid not in _TABLES
 
 
 def _blocks(problem: Problem) -> int:
@@ -114,15 +107,13 @@ def _passes(problem: Problem, device: DeviceFacts, threads: int, team: int) -> i
 
 
 def _planned(
-    problem: Problem, device: DeviceFacts, threads: int, team: int, units: int, ahead: bool
+    problem: Problem, device: DeviceFacts, threads: int, team: int, units: int
 ) -> Plan | None:
     """A plan with these threads of a workgroup and of a team, and units; None if none fits."""
     if device.subgroup_size > team or _blocks(problem) % units:
         return None
-    if ahead and not _has_no_table(problem.types):
-        return None
     for passes in (_passes(problem, device, threads, team), 1):
-        plan = Plan(threads=threads, team=team, units=units, passes=passes, ahead=ahead)
+        plan = Plan(threads=threads, team=team, units=units, passes=passes)
         if _fits(plan, problem, device):
             return plan
     return None
@@ -149,9 +140,8 @@ def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
     others = product(_SIZES, _TEAMS, dict.fromkeys((_usual_units(problem), *_UNITS)))
     most = device.limits.get("max_workgroup_invocations", 0)
     for sizes in dict.fromkeys((usual, *others) if usual else others):
-        for ahead in (False, True):
-            if sizes[0] <= most and (plan := _planned(problem, device, *sizes, ahead)):
-                yield plan
+        if sizes[0] <= most and (plan := _planned(problem, device, *sizes)):
+            yield plan
 
 
 def pays(problem: Problem, device: DeviceFacts) -> bool:
@@ -174,7 +164,6 @@ def _settings(plan: Plan) -> Settings:
         "threads": plan.threads,
         "team": plan.team,
         "units": plan.units,
-        "ahead": "yes" if plan.ahead else "no",
     }
 
 
@@ -188,7 +177,7 @@ def _plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
     rounding = problem.params["rounding"] or (INSIDE if pays(problem, device) else BEFORE)
     if rounding == BEFORE:
         return None
-    asked = {name: problem.params[name] for name in ("threads", "team", "units", "ahead")}
+    asked = {name: problem.params[name] for name in ("threads", "team", "units")}
     for plan in _plans(problem, device):
         found = _settings(plan)
         if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
@@ -221,7 +210,7 @@ def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) ->
     groups = grid(-(-problem.shape["m"] // plan.height), depth=plain.groups[2])
     return Launch(
         groups=groups,
-        entry=ENTRIES[plan.ahead],
+        entry=ENTRY,
         push={**plain.push, "groups_x": groups[0]},
         constants={
             "THREADS": plan.threads,
@@ -239,13 +228,8 @@ def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) ->
     )
 
 
-def _stage(entry: str, accepts: Callable[[Mapping[str, str]], bool] = lambda types: True) -> Stage:
-    return Stage(
-        entry=entry,
-        module=MODULE,
-        arguments=lambda types: (types["weights"], types["x"]),
-        accepts=accepts,
-    )
-
-
-STAGES: Final = (_stage(ENTRIES[False]), _stage(ENTRIES[True], _has_no_table))
+STAGE: Final = Stage(
+    entry=ENTRY,
+    module=MODULE,
+    arguments=lambda types: (types["weights"], types["x"]),
+)

@@ -60,7 +60,7 @@ class Vectors:
 class Staging:
     """A product whose workgroups round the vectors themselves, into shared memory."""
 
-    stages: tuple[Stage, ...]
+    stage: Stage
     # the only launch, in place of a plain one; or None, where two are asked for or should be faster
     launch: Callable[[Launch, Problem, DeviceFacts], Launch | None]
     pays: Callable[[Problem, DeviceFacts], bool]  # whether one launch should be faster
@@ -112,7 +112,7 @@ def variant(
                 module="round_x",
                 arguments=lambda types: (types["x"], f"behind_{buffers}"),
             ),
-            *(staging.stages if staging else ()),
+            *((staging.stage,) if staging else ()),
         ),
         launch=launch,
         scratch=scratch,
