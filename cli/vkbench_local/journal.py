@@ -83,12 +83,13 @@ class Journal:
             )
             return with_tuned(tx, device, picked)
 
-    def record(self, result: Result) -> None:
-        """Store a result, and show it."""
+    def record(self, results: Sequence[Result]) -> None:
+        """Store results, and show them."""
         with self._writing() as tx:
-            store.record(tx, [result], time.time())
+            store.record(tx, results, time.time())
         with self._showing:
-            self._watch(result)
+            for result in results:
+                self._watch(result)
 
     def give_back(self, jobs: Iterable[tuple[int, int]]) -> None:
         """Queue jobs again that have no result, by their number and token."""

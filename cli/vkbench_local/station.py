@@ -1,7 +1,8 @@
 """A station: what one device of this machine does of a run, by a supervisor of its own.
 
-Every result is stored before the next job ends, and the next process runs a job again that was not
-finished when this one died: a kill at any moment neither loses nor doubles a result.
+Results are stored as they come, those that came meanwhile together. The next process runs a job
+again whose result was not stored when this one died: a kill at any moment neither loses nor doubles
+a result.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from vkbench_worker.protocol import Ready, lock_path
 
 # What the runner gets at once: `vkbench cancel` takes effect after each chunk.
 CHUNK = ChunkBounds(jobs=256, seconds=15.0)
+MOST_AT_ONCE = 64  # results that are stored together
 
 
 class Station:
@@ -97,12 +99,23 @@ class Station:
 
     def _do(self, supervisor: Supervisor, jobs: Sequence[Job]) -> None:
         unanswered = {(job.id, job.token) for job in jobs}
+        unstored: list[Result] = []
 
-        def record(result: Result) -> None:
-            self._journal.record(result)
-            unanswered.discard((result.job, result.token))
+        def store() -> None:
+            self._journal.record(unstored)
+            unanswered.difference_update((result.job, result.token) for result in unstored)
+            unstored.clear()
 
-        supervisor.run(jobs, record)
+        def emit(result: Result) -> None:
+            unstored.append(result)
+            if len(unstored) >= MOST_AT_ONCE or not supervisor.has_answer:
+                store()
+
+        try:
+            supervisor.run(jobs, emit)
+        finally:
+            if unstored:
+                store()
         self._journal.give_back(unanswered)
 
 

@@ -228,10 +228,18 @@ def packaged() -> Bundle:
 
 def packaged_sha() -> str:
     """The packaged bundle's hash, without a look at its blobs; "" where it was never built."""
+    manifest = PACKAGED / MANIFEST
     try:
-        return hashlib.sha256((PACKAGED / MANIFEST).read_bytes()).hexdigest()
+        found = manifest.stat()
+        return _sha_of(manifest, (found.st_ino, found.st_size, found.st_mtime_ns))
     except FileNotFoundError:
         return ""
+
+
+@lru_cache(maxsize=4)
+def _sha_of(path: Path, version: tuple[int, ...]) -> str:
+    """The hash of a large file that is asked for several times a job; `version` tells its state."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class BundleStore:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 import planted_runs
 from planted_runner import events_path
@@ -23,7 +23,9 @@ from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
+from vkbench_db.work.results import StoredBatch
 from vkbench_local.executor import Executor, stoppable
+from vkbench_local.station import MOST_AT_ONCE
 from vkbench_worker.errors import RunnerFailed
 
 pytestmark = pytest.mark.slow
@@ -99,6 +101,27 @@ def test_devices_work_side_by_side_and_are_shown_one_at_a_time(
     one, other = spans(planted)[DEVICES[0].key], spans(planted)[DEVICES[1].key]
     beside = sum(a[0] < b[1] and b[0] < a[1] for a, b in product(one, other))
     assert beside > 5
+
+
+def test_results_that_came_meanwhile_are_stored_together_and_in_order(
+    planted: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = planned(database, [["sleep/f32/n1"] * 150])
+    stored: list[list[int]] = []
+    shown: list[int] = []
+    record = store.record
+
+    def recorded(tx: Connection, results: Sequence[Result], now: float) -> StoredBatch:
+        time.sleep(0.05)  # a slow disk
+        stored.append([result.job for result in results])
+        return record(tx, results, now)
+
+    monkeypatch.setattr(store, "record", recorded)
+    Executor(database, planted, lambda result: shown.append(result.job)).work(run, DEVICES[:1])
+    assert states(database, run)[DEVICES[0].key] == {"passed": 150}
+    assert len(stored[0]) == 1
+    assert 10 < max(map(len, stored)) <= MOST_AT_ONCE
+    assert [job for batch in stored for job in batch] == shown == sorted(shown)
 
 
 def test_a_crash_is_the_business_of_its_own_device(planted: Settings, database: Database) -> None:

@@ -207,6 +207,18 @@ def test_the_packaged_bundle_is_the_empty_name(
     bundles.packaged.cache_clear()
 
 
+def test_the_packaged_hash_is_that_of_the_manifest_as_it_is_now(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "PACKAGED", folder)
+    manifest = folder / "manifest.json"
+    for text in ("one", "two"):
+        bundles.replace_file(manifest, text.encode())
+        assert bundles.packaged_sha() == hashlib.sha256(text.encode()).hexdigest()
+    manifest.unlink()
+    assert bundles.packaged_sha() == ""
+
+
 def test_a_package_without_kernels_says_how_to_build_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,29 @@ def test_a_deadline_holds_while_stderr_has_no_end(monkeypatch: pytest.MonkeyPatc
         ended.cancel()
 
 
+@pytest.mark.parametrize(
+    ("said", "is_line"),
+    [
+        ("", False),
+        ("begun", False),
+        ("stage {}\n", False),
+        ("stage {}\nend\n", False),
+        ("end\n", True),
+        ("one\ntwo", True),
+    ],
+)
+def test_whether_an_answer_is_there_is_known_without_a_wait(said: str, is_line: bool) -> None:
+    command = [sys.executable, "-c", f"print({said!r}, end='', flush=True); input()"]
+    with closing(Child(command, os.environ)) as child:
+        began = time.monotonic()
+        while time.monotonic() < began + 10 and not child.has_line():
+            if not is_line and time.monotonic() > began + 1:
+                break
+        assert child.has_line() == is_line
+        if is_line:
+            assert child.line(0.0) == said.splitlines()[0].encode()
+
+
 def test_a_list_of_bundles_that_took_the_place_of_another_starts_a_runner(
     planted: Settings, tmp_path: Path
 ) -> None:

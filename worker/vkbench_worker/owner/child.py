@@ -99,6 +99,12 @@ class Child:
                 raise Silence
         return line
 
+    def has_line(self) -> bool:
+        """Whether `line` would return one at once."""
+        with suppress(Silence, Gone):
+            self._turn(0.0)
+        return b"\n" in self._inbox and not self._inbox.startswith(STAGE)
+
     def first_line(self, deadline: float | None, selector: str) -> bytes:
         """The first line; a long wait for it, as while others have the device, is logged.
 

@@ -105,6 +105,11 @@ class Supervisor:
         """Process id of the runner, if there is one."""
         return self._child.pid if self._child else None
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether the runner has answered the next job, too."""
+        return self._child is not None and self._child.has_line()
+
     def start(self) -> Ready:
         """Start the runner and own the device; waits while another supervisor has it.
 
