@@ -62,11 +62,12 @@ OPERATIONS = (
 )
 _SINGLES = ("f32", "f16", "bf16")  # which are computed with in f32
 FORMATS = (*_SINGLES, *binary_numbers.NUMBERS)
-_SPAN = 4.0  # of factors, in noise
+_SPAN = 4.0  # of ordinary numbers
+_ARITHMETIC = ("add", "sub", "mul", "div")
 
 
-def factors(problem: Problem) -> dict[str, Array]:
-    """Numbers for products and quotients: zeros and denormals among them only if asked for."""
+def ordinary(problem: Problem) -> dict[str, Array]:
+    """Zeros and denormals are among them only if asked for: they take shaders longer."""
     if problem.params["values"] == "special" or problem.types["a"] in binary_numbers.INTEGERS:
         return broadcast.pair(problem)
     return {name: data.uniform(problem, name, -_SPAN, _SPAN) for name in "ab"}
@@ -227,7 +228,7 @@ def kernel(operation: BinaryOperation) -> Kernel:
             ),
             *binary_numbers.variants(name),
         ),
-        inputs=factors if name in ("mul", "div") else broadcast.pair,
+        inputs=ordinary if name in _ARITHMETIC else broadcast.pair,
         reference=reference(operation),
         flops=lambda problem: prod(problem.full_shape("y")),
         infer=broadcast.infer,
