@@ -15,11 +15,11 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.result import DRIVER_FAILED, Result
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
-from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.preparation import stored
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import closing_stack, phase, recorded, telemetry
-from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
+from vkbench_worker.runner.plans import PLANS
+from vkbench_worker.runner.variants import checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported, VulkanFailure
 from vkbench_worker.runtime.program import POISON_A
@@ -85,14 +85,11 @@ def compute(
     }
     chosen = choose(problem, variant, device.facts)
     with ExitStack() as stack:
-        bench = Bench(device, _planned(device, bundle, chosen), storages, stack)
+        launches = plan(bundle, chosen, device.facts, checked=checks_bounds(bundle))
+        bench = Bench(device, launches, storages, stack)
         images = bench.run(POISON_A)
         device.raise_messages()
     return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
-
-
-def _planned(device: Computer[P, B], bundle: Bundle, chosen: Choice) -> LaunchPlan:
-    return plan(bundle, chosen, device.facts, checked=checks_bounds(bundle))
 
 
 def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
@@ -110,9 +107,8 @@ def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
 
 def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     with phase("choice"):
-        problem = posed(bundle, job.case)
-        chosen = choose(problem, job.variant, device.facts, job.tuned)
-        planned = _planned(device, bundle, chosen)
+        due = PLANS.take(bundle, job, device.facts)
+        problem, chosen, planned = due.problem, due.chosen, due.launches
     result = replace(blank, variant=chosen.name, settings=chosen.settings, kernel_sha=planned.sha)
     arithmetic = chosen.variant.arithmetic
     prepared = SHELF.get(problem, job.source, arithmetic)

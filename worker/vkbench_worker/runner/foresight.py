@@ -11,10 +11,10 @@ from typing import Final, Generic
 
 from vkbench.job import Job, Mode
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import read_line
-from vkbench_worker.runner.variants import checks_bounds, choose, plan
+from vkbench_worker.runner.plans import PLANS, Planned, planned
+from vkbench_worker.runner.variants import checks_bounds
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import Program
 
@@ -54,18 +54,18 @@ class Foresight(Generic[P, B]):
     def _needs_of(self, line: bytes) -> Needs:
         try:
             job = read_line(line, Job)
-            names = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
-            bundles = [self._bundle_of(name) for name in names]
-            problems = [posed(bundle, job.case) for bundle in bundles]
-            checked, facts = checks_bounds(*bundles), self._device.facts
-            choices = [choose(problem, job.variant, facts, job.tuned) for problem in problems]
-            plans = [
-                plan(bundle, chosen, facts, checked=checked)
-                for bundle, chosen in zip(bundles, choices, strict=True)
-            ]
+            plans = self._planned(job)
         except Exception:  # said by the job itself
             return Needs()
-        programs = [program for planned in plans for program, _ in planned.passes]
-        path = choices[0].variant.arithmetic
-        case = Need(problem=problems[0], source=job.source, path=path)
+        programs = [program for each in plans for program, _ in each.launches.passes]
+        path = plans[0].chosen.variant.arithmetic
+        case = Need(problem=plans[0].problem, source=job.source, path=path)
         return Needs(case=case, programs=programs)
+
+    def _planned(self, job: Job) -> list[Planned]:
+        facts = self._device.facts
+        if job.mode is not Mode.PAIRED:
+            return [PLANS.make(self._bundle_of(job.bundle), job, facts)]
+        bundles = [self._bundle_of(name) for name in (job.bundle, job.against)]
+        checked = checks_bounds(*bundles)
+        return [planned(bundle, job, facts, checked=checked) for bundle in bundles]
