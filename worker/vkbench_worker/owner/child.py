@@ -100,7 +100,7 @@ class Child:
         return line
 
     def has_line(self) -> bool:
-        """Whether `line` would return one at once."""
+        """Whether a line is there that tells no stage; waits for nothing."""
         with suppress(Silence, Gone):
             self._turn(0.0)
         return b"\n" in self._inbox and not self._inbox.startswith(STAGE)
