@@ -225,8 +225,7 @@ class Supervisor:
         emit: Emit,
         cancelled: Callable[[Job], bool],
     ) -> None:
-        assert self._child
-        assert self._marker
+        assert self._child and self._marker  # noqa: PT018
         # Many go in at once, so that the runner never waits for us; answers come in order, so the
         # first job without one is the job on the device.
         unsent = iter(together)
@@ -327,12 +326,8 @@ class Supervisor:
 
     def _signed(self, result: Result) -> Result:
         ready = self._ready
-        return replace(
-            result,
-            worker=self._worker,
-            device=ready.facts.key if ready else "",
-            environment=ready.environment.hash if ready else "",
-        )
+        key, kind = (ready.facts.key, ready.environment.hash) if ready else ("", "")
+        return replace(result, worker=self._worker, device=key, environment=kind)
 
     def _start_again(self) -> None:
         for pause in START_PAUSES:

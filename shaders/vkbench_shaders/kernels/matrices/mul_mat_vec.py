@@ -205,6 +205,7 @@ _TEAMS = (
     "m45_n9_k520/rows=8,team=32,threads=128",
     "m61_n3_k512/ahead=no,layout=strided,rows=8,team=64,threads=128",
     "m19_n11_k1021/rows=8,team=128,threads=256",
+    "m135_n3_k512/rows=4,team=32,threads=1024",
 )
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 

@@ -2,6 +2,10 @@
 
 That makes one launch of two, and each block of x is read once for all rows of a workgroup. The
 workgroups are larger, and consist of teams: see slang/matrices/mul_mat_vec_staged.slang.
+
+Timed on an H100 (m 4096, n 1, k 14336, 10 to 17 formats) and not faster: loading weights a step
+early, decoded or as words; touching their memory before vectors are rounded; rounding by eight
+lanes a block; threads that keep a block of x each and walk down all rows. Rounding takes 2.1 us.
 """
 
 from __future__ import annotations
