@@ -62,7 +62,7 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
     yield "say which bundle each was of. A path that stands behind a case was asked for by name."
     yield "Products, attention and convolutions are of transformer-h200-tuned."
     yield "scale, add and sub had denormals among their numbers here, which they take one by one."
-    yield "Groups too large for caches are read twice: group_norm cannot pass 0.67 of a copy there.\n"
+    yield "Groups too large for caches are read twice: group_norm cannot pass 0.67 of a copy.\n"
     yield "## Beside others\n"
     yield "torch 2.11 with CUDA 13 did f16 products and attention of 4096 positions on such a GPU:"
     yield "medians of 10 or 30 launches between two events; the page beside torch has both in turns"
