@@ -59,6 +59,5 @@ def test_plans_of_jobs_that_are_never_due_are_forgotten(monkeypatch: pytest.Monk
     kept = Plans()
     made = [kept.make(packaged(), job(number), FACTS) for number in range(5)]
     taken = [kept.take(packaged(), job(number), FACTS) for number in range(5)]
-    assert [one is other for one, other in zip(made, taken, strict=True)] == [False] * 2 + [
-        True
-    ] * 3
+    same = [one is other for one, other in zip(made, taken, strict=True)]
+    assert same == [False, False, True, True, True]

@@ -326,8 +326,8 @@ class Supervisor:
 
     def _signed(self, result: Result) -> Result:
         ready = self._ready
-        key, kind = (ready.facts.key, ready.environment.hash) if ready else ("", "")
-        return replace(result, worker=self._worker, device=key, environment=kind)
+        device, system = (ready.facts.key, ready.environment.hash) if ready else ("", "")
+        return replace(result, worker=self._worker, device=device, environment=system)
 
     def _start_again(self) -> None:
         for pause in START_PAUSES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,26 +39,22 @@ class Plans:
     """Plans of jobs that wait, each used once: what they depend on may change in a long run."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[Job, DeviceFacts, Planned]] = {}
+        self._kept: dict[tuple[Job, str], tuple[DeviceFacts, Planned]] = {}
 
     def make(self, bundle: Bundle, job: Job, facts: DeviceFacts) -> Planned:
         """Plan a job, and keep the plan until the job is due."""
         made = planned(bundle, job, facts, checked=checks_bounds(bundle))
         while len(self._kept) >= _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
-        self._kept[_key(bundle, job)] = (job, facts, made)
+        self._kept[job, bundle.sha] = facts, made
         return made
 
     def take(self, bundle: Bundle, job: Job, facts: DeviceFacts) -> Planned:
         """The plan of a job that is due."""
-        kept = self._kept.pop(_key(bundle, job), None)
-        if kept and kept[:2] == (job, facts):
-            return kept[2]
+        known, made = self._kept.pop((job, bundle.sha), (None, None))
+        if made and known == facts:
+            return made
         return planned(bundle, job, facts, checked=checks_bounds(bundle))
-
-
-def _key(bundle: Bundle, job: Job) -> Hashable:
-    return (job.id, job.token, bundle.sha)
 
 
 PLANS: Final = Plans()
