@@ -22,7 +22,8 @@ PLANES = ("q2_K", "tq2_0", "q2_0")  # whose units share bytes
 CASES = (
     *((f"mul_mat_vec/{fmt}/m37_n1_k2048", INSIDE) for fmt in FORMATS),
     *((f"mul_mat_vec/{fmt}/m37_n3_k512", f"{INSIDE},units=2") for fmt in PLANES),
-    ("mul_mat_vec/tq2_0/m37_n1_k512", f"{INSIDE},units=4"),
+    *((f"mul_mat_vec/{fmt}/m67_n2_k512", f"{INSIDE},team=32,team_rows=1") for fmt in PLANES),
+    *(("mul_mat_vec/q1_0/m37_n1_k512", f"{INSIDE},team_rows={rows}") for rows in (1, 2, 4)),
     ("mul_mat_vec/q4_0/m700_n1_k96", f"{INSIDE},units=1,team=32"),
     # columns for two workgroups, numbers at odd places
     ("mul_mat_vec/q5_K/m9_n9_k512/layout=strided", f"{INSIDE},threads=256"),

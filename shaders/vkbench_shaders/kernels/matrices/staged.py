@@ -3,15 +3,16 @@
 That makes one launch of two, and each block of x is read once for all rows of a workgroup. The
 workgroups are larger, and consist of teams: see slang/matrices/mul_mat_vec_staged.slang.
 
-Timed on an H100 (m 4096, n 1, k 14336, 10 to 17 formats) and not faster: loading weights a step
-early, decoded or as words; touching their memory before vectors are rounded; rounding by eight
-lanes a block; threads that keep a block of x each and walk down all rows. Rounding takes 2.1 us.
+On an H100 (m 4096, n 1, k 14336) a launch takes 2.7 us, and reading and rounding x 1.9: all
+workgroups read all of x, 7 MB, from the cache that they share. Not faster there: loading weights a
+step early, decoded or as words; touching their memory before vectors are rounded; threads that keep
+a block of x each and walk down all rows; teams of 16 threads with four blocks each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd
 from typing import Final
@@ -23,10 +24,12 @@ from vkbench_shaders.kernels.matrices import products, subgroups
 MODULE: Final = "mul_mat_vec_staged"
 ENTRY: Final = "mul_mat_vec_rounding"
 BEFORE, INSIDE = "before", "inside"
-FEATURES: Final = ("int_dot", "subgroup_arithmetic")
-_SIZES = (512, 256)  # of workgroups
-_TEAMS = (64, 32, 128)  # threads
-_UNITS = (1, 2)  # blocks that a thread takes at a time
+FEATURES: Final = ("int_dot", "subgroup_arithmetic", "subgroup_shuffle")
+_SIZES = (1024, 512, 256)  # of workgroups
+_TEAMS = (128, 64, 32)  # threads
+_SHARES = ((1, 2), (2, 1), (1, 4), (2, 2))  # blocks that a thread takes at a time, of so many rows
+_UNITS = sorted({units for units, _ in _SHARES})
+_ROWS = sorted({rows for _, rows in _SHARES})
 _BLOCK = 40  # bytes of a block of x in shared memory
 _TABLES = {  # bytes that formats' tables take in shared memory
     "IQ1_S": 8192,
@@ -37,18 +40,17 @@ _TABLES = {  # bytes that formats' tables take in shared memory
     "IQ3_XXS": 1024,
     "IQ4_NL": 1024,
 }
-_FULL = 512  # threads of a multiprocessor, as large workgroups leave it
 _MOST_PASSES = 16
-# Where nothing was measured: what was the fastest on an H200 at m 4096, n 1, k 14336.
-_TEAMS_OF_A_WORKGROUP = 8
-_USUAL_TEAMS = (64, 32)
-_LEAST_BUSY = 3 / 4  # of the multiprocessors, where one launch is faster than two
-# Where it is not one: 16 bytes of q4_0 have one scale and leave registers for a second block; four
-# of tq2_0 share their bytes.
-_AT_ONCE = {"q4_0": 2, "tq2_0": 4}
+# Where nothing was measured: what was the fastest on an H100 at k 2048 to 14336.
+_FULL = 1024  # threads of a multiprocessor, as large workgroups leave it
+_HEIGHTS = (32, 16, 8)  # rows that the teams of a workgroup take at a time
+_LEAST_BUSY = 3 / 4  # of the multiprocessors; workgroups with fewer rows make more of them busy
+# Formats whose neighbouring blocks have bytes or scales in common, or take few registers: threads
+# take two at a time. Others are faster with one block of two rows.
+_IN_PAIRS = ("q2_K", "q3_K", "q4_K", "q5_K", "q5_0", "iq1_m", "nvfp4", "tq2_0")
 
 # Of a path that runs by its name alone: no case sets them, for `auto` would have to skip it.
-OF_A_NAMED_PATH: Final = ("rounding", "units")
+OF_A_NAMED_PATH: Final = ("rounding", "units", "team_rows")
 PARAMS: Final[Mapping[str, Param]] = {
     "rounding": Param(
         default="",
@@ -67,6 +69,12 @@ PARAMS: Final[Mapping[str, Param]] = {
         choices=(0, *_UNITS, 4),
         description="blocks that a thread takes at a time; 0: what should be fastest",
     ),
+    "team_rows": Param(
+        default=0,
+        choices=(0, *_ROWS),
+        description="rows of weights that a team takes at a time, where vectors are rounded "
+        "inside; 0: what should be fastest",
+    ),
 }
 
 
@@ -77,12 +85,13 @@ class Plan:
     threads: int
     team: int
     units: int
-    passes: int  # times that a team takes its rows
+    rows: int  # that a team takes at a time
+    passes: int = 1  # times that it does
 
     @property
     def height(self) -> int:
         """Rows of a workgroup."""
-        return self.passes * products.ROWS * (self.threads // self.team)
+        return self.passes * self.rows * (self.threads // self.team)
 
 
 def _blocks(problem: Problem) -> int:
@@ -103,63 +112,72 @@ def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
     return needed <= device.limits.get("max_shared_bytes", 0)
 
 
-def _passes(problem: Problem, device: DeviceFacts, threads: int, team: int) -> int:
+def _passes(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
     """So many that no multiprocessor has to wait for a second workgroup."""
-    at_once = products.ROWS * (threads // team)
-    places = device.compute_units * max(1, _FULL // threads)
-    return max(1, min(_MOST_PASSES, -(-problem.shape["m"] // (at_once * places)))) if places else 1
+    places = device.compute_units * max(1, _FULL // plan.threads)
+    wanted = -(-problem.shape["m"] // (plan.height * places)) if places else 1
+    return max(1, min(_MOST_PASSES, wanted))
 
 
-def _planned(
-    problem: Problem, device: DeviceFacts, threads: int, team: int, units: int
-) -> Plan | None:
-    """A plan with these threads of a workgroup and of a team, and units; None if none fits."""
-    if device.subgroup_size > team or _blocks(problem) % units:
+def _fitting(plan: Plan, problem: Problem, device: DeviceFacts) -> Plan | None:
+    """The same with as many passes as should be fastest, or with one; None if none fits."""
+    if device.subgroup_size > plan.team or _blocks(problem) % plan.units:
         return None
-    for passes in (_passes(problem, device, threads, team), 1):
-        plan = Plan(threads=threads, team=team, units=units, passes=passes)
-        if _fits(plan, problem, device):
-            return plan
-    return None
+    plans = (replace(plan, passes=passes) for passes in (_passes(plan, problem, device), 1))
+    return next((each for each in plans if _fits(each, problem, device)), None)
 
 
 def _usual_units(problem: Problem) -> int:
-    return gcd(_AT_ONCE.get(problem.types["weights"], 1), _blocks(problem))
+    return gcd(2 if problem.types["weights"] in _IN_PAIRS else 1, _blocks(problem))
 
 
-def _usual(problem: Problem, device: DeviceFacts) -> tuple[int, int, int] | None:
-    """Threads, team and units, of teams whose threads all have a block; None if there are none."""
-    units = _usual_units(problem)
-    most = _blocks(problem) // units
-    teams = (team for team in _USUAL_TEAMS if device.subgroup_size <= team <= most)
-    team = next(teams, 0)
-    return (_TEAMS_OF_A_WORKGROUP * team, team, units) if team else None
+def _usual_height(problem: Problem, device: DeviceFacts) -> int:
+    """As many rows as leave workgroups for all multiprocessors."""
+    busy = _LEAST_BUSY * device.compute_units
+    heights = (height for height in _HEIGHTS if problem.shape["m"] / height >= busy)
+    return next(heights, _HEIGHTS[-1])
+
+
+def _usual(problem: Problem, device: DeviceFacts) -> Plan | None:
+    """Teams as large as blocks and the workgroup allow; None if it has no room for the fewest."""
+    units, height = _usual_units(problem), _usual_height(problem, device)
+    most = min(_FULL, device.limits.get("max_workgroup_invocations", _SIZES[-1]))
+    most_team = max(_blocks(problem) // units, device.subgroup_size)
+    shares = [rows for blocks, rows in _SHARES if blocks == units]
+    for rows, team in product(shares, _TEAMS):
+        plan = Plan(threads=height // rows * team, team=team, units=units, rows=rows)
+        if device.subgroup_size <= team <= most_team and plan.threads <= most:
+            return plan
+    return None
 
 
 def _plans(problem: Problem, device: DeviceFacts) -> Iterator[Plan]:
     """All that a device has room for, the likeliest first."""
     if not set(FEATURES) <= set(device.features) or device.subgroup_size < subgroups.FEWEST:
         return
+    others = (
+        Plan(threads=threads, team=team, units=units, rows=rows)
+        for threads, team, (units, rows) in product(_SIZES, _TEAMS, _SHARES)
+    )
     usual = _usual(problem, device)
-    others = product(_SIZES, _TEAMS, dict.fromkeys((_usual_units(problem), *_UNITS)))
     most = device.limits.get("max_workgroup_invocations", 0)
-    for sizes in dict.fromkeys((usual, *others) if usual else others):
-        if sizes[0] <= most and (plan := _planned(problem, device, *sizes)):
+    for each in dict.fromkeys((usual, *others) if usual else others):
+        if each.threads <= most and (plan := _fitting(each, problem, device)):
             yield plan
 
 
 def pays(problem: Problem, device: DeviceFacts) -> bool:
-    """Whether one launch should be faster than two.
+    """Whether one launch should be faster than two: for all vectors that find room it is.
 
-    Every workgroup rounds the whole vector. That costs less than a launch where a GPU has about as
-    many workgroups as multiprocessors, each with many rows, and all threads of a team have a block.
+    Every workgroup rounds all vectors, which takes less time than a launch: on an H100 one is 1.03
+    (m 14336, n 8, k 4096) to 1.8 times (m 512, n 1, k 2048) as fast.
     """
-    if problem.shape["n"] > 1 or device.type == "cpu" or not device.compute_units:
+    if problem.shape["n"] > products.MOST_COLUMNS:  # each group of columns would round its own
         return False
-    plan = next(_plans(problem, device), None)
-    if plan is None or (plan.threads, plan.team, plan.units) != _usual(problem, device):
+    if device.type == "cpu" or not device.compute_units:
         return False
-    return -(-problem.shape["m"] // plan.height) >= _LEAST_BUSY * device.compute_units
+    usual, likeliest = _usual(problem, device), next(_plans(problem, device), None)
+    return usual is not None and likeliest is not None and replace(likeliest, passes=1) == usual
 
 
 def _settings(plan: Plan) -> Settings:
@@ -168,6 +186,7 @@ def _settings(plan: Plan) -> Settings:
         "threads": plan.threads,
         "team": plan.team,
         "units": plan.units,
+        "team_rows": plan.rows,
     }
 
 
@@ -181,7 +200,7 @@ def _plan_of(problem: Problem, device: DeviceFacts) -> Plan | None:
     rounding = problem.params["rounding"] or (INSIDE if pays(problem, device) else BEFORE)
     if rounding == BEFORE:
         return None
-    asked = {name: problem.params[name] for name in ("threads", "team", "units")}
+    asked = {name: problem.params[name] for name in ("threads", "team", "units", "team_rows")}
     for plan in _plans(problem, device):
         found = _settings(plan)
         if all(not wanted or found[name] == wanted for name, wanted in asked.items()):
@@ -221,6 +240,7 @@ def _launch(plan: Plan, plain: Launch, problem: Problem, device: DeviceFacts) ->
             "COLUMNS": columns,
             "ALIGNED": products.aligned(problem),
             "UNITS": plan.units,
+            "TEAM_ROWS": plan.rows,
             "WORDS": products.in_words(problem),
             "TEAM": plan.team,
             "FOUND": _sums(plan, problem, device),

@@ -29,6 +29,8 @@ from vkbench_shaders.kernels.matrices import products, subgroups
 
 NAME = "via_q8_1"
 _ROUNDING_THREADS = 64
+ROUNDERS = 4  # lanes that round a block, where they can shuffle
+SHUFFLE = "subgroup_shuffle"
 _BYTES, _SCALE = 32, 8  # of a block
 _FEATURES = ("int_dot", "subgroup_arithmetic")  # of the faster product
 # Where nothing was measured: what was the fastest on an H200 at m 4096, k 14336.
@@ -84,6 +86,14 @@ def variant(
     """The code path of a kernel with so many buffers, whose other paths launch `product`."""
     fast = Stage(entry=f"{name}_bytes", arguments=_weights, requires=_FEATURES)
 
+    def rounding(entry: str, *features: str) -> Stage:
+        return Stage(
+            entry=entry,
+            module="round_x",
+            arguments=lambda types: (types["x"], f"behind_{buffers}"),
+            requires=features,
+        )
+
     def launch(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
         plain, rounded = product(problem, device), vectors(problem)
         if staging and (only := staging.launch(plain, problem, device)):
@@ -94,7 +104,7 @@ def variant(
             push={**plain.push, **rounded.numbered},
             constants=fast_constants(problem, device, plain.constants),
         )
-        return _rounding(problem, rounded, last.constants["UNITS"]), last
+        return _rounding(problem, device, rounded, last.constants["UNITS"]), last
 
     def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, int]:
         blocks = vectors(problem).count * _units(problem)
@@ -107,11 +117,8 @@ def variant(
         arguments=_weights,
         more=(
             fast,
-            Stage(
-                entry="round_x",
-                module="round_x",
-                arguments=lambda types: (types["x"], f"behind_{buffers}"),
-            ),
+            rounding("round_x"),
+            rounding("round_x_by_lanes", SHUFFLE),
             *((staging.stage,) if staging else ()),
         ),
         launch=launch,
@@ -208,11 +215,12 @@ def fast_constants(problem: Problem, device: DeviceFacts, own: Mapping[str, int]
     }
 
 
-def _rounding(problem: Problem, vectors: Vectors, at_once: int) -> Launch:
+def _rounding(problem: Problem, device: DeviceFacts, vectors: Vectors, at_once: int) -> Launch:
+    by_lanes = SHUFFLE in device.features and device.subgroup_size >= ROUNDERS
     blocks = vectors.count * _units(problem)
-    groups = grid(-(-blocks // _ROUNDING_THREADS))
+    groups = grid(-(-blocks * (ROUNDERS if by_lanes else 1) // _ROUNDING_THREADS))
     return Launch(
-        entry="round_x",
+        entry="round_x_by_lanes" if by_lanes else "round_x",
         groups=groups,
         push={
             "blocks": blocks,
