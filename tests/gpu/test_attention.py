@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 import numpy as np
 import pytest
 
+from other_facts import checked
 from vkbench_shaders import quants
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
@@ -68,3 +72,27 @@ def test_blocks_are_read_as_what_they_stand_for(device: Device, bundle: Bundle, 
     values = quants.dequantise(fmt, arrays["v"])[0, 0, 0].astype(np.float32)
     nearly = 1e-6 * float(np.abs(values).max())
     np.testing.assert_allclose(outputs["y"][0, 0, 0], values, rtol=1e-6, atol=nearly)
+
+
+@pytest.mark.parametrize("path", ["subgroup", "portable"])
+@pytest.mark.parametrize(
+    ("case", "shares"),
+    [
+        ("f16/s1_h16_g1_q1_n128_d64_e256/mask=causal", 2),
+        ("f16:y=q8_1/s2_h8_g4_q2_n250_d40_e256/mask=blocks", 2),
+        ("f16/s1_h12_g1_q1_n256_d64_e256/mask=blocks,max_bias=8.0", 4),
+        ("q8_0/s1_h20_g2_q1_n128_d256_e256/softcap=20.0", 2),
+        ("q4_0/s1_h12_g1_q1_n128_d64_e256", 2),
+        ("f32/s1_h16_g1_q1_n100_d5_e72/layout=strided,mask=causal", 1),
+    ],
+)
+def test_workgroups_share_the_values_of_a_row(
+    lavapipe: Device, bundle: Bundle, case: str, shares: int, path: str
+) -> None:
+    """As on a GPU with units for more workgroups than there are rows."""
+    facts = replace(lavapipe.facts, compute_units=132)
+    verdict, planned = checked(lavapipe, bundle, f"flash_attn/{case}", path, facts)
+    ((_, only),) = planned.passes
+    rows = prod(problem(f"flash_attn/{case}").shape[dim] for dim in "shq")
+    assert prod(only.groups) == rows * shares
+    assert verdict.passed, verdict.reason

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
+from other_facts import checked
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
-from vkbench_worker.judging.preparation import prepare
-from vkbench_worker.runner.variants import choose, plan
+from vkbench_worker.runner.variants import choose
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import Unsupported
-from vkbench_worker.timing.bench import Bench
-from vkbench_worker.timing.timed import check
 
 INSIDE = "via_q8_1:rounding=inside"
 FORMATS = ("q4_0", "q5_1", "q6_K", "iq1_m", "iq3_s", "nvfp4", "q1_0")
@@ -33,14 +30,8 @@ CASES = (
 
 @pytest.mark.parametrize(("case", "settings"), CASES)
 def test_results_are_right(lavapipe: Device, bundle: Bundle, case: str, settings: str) -> None:
-    posed = problem(case)
-    chosen = choose(posed, settings, lavapipe.facts)
-    planned = plan(bundle, chosen, lavapipe.facts)
+    verdict, planned = checked(lavapipe, bundle, case, settings, lavapipe.facts)
     assert len(planned.passes) == 1
-    with ExitStack() as stack:
-        prepared = prepare(posed)
-        bench = Bench(lavapipe, planned, prepared.storages, stack)
-        verdict = check(bench, chosen.variant.arithmetic, prepared).verdict
     assert verdict.passed, verdict.reason
 
 

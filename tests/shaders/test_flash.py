@@ -61,6 +61,22 @@ def test_few_queries_are_split_and_many_make_tiles(shape: str, kind: type[Split 
     assert isinstance(flash_plan.plan(problem(f"flash_attn/f16/s1_{shape}"), DEVICE), kind)
 
 
+@pytest.mark.parametrize(
+    ("case", "shares"),
+    [
+        ("q8_0/s1_h32_g2_q1_n128_d256_e256", 2),
+        ("f16/s1_h32_g2_q1_n256_d256_e256", 4),
+        ("f16/s1_h64_g4_q1_n256_d128_e128", 2),
+        ("f16/s1_h32_g2_q1_n64_d128_e128", 1),  # too few positions
+        ("q8_0/s1_h32_g2_q1_n256_d256_e256", 0),  # too much to decode for each row
+        ("f16/s8_h32_g2_q1_n64_d128_e128", 0),  # more rows than units
+    ],
+)
+def test_few_positions_are_one_launch(case: str, shares: int) -> None:
+    found = flash_plan.split(problem(f"flash_attn/{case}"), replace(DEVICE, compute_units=132))
+    assert found.shares * found.is_whole == shares
+
+
 @pytest.mark.parametrize(("d", "rows"), [(64, 8), (576, 8), (2048, 2), (4096, 1)])
 def test_a_split_has_as_many_rows_as_shared_memory_holds(d: int, rows: int) -> None:
     posed = problem(f"flash_attn/f16/s1_h16_g1_q1_n4096_d{d}_e64")
@@ -118,6 +134,9 @@ CPU = replace(GPU, features=("matrix_f16_f32_8x8x8",), subgroup_size=8)
         (GPU, "s1_h32_g8_q512_n512_d128_e128", True),
         (GPU, "s1_h32_g1_q4_n512_d128_e128", False),
         (GPU, "s1_h32_g8_q1_n4096_d128_e128", True),
+        (GPU, "s1_h32_g8_q1_n320_d128_e128", True),
+        (GPU, "s8_h32_g8_q1_n256_d128_e128", True),
+        (GPU, "s1_h32_g8_q1_n256_d128_e128", False),  # a workgroup for each row
         (GPU, "s1_h8_g8_q1_n4096_d128_e128", False),
         (GPU, "s1_h32_g8_q1_n4096_d512_e512", False),
         (CPU, "s1_h32_g8_q1_n4096_d64_e64", False),

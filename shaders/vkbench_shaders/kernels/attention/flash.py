@@ -76,6 +76,7 @@ def _split_launch(problem: Problem, plan: Split) -> Launch:
         constants={
             "THREADS": plan.threads,
             "WHOLE": plan.is_whole,
+            "SHARES": plan.shares,
             "WIDE": is_wide(problem),
             "ROWS": plan.rows,
             "FOURS": plan.fours,

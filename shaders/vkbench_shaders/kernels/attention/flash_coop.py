@@ -31,6 +31,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     Few,
     Tiles,
     group_rows,
+    is_whole,
     padded_rows,
     partition,
     parts,
@@ -305,8 +306,10 @@ def _suits(problem: Problem, device: DeviceFacts) -> bool:
     """Prompts, and heads that share keys and values; matrices of 8 x 8 are those of CPU drivers."""
     if LARGE.feature not in device.features:
         return False
-    is_few = group_rows(problem) >= _SHARED_ROWS and few(problem, device) is not None
-    return problem.shape["q"] >= TILES_FROM or is_few
+    if problem.shape["q"] >= TILES_FROM:
+        return True
+    shared = group_rows(problem) >= _SHARED_ROWS and few(problem, device) is not None
+    return shared and not is_whole(problem, device)
 
 
 def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:

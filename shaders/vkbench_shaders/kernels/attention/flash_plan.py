@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Problem, Settings
@@ -20,12 +20,17 @@ _MOST_LEAST = 64  # of the smallest partition, where positions are short
 _DEPTH = 4  # positions that a thread reads at a time
 _LANES = 8
 _LEAST_LANES = 4
+_SHARE = 4  # eights of a value that a workgroup makes at least: a block of q8_1
 _MOST_SHARED = 32768  # bytes of shared memory: no device has less than half of it
 _SMALL = 1024  # of them beside queries and scores
 _ROUNDING = 8192  # of them where results are rounded
 _WHOLE_THREADS = 512  # of a workgroup that makes a whole row at once
 _WHOLE_POSITIONS = 512  # up to which it does
 _WHOLE_VALUES = 512  # numbers of a value
+# Up to so many positions, and numbers of keys and values by whether these have blocks, a workgroup
+# for each row is faster than matrices for all rows that share them: measured on an H100.
+_SHORT_POSITIONS = 256
+_SHORT = {True: 65536, False: 131072}
 _MOST_POOL = 4096  # singles: more would leave room for fewer workgroups
 TILES_FROM = 64  # rows of a group from which on tiles are faster
 _TILES_AT_ONCE = 1536  # the same in tiles: enough for the last ones to leave few without work
@@ -42,6 +47,7 @@ class Split:
     lanes: int  # that share the work on a position, where they can
     threads: int = THREADS  # of a workgroup
     is_whole: bool = False  # whether one row's partition has all positions, and makes the result
+    shares: int = 1  # workgroups that share a row's values, where it has all positions
     is_wide: bool = False  # whether values are summed in several rounds, which all need the scores
 
     @property
@@ -199,16 +205,49 @@ def _whole(problem: Problem, device: DeviceFacts, fours: int, lanes: int) -> Spl
     shape, part = problem.shape, max(1, problem.shape["n"])
     if (
         part > _WHOLE_POSITIONS
-        or group_rows(problem) > _MOST_ROWS
+        or (group_rows(problem) > _MOST_ROWS and not _is_short(problem, device))
         or shape["e"] > _WHOLE_VALUES
         or problem.params["sinks"] == "yes"
     ):
         return None
     lanes = _more_lanes(device, fours, lanes, _WHOLE_THREADS, part)
-    found = Split(1, part, fours, lanes, threads=_WHOLE_THREADS, is_whole=True)
+    found = Split(
+        1, part, fours, lanes, _WHOLE_THREADS, is_whole=True, shares=_shares(problem, device)
+    )
     has_threads = device.limits.get("max_workgroup_invocations", 0) >= _WHOLE_THREADS
     fits = device.limits.get("max_shared_bytes", 0) >= found.shared
     return found if has_threads and fits else None
+
+
+def is_whole(problem: Problem, device: DeviceFacts) -> bool:
+    """Whether workgroups that make whole rows are faster than matrices for few queries."""
+    return _is_short(problem, device) and split(problem, device).is_whole
+
+
+def _is_short(problem: Problem, device: DeviceFacts) -> bool:
+    """Whether positions are so few that each row may read all keys and values by itself."""
+    shape = problem.shape
+    numbers = shape["n"] * (shape["d"] + shape["e"])
+    is_short = numbers <= _SHORT[problem.format("k").quantised]
+    has_units = _rows(problem) <= device.compute_units
+    return is_short and has_units and shape["n"] <= _SHORT_POSITIONS
+
+
+def _rows(problem: Problem) -> int:
+    """Of queries, in all heads and batches."""
+    return prod(problem.shape[dim] for dim in "shq")
+
+
+def _shares(problem: Problem, device: DeviceFacts) -> int:
+    """As many workgroups as a device has units for, whose threads all read values at once."""
+    width, shares = ceil(problem.shape["e"] / EIGHT), 1
+    while (
+        _rows(problem) * shares * 2 <= device.compute_units
+        and width % (shares * 2 * _SHARE) == 0
+        and problem.shape["n"] * width // (shares * 2) >= _WHOLE_THREADS * _DEPTH
+    ):
+        shares *= 2
+    return shares
 
 
 def _more_lanes(device: DeviceFacts, fours: int, lanes: int, threads: int, part: int) -> int:
@@ -283,7 +322,8 @@ def spread_bytes(problem: Problem, plan: Tiles) -> tuple[int, ...]:
 def workgroups(problem: Problem, plan: Cut) -> tuple[int, int, int]:
     """Tiles, partitions, heads of keys in all batches."""
     tiles = padded_rows(problem, plan) // plan.rows
-    return (tiles, parts(problem, plan), problem.shape["s"] * problem.shape["g"])
+    shares = plan.shares if isinstance(plan, Split) else 1
+    return (tiles * shares, parts(problem, plan), problem.shape["s"] * problem.shape["g"])
 
 
 def too_large_for(problem: Problem, device: DeviceFacts, plan: Split | Tiles) -> str | None:
