@@ -88,6 +88,29 @@ def test_matrices_multiplied_at_once_are_right(ran: Callable[..., Rows], variant
     assert {row["variant"] for row in rows} == {variant}
 
 
+# One and two matrices of vectors, ragged ends, batches, parts of k, kinds of weights and vectors.
+DECODING = (
+    "mul_mat/f16/m31_n9_k104",
+    "mul_mat/f32:x=f16/m33_n17_k256",
+    "mul_mat/q4_0/m97_n101_k768",
+    "mul_mat/q4_0/m3_n17_k32",
+    "mul_mat/q5_1/m17_n2_k96",
+    "mul_mat/q6_K/m31_n33_k512",
+    "mul_mat/iq2_xs/m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
+    "mul_mat/iq1_m:x=f16/m31_n5_k512",
+    "mul_mat/nvfp4/m5_n3_k14336",
+)
+
+
+@pytest.mark.timeout(600)
+def test_workgroups_that_decode_weights_are_right(ran: Callable[..., Rows]) -> None:
+    wanted = [word for case in DECODING for word in ("--case", case)]
+    rows = ran(*wanted, "--mode", "correctness", "--variant", "coopmat_decoding")
+    assert not other_than_passed(rows)
+    assert len(rows) == len(DECODING)
+    assert {row["variant"] for row in rows} == {"coopmat_decoding"}
+
+
 # Pairs that are no whole tiles, experts with several tiles and with none, kinds of blocks and rows.
 EXPERTS = (
     "mul_mat_id/q4_0/e5_u2_m37_n21_k256/routing=skewed,tile=coop_16x32",

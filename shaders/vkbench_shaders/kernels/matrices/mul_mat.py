@@ -26,7 +26,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, tiles
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, decoding
 from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
 from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
@@ -133,6 +133,9 @@ COOPERATIVE = Path(
 )
 
 
+_DECODING = decoding.variant(_product, COOPERATIVE.takes, COOPERATIVE.rounds)
+
+
 def _count(description: str) -> Param:
     return Param(default=1, least=1, description=description)
 
@@ -233,7 +236,7 @@ MUL_MAT = Kernel(
     tuning=tiles.tuning(sizes),
     accepts=products.accepts,
     layout=layout,
-    variants=(*COOPERATIVE.variants(), *tiles.variants("mul_mat", launch, refuses)),
+    variants=(_DECODING, *COOPERATIVE.variants(), *tiles.variants("mul_mat", launch, refuses)),
     inputs=products.inputs,
     reference=sums.reference(_sums),
     deviations=sums.deviations(_sums),

@@ -1,0 +1,222 @@
+"""Products of few vectors by cooperative matrices, whose workgroups decode weights themselves.
+
+Packing all weights first takes as long as writing and reading them in f16, however few vectors
+there are. On an H100 (m 4096, n 16, k 14336) the product of q4_K takes 48 us instead of 129, that
+of f16 60 instead of 84. See slang/matrices/cooperative/decoding_product.slang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Launch, Problem, Push, Stage, Variant, grid, too_large
+from vkbench_shaders.kernels.matrices import tiles
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+    LARGE,
+    ROUNDS,
+    SMALL,
+    MatrixShape,
+    binds_too_much,
+    lacks,
+    no_tiles,
+)
+from vkbench_shaders.kernels.matrices.cooperative.product import Product
+from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.tuning.rates import busy
+
+NAME: Final = "coopmat_decoding"
+_MOST_TALL = 2  # matrices of vectors in a tile: more leave registers for fewer workgroups
+_MOST_VECTORS = 32  # of one tile: weights are decoded once
+_FEWEST_ROWS = 32  # of weights, from which on `auto` takes it
+_LEAST_STEPS = 4  # of a part of k
+_RESIDENT = 4  # workgroups that a multiprocessor holds at a time
+_WIDE = 8  # numbers of the widest load of f16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Rows of weights that a workgroup takes, and numbers along k at a time."""
+
+    shape: MatrixShape
+    rows: int
+    subgroups: int
+    depth: int
+
+    @property
+    def entry(self) -> str:
+        """Its entry point in the shader module `decoding_product`."""
+        return f"decoding_{self.shape.name}"
+
+
+_TILES = (
+    Tile(shape=LARGE, rows=128, subgroups=8, depth=64),
+    Tile(shape=SMALL, rows=32, subgroups=2, depth=32),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """How a product is shared out."""
+
+    tile: Tile
+    tall: int  # matrices of vectors in a tile
+    groups: tuple[int, int]  # tiles along vectors, and along rows of weights
+    cut: dense.Cut
+
+    @property
+    def shared_eights(self) -> int:
+        """Shared memory in 16 bytes: a step of both factors, later rows of sums."""
+        tile, vectors = self.tile, self.tall * self.tile.shape.m
+        line = tile.rows // tile.subgroups // 4 + 1
+        step = (vectors + tile.rows) * (tile.depth // _WIDE + 1)
+        return max(step, tile.subgroups * tile.shape.m * line)
+
+
+Pose = Callable[[Problem, str], Product]
+
+
+def _tile(device: DeviceFacts) -> Tile | None:
+    """The tile of the matrices that a device has."""
+    able = (tile for tile in _TILES if tile.shape.feature("f16", "f32") in device.features)
+    return next(able, None)
+
+
+def _plan(product: Product, device: DeviceFacts) -> _Plan:
+    """As many vectors a tile as divide them evenly, and parts of k for all multiprocessors."""
+    tile = _tile(device) or _TILES[0]
+    n, side = product.left.rows, tile.shape.m
+    tiles_m = -(-n // (_MOST_TALL * side))
+    tall = -(-n // (tiles_m * side))
+    groups = (tiles_m, -(-product.right.rows // tile.rows))
+    wanted = busy(device, _RESIDENT) // (groups[0] * groups[1] * product.results["matrices"])
+    most = product.left.numbers // (_LEAST_STEPS * tile.depth)
+    cut = dense.Cut.into(max(1, min(wanted, most)), product.left.numbers, tile.depth)
+    return _Plan(tile=tile, tall=tall, groups=groups, cut=cut)
+
+
+def _scratch(product: Product, device: DeviceFacts) -> tuple[int, ...]:
+    """Bytes of sums over parts of k."""
+    sizes, cut = product.results, _plan(product, device).cut
+    return (4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0,)
+
+
+def _launches(problem: Problem, product: Product, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Multiply, and add up the parts of k."""
+    plan = _plan(product, device)
+    tile, cut, (tiles_m, tiles_n) = plan.tile, plan.cut, plan.groups
+    groups = grid(tiles_m * tiles_n, product.results["matrices"] * cut.parts)
+    only = Launch(
+        groups=groups,
+        push={
+            "y": product.results,
+            "k": product.left.numbers,
+            "steps": -(-product.left.numbers // tile.depth),
+            "part": cut.part // tile.depth,
+            "tiles_m": tiles_m,
+            "groups_x": groups[0],
+            "x": _rows(product, problem, "x"),
+            "weights": _rows(product, problem, "weights"),
+        },
+        constants={
+            "THREADS": tile.subgroups * device.subgroup_size,
+            "SHARED": plan.shared_eights,
+            "TALL": plan.tall,
+            "X_F16": problem.types["x"] == "f16",
+            "Y_WIDE": product.y_wide,
+            "SPLIT": cut.parts > 1,
+            "SUMS_WIDE": product.results["n"] % 4 == 0,
+        },
+        entry=tile.entry,
+    )
+    return (only, *dense.sums(product.results, cut, y_wide=product.y_wide))
+
+
+def _rows(product: Product, problem: Problem, binding: str) -> Push:
+    """The shaders' Rows: in bytes."""
+    factor = product.left if binding == "x" else product.right
+    unit = 1 if factor.quantised else problem.item_bytes(binding)
+    return {
+        "count": factor.rows,
+        "first": factor.first * unit,
+        "row": factor.row * unit,
+        "matrix": factor.matrix * unit,
+        "inner": factor.inner,
+        "repeat": factor.repeat,
+        "repeat_outer": factor.outer,
+    }
+
+
+def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | None:
+    if problem.params["tile"] != "auto":
+        return no_tiles(problem.params["tile"])
+    if _tile(device) is None:
+        return lacks(device, "f16", "f32", "auto")
+    if 0 in (product.left.steps, product.left.rows, product.right.rows):
+        return "has nothing to multiply"
+    if product.left.rows * product.right.rows * product.results["matrices"] == 1:
+        return ROUNDS
+    if not all(_is_wide(problem, name) for name in ("x", "weights")):
+        return "rows of plain numbers are no whole eights that begin at 16 bytes"
+    plan = _plan(product, device)
+    room = device.limits["max_shared_bytes"] - tiles.table_bytes(problem)
+    if 16 * plan.shared_eights > room:
+        return f"takes {16 * plan.shared_eights} bytes of shared memory, the device has {room}"
+    cut = plan.cut
+    if product.results["matrices"] * cut.parts > (1 << 16) - 1:
+        return f"{product.results['matrices']} matrices in {cut.parts} parts are too many groups"
+    return binds_too_much(device, _scratch(product, device)) or too_large(problem, device)
+
+
+def _is_wide(problem: Problem, binding: str) -> bool:
+    """Whether eights of a row begin at 16 bytes, and there are no others."""
+    if problem.format(binding).quantised:
+        return True
+    layout, item = problem.layout(binding), problem.item_bytes(binding)
+    starts = (layout.offset, *layout.strides[:-1])
+    return problem.shape["k"] % _WIDE == 0 and all(start * item % 16 == 0 for start in starts)
+
+
+def _suits(problem: Problem, device: DeviceFacts) -> bool:
+    """Whether vectors are few, and weights are not; matrices of 8 x 8 are those of CPU drivers."""
+    if LARGE.feature("f16", "f32") not in device.features:
+        return False
+    return problem.shape["n"] <= _MOST_VECTORS and problem.shape["m"] >= _FEWEST_ROWS
+
+
+def variant(
+    pose: Pose,
+    takes: Callable[[Mapping[str, str]], bool],
+    rounds: Callable[[Mapping[str, str]], bool],
+) -> Variant:
+    """The code path of a kernel: what a case multiplies, formats, and which of them it rounds."""
+
+    def stage(tile: Tile) -> Stage:
+        return Stage(
+            entry=tile.entry,
+            module="decoding_product",
+            arguments=lambda types: (types["weights"],),
+        )
+
+    own, *others = (stage(tile) for tile in _TILES)
+    return Variant(
+        name=NAME,
+        module=own.module,
+        entry=own.entry,
+        arguments=own.arguments,
+        more=(
+            *others,
+            Stage(entry="add_parts", module="matmul", arguments=lambda types: (types["y"],)),
+        ),
+        launch=lambda problem, device: _launches(problem, pose(problem, "f32"), device),
+        scratch=lambda problem, device: _scratch(pose(problem, "f32"), device),
+        arithmetic="f16_inputs",
+        requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
+        accepts=lambda types: takes(types) and types["weights"] != "bf16",
+        refuses=lambda problem, device: _refuses(problem, pose(problem, "f32"), device),
+        suits=_suits,
+        only_by_name=rounds,
+        candidates=lambda problem, device: [{"tile": "auto"}],
+    )
