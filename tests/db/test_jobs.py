@@ -98,11 +98,28 @@ def test_a_pick_ends_at_its_seconds(lab: Lab) -> None:
 def test_what_was_learned_replaces_the_first_estimate(lab: Lab) -> None:
     device = lab.add_device()
     lab.submit(device, [1, 2, 3, 4], estimate_seconds=0.1)
-    learned: dict[tuple[str, str], float] = {("mul_mat_vec/q4_0/m2_n1_k256", Mode.PERFORMANCE): 5.0}
+    case = ("mul_mat_vec/q4_0/m2_n1_k256", str(Mode.PERFORMANCE))
+    learned = store.Recent(by_case={case: 5.0})
     with lab.database.transaction() as tx:
         picked = store.pick(tx, device, 9, lab.now, seconds=1.0, learned=learned)
         assert [job.estimate_seconds for job in picked] == [0.1, 5.0]
         assert store.load(tx, device) == store.DeviceLoad(jobs=2, seconds=5.1)
+
+
+def test_a_pick_has_as_many_jobs_as_fill_its_seconds(lab: Lab) -> None:
+    """And not one more for what adding numbers loses."""
+    device = lab.add_device()
+    lab.submit(device, 20, estimate_seconds=0.15)
+    assert len(lab.pick(device, 100, seconds=1.5)) == 10
+
+
+def test_checks_are_expected_to_take_what_others_took(lab: Lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 50, mode=Mode.CORRECTNESS, estimate_seconds=0.15)
+    with lab.database.transaction() as tx:
+        learned = store.Recent(check=0.05)
+        picked = store.pick(tx, device, 100, lab.now, seconds=1.5, learned=learned)
+    assert len(picked) == 30
 
 
 def test_a_pick_can_keep_to_one_run(lab: Lab) -> None:

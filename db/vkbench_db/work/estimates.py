@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
+from vkbench.job import Mode
 from vkbench_db import schema
 
 
@@ -14,12 +15,14 @@ from vkbench_db import schema
 class Recent:
     """Mean seconds of a device's recent attempts."""
 
-    mean: float | None  # over all of them; None when it did none yet
     by_case: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (case, mode)
+    check: float | None = None  # of all correctness checks; None when there was none
 
-    def of(self, case: str, mode: str) -> float | None:
-        """The estimate for a case in a mode."""
-        return self.by_case.get((case, mode), self.mean)
+    def of(self, case: str, mode: str, planned: float) -> float:
+        """The estimate for a case in a mode. Timings of other cases say nothing of one."""
+        if (seconds := self.by_case.get((case, mode))) is not None:
+            return seconds
+        return self.check if self.check is not None and mode == Mode.CORRECTNESS else planned
 
 
 def recent_seconds(tx: Connection, device: str, most: int = 500) -> Recent:
@@ -43,7 +46,8 @@ def recent_seconds(tx: Connection, device: str, most: int = 500) -> Recent:
     taken: dict[tuple[str, str], list[float]] = {}
     for name, mode, seconds in rows:
         taken.setdefault((name, mode), []).append(seconds)
+    checks = [row.seconds for row in rows if row.mode == Mode.CORRECTNESS]
     return Recent(
-        mean=sum(row.seconds for row in rows) / len(rows) if rows else None,
         by_case={key: sum(values) / len(values) for key, values in taken.items()},
+        check=sum(checks) / len(checks) if checks else None,
     )

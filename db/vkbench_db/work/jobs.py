@@ -17,7 +17,7 @@ try, and cannot take it from the newer dispatch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import cycle, groupby, islice
@@ -29,6 +29,7 @@ import vkbench
 from vkbench.job import IN_FLIGHT, MAX_DISPATCHES, Job, JobState, Mode, Outcome, PlannedJob, Source
 from vkbench_db import schema
 from vkbench_db.rows import lock_jobs, record_of
+from vkbench_db.work.estimates import Recent
 from vkbench_db.work.latest import note
 
 
@@ -86,11 +87,11 @@ def pick(
     *,
     seconds: float = math.inf,
     run: int | None = None,
-    learned: Mapping[tuple[str, str], float] | None = None,
+    learned: Recent | None = None,
 ) -> list[Picked]:
     """Mark a device's next jobs as dispatched, until `limit` jobs or `seconds` of estimated work.
 
-    What was `learned` of a (case, mode) takes the place of its job's first estimate.
+    What was `learned` of the device's last jobs takes the place of first estimates.
     Higher priority first; runs of one priority take turns, beginning after the run served last.
     Nothing for a device that is unknown or paused. With `run` only that run's jobs.
     """
@@ -102,7 +103,7 @@ def pick(
     if row is None or row.paused or limit < 1:
         return []
     waiting = _in_turn(tx, row.id, row.last_run, limit, run)
-    chosen = list(_until(_better_estimated(waiting, learned or {}), limit, seconds))
+    chosen = list(_until(_better_estimated(waiting, learned or Recent()), limit, seconds))
     if not chosen:
         return []
     ids = [job.id for job in chosen]
@@ -306,20 +307,18 @@ def _round_robin(queues: Sequence[Iterator[QueuedJob]]) -> Iterator[QueuedJob]:
             turns = cycle(islice(turns, left))
 
 
-def _better_estimated(
-    jobs: Iterator[QueuedJob], learned: Mapping[tuple[str, str], float]
-) -> Iterator[QueuedJob]:
+def _better_estimated(jobs: Iterator[QueuedJob], learned: Recent) -> Iterator[QueuedJob]:
     for job in jobs:
-        seconds = learned.get((job.case, job.mode), job.estimate_seconds)
+        seconds = learned.of(job.case, job.mode, planned=job.estimate_seconds)
         yield job._replace(estimate_seconds=seconds)
 
 
 def _until(jobs: Iterator[QueuedJob], limit: int, seconds: float) -> Iterator[QueuedJob]:
-    total = 0.0
+    chosen: list[float] = []
     for job in islice(jobs, limit):
         yield job
-        total += job.estimate_seconds
-        if total >= seconds:
+        chosen.append(job.estimate_seconds)
+        if math.fsum(chosen) >= seconds:
             return
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import fsum
 
 from vkbench.job import Job
 from vkbench_db.work.store import Picked
@@ -40,7 +41,7 @@ def cut(picked: Iterable[Picked], bounds: ChunkBounds) -> Iterator[tuple[Job, ..
 def _is_full(picked: list[Picked], bounds: ChunkBounds) -> bool:
     return (
         len(picked) >= bounds.jobs
-        or sum(each.estimate_seconds for each in picked) >= bounds.seconds
+        or fsum(each.estimate_seconds for each in picked) >= bounds.seconds
         or sum(each.job.limit_seconds for each in picked) >= bounds.limit_seconds
     )
 

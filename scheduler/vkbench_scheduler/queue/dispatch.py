@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -17,7 +16,7 @@ from vkbench import log
 from vkbench.settings import Settings
 from vkbench.wire import Chunk
 from vkbench_db.database import Database, try_lead
-from vkbench_db.work.store import load, pick, recent_seconds
+from vkbench_db.work.store import Recent, load, pick, recent_seconds
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
@@ -36,7 +35,7 @@ _log = logging.getLogger(__name__)
 class Learned:
     """Durations of a device, and when they were looked up (monotonic)."""
 
-    seconds: Mapping[tuple[str, str], float]
+    recent: Recent
     at: float
 
 
@@ -90,13 +89,12 @@ class Dispatcher:
         told = with_tuned(tx, device, picked)
         return [Chunk(device=device, jobs=jobs) for jobs in cut(told, self._bounds)]
 
-    def _durations(self, tx: Connection, device: str) -> Mapping[tuple[str, str], float]:
+    def _durations(self, tx: Connection, device: str) -> Recent:
         known = self._learned.get(device)
         if not known or time.monotonic() - known.at > LEARN_SECONDS:
-            by_case = recent_seconds(tx, device).by_case
-            known = Learned(seconds=by_case, at=time.monotonic())
+            known = Learned(recent=recent_seconds(tx, device), at=time.monotonic())
             self._learned[device] = known
-        return known.seconds
+        return known.recent
 
     def _publish(self, chunks: list[Chunk]) -> None:
         self._doubtful = True
