@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Problem, Push, Stage, Variant, grid, too_large
+from vkbench_shaders.kernel import Launch, Problem, Push, Stage, Variant, grid
 from vkbench_shaders.kernels.matrices import tiles
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     LARGE,
@@ -167,7 +167,7 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
     cut = plan.cut
     if product.results["matrices"] * cut.parts > (1 << 16) - 1:
         return f"{product.results['matrices']} matrices in {cut.parts} parts are too many groups"
-    return binds_too_much(device, _scratch(product, device)) or too_large(problem, device)
+    return binds_too_much(device, _scratch(product, device)) or tiles.too_far(problem, device)
 
 
 def _is_wide(problem: Problem, binding: str) -> bool:
