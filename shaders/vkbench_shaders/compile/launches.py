@@ -46,7 +46,7 @@ _LARGE: Final = replace(
     _SMALL,
     name="a large device",
     subgroup_size=32,
-    features=(*_MATRICES, "int_dot", "subgroup_arithmetic"),
+    features=(*_MATRICES, "int_dot", "subgroup_arithmetic", "subgroup_shuffle"),
     limits={
         **_SMALL.limits,
         "max_workgroup_invocations": 1024,
