@@ -139,13 +139,13 @@ def too_far(problem: Problem, device: DeviceFacts) -> str | None:
     return too_large(problem, device)
 
 
-def is_wide(problem: Problem, binding: str) -> bool:
-    """Whether rows of plain numbers begin on 16 bytes and are whole steps."""
+def is_wide(problem: Problem, binding: str, step: int = STEP) -> bool:
+    """Whether rows of plain numbers begin on 16 bytes and are whole steps of so many."""
     if problem.format(binding).quantised:
         return True
     layout, item = problem.layout(binding), problem.item_bytes(binding)
     starts = (layout.offset, *layout.strides[:-1])
-    return problem.shape["k"] % STEP == 0 and all(start * item % _WIDE == 0 for start in starts)
+    return problem.shape["k"] % step == 0 and all(start * item % _WIDE == 0 for start in starts)
 
 
 def places(problem: Problem) -> dict[str, int]:

@@ -16,14 +16,17 @@ from vkbench_shaders.kernel import Launch, Problem, Push, Stage, Variant, grid
 from vkbench_shaders.kernels.matrices import tiles
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     LARGE,
-    ROUNDS,
     SMALL,
     MatrixShape,
-    binds_too_much,
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
+from vkbench_shaders.kernels.matrices.cooperative.product import (
+    Product,
+    pointless,
+    sums_bytes,
+    too_much,
+)
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.tuning.rates import busy
 
@@ -99,8 +102,7 @@ def _plan(product: Product, device: DeviceFacts) -> _Plan:
 
 def _scratch(product: Product, device: DeviceFacts) -> tuple[int, ...]:
     """Bytes of sums over parts of k."""
-    sizes, cut = product.results, _plan(product, device).cut
-    return (4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0,)
+    return (sums_bytes(product, _plan(product, device).cut),)
 
 
 def _launches(problem: Problem, product: Product, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -143,9 +145,7 @@ def _rows(product: Product, problem: Problem, binding: str) -> Push:
         "first": factor.first * unit,
         "row": factor.row * unit,
         "matrix": factor.matrix * unit,
-        "inner": factor.inner,
-        "repeat": factor.repeat,
-        "repeat_outer": factor.outer,
+        **factor.batches,
     }
 
 
@@ -154,29 +154,16 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
         return no_tiles(problem.params["tile"])
     if _tile(device) is None:
         return lacks(device, "f16", "f32", "auto")
-    if 0 in (product.left.steps, product.left.rows, product.right.rows):
-        return "has nothing to multiply"
-    if product.left.rows * product.right.rows * product.results["matrices"] == 1:
-        return ROUNDS
-    if not all(_is_wide(problem, name) for name in ("x", "weights")):
+    if reason := pointless(product):
+        return reason
+    if not all(tiles.is_wide(problem, name, _WIDE) for name in ("x", "weights")):
         return "rows of plain numbers are no whole eights that begin at 16 bytes"
     plan = _plan(product, device)
     room = device.limits["max_shared_bytes"] - tiles.table_bytes(problem)
     if 16 * plan.shared_eights > room:
         return f"takes {16 * plan.shared_eights} bytes of shared memory, the device has {room}"
-    cut = plan.cut
-    if product.results["matrices"] * cut.parts > (1 << 16) - 1:
-        return f"{product.results['matrices']} matrices in {cut.parts} parts are too many groups"
-    return binds_too_much(device, _scratch(product, device)) or tiles.too_far(problem, device)
-
-
-def _is_wide(problem: Problem, binding: str) -> bool:
-    """Whether eights of a row begin at 16 bytes, and there are no others."""
-    if problem.format(binding).quantised:
-        return True
-    layout, item = problem.layout(binding), problem.item_bytes(binding)
-    starts = (layout.offset, *layout.strides[:-1])
-    return problem.shape["k"] % _WIDE == 0 and all(start * item % 16 == 0 for start in starts)
+    scratch = (sums_bytes(product, plan.cut),)
+    return too_much(product, plan.cut, scratch, device) or tiles.too_far(problem, device)
 
 
 def _suits(problem: Problem, device: DeviceFacts) -> bool:

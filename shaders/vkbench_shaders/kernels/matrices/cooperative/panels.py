@@ -69,6 +69,11 @@ class Factor:
         return format_named(self.fmt).quantised
 
     @property
+    def batches(self) -> dict[str, int]:
+        """Which of y's matrices share one of its own, as shaders are told."""
+        return {"inner": self.inner, "repeat": self.repeat, "repeat_outer": self.outer}
+
+    @property
     def steps(self) -> int:
         """Steps along k."""
         return -(-self.numbers // STEP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
@@ -77,12 +77,26 @@ def refuses(product: Product, device: DeviceFacts) -> str | None:
         return no_tiles(product.tile)
     if not tiles(product, device):
         return lacks(device, product.element, product.sums, product.tile)
+    if reason := pointless(product):
+        return reason
+    _, cut = choose(product, device)
+    return too_much(product, cut, scratch(product, device), device)
+
+
+def pointless(product: Product) -> str | None:
+    """Why no tile should multiply it, or None."""
     if product.left.steps == 0 or 0 in (product.left.rows, product.right.rows):
         return "has nothing to multiply"
     if product.left.rows * product.right.rows * product.results["matrices"] == 1:
         return ROUNDS
-    _, cut = choose(product, device)
-    if reason := binds_too_much(device, scratch(product, device)):
+    return None
+
+
+def too_much(
+    product: Product, cut: dense.Cut, scratch: Sequence[int], device: DeviceFacts
+) -> str | None:
+    """Why a device cannot hold a product's scratch or launch all its parts, or None."""
+    if reason := binds_too_much(device, scratch):
         return reason
     if product.results["matrices"] * cut.parts > (1 << 16) - 1:
         return f"{product.results['matrices']} matrices in {cut.parts} parts are too many groups"
@@ -148,9 +162,16 @@ def _sides(product: Product, tile: Tile) -> tuple[tuple[Factor, int], ...]:
 def scratch(product: Product, device: DeviceFacts) -> tuple[int, ...]:
     """Bytes of sums over parts of k, and of the panels of both factors."""
     tile, cut = choose(product, device)
+    return (
+        sums_bytes(product, cut),
+        *(_panel_bytes(product, factor, tile) for factor in product.factors),
+    )
+
+
+def sums_bytes(product: Product, cut: dense.Cut) -> int:
+    """Of sums over parts of k, which wait in scratch."""
     sizes = product.results
-    sums = 4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0
-    return (sums, *(_panel_bytes(product, factor, tile) for factor in product.factors))
+    return 4 * cut.parts * sizes["matrices"] * sizes["m"] * sizes["n"] if cut.parts > 1 else 0
 
 
 def _panel_bytes(product: Product, factor: Factor, tile: Tile) -> int:
@@ -201,7 +222,6 @@ def _multiply(product: Product, tile: Tile, cut: dense.Cut, device: DeviceFacts)
 
 def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
     """The shaders' Factor: in eights, of the factor or of its panels."""
-    shared = {"inner": factor.inner, "repeat": factor.repeat, "repeat_outer": factor.outer}
     lies = product.lies(factor, tile)
     if lies is not Lies.PANELS:
         line = factor.k if lies is Lies.COLUMNS else factor.row
@@ -210,7 +230,7 @@ def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
             "line": line // EIGHT,
             "step": STEP * factor.k // EIGHT,
             "matrix": factor.matrix // EIGHT,
-            **shared,
+            **factor.batches,
         }
     panel = factor.padded(product.side(factor, tile)) * (STEP // EIGHT)
     return {
@@ -218,7 +238,7 @@ def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
         "line": 0,
         "step": panel,
         "matrix": panel * factor.steps,
-        **shared,
+        **factor.batches,
     }
 
 
