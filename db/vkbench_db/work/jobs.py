@@ -314,11 +314,11 @@ def _better_estimated(jobs: Iterator[QueuedJob], learned: Recent) -> Iterator[Qu
 
 
 def _until(jobs: Iterator[QueuedJob], limit: int, seconds: float) -> Iterator[QueuedJob]:
-    chosen: list[float] = []
+    total = 0.0
     for job in islice(jobs, limit):
         yield job
-        chosen.append(job.estimate_seconds)
-        if math.fsum(chosen) >= seconds:
+        total += job.estimate_seconds
+        if round(total, 9) >= seconds:  # ten times 0.15 add up to less than 1.5
             return
 
 
