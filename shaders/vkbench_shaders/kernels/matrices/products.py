@@ -30,6 +30,9 @@ QUANTISED_UNIT = 32
 ROWS = 4  # rows of y a workgroup, where vectors are few
 MOST_COLUMNS = 8  # of y, a workgroup; more go on along z
 _WIDE = 16  # bytes of the widest load
+TILE_STEP = 32  # numbers along k that a tile takes at a time
+_TABLE = 8192  # bytes of shared memory that a quantised format's table may take
+_ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -146,3 +149,26 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 def type_part(weights: str, x: str) -> str:
     """The formats in a case's name."""
     return weights if x == "f32" else f"{weights}:x={x}"
+
+
+def is_wide(problem: Problem, binding: str, step: int = TILE_STEP) -> bool:
+    """Whether rows of plain numbers begin on 16 bytes and are whole steps of so many."""
+    if problem.format(binding).quantised:
+        return True
+    layout, item = problem.layout(binding), problem.item_bytes(binding)
+    starts = (layout.offset, *layout.strides[:-1])
+    return problem.shape["k"] % step == 0 and all(start * item % _WIDE == 0 for start in starts)
+
+
+def table_bytes(problem: Problem) -> int:
+    """Shared memory that the weights' format may take for its table."""
+    return _TABLE if problem.format("weights").quantised else 0
+
+
+def too_far(problem: Problem, device: DeviceFacts) -> str | None:
+    """Why a shader cannot address all of a problem's arrays, or None."""
+    for binding in problem.kernel.bindings:
+        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
+        if needed > _ADDRESSES:
+            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
+    return too_large(problem, device)

@@ -14,14 +14,9 @@ from vkbench_shaders.kernel import (
     Settings,
     Tuning,
     Variant,
-    too_large,
 )
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.tuning.rates import busy
-
-STEP = 32  # numbers along k at a time
-_WIDE = 16  # bytes of the widest load
-_ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class Tile:
 
     @property
     def shared_bytes(self) -> int:
-        return (self.m + self.n) * STEP * 4
+        return (self.m + self.n) * products.TILE_STEP * 4
 
     def constants(self, problem: Problem) -> dict[str, int]:
         """Specialisation constants of the shader module `tiles`."""
@@ -53,8 +48,8 @@ class Tile:
             "TILE_N": self.n,
             "BLOCK_M": self.block_m,
             "BLOCK_N": self.block_n,
-            "WIDE_WEIGHTS": is_wide(problem, "weights"),
-            "WIDE_X": is_wide(problem, "x"),
+            "WIDE_WEIGHTS": products.is_wide(problem, "weights"),
+            "WIDE_X": products.is_wide(problem, "x"),
         }
 
 
@@ -68,7 +63,6 @@ TILES = (
     Tile(32, 32, 4, 4),
 )
 SMALLEST = TILES[-1]
-_TABLE = 8192  # bytes of shared memory that a quantised format's table may take
 _COST = {64: 1.0, 32: 1.3, 16: 2.0}  # time of a product, by how many a thread makes of it
 _AT_ONCE = 2  # tiles that a compute unit works on at a time
 
@@ -105,17 +99,12 @@ def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
 def too_wide(problem: Problem, device: DeviceFacts, tile: Tile) -> str | None:
     """Why a device has not the shared memory for a tile, or None."""
     needed, most = (
-        tile.shared_bytes + table_bytes(problem),
+        tile.shared_bytes + products.table_bytes(problem),
         device.limits.get("max_shared_bytes", 0),
     )
     if needed > most:
         return f"a tile of {tile.name} takes {needed} bytes of shared memory, the device has {most}"
     return None
-
-
-def table_bytes(problem: Problem) -> int:
-    """Shared memory that the weights' format may take for its table."""
-    return _TABLE if problem.format("weights").quantised else 0
 
 
 def _time(tile: Tile, device: DeviceFacts, m: int, n: int, batches: int) -> float:
@@ -127,25 +116,7 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
     asked = problem.params["tile"]
     tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
-    return too_wide(problem, device, tile) or too_far(problem, device)
-
-
-def too_far(problem: Problem, device: DeviceFacts) -> str | None:
-    """Why a shader cannot address all of a problem's arrays, or None."""
-    for binding in problem.kernel.bindings:
-        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
-        if needed > _ADDRESSES:
-            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
-    return too_large(problem, device)
-
-
-def is_wide(problem: Problem, binding: str, step: int = STEP) -> bool:
-    """Whether rows of plain numbers begin on 16 bytes and are whole steps of so many."""
-    if problem.format(binding).quantised:
-        return True
-    layout, item = problem.layout(binding), problem.item_bytes(binding)
-    starts = (layout.offset, *layout.strides[:-1])
-    return problem.shape["k"] % step == 0 and all(start * item % _WIDE == 0 for start in starts)
+    return too_wide(problem, device, tile) or products.too_far(problem, device)
 
 
 def places(problem: Problem) -> dict[str, int]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Problem, Push, Stage, Variant, grid
-from vkbench_shaders.kernels.matrices import tiles
+from vkbench_shaders.kernel import Launch, Problem, Stage, Variant, grid
+from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     LARGE,
     SMALL,
@@ -22,6 +22,7 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     no_tiles,
 )
 from vkbench_shaders.kernels.matrices.cooperative.product import (
+    Pose,
     Product,
     pointless,
     sums_bytes,
@@ -78,9 +79,6 @@ class _Plan:
         return max(step, tile.subgroups * tile.shape.m * line)
 
 
-Pose = Callable[[Problem, str], Product]
-
-
 def _tile(device: DeviceFacts) -> Tile | None:
     """The tile of the matrices that a device has."""
     able = (tile for tile in _TILES if tile.shape.feature("f16", "f32") in device.features)
@@ -119,8 +117,8 @@ def _launches(problem: Problem, product: Product, device: DeviceFacts) -> tuple[
             "part": cut.part // tile.depth,
             "tiles_m": tiles_m,
             "groups_x": groups[0],
-            "x": _rows(product, problem, "x"),
-            "weights": _rows(product, problem, "weights"),
+            "x": product.left.bytes_at(problem.item_bytes("x")),
+            "weights": product.right.bytes_at(problem.item_bytes("weights")),
         },
         constants={
             "THREADS": tile.subgroups * device.subgroup_size,
@@ -136,19 +134,6 @@ def _launches(problem: Problem, product: Product, device: DeviceFacts) -> tuple[
     return (only, *dense.sums(product.results, cut, y_wide=product.y_wide))
 
 
-def _rows(product: Product, problem: Problem, binding: str) -> Push:
-    """The shaders' Rows: in bytes."""
-    factor = product.left if binding == "x" else product.right
-    unit = 1 if factor.quantised else problem.item_bytes(binding)
-    return {
-        "count": factor.rows,
-        "first": factor.first * unit,
-        "row": factor.row * unit,
-        "matrix": factor.matrix * unit,
-        **factor.batches,
-    }
-
-
 def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | None:
     if problem.params["tile"] != "auto":
         return no_tiles(problem.params["tile"])
@@ -156,14 +141,14 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
         return lacks(device, "f16", "f32", "auto")
     if reason := pointless(product):
         return reason
-    if not all(tiles.is_wide(problem, name, _WIDE) for name in ("x", "weights")):
+    if not all(products.is_wide(problem, name, _WIDE) for name in ("x", "weights")):
         return "rows of plain numbers are no whole eights that begin at 16 bytes"
     plan = _plan(product, device)
-    room = device.limits["max_shared_bytes"] - tiles.table_bytes(problem)
+    room = device.limits["max_shared_bytes"] - products.table_bytes(problem)
     if 16 * plan.shared_eights > room:
         return f"takes {16 * plan.shared_eights} bytes of shared memory, the device has {room}"
     scratch = (sums_bytes(product, plan.cut),)
-    return too_much(product, plan.cut, scratch, device) or tiles.too_far(problem, device)
+    return too_much(product, plan.cut, scratch, device) or products.too_far(problem, device)
 
 
 def _suits(problem: Problem, device: DeviceFacts) -> bool:

@@ -29,7 +29,7 @@ _FEWEST = 32  # rows of weights from which on `auto` multiplies by tiles
 def _tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
     """The tiles that a device can make, of what was asked for; the likeliest first."""
     kind, asked = element(problem.types), problem.params["tile"]
-    room = device.limits["max_shared_bytes"] - tiles.table_bytes(problem)
+    room = device.limits["max_shared_bytes"] - products.table_bytes(problem)
     able = [
         tile
         for tile in TILES
@@ -142,7 +142,7 @@ def _multiply(problem: Problem, tile: Tile, device: DeviceFacts) -> Launch:
         constants={
             "THREADS": tile.subgroups * device.subgroup_size,
             "SHARED": tile.shared_eights,
-            "WIDE": tiles.is_wide(problem, "weights"),
+            "WIDE": products.is_wide(problem, "weights"),
             "Y_WIDE": all(number % 4 == 0 for number in (m, y.offset, y.strides[-2])),
             "PANELS": _is_packed(problem, tile),
         },
@@ -159,7 +159,7 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return lacks(device, element(problem.types), "f32", asked)
     if problem.shape["n"] * problem.shape["u"] * problem.shape["m"] == 1:
         return ROUNDS
-    return binds_too_much(device, scratch(problem, device)) or tiles.too_far(problem, device)
+    return binds_too_much(device, scratch(problem, device)) or products.too_far(problem, device)
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:

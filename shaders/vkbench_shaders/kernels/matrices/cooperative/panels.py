@@ -73,6 +73,13 @@ class Factor:
         """Which of y's matrices share one of its own, as shaders are told."""
         return {"inner": self.inner, "repeat": self.repeat, "repeat_outer": self.outer}
 
+    def bytes_at(self, item: int) -> Push:
+        """The shaders' Rows: where it lies in bytes, of which a plain number has `item`."""
+        unit = 1 if self.quantised else item
+        places = {"first": self.first, "row": self.row, "matrix": self.matrix}
+        numbers = {name: place * unit for name, place in places.items()}
+        return {"count": self.rows, **numbers, **self.batches}
+
     @property
     def steps(self) -> int:
         """Steps along k."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, grid
+from vkbench_shaders.kernel import Launch, Problem, grid
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     NAMES,
     ROUNDS,
@@ -41,6 +41,25 @@ class Product:
     tile: str  # asked for; "auto"
     split: int  # asked for; 0: as many parts of k as help
 
+    @classmethod
+    def of_vectors(cls, problem: Problem, sums: str, weights: Factor, matrices: int) -> Product:
+        """y = x weights^T, so many of them: rows of y are vectors."""
+        m, n = problem.shape["m"], problem.shape["n"]
+        y = problem.layout("y")
+        row = y.strides[-2]
+        sizes = {"m": n, "n": m, "matrices": matrices}
+        return cls(
+            left=Factor.of_rows(problem, "x", n, matrices),
+            right=weights,
+            left_binding=1,
+            results={**sizes, "first": y.offset, "row": row, "matrix": n * row},
+            y_wide=all(number % 4 == 0 for number in (m, y.offset, row)),
+            element=element(problem.types),
+            sums=sums,
+            tile=str(problem.params.get("tile", "auto")),
+            split=0,
+        )
+
     @property
     def factors(self) -> tuple[Factor, Factor]:
         """By binding."""
@@ -58,6 +77,9 @@ class Product:
     def is_packed(self, factor: Factor, tile: Tile) -> bool:
         """Whether a factor is packed before it is multiplied."""
         return self.lies(factor, tile) is Lies.PANELS
+
+
+Pose = Callable[[Problem, str], Product]  # what a case multiplies, with the format of its sums
 
 
 def tiles(product: Product, device: DeviceFacts) -> list[Tile]:

@@ -10,7 +10,7 @@ from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Problem, Settings, Stage, Variant, too_large
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import SLANG, TILES
 from vkbench_shaders.kernels.matrices.cooperative.product import (
-    Product,
+    Pose,
     element,
     launches,
     refuses,
@@ -23,7 +23,7 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
 class Path:
     """What a kernel's code paths by cooperative matrices have in common."""
 
-    pose: Callable[[Problem, str], Product]  # what a case multiplies, with the format of its sums
+    pose: Pose
     takes: Callable[[Mapping[str, str]], bool]  # formats
     suits: Callable[[Problem, DeviceFacts], bool]  # sizes
     tunes: tuple[str, ...]  # tunable parameters of the kernel: tile, split
