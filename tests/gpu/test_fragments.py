@@ -116,3 +116,13 @@ def test_attention_is_right_in_any_order(orderless: Device, bundle: Bundle, case
     )
     result = execute(orderless, bundle, job)
     assert result.outcome is Outcome.PASSED, f"{result.reason} {result.verdict}"
+
+
+@pytest.mark.parametrize("case", ["q4_K/m37_n5_k768", "q8_0/m13_n9_k96"])
+def test_decoded_weights_are_right_in_any_order(
+    orderless: Device, bundle: Bundle, case: str
+) -> None:
+    case = f"mul_mat/{case}"
+    job = Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS, variant="coopmat_fragments")
+    result = execute(orderless, bundle, job)
+    assert result.outcome is Outcome.PASSED, f"{result.reason} {result.verdict}"

@@ -113,6 +113,29 @@ def test_workgroups_that_decode_weights_are_right(ran: Callable[..., Rows]) -> N
     assert {row["variant"] for row in rows} == {"coopmat_decoding"}
 
 
+# Ragged ends, more vectors than a matrix has, chunks, batches; scales of f16 and others.
+LANES = (
+    "mul_mat/q4_0/m97_n9_k768",
+    "mul_mat/q4_1/m3_n7_k32",
+    "mul_mat/q5_1/m17_n2_k96",
+    "mul_mat/q4_K/m133_n7_k256/batch2=2,repeat2=3",
+    "mul_mat/q6_K:x=f16/m31_n3_k512",
+    "mul_mat/iq2_xs/m13_n7_k256/batch2=2,batch3=2,repeat2=3,repeat3=2",
+    "mul_mat/nvfp4/m5_n3_k14336",
+    "mul_mat_vec/q2_K/m13_n8_k512",
+    "mul_mat_vec/mxfp4/m9_n6_k1024",
+)
+
+
+@pytest.mark.timeout(600)
+def test_lanes_that_decode_weights_are_right(ran: Callable[..., Rows]) -> None:
+    wanted = [word for case in LANES for word in ("--case", case)]
+    rows = ran(*wanted, "--mode", "correctness", "--variant", "coopmat_fragments")
+    assert not other_than_passed(rows)
+    assert len(rows) == len(LANES)
+    assert {row["variant"] for row in rows} == {"coopmat_fragments"}
+
+
 # Pairs that are no whole tiles, experts with several tiles and with none, kinds of blocks and rows.
 EXPERTS = (
     "mul_mat_id/q4_0/e5_u2_m37_n21_k256/routing=skewed,tile=coop_16x32",

@@ -82,7 +82,7 @@ def test_devices_without_room_or_matrices_are_refused() -> None:
 @pytest.mark.parametrize(
     ("case", "first"),
     [
-        ("q4_0/m4096_n16_k14336", decoding.NAME),
+        ("q4_0/m4096_n17_k14336", decoding.NAME),
         ("f16/m4096_n1_k14336", decoding.NAME),
         ("q4_0/m4096_n33_k14336", "coopmat"),
         ("q4_0/m16_n16_k14336", "portable"),

@@ -46,7 +46,13 @@ _LARGE: Final = replace(
     _SMALL,
     name="a large device",
     subgroup_size=32,
-    features=(*_MATRICES, "int_dot", "subgroup_arithmetic", "subgroup_shuffle"),
+    features=(
+        *_MATRICES,
+        "matrix_f16_f32_16x8x16",
+        "int_dot",
+        "subgroup_arithmetic",
+        "subgroup_shuffle",
+    ),
     limits={
         **_SMALL.limits,
         "max_workgroup_invocations": 1024,

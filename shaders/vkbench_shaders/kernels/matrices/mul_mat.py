@@ -26,9 +26,9 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, tiles
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, decoding
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, decoding, fragments
 from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
+from vkbench_shaders.kernels.matrices.cooperative.product import Product
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.rounded_factors import Floats, Of
@@ -103,25 +103,12 @@ def infer(shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
 
 
 def _product(problem: Problem, sums: str) -> Product:
-    """y = x weights^T by cooperative matrices: rows of y are vectors."""
-    m, n = problem.shape["m"], problem.shape["n"]
-    y = problem.layout("y")
-    row = y.strides[-2]
-    depth = prod(batches(problem, "x"))
-    sizes = {"m": n, "n": m, "matrices": depth}
+    """What cooperative matrices multiply."""
     inner, repeat, outer = (int(problem.params[name]) for name in ("batch2", "repeat2", "repeat3"))
-    weights = Factor.of_rows(problem, "weights", m, prod(batches(problem, "weights")))
-    return Product(
-        left=Factor.of_rows(problem, "x", n, depth),
-        right=replace(weights, inner=inner, repeat=repeat, outer=outer),
-        left_binding=1,
-        results={**sizes, "first": y.offset, "row": row, "matrix": n * row},
-        y_wide=all(number % 4 == 0 for number in (m, y.offset, row)),
-        element=element(problem.types),
-        sums=sums,
-        tile=str(problem.params["tile"]),
-        split=0,
-    )
+    matrices = prod(batches(problem, "weights"))
+    weights = Factor.of_rows(problem, "weights", problem.shape["m"], matrices)
+    weights = replace(weights, inner=inner, repeat=repeat, outer=outer)
+    return Product.of_vectors(problem, sums, weights, prod(batches(problem, "x")))
 
 
 COOPERATIVE = Path(
@@ -132,8 +119,8 @@ COOPERATIVE = Path(
     rounds=lambda types: types["weights"] == "f32",
 )
 
-
 _DECODING = decoding.variant(_product, COOPERATIVE.takes, COOPERATIVE.rounds)
+_FRAGMENTS = fragments.variant(_product, COOPERATIVE.takes)
 
 
 def _count(description: str) -> Param:
@@ -236,7 +223,12 @@ MUL_MAT = Kernel(
     tuning=tiles.tuning(sizes),
     accepts=products.accepts,
     layout=layout,
-    variants=(_DECODING, *COOPERATIVE.variants(), *tiles.variants("mul_mat", launch, refuses)),
+    variants=(
+        _FRAGMENTS,
+        _DECODING,
+        *COOPERATIVE.variants(),
+        *tiles.variants("mul_mat", launch, refuses),
+    ),
     inputs=products.inputs,
     reference=sums.reference(_sums),
     deviations=sums.deviations(_sums),

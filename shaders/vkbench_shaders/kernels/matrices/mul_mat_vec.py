@@ -25,6 +25,9 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import dense_teams, products, staged, via_q8_1
+from vkbench_shaders.kernels.matrices.cooperative import fragments
+from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
+from vkbench_shaders.kernels.matrices.cooperative.product import Product
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
 from vkbench_shaders.rounded_factors import Floats, Of
@@ -112,6 +115,12 @@ _STAGING = via_q8_1.Staging(
 def _sums(problem: Problem, inputs: Arrays, rows: Array | None, of_weights: Of, of_x: Of) -> Floats:
     weights = of_weights(products.exact_weights(problem, inputs, rows))
     return of_x(products.exact_x(problem, inputs)) @ weights.T
+
+
+def _product(problem: Problem, sums: str) -> Product:
+    """What cooperative matrices multiply."""
+    weights = Factor.of_rows(problem, "weights", problem.shape["m"], 1)
+    return Product.of_vectors(problem, sums, weights, 1)
 
 
 Arguments = Callable[[Mapping[str, str]], tuple[str, ...]]
@@ -207,6 +216,7 @@ _TEAMS = (
     "m19_n11_k1021/rows=8,team=128,threads=256",
     "m135_n3_k512/rows=4,team=32,threads=1024",
 )
+_FEWEST_ROUNDED = 9  # vectors from which on `auto` rounds them to f16, as it does for mul_mat
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 
 
@@ -268,6 +278,7 @@ MUL_MAT_VEC = Kernel(
     layout=rows.layout,
     variants=(
         dense_teams.VARIANT,
+        fragments.variant(_product, products.is_numbers, fewest=_FEWEST_ROUNDED),
         *variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING),
     ),
     inputs=products.inputs,

@@ -17,6 +17,7 @@ KINDS: Final[Mapping[str, tuple[int, ...]]] = {
     "matrix_f16_f32": (16, 16, 16, _F16, _F32),
     "matrix_bf16_f32": (16, 16, 16, _BF16, _F32),
     "matrix_i8_i32": (16, 16, 32, _I8, _I32),
+    "matrix_f16_f32_16x8x16": (16, 8, 16, _F16, _F32),
     "matrix_f16_f16_8x16x16": (8, 16, 16, _F16, _F16),
     "matrix_f16_f32_8x16x16": (8, 16, 16, _F16, _F32),
     "matrix_bf16_f32_8x16x16": (8, 16, 16, _BF16, _F32),

@@ -34,6 +34,7 @@ class MatrixShape:
 
 
 LARGE = MatrixShape(m=16, n=16, k=16)  # NVIDIA, AMD
+NARROW = MatrixShape(m=16, n=8, k=16)  # NVIDIA's for few vectors
 INTEL = MatrixShape(m=8, n=16, k=16)
 SMALL = MatrixShape(m=8, n=8, k=8)  # Mesa's CPU driver
 
