@@ -177,6 +177,11 @@ PARTITIONS = (
     "flash_attn/q8_0/s2_h6_g2_q3_n113_d64_e32/mask=blocks,part=64,path=split,sinks=yes",
     "flash_attn/f16/s2_h6_g2_q3_n113_d40_e23/layout=strided,part=128,path=split",
     "flash_attn/q4_0/s1_h8_g1_q3_n31_d64_e32/path=split,softcap=10.0",
+    "flash_attn/f16/s1_h8_g2_q1_n127_d64_e64/mask=blocks,path=short",
+    "flash_attn/q8_0/s1_h8_g2_q1_n25_d64_e64/mask=causal,path=short",
+    "flash_attn/q4_0/s2_h6_g2_q3_n113_d64_e32/layout=strided,mask=blocks,path=short,sinks=yes",
+    "flash_attn/f16/s1_h4_g4_q5_n67_d13_e7/layout=strided,mask=blocks,max_bias=8.0,path=short",
+    "flash_attn/q5_1/s1_h8_g2_q1_n1_d64_e64/path=short,softcap=30.0",
 )
 
 

@@ -179,6 +179,13 @@ def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:
         ("s1_h8_g8_q4_n4096_d64_e64", GPU, "flash_few_64"),
         ("s1_h8_g8_q4_n4096_d64_e64", CPU, "flash_few_64_small"),
         ("s1_h8_g8_q40_n4096_d64_e64/path=split", GPU, "flash_few_64"),
+        ("s1_h64_g8_q1_n256_d128_e128", GPU, "flash_short_128"),
+        ("s1_h64_g8_q1_n512_d64_e64", GPU, "flash_short_64"),
+        ("s1_h64_g8_q1_n513_d64_e64", GPU, "flash_few_64"),
+        ("s1_h64_g8_q1_n257_d128_e128", GPU, "flash_few_128"),  # too many keys for all workgroups
+        ("s4_h64_g8_q1_n256_d256_e256", GPU, "flash_few_256"),  # too many workgroups
+        ("s1_h64_g8_q1_n64_d128_e128", GPU, "flash_few_128"),  # one partition: one launch too
+        ("s1_h64_g8_q1_n1024_d256_e256/path=short", GPU, "flash_short_256"),
         ("s1_h20_g1_q1_n4096_d576_e512", GPU, "flash_halves"),
         ("s1_h8_g8_q40_n4096_d64_e64", GPU, "flash_coop_64"),
         ("s1_h8_g8_q4_n4096_d64_e64/path=tiles", GPU, "flash_coop_64"),

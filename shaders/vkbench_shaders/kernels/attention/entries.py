@@ -131,8 +131,9 @@ _PARAMS = {
 
 _PATH = Param(
     default="auto",
-    choices=("auto", "split", "tiles"),
-    description="split over positions for few queries, or tiles for many; auto: what is faster",
+    choices=("auto", "split", "short", "tiles"),
+    description="split over positions for few queries, not split on matrix units where these are "
+    "few too (short), or tiles for many; auto: what is faster",
 )
 
 # formats of all kinds: heads of a multiple of 32 numbers

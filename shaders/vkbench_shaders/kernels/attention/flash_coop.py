@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import (
@@ -41,6 +41,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 
 _FEW_ROWS = 32  # of a group, up to which partitions are faster than tiles
 _SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
+_SHORT_KEYS = 64  # numbers of keys of which workgroups may read twice as many
 _FEWEST = 64  # workgroups, or as many as the device has compute units
 _LEAST_PART = 256  # positions of a partition
 _SCATTERED = 8 * (4 + 2)  # bytes for each thread's elements of sums and of left factors
@@ -92,10 +93,35 @@ def plan(problem: Problem, device: DeviceFacts) -> Plan:
 
 def few(problem: Problem, device: DeviceFacts) -> Few | None:
     """Partitions of few queries, if they are asked for or should be faster; None: tiles."""
-    asked = problem.params["path"]
+    asked, side = problem.params["path"], matrices_of(device).side
     if asked == "tiles" or (asked == "auto" and group_rows(problem) > _FEW_ROWS):
         return None
-    return flash_few.plan(problem, matrices_of(device).side)
+    short = flash_few.short(problem, side)
+    if asked == "short" or (asked == "auto" and _is_short(problem, device, short)):
+        return short
+    return flash_few.plan(problem, side)
+
+
+def _is_short(problem: Problem, device: DeviceFacts, short: Few | None) -> bool:
+    """Whether one launch is faster than partitions and what joins them: measured on an H200.
+
+    Each workgroup reads all keys, so these must be few, or short.
+    """
+    n = problem.shape["n"]
+    if short is None or int(problem.params["part"]) or short.steps > _short_steps(problem):
+        return False
+    groups = prod(workgroups(problem, short))
+    is_one = n <= flash_few.lengths(short.rows)[0]  # partition: one launch too
+    return not is_one and groups <= device.compute_units and _room(device) >= short.stage * 16
+
+
+def _short_steps(problem: Problem) -> int:
+    """Steps that a subgroup may have."""
+    return 2 if problem.shape["d"] <= _SHORT_KEYS else 1
+
+
+def _room(device: DeviceFacts) -> int:
+    return device.limits.get("max_shared_bytes", 0)
 
 
 def _part(problem: Problem, device: DeviceFacts, groups: int) -> int:
@@ -199,7 +225,8 @@ def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Launch, ...]:
     """Partitions, and what joins them if there are several."""
-    is_whole = parts(problem, cut) == 1 and problem.params["sinks"] == "no"
+    is_short = cut.entry in flash_few.SHORT
+    is_whole = parts(problem, cut) == 1 and (is_short or problem.params["sinks"] == "no")
     partitions = Launch(
         groups=workgroups(problem, cut),
         push=flash.push(problem, cut, 1),
@@ -207,8 +234,8 @@ def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Laun
             "THREADS": cut.threads,
             "WIDE": flash.is_wide(problem),
             "STEPS": cut.steps,
-            "WHOLE": is_whole,
             "STAGE": cut.stage,
+            **({} if is_short else {"WHOLE": is_whole}),
         },
         entry=cut.entry,
     )
@@ -280,8 +307,9 @@ def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return f"needs {' or '.join(size.feature for size in SIZES)}, {device.name} has neither"
     if device.subgroup_size != matrices.lanes:
         return f"is for subgroups of {matrices.lanes}, the device has {device.subgroup_size}"
-    if problem.params["path"] == "split" and few(problem, device) is None:
-        return f"path=split is for heads of up to {flash_few.widest(matrices.side)} numbers"
+    if (asked := problem.params["path"]) in ("split", "short") and few(problem, device) is None:
+        most = f" and {flash_few.longest(matrices.side)} positions" if asked == "short" else ""
+        return f"path={asked} is for heads of up to {flash_few.widest(matrices.side)} numbers{most}"
     if problem.shape["d"] > (most_keys := matrices.blocks[-1].keys):
         return f"is for keys of up to {most_keys} numbers"
     return _too_large(problem, device) or flash.out_of_reach(problem) or too_large(problem, device)
@@ -289,8 +317,9 @@ def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 def _too_large(problem: Problem, device: DeviceFacts) -> str | None:
     cut, limits = few(problem, device) or plan(problem, device).tiles, device.limits
-    # beside the stage what is needed where the order of elements is not known
-    needed, has = cut.stage * 16 + cut.threads * _SCATTERED, limits.get("max_shared_bytes", 0)
+    # beside the stage of tiles what is needed where the order of elements is not known
+    beside = 0 if isinstance(cut, Few) else cut.threads * _SCATTERED
+    needed, has = cut.stage * 16 + beside, _room(device)
     if needed > has:
         return f"takes {needed} bytes of shared memory, the device has {has}"
     most, largest = limits.get("max_storage_range"), max(_scratch(problem, device))
@@ -319,7 +348,10 @@ def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     split: list[Settings] = [
         {"path": "split", "part": part} for part in flash_few.lengths(matrices_of(device).side)
     ]
-    return [*split, *tiles] if partitions else [*tiles, *split]
+    short: list[Settings] = [{"path": "short", "part": 0}]
+    if partitions is None:
+        return [*tiles, *split, *short]
+    return [*short, *split, *tiles] if partitions.shares > 1 else [*split, *short, *tiles]
 
 
 def _stage(entry: str, arguments: Arguments = lambda types: ()) -> Stage:

@@ -133,6 +133,7 @@ class Few:
     threads: int
     entry: str
     stage: int  # uint4s of shared memory
+    shares: int = 1  # workgroups that share a tile's values, where a partition has all positions
 
 
 Cut = Split | Tiles | Few
@@ -322,7 +323,7 @@ def spread_bytes(problem: Problem, plan: Tiles) -> tuple[int, ...]:
 def workgroups(problem: Problem, plan: Cut) -> tuple[int, int, int]:
     """Tiles, partitions, heads of keys in all batches."""
     tiles = padded_rows(problem, plan) // plan.rows
-    shares = plan.shares if isinstance(plan, Split) else 1
+    shares = 1 if isinstance(plan, Tiles) else plan.shares
     return (tiles * shares, parts(problem, plan), problem.shape["s"] * problem.shape["g"])
 
 
