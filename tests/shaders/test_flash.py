@@ -136,7 +136,8 @@ CPU = replace(GPU, features=("matrix_f16_f32_8x8x8",), subgroup_size=8)
         (GPU, "s1_h32_g8_q1_n4096_d128_e128", True),
         (GPU, "s1_h32_g8_q1_n320_d128_e128", True),
         (GPU, "s8_h32_g8_q1_n256_d128_e128", True),
-        (GPU, "s1_h32_g8_q1_n256_d128_e128", False),  # a workgroup for each row
+        (GPU, "s1_h32_g8_q1_n256_d128_e128", True),
+        (GPU, "s1_h32_g8_q1_n128_d256_e256", False),  # a workgroup for each row
         (GPU, "s1_h8_g8_q1_n4096_d128_e128", False),
         (GPU, "s1_h32_g8_q1_n4096_d512_e512", False),
         (CPU, "s1_h32_g8_q1_n4096_d64_e64", False),

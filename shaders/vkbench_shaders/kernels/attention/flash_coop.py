@@ -41,6 +41,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 
 _FEW_ROWS = 32  # of a group, up to which partitions are faster than tiles
 _SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
+_WHOLE_KEYS = 128  # numbers of keys up to which matrices are faster than a workgroup for each row
 _SHORT_KEYS = 64  # numbers of keys of which workgroups may read twice as many
 _FEWEST = 64  # workgroups, or as many as the device has compute units
 _LEAST_PART = 256  # positions of a partition
@@ -337,8 +338,9 @@ def _suits(problem: Problem, device: DeviceFacts) -> bool:
         return False
     if problem.shape["q"] >= TILES_FROM:
         return True
-    shared = group_rows(problem) >= _SHARED_ROWS and few(problem, device) is not None
-    return shared and not is_whole(problem, device)
+    if group_rows(problem) < _SHARED_ROWS or few(problem, device) is None:
+        return False
+    return problem.shape["d"] <= _WHOLE_KEYS or not is_whole(problem, device)
 
 
 def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
