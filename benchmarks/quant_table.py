@@ -132,9 +132,10 @@ def columns_rows(results: Results) -> Iterator[Sequence[str]]:
             found = [hot(results, VEC.format(with_x(fmt, x), n)) for n in COLUMNS]
             if any(found):
                 yield (f"{fmt}, {x}", *map(micro, found))
-        found = [hot(results, named(VEC.format(fmt, n), "via_q8_1")) for n in COLUMNS]
-        if any(found):
-            yield (f"{fmt}, via q8_1", *map(micro, found))
+        for path in ("via_q8_1", "coopmat_fragments"):
+            found = [hot(results, named(VEC.format(fmt, n), path)) for n in COLUMNS]
+            if any(found):
+                yield (f"{fmt}, {path}", *map(micro, found))
 
 
 def rate_rows(results: Results) -> Iterator[Sequence[str]]:
@@ -174,10 +175,7 @@ def page(results: Results, about: str, others: Others) -> Iterator[str]:
     yield "Every output was judged right. A column `x q8_1` is of vectors that are q8_1 already:"
     yield "quantising them is a launch of its own, and counts only in the two comparisons, by its"
     yield "time in the same runs.\n"
-    yield "Ours are of several runs, while kernels still changed: the last file that has a case"
-    yield "counts, h200-9 for products of f32 vectors. Products of f16, bf16 and f32 with 4 and 8"
-    yield "vectors were timed before the variant `teams`, which takes 35 and 46 us for f16, and"
-    yield "`via_q8_1` before lanes rounded x together: see CHANGELOG.md for both on an H100."
+    yield "Ours are of one build, h200-9-vectors: the last file that has a case counts."
     yield "ggml-vulkan's figures are of another run, on such a GPU with that driver:"
     yield "test-backend-ops perf, the mean of many equal products by the host's clock. All times of"
     yield "comparisons are hot: whatever fits the 60 MB of the H200's caches stays there, on both"

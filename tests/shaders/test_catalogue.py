@@ -18,7 +18,7 @@ from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Array, Kernel, Problem, Variant
 from vkbench_shaders.kernels.matrices import products, staged
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
+from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, fragments
 from vkbench_shaders.kernels.quant.quantize import SHARE
 from vkbench_shaders.kernels.shared.rows import STRETCH
 from vkbench_shaders.launch import pack
@@ -332,7 +332,8 @@ def test_the_bundle_holds_what_a_launch_runs(cases: list[Case], bundle: Bundle) 
 
 def test_cases_that_no_launch_fits_are_refused() -> None:
     posed = problem("mul_mat_vec/f32/m1_n524281_k1")
-    assert all("524280 at most" in str(v.refuses(posed, SMALLEST)) for v in posed.kernel.variants)
+    able = posed.kernel.variants_for(posed.types)
+    assert all("524280 at most" in str(v.refuses(posed, SMALLEST)) for v in able)
 
 
 @pytest.mark.parametrize("subgroup_size", [1, 4, 32, 64])
@@ -341,6 +342,8 @@ def test_a_workgroup_has_room_for_the_sums_of_its_subgroups(subgroup_size: int) 
     for n in (1, 3, 8):
         posed = problem(f"mul_mat_vec/q4_0/m5_n{n}_k4096")
         for variant in posed.kernel.variants_for(posed.types):
+            if variant.name == fragments.NAME:
+                continue  # its matrices are summed up by rows: see test_fragment_product.py
             *_, launch = variant.launches(posed, device)
             threads, room = launch.constants["THREADS"], launch.constants["PARTIAL"]
             assert room >= products.ROWS * n * max(1, threads // subgroup_size)

@@ -132,8 +132,8 @@ _PARAMS = {
 _PATH = Param(
     default="auto",
     choices=("auto", "split", "short", "tiles"),
-    description="split over positions for few queries, not split on matrix units where these are "
-    "few too (short), or tiles for many; auto: what is faster",
+    description="split over positions for few queries, not split where these are few too (short), "
+    "or tiles for many queries; auto: what is faster",
 )
 
 # formats of all kinds: heads of a multiple of 32 numbers
@@ -156,6 +156,7 @@ _MORE = {
         "s1_h4_g4_q1_n1025_d72_e72/mask=blocks",
         "s1_h32_g1_q1_n96_d80_e80/mask=causal,max_bias=8.0,sinks=yes",
         "s1_h12_g1_q8_n256_d112_e112/mask=blocks,path=split",
+        "s1_h12_g1_q8_n120_d64_e64/mask=blocks,path=short",
         "s1_h20_g1_q1_n130_d576_e512/mask=causal",
         "s1_h2_g1_q3_n700_d16_e1032/mask=blocks",
         "s1_h10_g2_q32_n97_d192_e192/mask=blocks,max_bias=8.0,sinks=yes",

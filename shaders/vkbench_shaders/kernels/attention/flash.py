@@ -167,8 +167,6 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot do it, or None."""
     if reason := uneven(problem):
         return reason
-    if problem.params["path"] == "short":
-        return "path=short is for cooperative matrices"
     if problem.params["path"] == "tiles" and (reason := no_tiles(problem, device)):
         return reason
     if reason := out_of_reach(problem):

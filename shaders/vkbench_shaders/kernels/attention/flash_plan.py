@@ -142,7 +142,7 @@ Cut = Split | Tiles | Few
 def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     """What the parameter `path` asks for, or what should be faster."""
     asked = problem.params["path"]
-    if asked == "split" or no_tiles(problem, device):
+    if asked in ("split", "short") or no_tiles(problem, device):
         return split(problem, device)
     if asked == "tiles" or group_rows(problem) >= TILES_FROM:
         return tiles(problem, device)

@@ -216,7 +216,6 @@ _TEAMS = (
     "m19_n11_k1021/rows=8,team=128,threads=256",
     "m135_n3_k512/rows=4,team=32,threads=1024",
 )
-_FEWEST_ROUNDED = 9  # vectors from which on `auto` rounds them to f16, as it does for mul_mat
 _TIMED_N = (1, 2, 3, 4, 5, 8)
 
 
@@ -239,6 +238,8 @@ def _timed() -> Iterator[Case]:
                 for n in _TIMED_N:
                     yield parse(f"mul_mat_vec/{products.type_part(fmt, x)}/m4096_n{n}_k14336")
 
+
+*_USUAL, _PORTABLE = variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING)
 
 MUL_MAT_VEC = Kernel(
     name="mul_mat_vec",
@@ -278,8 +279,9 @@ MUL_MAT_VEC = Kernel(
     layout=rows.layout,
     variants=(
         dense_teams.VARIANT,
-        fragments.variant(_product, products.is_numbers, fewest=_FEWEST_ROUNDED),
-        *variants("mul_mat_vec", 3, vectors, launch, products.refuses, _STAGING),
+        *_USUAL,
+        fragments.variant(_product, products.is_numbers, only_by_name=True),  # rounds x to f16
+        _PORTABLE,
     ),
     inputs=products.inputs,
     reference=sums.reference(_sums),

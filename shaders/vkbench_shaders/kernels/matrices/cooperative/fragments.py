@@ -158,11 +158,9 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
 
 
 def variant(
-    pose: Pose,
-    takes: Callable[[Mapping[str, str]], bool],
-    fewest: int = 1,
+    pose: Pose, takes: Callable[[Mapping[str, str]], bool], *, only_by_name: bool = False
 ) -> Variant:
-    """The code path of a kernel: what a case multiplies, which formats; vectors, for `auto`."""
+    """The code path of a kernel: what a case multiplies, and which formats."""
 
     def stage(kind: _Kind) -> Stage:
         return Stage(
@@ -176,7 +174,7 @@ def variant(
         if LARGE.feature("f16", "f32") not in device.features:
             return False
         shape = problem.shape
-        return fewest <= shape["n"] <= _MOST_VECTORS and shape["m"] >= _FEWEST_ROWS
+        return shape["n"] <= _MOST_VECTORS and shape["m"] >= _FEWEST_ROWS
 
     own, *others = (stage(kind) for kind in _KINDS)
     return Variant(
@@ -191,5 +189,6 @@ def variant(
         accepts=lambda types: takes(types) and format_named(types["weights"]).quantised,
         refuses=lambda problem, device: _refuses(problem, pose(problem, "f32"), device),
         suits=suits,
+        only_by_name=lambda types: only_by_name,
         candidates=lambda problem, device: [{}],
     )
