@@ -150,7 +150,9 @@ def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """Values of the parameter `path`."""
+    """Values of the parameter `path`; `short` is for those who ask: `split` has one launch too."""
+    if problem.params["path"] == "short":
+        return [{"path": "short"}]
     usual = "split" if isinstance(plan(problem, device), Split) else "tiles"
     ways = ("split",) if no_tiles(problem, device) else ("split", "tiles")
     return [{"path": way} for way in sorted(ways, key=lambda way: way != usual)]
