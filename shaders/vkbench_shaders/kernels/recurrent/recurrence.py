@@ -24,6 +24,7 @@ KEYS = (16, 32, 64, 128, 256)  # that a head may have
 _EACH = 16  # keys a lane
 _DEPTH = 4  # fours that a thread stages of a chunk of tokens
 _FEW = 8  # tokens
+_BUSY = 0.9  # workgroups of a compute unit: 128 of them are enough for 132 units
 
 Numbers = NDArray[np.float64]
 
@@ -106,7 +107,7 @@ def variants(
     """Sums over the lanes of a column by shuffles, or through shared memory."""
 
     def launch(problem: Problem, device: DeviceFacts) -> Launch:
-        return replace(of(problem), busy=busy(device, 1)).launch(device.subgroup_size)
+        return replace(of(problem), busy=busy(device, _BUSY)).launch(device.subgroup_size)
 
     def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return refusal(problem) or of(problem).refusal() or too_large(problem, device)
