@@ -1,8 +1,8 @@
 """Where a device keeps the elements of cooperative matrices: tried, for Vulkan leaves it open.
 
-Attention's highest scores and factors of the next product stay in registers where the order is one
-that its shaders know (FRAGMENTS in flash_fragments.slang); elsewhere they pass through shared
-memory.
+Attention's highest scores and factors of the next product, and weights that lanes decode, stay in
+registers where the order is one that shaders know (FRAGMENTS in slang/lib/fragment_order.slang);
+elsewhere they pass through shared memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vkbench_shaders import bundle
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import Dispatch, Program
 
-CONSTANT: Final = 98  # of flash_fragments.slang
+CONSTANT: Final = 98  # of slang/lib/fragment_order.slang
 _ELEMENTS: Final = 8  # of a lane in fragments.slang
 # device feature -> side of the matrices, lanes of a subgroup; the first one that a device has
 _SIZES: Final = {"matrix_f16_f32": (16, 32), "matrix_f16_f32_8x8x8": (8, 8)}
