@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,17 +102,6 @@ DECODING = (
     "mul_mat/iq1_m:x=f16/m31_n5_k512",
     "mul_mat/nvfp4/m5_n3_k14336",
 )
-
-
-@pytest.mark.timeout(600)
-def test_workgroups_that_decode_weights_are_right(ran: Callable[..., Rows]) -> None:
-    wanted = [word for case in DECODING for word in ("--case", case)]
-    rows = ran(*wanted, "--mode", "correctness", "--variant", "coopmat_decoding")
-    assert not other_than_passed(rows)
-    assert len(rows) == len(DECODING)
-    assert {row["variant"] for row in rows} == {"coopmat_decoding"}
-
-
 # Ragged ends, more vectors than a matrix has, chunks, batches; scales of f16 and others.
 LANES = (
     "mul_mat/q4_0/m97_n9_k768",
@@ -128,12 +117,17 @@ LANES = (
 
 
 @pytest.mark.timeout(600)
-def test_lanes_that_decode_weights_are_right(ran: Callable[..., Rows]) -> None:
-    wanted = [word for case in LANES for word in ("--case", case)]
-    rows = ran(*wanted, "--mode", "correctness", "--variant", "coopmat_fragments")
+@pytest.mark.parametrize(
+    ("variant", "cases"), [("coopmat_decoding", DECODING), ("coopmat_fragments", LANES)]
+)
+def test_products_that_decode_weights_are_right(
+    ran: Callable[..., Rows], variant: str, cases: Sequence[str]
+) -> None:
+    wanted = [word for case in cases for word in ("--case", case)]
+    rows = ran(*wanted, "--mode", "correctness", "--variant", variant)
     assert not other_than_passed(rows)
-    assert len(rows) == len(LANES)
-    assert {row["variant"] for row in rows} == {"coopmat_fragments"}
+    assert len(rows) == len(cases)
+    assert {row["variant"] for row in rows} == {variant}
 
 
 # Pairs that are no whole tiles, experts with several tiles and with none, kinds of blocks and rows.

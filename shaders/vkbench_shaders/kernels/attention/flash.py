@@ -17,13 +17,13 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     padded_rows,
     parts,
     plan,
-    power_of_two,
     scratch_bytes,
     too_large_for,
     too_wide,
     workgroups,
 )
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 _COMBINERS = 256  # threads that combine the partitions of a row, at most
 _LEAST_COMBINERS = 32

@@ -226,8 +226,7 @@ def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Launch, ...]:
     """Partitions, and what joins them if there are several."""
-    is_short = cut.entry in flash_few.SHORT
-    is_whole = parts(problem, cut) == 1 and (is_short or problem.params["sinks"] == "no")
+    is_one = parts(problem, cut) == 1 and problem.params["sinks"] == "no"
     partitions = Launch(
         groups=workgroups(problem, cut),
         push=flash.push(problem, cut, 1),
@@ -236,11 +235,13 @@ def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Laun
             "WIDE": flash.is_wide(problem),
             "STEPS": cut.steps,
             "STAGE": cut.stage,
-            **({} if is_short else {"WHOLE": is_whole}),
+            **({} if cut.is_short else {"WHOLE": is_one}),
         },
         entry=cut.entry,
     )
-    return (partitions,) if is_whole else (partitions, flash.combine_launch(problem, device, cut))
+    if cut.is_short or is_one:
+        return (partitions,)
+    return (partitions, flash.combine_launch(problem, device, cut))
 
 
 def _halves_launch(problem: Problem, chosen: Plan) -> Launch:
@@ -353,7 +354,7 @@ def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     short: list[Settings] = [{"path": "short", "part": 0}]
     if partitions is None:
         return [*tiles, *split, *short]
-    return [*short, *split, *tiles] if partitions.shares > 1 else [*split, *short, *tiles]
+    return [*short, *split, *tiles] if partitions.is_short else [*split, *short, *tiles]
 
 
 def _stage(entry: str, arguments: Arguments = lambda types: ()) -> Stage:

@@ -78,6 +78,7 @@ def short(problem: Problem, side: int) -> Few | None:
         entry=_SHORT_ENTRIES[side][width],
         stage=max(queries, subgroups * side) + subgroups * turn,
         shares=ceil(shape["e"] / _COLUMNS),
+        is_short=True,
     )
 
 
@@ -93,9 +94,6 @@ def _stage(side: int, width: int, part: int) -> int:
     scores = side * (part // 4 + 1)
     values = max(1, 128 // width) * (width // _SUBGROUPS // EIGHT + 1)
     return first + scores + _SUBGROUPS * side * max(_CHUNK // EIGHT + 1, values)
-
-
-SHORT = frozenset(entry for entries in _SHORT_ENTRIES.values() for entry in entries.values())
 
 
 def _stages(module: str, entries: dict[int, dict[int, str]]) -> Iterator[Stage]:

@@ -7,6 +7,7 @@ from math import ceil, prod
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Problem, Settings
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 THREADS = 128  # where nothing else is said
 EIGHT = 8  # numbers of a plain row that are read at a time
@@ -133,7 +134,8 @@ class Few:
     threads: int
     entry: str
     stage: int  # uint4s of shared memory
-    shares: int = 1  # workgroups that share a tile's values, where a partition has all positions
+    shares: int = 1  # workgroups that share a tile's values
+    is_short: bool = False  # whether one launch makes the results, of `flash_short`
 
 
 Cut = Split | Tiles | Few
@@ -267,11 +269,6 @@ def _more_lanes(device: DeviceFacts, fours: int, lanes: int, threads: int, part:
 def _least_split(d: int) -> int:
     """Positions of a partition at least: what all threads read at once of keys."""
     return min(_MOST_LEAST, max(_LEAST_SPLIT, power_of_two(THREADS * _DEPTH // ceil(d / EIGHT))))
-
-
-def power_of_two(number: int) -> int:
-    """The smallest one that is not less."""
-    return 1 << max(0, number - 1).bit_length()
 
 
 def tiles(problem: Problem, device: DeviceFacts) -> Tiles:

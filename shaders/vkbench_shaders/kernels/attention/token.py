@@ -31,8 +31,9 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.attention import caches
-from vkbench_shaders.kernels.attention.flash_plan import EIGHT, power_of_two
+from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rotation
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.rounded_factors import Floats
 
 DIMS = ("s", "h", "g", "n", "d")

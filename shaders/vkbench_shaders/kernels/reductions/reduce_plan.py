@@ -11,6 +11,7 @@ from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Layout, Problem, Push, Stage, Variant, grid
 from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.rows import gaps, strided
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.tuning.rates import busy
 
 DIMS = ("b", "c", "h", "w")
@@ -222,7 +223,7 @@ def _launches(problem: Problem, made: ReducePlan, *, least: bool, mean: bool) ->
     first = partial(problem, made, scale=scale, least=least)
     if made.parts == 1:
         return (first,)
-    down = min(made.threads, power(made.parts))
+    down = min(made.threads, power_of_two(made.parts))
     groups = grid(-(-made.results * down // made.threads))
     second = Launch(
         groups=groups,
@@ -279,10 +280,10 @@ def _merged(dims: Iterable[Dimension]) -> tuple[Dimension, ...]:
 
 def _down(results: int, length: int, each: int, along: bool, threads: int) -> int:
     """Threads a result, of which each has so many numbers at once; few across columns."""
-    enough = min(threads, power(-(-length // each)))
+    enough = min(threads, power_of_two(-(-length // each)))
     if along:
         return enough
-    return max(min(enough, 4), min(enough, threads // power(results)), 1)
+    return max(min(enough, 4), min(enough, threads // power_of_two(results)), 1)
 
 
 def _parts(device: DeviceFacts, tiles: int, length: int, step: int) -> tuple[int, int]:
@@ -293,11 +294,6 @@ def _parts(device: DeviceFacts, tiles: int, length: int, step: int) -> tuple[int
     parts = max(1, min(wanted, length // least))
     part = -(-length // (parts * step)) * step
     return (part, -(-length // part)) if part else (0, 1)
-
-
-def power(number: int) -> int:
-    """The least power of two that is not below it."""
-    return 1 << max(0, number - 1).bit_length()
 
 
 def _permuted(shape: list[int], order: str) -> Layout:

@@ -25,9 +25,9 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.reductions.reduce_plan import power
 from vkbench_shaders.kernels.reductions.sort import order_of
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 _THREADS = 256
 _EACH = 4  # experts a thread, where a token has all threads
@@ -38,7 +38,7 @@ _GATINGS = ("softmax", "softmax_late", "sigmoid", "sigmoid_biased")
 
 def launch(problem: Problem, device: DeviceFacts) -> Launch:
     tokens, experts, used = problem.shape.values()
-    lanes = min(_THREADS, max(_LEAST_LANES, power(experts)))
+    lanes = min(_THREADS, max(_LEAST_LANES, power_of_two(experts)))
     groups = grid(-(-tokens * lanes // _THREADS))
     logits, bias, ids, weights = (problem.layout(b.name) for b in problem.kernel.bindings)
     push = {

@@ -25,8 +25,9 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.reductions.reduce_plan import partial, power, rows_in_parts
+from vkbench_shaders.kernels.reductions.reduce_plan import partial, rows_in_parts
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.tuning.rates import busy
 
 _MOST_THREADS = 256
@@ -47,7 +48,7 @@ class _ScanPlan:
 def _plan(problem: Problem, device: DeviceFacts) -> _ScanPlan:
     """Rows are cut where they are long, and too few to keep a device busy."""
     rows, columns = problem.shape.values()
-    threads = min(_MOST_THREADS, max(32, power(-(-columns // 4))))
+    threads = min(_MOST_THREADS, max(32, power_of_two(-(-columns // 4))))
     tile = threads * _FOURS * 4
     tiles = max(1, -(-columns // tile))
     each = max(-(-tiles // _MOST_PARTS), -(-rows * tiles // busy(device, _FULL)))
@@ -96,7 +97,7 @@ def _is_aligned(places: dict[str, int]) -> bool:
 
 def _short(problem: Problem, places: dict[str, int]) -> Launch:
     rows, columns = problem.shape.values()
-    lanes = power(-(-columns // 4))
+    lanes = power_of_two(-(-columns // 4))
     groups = grid(-(-rows * lanes // _MOST_THREADS))
     return Launch(
         groups=groups,

@@ -26,8 +26,8 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.reductions.reduce_plan import power
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 _EACH = 8  # entries a thread, as in sorting.slang
 _MOST_THREADS = 256
@@ -39,7 +39,7 @@ _MOST_K = _TILE // 2  # for more, entries would not become fewer fast
 
 def _threads(entries: int) -> int:
     """Threads that sort so many entries of a row, or a tile of them."""
-    return min(_MOST_THREADS, max(32, power(-(-entries // _EACH))))
+    return min(_MOST_THREADS, max(32, power_of_two(-(-entries // _EACH))))
 
 
 def _tiles(entries: int) -> int:

@@ -1,4 +1,4 @@
-"""Sizes of workgroups that kernels may be tuned by."""
+"""Sizes of workgroups: those that kernels may be tuned by, and powers of two."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def tuning(usual: int) -> Tuning:
         return [{"threads": size} for size in found]
 
     return Tuning(params=("threads",), candidates=candidates)
+
+
+def power_of_two(number: int) -> int:
+    """The smallest one that is not less."""
+    return 1 << max(0, number - 1).bit_length()

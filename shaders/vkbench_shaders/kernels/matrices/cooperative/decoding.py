@@ -27,6 +27,7 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     pointless,
     sums_bytes,
     too_much,
+    weights_stages,
 )
 from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.tuning.rates import busy
@@ -165,14 +166,7 @@ def variant(
 ) -> Variant:
     """The code path of a kernel: what a case multiplies, formats, and which of them it rounds."""
 
-    def stage(tile: Tile) -> Stage:
-        return Stage(
-            entry=tile.entry,
-            module="decoding_product",
-            arguments=lambda types: (types["weights"],),
-        )
-
-    own, *others = (stage(tile) for tile in _TILES)
+    own, *others = weights_stages("decoding_product", (tile.entry for tile in _TILES))
     return Variant(
         name=NAME,
         module=own.module,

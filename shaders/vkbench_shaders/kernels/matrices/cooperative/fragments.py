@@ -12,7 +12,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import MOST_GROUPS, Launch, Problem, Stage, Variant, grid
+from vkbench_shaders.kernel import MOST_GROUPS, Launch, Problem, Variant, grid
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     LARGE,
@@ -22,7 +22,13 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.product import Pose, Product, pointless
+from vkbench_shaders.kernels.matrices.cooperative.product import (
+    Pose,
+    Product,
+    pointless,
+    weights_stages,
+)
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 NAME: Final = "coopmat_fragments"
 _UNIT = 32  # weights that a lane decodes at a time
@@ -93,7 +99,7 @@ def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
     twos = -(-m // (2 * kind.shape.m)) * tiles_m * product.results["matrices"]
     tall = kind.most_tall if twos > device.compute_units // 2 else 1
     chunks = -(-product.left.numbers // (_UNIT * kind.sharing))
-    subgroups = min(kind.most_subgroups, _power_of_two(chunks))
+    subgroups = min(kind.most_subgroups, power_of_two(chunks))
     most = device.limits["max_workgroup_invocations"] // kind.lanes
     room = device.limits["max_shared_bytes"] - products.table_bytes(problem)
     groups = (tiles_m, -(-m // (tall * kind.shape.m)))
@@ -102,11 +108,6 @@ def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
         if subgroups == 1 or (subgroups <= most and 16 * found.shared_eights <= room):
             return found
         subgroups //= 2
-
-
-def _power_of_two(number: int) -> int:
-    """The smallest one that is not less."""
-    return 1 << max(0, number - 1).bit_length()
 
 
 def _launch(problem: Problem, product: Product, device: DeviceFacts) -> Launch:
@@ -162,13 +163,6 @@ def variant(
 ) -> Variant:
     """The code path of a kernel: what a case multiplies, and which formats."""
 
-    def stage(kind: _Kind) -> Stage:
-        return Stage(
-            entry=kind.entry,
-            module="fragment_product",
-            arguments=lambda types: (types["weights"],),
-        )
-
     def suits(problem: Problem, device: DeviceFacts) -> bool:
         """Matrices of 8 x 8 are those of CPU drivers."""
         if LARGE.feature("f16", "f32") not in device.features:
@@ -176,13 +170,13 @@ def variant(
         shape = problem.shape
         return shape["n"] <= _MOST_VECTORS and shape["m"] >= _FEWEST_ROWS
 
-    own, *others = (stage(kind) for kind in _KINDS)
+    own, *others = weights_stages("fragment_product", (kind.entry for kind in _KINDS))
     return Variant(
         name=NAME,
         module=own.module,
         entry=own.entry,
         arguments=own.arguments,
-        more=tuple(others),
+        more=(*others,),
         launch=lambda problem, device: _launch(problem, pose(problem, "f32"), device),
         arithmetic="f16_inputs",
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),

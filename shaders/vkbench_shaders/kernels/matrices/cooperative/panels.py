@@ -70,7 +70,7 @@ class Factor:
 
     @property
     def batches(self) -> dict[str, int]:
-        """Which of y's matrices share one of its own, as shaders are told."""
+        """How many of y's matrices each of its matrices serves: push constants of the shaders."""
         return {"inner": self.inner, "repeat": self.repeat, "repeat_outer": self.outer}
 
     def bytes_at(self, item: int) -> Push:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Problem, grid
+from vkbench_shaders.kernel import Launch, Problem, Stage, grid
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     NAMES,
     ROUNDS,
@@ -80,6 +80,12 @@ class Product:
 
 
 Pose = Callable[[Problem, str], Product]  # what a case multiplies, with the format of its sums
+
+
+def weights_stages(module: str, entries: Iterable[str]) -> Iterator[Stage]:
+    """Entry points of a shader module that are made for each format of weights."""
+    for entry in entries:
+        yield Stage(entry=entry, module=module, arguments=lambda types: (types["weights"],))
 
 
 def tiles(product: Product, device: DeviceFacts) -> list[Tile]:
