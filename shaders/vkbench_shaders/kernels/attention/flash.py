@@ -23,6 +23,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     workgroups,
 )
 from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared.limits import out_of_reach
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 _COMBINERS = 256  # threads that combine the partitions of a row, at most
@@ -31,7 +32,6 @@ _FEW_ROWS = 512  # of which several workgroups combine one
 _PIECE = 16  # fours of a row, then
 _SHARES = 16  # of its partitions, each added by other threads, at most
 _WIDE = 16  # bytes of the widest load
-_ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
 
 
 def scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
@@ -175,15 +175,6 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     if isinstance(chosen, Split) and (reason := too_wide(problem, device, chosen)):
         return reason
     return too_large_for(problem, device, chosen) or too_large(problem, device)
-
-
-def out_of_reach(problem: Problem) -> str | None:
-    """Why the shaders cannot address all of an array, or None."""
-    for binding in problem.kernel.bindings:
-        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
-        if needed > _ADDRESSES:
-            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
-    return None
 
 
 def uneven(problem: Problem) -> str | None:

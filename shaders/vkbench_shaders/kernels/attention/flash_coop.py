@@ -14,7 +14,6 @@ from vkbench_shaders.kernel import (
     Settings,
     Stage,
     Variant,
-    too_large,
 )
 from vkbench_shaders.kernels.attention import caches, flash, flash_few
 from vkbench_shaders.kernels.attention.flash_matrices import (
@@ -38,6 +37,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     scratch_bytes,
     workgroups,
 )
+from vkbench_shaders.kernels.shared import limits
 
 _FEW_ROWS = 32  # of a group, up to which partitions are faster than tiles
 _SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
@@ -314,17 +314,16 @@ def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return f"path={asked} is for heads of up to {flash_few.widest(matrices.side)} numbers{most}"
     if problem.shape["d"] > (most_keys := matrices.blocks[-1].keys):
         return f"is for keys of up to {most_keys} numbers"
-    return _too_large(problem, device) or flash.out_of_reach(problem) or too_large(problem, device)
+    return _too_large(problem, device) or limits.too_far(problem, device)
 
 
 def _too_large(problem: Problem, device: DeviceFacts) -> str | None:
-    cut, limits = few(problem, device) or plan(problem, device).tiles, device.limits
+    cut = few(problem, device) or plan(problem, device).tiles
     # beside the stage of tiles what is needed where the order of elements is not known
     beside = 0 if isinstance(cut, Few) else cut.threads * _SCATTERED
-    needed, has = cut.stage * 16 + beside, _room(device)
-    if needed > has:
-        return f"takes {needed} bytes of shared memory, the device has {has}"
-    most, largest = limits.get("max_storage_range"), max(_scratch(problem, device))
+    if reason := limits.too_much_shared(cut.stage * 16 + beside, _room(device)):
+        return reason
+    most, largest = device.limits.get("max_storage_range"), max(_scratch(problem, device))
     if most is not None and largest > most:
         return f"a scratch buffer has {largest} bytes, the device binds {most} at most"
     groups = max(max(each.groups) for each in _launches(problem, device))

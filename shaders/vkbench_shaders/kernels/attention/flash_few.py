@@ -22,8 +22,6 @@ _ENTRIES = {  # by rows of a matrix, then by the numbers of keys and values that
     16: {64: "flash_few_64", 128: "flash_few_128", 256: "flash_few_256"},
     8: {64: "flash_few_64_small"},  # what Mesa's lavapipe has: its compiler takes minutes for more
 }
-
-
 _SHORT_ENTRIES = {
     16: {64: "flash_short_64", 128: "flash_short_128", 256: "flash_short_256"},
     8: {64: "flash_short_64_small"},

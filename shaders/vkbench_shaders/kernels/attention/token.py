@@ -33,6 +33,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
 from vkbench_shaders.kernels.rowwise import rotation
+from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.rounded_factors import Floats
 
@@ -109,8 +110,7 @@ def _too_much_shared(launch: Launch, problem: Problem, device: DeviceFacts) -> s
     found = launch.constants
     needed = 16 * found["POOL"] + 4 * found.get("POSITIONS", 0) + 4 * found["THREADS"] + _SMALL
     needed += _ROUNDING if problem.types["y"] != "f32" else 0
-    has = device.limits.get("max_shared_bytes", 0)
-    return f"takes {needed} bytes of shared memory, the device has {has}" if needed > has else None
+    return limits.too_much_shared(needed, device.limits.get("max_shared_bytes", 0))
 
 
 def refuses(problem: Problem, device: DeviceFacts) -> str | None:

@@ -26,6 +26,7 @@ from vkbench_shaders.kernel import (
 from vkbench_shaders.kernels.images import windows
 from vkbench_shaders.kernels.images.windows import TAPS, Window
 from vkbench_shaders.kernels.shared.division import MOST, divisor
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 THREADS = 128
 EACH = 8  # rows a thread, in im2col
@@ -52,7 +53,7 @@ def patches_launch(problem: Problem, device: DeviceFacts) -> Launch:
     height, width = (_ROW, *along(problem))[-2:]
     words = problem.shape["c"] * height.taps * width.taps
     pixels = problem.shape["n"] * height.count * width.count
-    lanes = min(THREADS, 1 << (words - 1).bit_length())
+    lanes = min(THREADS, power_of_two(words))
     stretches = -(-words // lanes)
     rows = -(-pixels * problem.item_bytes("y") // 4)
     groups = grid(stretches * -(-rows // (EACH * THREADS // lanes)))

@@ -32,7 +32,6 @@ MOST_COLUMNS = 8  # of y, a workgroup; more go on along z
 _WIDE = 16  # bytes of the widest load
 TILE_STEP = 32  # numbers along k that a tile takes at a time
 _TABLE = 8192  # bytes of shared memory that a quantised format's table may take
-_ADDRESSES = 1 << 32  # bytes that a shader can address in a buffer
 
 
 def accepts(types: Mapping[str, str]) -> bool:
@@ -165,10 +164,6 @@ def table_bytes(problem: Problem) -> int:
     return _TABLE if problem.format("weights").quantised else 0
 
 
-def too_far(problem: Problem, device: DeviceFacts) -> str | None:
-    """Why a shader cannot address all of a problem's arrays, or None."""
-    for binding in problem.kernel.bindings:
-        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
-        if needed > _ADDRESSES:
-            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
-    return too_large(problem, device)
+def room(problem: Problem, device: DeviceFacts) -> int:
+    """Bytes of shared memory that the table leaves."""
+    return device.limits["max_shared_bytes"] - table_bytes(problem)

@@ -16,6 +16,7 @@ from vkbench_shaders.kernel import (
     Variant,
 )
 from vkbench_shaders.kernels.matrices import products
+from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.tuning.rates import busy
 
 
@@ -98,13 +99,9 @@ def tuning(sizes: Callable[[Problem], tuple[int, int, int]]) -> Tuning:
 
 def too_wide(problem: Problem, device: DeviceFacts, tile: Tile) -> str | None:
     """Why a device has not the shared memory for a tile, or None."""
-    needed, most = (
-        tile.shared_bytes + products.table_bytes(problem),
-        device.limits.get("max_shared_bytes", 0),
-    )
-    if needed > most:
-        return f"a tile of {tile.name} takes {needed} bytes of shared memory, the device has {most}"
-    return None
+    needed = tile.shared_bytes + products.table_bytes(problem)
+    has = device.limits.get("max_shared_bytes", 0)
+    return limits.too_much_shared(needed, has, f"a tile of {tile.name}")
 
 
 def _time(tile: Tile, device: DeviceFacts, m: int, n: int, batches: int) -> float:
@@ -116,7 +113,7 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
     """Why a device cannot multiply it, or None."""
     asked = problem.params["tile"]
     tile = next((tile for tile in TILES if tile.name == asked), SMALLEST)
-    return too_wide(problem, device, tile) or products.too_far(problem, device)
+    return too_wide(problem, device, tile) or limits.too_far(problem, device)
 
 
 def places(problem: Problem) -> dict[str, int]:

@@ -37,6 +37,7 @@ from vkbench_shaders.kernels.moves.indexed import (
     timed_of,
 )
 from vkbench_shaders.kernels.moves.mapping import THREADS, groups_of
+from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 SUMMERS = 256  # threads of a workgroup that sums
 ROOM = 2048  # sums of a workgroup
@@ -85,7 +86,7 @@ def summed(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Ar
 
 def tile(problem: Problem) -> int:
     """Columns of a workgroup that sums."""
-    return min(MOST_TILE, 1 << (problem.shape["k"] - 1).bit_length())
+    return min(MOST_TILE, power_of_two(problem.shape["k"]))
 
 
 def has_many(problem: Problem) -> bool:

@@ -29,7 +29,7 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     too_much,
     weights_stages,
 )
-from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.kernels.shared import dense, limits
 from vkbench_shaders.tuning.rates import busy
 
 NAME: Final = "coopmat_decoding"
@@ -145,11 +145,11 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
     if not all(products.is_wide(problem, name, _WIDE) for name in ("x", "weights")):
         return "rows of plain numbers are no whole eights that begin at 16 bytes"
     plan = _plan(product, device)
-    room = device.limits["max_shared_bytes"] - products.table_bytes(problem)
-    if 16 * plan.shared_eights > room:
-        return f"takes {16 * plan.shared_eights} bytes of shared memory, the device has {room}"
+    room = products.room(problem, device)
+    if reason := limits.too_much_shared(16 * plan.shared_eights, room):
+        return reason
     scratch = (sums_bytes(product, plan.cut),)
-    return too_much(product, plan.cut, scratch, device) or products.too_far(problem, device)
+    return too_much(product, plan.cut, scratch, device) or limits.too_far(problem, device)
 
 
 def _suits(problem: Problem, device: DeviceFacts) -> bool:

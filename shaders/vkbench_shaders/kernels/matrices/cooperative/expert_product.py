@@ -19,6 +19,7 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
 from vkbench_shaders.kernels.matrices.cooperative.expert_tiles import NAMES, TILES, Tile
 from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor
 from vkbench_shaders.kernels.matrices.cooperative.product import element
+from vkbench_shaders.kernels.shared import limits
 
 _LIST_THREADS = 256
 _SLOT_WORDS = 3
@@ -29,7 +30,7 @@ _FEWEST = 32  # rows of weights from which on `auto` multiplies by tiles
 def _tiles(problem: Problem, device: DeviceFacts) -> list[Tile]:
     """The tiles that a device can make, of what was asked for; the likeliest first."""
     kind, asked = element(problem.types), problem.params["tile"]
-    room = device.limits["max_shared_bytes"] - products.table_bytes(problem)
+    room = products.room(problem, device)
     able = [
         tile
         for tile in TILES
@@ -159,7 +160,7 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return lacks(device, element(problem.types), "f32", asked)
     if problem.shape["n"] * problem.shape["u"] * problem.shape["m"] == 1:
         return ROUNDS
-    return binds_too_much(device, scratch(problem, device)) or products.too_far(problem, device)
+    return binds_too_much(device, scratch(problem, device)) or limits.too_far(problem, device)
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:

@@ -28,6 +28,7 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     pointless,
     weights_stages,
 )
+from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 NAME: Final = "coopmat_fragments"
@@ -101,7 +102,7 @@ def _plan(problem: Problem, product: Product, device: DeviceFacts) -> _Plan:
     chunks = -(-product.left.numbers // (_UNIT * kind.sharing))
     subgroups = min(kind.most_subgroups, power_of_two(chunks))
     most = device.limits["max_workgroup_invocations"] // kind.lanes
-    room = device.limits["max_shared_bytes"] - products.table_bytes(problem)
+    room = products.room(problem, device)
     groups = (tiles_m, -(-m // (tall * kind.shape.m)))
     while True:
         found = _Plan(kind=kind, tall=tall, subgroups=subgroups, groups=groups, chunks=chunks)
@@ -149,13 +150,13 @@ def _refuses(problem: Problem, product: Product, device: DeviceFacts) -> str | N
     if not products.is_wide(problem, "x", _WIDE):
         return "rows of plain numbers are no whole fours that begin at 16 bytes"
     plan = _plan(problem, product, device)
-    room = device.limits["max_shared_bytes"] - products.table_bytes(problem)
-    if 16 * plan.shared_eights > room:
-        return f"takes {16 * plan.shared_eights} bytes of shared memory, the device has {room}"
+    room = products.room(problem, device)
+    if reason := limits.too_much_shared(16 * plan.shared_eights, room):
+        return reason
     if product.results["matrices"] > MOST_GROUPS:
         matrices = product.results["matrices"]
         return f"y has {matrices} matrices, one launch takes {MOST_GROUPS} at most"
-    return products.too_far(problem, device)
+    return limits.too_far(problem, device)
 
 
 def variant(

@@ -1,0 +1,31 @@
+"""Why a device cannot take a problem, in the words that people read; None, where it can."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vkbench.device import DeviceFacts
+from vkbench_shaders.kernel import Problem, too_large
+
+_ADDRESSES: Final = 1 << 32  # bytes that a shader can address in a buffer
+
+
+def out_of_reach(problem: Problem) -> str | None:
+    """Why a shader cannot address all of an array."""
+    for binding in problem.kernel.bindings:
+        needed = problem.layout(binding.name).storage * problem.item_bytes(binding.name)
+        if needed > _ADDRESSES:
+            return f"{binding.name} has {needed} bytes, the kernel reaches {_ADDRESSES}"
+    return None
+
+
+def too_far(problem: Problem, device: DeviceFacts) -> str | None:
+    """The same, or why the device cannot bind it."""
+    return out_of_reach(problem) or too_large(problem, device)
+
+
+def too_much_shared(needed: int, has: int, what: str = "") -> str | None:
+    """Why shared memory has no room for so many bytes."""
+    if needed <= has:
+        return None
+    return f"{what} takes {needed} bytes of shared memory, the device has {has}".lstrip()
