@@ -32,10 +32,10 @@ def started(lab: Lab, run: int) -> int:
     return len({event.job for event in lab.events("start") if event.job in ids})
 
 
-def is_quiet(lab: Lab, seconds: float = 1) -> bool:
-    """Whether no job starts for a while that has room for several of them."""
+def is_quiet(lab: Lab) -> bool:
+    """Whether no job starts for a second, in which several could end."""
     before = len(lab.events("start"))
-    time.sleep(seconds)
+    time.sleep(1)
     return len(lab.events("start")) == before
 
 

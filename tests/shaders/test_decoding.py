@@ -8,27 +8,15 @@ from typing import cast
 
 import pytest
 
-from vkbench.device import DeviceFacts
+from planted_devices import MATRICES as DEVICE
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Launch, Variant
 from vkbench_shaders.kernels.matrices.cooperative import decoding
 from vkbench_shaders.tuning.configurations import for_auto, obstacle
 
-DEVICE = DeviceFacts(
-    key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
-    type="discrete", memory_bytes=1 << 40, subgroup_size=32, compute_units=132,
-    features=(
-        *("coopmat", "device_scope", "subgroup_basic", "subgroup_arithmetic", "fp16", "bf16"),
-        *("int_dot", "matrix_f16_f32"),
-    ),
-    limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
-            "max_workgroup_invocations": 1024},
-)  # fmt: skip
-
 
 def variant() -> Variant:
-    found = kernel_named("mul_mat").variants
-    return next(each for each in found if each.name == decoding.NAME)
+    return kernel_named("mul_mat").variant(decoding.NAME)
 
 
 def launched(case: str) -> tuple[Launch, ...]:

@@ -7,23 +7,14 @@ from math import prod
 
 import pytest
 
+from planted_devices import MATRICES as WIDE
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Launch, Variant
 from vkbench_shaders.kernels.matrices.cooperative import fragments
 from vkbench_shaders.tuning.configurations import for_auto, obstacle
 
-DEVICE = DeviceFacts(
-    key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
-    type="discrete", memory_bytes=1 << 40, subgroup_size=32, compute_units=132,
-    features=(
-        *("coopmat", "device_scope", "subgroup_basic", "subgroup_arithmetic", "fp16", "bf16"),
-        *("int_dot", "matrix_f16_f32", "matrix_f16_f32_16x8x16"),
-    ),
-    limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
-            "max_workgroup_invocations": 1024},
-)  # fmt: skip
-WIDE = replace(DEVICE, features=DEVICE.features[:-1])  # without matrices of 8 columns
+DEVICE = replace(WIDE, features=(*WIDE.features, "matrix_f16_f32_16x8x16"))
 CPU = replace(
     DEVICE,
     type="cpu",
@@ -33,9 +24,8 @@ CPU = replace(
 )
 
 
-def variant(kernel: str = "mul_mat") -> Variant:
-    found = kernel_named(kernel).variants
-    return next(each for each in found if each.name == fragments.NAME)
+def variant() -> Variant:
+    return kernel_named("mul_mat").variant(fragments.NAME)
 
 
 def launched(case: str, device: DeviceFacts = DEVICE) -> Launch:

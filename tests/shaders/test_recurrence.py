@@ -6,16 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from vkbench.device import DeviceFacts
+from planted_devices import hopper
 from vkbench_shaders.catalogue import kernel_named, problem
 
-DEVICE = DeviceFacts(
-    key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
-    type="discrete", memory_bytes=1 << 40, subgroup_size=32, compute_units=132,
-    features=("subgroup_arithmetic", "subgroup_shuffle"),
-    limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
-            "max_workgroup_invocations": 1024},
-)  # fmt: skip
+DEVICE = hopper("subgroup_arithmetic", "subgroup_shuffle")
 
 
 @pytest.mark.parametrize(

@@ -6,24 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from planted_devices import hopper
 from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.kernel import Launch, Settings, Variant
 
-DEVICE = DeviceFacts(
-    key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
-    type="discrete", memory_bytes=1 << 40, subgroup_size=32, compute_units=132,
-    features=("int_dot", "subgroup_arithmetic", "subgroup_shuffle"),
-    limits={"max_storage_range": 1 << 40, "max_shared_bytes": 49152,
-            "max_workgroup_invocations": 1024},
-)  # fmt: skip
+DEVICE = hopper("int_dot", "subgroup_arithmetic", "subgroup_shuffle")
 WORKGROUP = "max_workgroup_invocations"
 LARGE = "mul_mat_vec/q4_0/m4096_n1_k14336"
 
 
 def via_q8_1() -> Variant:
-    found = kernel_named("mul_mat_vec").variants
-    return next(variant for variant in found if variant.name == "via_q8_1")
+    return kernel_named("mul_mat_vec").variant("via_q8_1")
 
 
 def launched(case: str, device: DeviceFacts = DEVICE, **settings: str | int) -> tuple[Launch, ...]:
