@@ -1,7 +1,6 @@
 """The records that a kernel is declared with, and a case resolved against them.
 
 A kernel is one `Kernel(...)` in `kernels/<family>.py` and its shader; all else reads these records.
-
 Arrays are numpy arrays of a format's storage type: float32, float16, uint16 for bf16; for quantised
 formats uint8 whose last axis holds whole blocks (bytes a row). A `Layout` counts in their items.
 """
@@ -70,8 +69,10 @@ class Variant:
     launch: Callable[[Problem, DeviceFacts], Launches]
     arithmetic: str  # how it computes, whose limits judge it: a key of tolerance.LIMITS
     more: tuple[Stage, ...] = ()  # further entry points that its launches name
-    # sizes in bytes of buffers of its own, bound behind the kernel's; they begin undefined
+    # bytes of buffers of its own, bound behind the kernel's, which begin undefined; counters in one
+    # more buffer, 32 bits each, which are zero before its launches and after them
     scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
+    counters: Callable[[Problem, DeviceFacts], int] = lambda problem, device: 0
     requires: tuple[str, ...] = ()  # device features
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
     refuses: Refuses = lambda problem, device: too_large(problem, device)
@@ -194,9 +195,8 @@ class Kernel:
         params: Mapping[str, Value] | None = None,
     ) -> Case:
         """A canonical case: defaults left out, names as declared; UsageError for what is not."""
-        full = self._types(types)
-        first, *rest = self.bindings
-        free = [binding for binding in rest if not binding.same_as]
+        full, (first, *others) = self._types(types), self.bindings
+        free = [binding for binding in others if not binding.same_as]
         return Case(
             kernel=self.name,
             format=full[first.name],

@@ -76,7 +76,9 @@ class Posed:
             code=b"", sha="", bindings=(0, 1), push_bytes=0, constants=(), problem=self.problem
         )
         launch = PackedLaunch(groups=(1, 1, 1), push=b"", constants=())
-        plan = LaunchPlan(problem=self.problem, passes=[(made, launch)], scratch=(), table=None)
+        plan = LaunchPlan(
+            problem=self.problem, passes=[(made, launch)], scratch=(), counters=0, table=None
+        )
         self.bench: Bench[Program, NullBuffer] = Bench(
             self.device, plan, self.prepared.storages, stack
         )

@@ -20,7 +20,7 @@ from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runner.variants import LaunchPlan, choose, plan
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.null import NullDevice, Shown, run_reference
-from vkbench_worker.runtime.program import POISON_A, POISON_B
+from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B
 from vkbench_worker.timing.bench import Bench
 
 SCRATCH = (100, 12)
@@ -131,6 +131,33 @@ def test_scratch_holds_poison_and_is_guarded(stack: ExitStack) -> None:
     assert seen == [POISON_A, POISON_B]  # once a run: the last launch does the work
     verdict = judge(POSED, "exact", first, second, prepared.expected)
     assert "guard bytes of scratch 0 were overwritten" in verdict.reason
+
+
+def test_counters_are_zero_before_a_launch_and_have_to_be_after_it(stack: ExitStack) -> None:
+    counting = replace(VARIANT, counters=lambda problem, device: 3)
+    posed = Problem(replace(KERNEL, variants=(counting,)), POSED.case)
+    seen: list[list[int]] = []
+    left = [0, 5, 0, 0]
+
+    def function(problem: Problem, shown: Shown) -> None:
+        run_reference(problem, shown)
+        counters = bench.buffers[4].bytes[GUARD : GUARD + 12].view(np.uint32)
+        seen.append(counters.tolist())
+        counters[1] = left.pop(0)
+
+    device, prepared = NullDevice(function), prepare(posed)
+    bundle: Bundle = Bundled()  # type: ignore[assignment]
+    made = plan(bundle, choose(posed, "auto", device.facts), device.facts)
+    assert [program.bindings for program, _ in made.passes] == [(0, 1, 2, 3, 4)] * 2
+    bench = Bench(device, made, prepared.storages, stack)
+    assert bench.is_poisoned == [False, True, True, True, False]
+    runs = [bench.run(poison) for poison in (POISON_A, POISON_A, POISON_A, POISON_B)]
+    assert seen == [[0, 0, 0]] * 4
+    found = [
+        judge(posed, "exact", one, other, prepared.expected).reason
+        for one, other in (runs[:2], runs[1:3], runs[2:])
+    ]
+    assert found == [*["1 of 3 counters are not zero after a launch"] * 2, ""]
 
 
 def test_a_workgroup_that_is_too_large_is_refused() -> None:

@@ -66,8 +66,8 @@ def scheduled() -> Schedules:
 
 
 def use(each: Pass) -> Use:
-    scratch = [name for name in each.values if ".scratch." in name]
-    return use_of(each.program, each.values, {*each.step.writes, *scratch})
+    own = [name for name in each.values if ".scratch." in name or ".counters" in name]
+    return use_of(each.program, each.values, {*each.step.writes, *own})
 
 
 def passes(found: Schedule) -> list[Pass]:
@@ -139,6 +139,21 @@ def test_launches_of_a_level_write_nothing_that_others_of_it_touch(
             for name in use(each).written:
                 writers[places.get(name, name)].add(at)
         assert all(len(users[place]) == 1 for place in writers)
+
+
+@pytest.mark.parametrize(("stem", "tokens"), PHASES)
+def test_each_step_has_counters_of_its_own(scheduled: Schedules, stem: str, tokens: int) -> None:
+    """Which are no scratch: this may hold anything before a run."""
+    found = scheduled(stem, tokens)
+    users: dict[str, set[int]] = defaultdict(set)
+    for each in passes(found):
+        for name in each.values:
+            if name in found.counters:
+                users[name].add(id(each.step))
+    assert users.keys() == found.counters.keys()
+    assert all(len(steps) == 1 for steps in users.values())
+    assert not found.counters.keys() & found.sizes.keys()
+    assert all(found.counters.values())
 
 
 @pytest.mark.parametrize("stem", MODELS)

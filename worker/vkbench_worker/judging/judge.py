@@ -23,7 +23,7 @@ The rules where they are not obvious:
 - An output of blocks that is not judged bit by bit is judged by the numbers that its blocks stand
   for: each within half a step of its block (see `blocks`), and what the arithmetic may be off by.
 - Guard bands of every buffer, and the gaps of strided outputs, have to hold their poison after both
-  runs.
+  runs. Counters have to be zero.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ from vkbench_shaders.kernel import Array, Layout, Problem
 from vkbench_shaders.tolerance import LIMITS, Limits, limits_of
 from vkbench_worker.judging import blocks
 from vkbench_worker.judging.distance import distance, errors, far, steps, without_neighbours
+from vkbench_worker.judging.poison import changed, poison_in
 from vkbench_worker.judging.rounding import bits, finite, is_float, rounded, widened
 from vkbench_worker.runtime.program import GUARD, Image
 
 Images = Mapping[str, Image]  # binding -> what its buffer holds
+
+COUNTERS = "the counters"  # no binding has such a name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +81,7 @@ class Findings:
 
 
 # Ranks: the cause before the consequence.
-_UNWRITTEN, _GUARD, _NONFINITE, _UNREPEATED, _VALUES = range(5)
+_COUNTED, _UNWRITTEN, _GUARD, _NONFINITE, _UNREPEATED, _VALUES = range(6)
 
 
 def judge(
@@ -88,6 +91,8 @@ def judge(
     found, limits = Findings(), limits_of(path)
     for name in first:
         _judge_guards(name, first[name], second[name], found)
+    if COUNTERS in first:
+        _judge_counters(first[COUNTERS], second[COUNTERS], found)
     for binding in problem.kernel.bindings:
         if binding.is_output:
             output = _Output(
@@ -167,7 +172,7 @@ class _Output:
         gap = _gaps(self.layout)
         pairs = zip(self.images, self.storages, strict=True)
         changed = sum(
-            int(np.count_nonzero((bits(storage) != _poison(image, storage))[gap]))
+            int(np.count_nonzero((bits(storage) != poison_in(image, storage))[gap]))
             for image, storage in pairs
         )
         if changed:
@@ -267,8 +272,8 @@ class _Output:
     def _poison_view(self, run: int) -> Array:
         image, storage = self.images[run], self.storages[run]
         if storage.itemsize == 1:
-            return self.layout.view(_poison(image, storage))
-        return _poison(image, storage[:1])  # every item alike
+            return self.layout.view(poison_in(image, storage))
+        return poison_in(image, storage[:1])  # every item alike
 
     def _sampled(self, view: Array) -> Array:
         return view if self.rows is None else view.take(self.rows, axis=self.axis)
@@ -298,12 +303,12 @@ class _Output:
 
 
 def _judge_guards(name: str, first: Image, second: Image, found: Findings) -> None:
-    changed = [_changed(image) for image in (first, second)]
-    count = sum(int(np.count_nonzero(side)) for sides in changed for side in sides)
+    both = [changed(image) for image in (first, second)]
+    count = sum(int(np.count_nonzero(side)) for sides in both for side in sides)
     if not count:
         return
     found.guard_bytes += count
-    before, after = next(sides for sides in changed if any(side.any() for side in sides))
+    before, after = next(sides for sides in both if any(side.any() for side in sides))
     place = (
         f"{int(np.argmax(after))} bytes behind it"
         if after.any()
@@ -314,31 +319,14 @@ def _judge_guards(name: str, first: Image, second: Image, found: Findings) -> No
     )
 
 
-def guard_changes(image: Image) -> int:
-    """How many bytes outside of a buffer changed."""
-    return sum(int(np.count_nonzero(side)) for side in _changed(image))
-
-
-def poison_of(image: Image, kind: np.dtype[np.generic]) -> Array:
-    """What the items of a buffer held before anything was written there, as bits of their size."""
-    return _pattern(image.poison, image.data.size).view(f"u{kind.itemsize}")
-
-
-def _changed(image: Image) -> tuple[Array, Array]:
-    """Which bytes before and behind a buffer changed; the guard ends on a whole word."""
-    behind = _pattern(image.poison, len(image.trail) + 4)[-len(image.trail) % 4 :]
-    lead = _pattern(image.poison, len(image.lead))
-    return image.lead != lead, image.trail != behind[: len(image.trail)]
-
-
-def _poison(image: Image, storage: Array) -> Array:
-    """What each item of a storage holds before a kernel writes it: poison."""
-    return _pattern(image.poison, storage.nbytes).view(bits(storage).dtype)
-
-
-def _pattern(word: int, size: int) -> Array:
-    """A word over and over, as bytes."""
-    return np.full(-(-size // 4), word, np.uint32).view(np.uint8)[:size]
+def _judge_counters(first: Image, second: Image, found: Findings) -> None:
+    """Zero again: the next launch relies on it."""
+    left = max(int(np.count_nonzero(image.data.view(np.uint32))) for image in (first, second))
+    if left:
+        total = first.data.size // 4
+        found.complain(
+            _COUNTED, f"{left} of {total} counters are not zero after a launch", COUNTERS
+        )
 
 
 def _gaps(layout: Layout) -> Array:

@@ -26,7 +26,7 @@ from vkbench_shaders.gguf_file import GgufFile
 from vkbench_shaders.kernel import Array
 from vkbench_shaders.models.graph import LOGITS
 from vkbench_shaders.models.reference import Cache, Floats, Reference
-from vkbench_worker.judging.judge import guard_changes, poison_of
+from vkbench_worker.judging.poison import guard_changes, poison_of
 from vkbench_worker.models.trial import Left, Trial
 from vkbench_worker.runtime.computer import B, P
 from vkbench_worker.runtime.program import Image
@@ -100,7 +100,7 @@ def judge(trial: Trial[P, B], first: Left, second: Left) -> Verdict:
     Between them another prompt went through the caches.
     """
     found = Findings(path=_path(trial))
-    _judge_memory(found, first, second)
+    _judge_memory(found, trial, first, second)
     if not found.complaint:
         if is_small(trial.model.file, trial.case.tokens * trial.case.batch):
             _judge_whole(found, trial, first)
@@ -132,15 +132,18 @@ def _path(trial: Trial[P, B]) -> str:
     return next((path for path in _LIMITS if path in used), "f32")
 
 
-def _judge_memory(found: Findings, first: Left, second: Left) -> None:
-    """Guards, poison, and whether both runs left the same."""
+def _judge_memory(found: Findings, trial: Trial[P, B], first: Left, second: Left) -> None:
+    """Guards, poison, counters, and whether both runs left the same."""
     for left in (first, second):
         for name, image in left.guards:
             if changed := guard_changes(image):
                 found.complain("guard_bytes", changed, f"{changed} bytes outside {name} changed")
-    for one, other in zip(first.values, second.values, strict=True):
+    for part, one, other in zip(trial.run.parts, first.values, second.values, strict=True):
         for name in one:
-            _judge_repeated(found, name, one[name], other[name])
+            if name not in part.counters:
+                _judge_repeated(found, name, one[name], other[name])
+            elif one[name].data.any() or other[name].data.any():
+                found.complain("", 0, f"{name} are not zero after a run")
 
 
 def _judge_repeated(found: Findings, name: str, one: Image, other: Image) -> None:

@@ -68,12 +68,16 @@ class Prepared(Generic[P, B]):
         self.scratch_bytes = sum(slots)
         self._check_room(slots)
         self.slots = [self._made(size) for size in slots]
+        self.counters = {name: self._made(n * 4) for name, n in scheduled.counters.items()}
+        for name, buffer in self.counters.items():
+            buffer.upload(np.zeros(scheduled.counters[name], np.uint32))
         self._values = {
             **model.weights.buffers,
             **{name: model.cache(name, graph.sizes[name]) for name in graph.caches},
             **{name: model.table(name, words) for name, words in scheduled.tables.items()},
             **self.inputs,
             **{name: self.slots[at] for name, at in places.items()},
+            **self.counters,
         }
         with phase("pipelines"):
             for level in scheduled.levels:
@@ -283,7 +287,7 @@ class Model(Generic[P, B]):
         """Bytes that it has taken on the device; none go before the model does."""
         made = [*self.weights.buffers.values(), *self._caches.values(), *self._tables.values()]
         for run in self._phases.values():
-            made += [*run.inputs.values(), *run.slots]
+            made += [*run.inputs.values(), *run.slots, *run.counters.values()]
         return sum(region_bytes(buffer.size) for buffer in made)
 
     def table(self, name: str, words: Array) -> B:

@@ -77,11 +77,11 @@ class Passage(Generic[P, B]):
             part.poison(word)
 
     def images(self) -> tuple[list[dict[str, Image]], list[tuple[str, Image]]]:
-        """The values that each part kept, and the guards of all buffers, by a value's name."""
+        """What each part kept, and counters; and the guards of all buffers, by a value's name."""
         kept = {
             (number, name): part.buffer(name)
             for number, part in enumerate(self.parts)
-            for name in part.graph.kept
+            for name in (*part.graph.kept, *part.counters)
         }
         own = {id(buffer) for buffer in kept.values()}
         others = {
@@ -94,7 +94,9 @@ class Passage(Generic[P, B]):
         names = [*(name for _, name in kept), *(name for name, _ in others.values())]
         values: list[dict[str, Image]] = [{} for _ in self.parts]
         for (number, name), image in zip(kept, images, strict=False):
-            values[number][name] = _cut(image, self.parts[number].graph.sizes[name])
+            part = self.parts[number]
+            size = part.counters[name].size if name in part.counters else part.graph.sizes[name]
+            values[number][name] = _cut(image, size)
         return values, [*zip(names, images, strict=True)]
 
 

@@ -42,6 +42,7 @@ class Schedule:
     sizes: Mapping[str, int]  # bytes of the values that need memory for a while only
     spans: Mapping[str, tuple[int, int]]  # the first and last level at which each is used
     tables: Mapping[str, Array]  # lookup tables of formats, by the value's name
+    counters: Mapping[str, int]  # how many there are, by the value's name; zero before each run
     choices: Sequence[Choice]  # of each step
 
     def slots(self) -> tuple[dict[str, int], list[int]]:
@@ -74,12 +75,16 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
     order, repeats = Levels({*graph.weights}), Repeats()
     sizes: dict[str, int] = {}
     tables: dict[str, Array] = {}
+    counters: dict[str, int] = {}
     choices = []
     for number, step in enumerate(graph.steps):
         choice, planned = planner.planned(step)
         choices.append(choice)
         scratch = {f"{number}.scratch.{at}": size for at, size in enumerate(planned.scratch)}
         values = [*(step.bound[b.name] for b in step.problem.kernel.bindings), *scratch]
+        if planned.counters:
+            counters[name := f"{number}.counters"] = planned.counters
+            values.append(name)
         if planned.table is not None:
             name = f"table {planned.table.size} {hash(planned.table.tobytes())}"
             tables[name] = planned.table
@@ -87,7 +92,8 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
             order.constant.add(name)
         passes, values = repeats.dropped(planned.passes, values, step.writes, scratch)
         sizes |= {name: size for name, size in scratch.items() if name in values}
-        changed = {*step.writes, *(sizes.keys() & values)}  # of sizes, scratch is all so far
+        # of sizes, scratch is all so far
+        changed = {*step.writes, *(sizes.keys() & values), *(counters.keys() & values)}
         uses = [use_of(program, values, changed) for program, _ in passes]
         for (program, launch), place in zip(passes, order.place(uses), strict=True):
             levels[place.level].append(
@@ -111,6 +117,7 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
         sizes=sizes,
         spans=spans,
         tables=tables,
+        counters=counters,
         choices=choices,
     )
 

@@ -35,7 +35,9 @@ def execute_peer(library: Library[M], device: PeerDevice[M], bundle: Bundle, job
         prepared = SHELF.get(posed, job.source, path)
         program = Program(code=b"", sha="", bindings=(), push_bytes=0, constants=(), problem=posed)
         packed = PackedLaunch(groups=(1, 1, 1), push=b"", constants=())
-        plan = LaunchPlan(problem=posed, passes=[(program, packed)], scratch=(), table=None)
+        plan = LaunchPlan(
+            problem=posed, passes=[(program, packed)], scratch=(), counters=0, table=None
+        )
         told = {"version": library.version}
         for name in row.converted:
             if (fmt := working_format(row, library, posed, name)) != posed.types[name]:

@@ -30,6 +30,7 @@ class LaunchPlan:
     problem: Problem
     passes: Sequence[tuple[Program, PackedLaunch]]
     scratch: Sequence[int]  # bytes
+    counters: int  # that are zero before and after
     table: Array | None  # of the format's, bound at grids.BINDING
 
     @property
@@ -87,7 +88,8 @@ def plan(
     """What is launched for a problem, and how; the device checks bounds if that is asked for."""
     problem, variant = chosen.problem, chosen.variant
     scratch, table = variant.scratch(problem, device), grids.table(problem)
-    own = range(len(problem.kernel.bindings) + len(scratch))
+    counters = variant.counters(problem, device)
+    own = range(len(problem.kernel.bindings) + len(scratch) + (counters > 0))
     bindings = (*own, *(() if table is None else (grids.BINDING,)))
     launches = variant.launches(problem, device)
     passes = []
@@ -107,7 +109,9 @@ def plan(
             checks_bounds=checked,
         )
         passes.append((program, packed))
-    return LaunchPlan(problem=problem, passes=passes, scratch=scratch, table=table)
+    return LaunchPlan(
+        problem=problem, passes=passes, scratch=scratch, counters=counters, table=table
+    )
 
 
 def _claims(bundle: Bundle, entry: Entry) -> Claims | None:

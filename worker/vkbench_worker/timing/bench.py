@@ -2,6 +2,7 @@
 
 What a kernel changes in place holds its input again before every run; timed launches go on over
 what the launch before them left, so that such a kernel has to leave its own output as it is.
+Counters are zero before the first launch, and every launch has to leave them so.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from contextlib import ExitStack
 from copy import copy
 from typing import Final, Generic
 
+import numpy as np
+
 from vkbench_shaders.kernel import Array, Arrays
-from vkbench_worker.judging.judge import Images
+from vkbench_worker.judging.judge import COUNTERS, Images
 from vkbench_worker.phases import phase
 from vkbench_worker.runner.variants import LaunchPlan
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
@@ -45,6 +48,8 @@ class Bench(Generic[P, B]):
         self._in_place = {
             b.name: storages[b.name] for b in self.problem.kernel.bindings if b.access == "inout"
         }
+        if plan.counters:
+            self._in_place[COUNTERS] = np.zeros(plan.counters, np.uint32)
         with phase("buffers"):
             self._by_name = self._made_by_name(plan, storages, stack, shared or {})
             self._record(stack)
@@ -58,6 +63,9 @@ class Bench(Generic[P, B]):
         }
         for number, size in enumerate(plan.scratch):
             by_name[f"scratch {number}"] = self._made(size, stack)
+        if plan.counters:
+            by_name[COUNTERS] = self._made(plan.counters * 4, stack)
+            by_name[COUNTERS].upload(self._in_place[COUNTERS])
         if plan.table is not None:
             by_name[_LOOKUP] = self._made(plan.table.nbytes, stack)
             by_name[_LOOKUP].upload(plan.table)
@@ -83,7 +91,7 @@ class Bench(Generic[P, B]):
     def is_poisoned(self) -> list[bool]:
         """Which of the buffers hold nothing that a launch reads."""
         read = [b.name for b in self.problem.kernel.bindings if b.is_input]
-        return [name not in (*read, _LOOKUP) for name in self._by_name]
+        return [name not in (*read, _LOOKUP, COUNTERS) for name in self._by_name]
 
     def run(self, poison: int) -> Images:
         """One launch over outputs that hold poison, and what it left."""
@@ -111,11 +119,14 @@ class Bench(Generic[P, B]):
                 buffer.upload(self._in_place[name])
 
     def images(self, buffers: Sequence[B]) -> Mapping[str, Image]:
-        """Outputs, and the guard bands of the inputs, of a set of buffers like this problem's."""
+        """Outputs and counters of a set of buffers like this problem's, and all guard bands."""
         named = dict(zip(self._by_name, buffers, strict=True))
-        inputs = [name for name in named if name not in self.outputs]
-        whole, guards = [named[name] for name in self.outputs], [named[name] for name in inputs]
-        return dict(zip([*self.outputs, *inputs], self._device.images(whole, guards), strict=True))
+        whole = [name for name in named if name in (*self.outputs, COUNTERS)]
+        others = [name for name in named if name not in whole]
+        images = self._device.images(
+            [named[name] for name in whole], [named[name] for name in others]
+        )
+        return dict(zip([*whole, *others], images, strict=True))
 
     def array(self, images: Images, output: str) -> Array:
         """An output's elements, shaped."""
