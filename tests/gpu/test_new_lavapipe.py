@@ -71,6 +71,7 @@ COOPERATIVE = (
     "matmul/f16/b1_m40_n36_k1100/layout=transposed_b,split=3",
     "matmul/f16:b=f16/b1_m64_n64_k64/layout=transposed_b",
     "mul_mat/f32/m61_n67_k1021",
+    "mul_mat/f32/m256_n40_k96",
     "mul_mat/f16/m17_n33_k127/layout=strided",
     "mul_mat/q4_0/m97_n101_k768",
     "mul_mat/q6_K/m31_n33_k512/layout=strided",
@@ -176,6 +177,15 @@ PARTITIONS = (
     "flash_attn/q4_0/s2_h6_g2_q3_n113_d64_e32/layout=strided,mask=blocks,path=short,sinks=yes",
     "flash_attn/f16/s1_h4_g4_q5_n67_d13_e7/layout=strided,mask=blocks,max_bias=8.0,path=short",
     "flash_attn/q5_1/s1_h8_g2_q1_n1_d64_e64/path=short,softcap=30.0",
+    "flash_attn/q8_0/s1_h8_g2_q1_n1000_d64_e64/mask=causal,path=joined",
+    "flash_attn/q4_0/s2_h6_g2_q3_n413_d64_e32/layout=strided,mask=blocks,path=joined,sinks=yes",
+    "flash_attn/f16/s1_h4_g4_q5_n67_d13_e7/layout=strided,mask=blocks,max_bias=8.0,path=joined",
+    "flash_attn/f16/s2_h16_g2_q4_n1500_d40_e48/mask=blocks,part=64,path=joined,softcap=10.0",
+    "flash_attn/f16/s1_h16_g1_q1_n20_d64_e64/path=joined,sinks=yes",
+    "flash_attn/f16/s1_h16_g1_q1_n1024_d64_e64/part=32,path=joined",
+    "flash_attn/f16/s1_h12_g2_q8_n700_d64_e64/mask=blocks,part=16,path=short,sinks=yes",
+    "flash_attn/q8_0/s2_h12_g2_q3_n413_d64_e32/layout=strided,mask=causal,part=64,path=short",
+    "flash_attn/f16/s1_h4_g4_q5_n67_d13_e7/mask=blocks,max_bias=8.0,part=32,path=short",
 )
 
 

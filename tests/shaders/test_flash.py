@@ -181,8 +181,7 @@ def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:
         ("s1_h8_g8_q4_n4096_d64_e64", CPU, "flash_few_64_small"),
         ("s1_h8_g8_q40_n4096_d64_e64/path=split", GPU, "flash_few_64"),
         ("s1_h64_g8_q1_n256_d128_e128", GPU, "flash_short_128"),
-        ("s1_h64_g8_q1_n512_d64_e64", GPU, "flash_short_64"),
-        ("s1_h64_g8_q1_n513_d64_e64", GPU, "flash_few_64"),
+        ("s1_h64_g8_q1_n256_d64_e64", GPU, "flash_short_64"),
         ("s1_h64_g8_q1_n257_d128_e128", GPU, "flash_few_128"),  # too many keys for all workgroups
         ("s4_h64_g8_q1_n256_d256_e256", GPU, "flash_few_256"),  # too many workgroups
         ("s1_h64_g8_q1_n64_d128_e128", GPU, "flash_few_128"),  # one partition: one launch too
@@ -195,6 +194,45 @@ def test_whole_tiles_have_an_entry_of_their_own(case: str, entry: str) -> None:
 def test_few_queries_are_split_on_matrices_too(case: str, device: DeviceFacts, entry: str) -> None:
     first, *_ = flash_coop.VARIANT.launches(problem(f"flash_attn/f16/{case}"), device)
     assert first.entry == entry
+
+
+@pytest.mark.parametrize(
+    ("case", "entry", "groups", "count"),
+    [
+        ("f16/s1_h64_g8_q1_n256_d128_e128", "flash_short_128", (4, 1, 8), 1),
+        ("f16/s1_h64_g8_q1_n1024_d128_e128", "flash_few_128", (1, 16, 8), 1),
+        ("f16/s1_h64_g8_q1_n1025_d128_e128", "flash_few_128", (1, 9, 8), 1),  # not all at once
+        ("f16/s1_h64_g8_q1_n100_d64_e64", "flash_few_64", (1, 1, 8), 1),
+        ("f16/s1_h64_g8_q1_n4096_d64_e64", "flash_few_64", (1, 32, 8), 1),
+        ("f16/s1_h64_g8_q1_n4224_d64_e64", "flash_few_64", (1, 33, 8), 2),  # too many rows
+        ("f16/s1_h32_g32_q1_n1025_d64_e64", "flash_few_64", (1, 9, 32), 2),  # too many partitions
+        ("q8_0/s1_h64_g8_q1_n2048_d64_e64", "flash_few_64", (1, 32, 8), 1),  # decoding takes longer
+        ("f16/s1_h32_g2_q1_n256_d256_e256", "flash_short_256", (8, 1, 2), 1),
+        ("f16/s1_h32_g2_q1_n512_d256_e256", "flash_short_256", (8, 4, 2), 1),
+        ("f16/s1_h32_g2_q1_n2048_d256_e256", "flash_short_256", (8, 8, 2), 1),
+        ("f16/s1_h32_g2_q1_n2049_d256_e256", "flash_few_256", (1, 33, 2), 2),
+        ("q8_0/s1_h32_g2_q1_n128_d256_e256", "flash_short_256", (8, 1, 2), 1),
+        ("q8_0/s1_h32_g2_q1_n256_d256_e256", "flash_short_256", (8, 2, 2), 1),
+        ("f16/s1_h32_g2_q1_n100_d64_e64/path=joined,sinks=yes", "flash_few_64", (1, 2, 2), 1),
+        ("f16/s1_h32_g2_q1_n100_d64_e64/part=32,path=split", "flash_few_64", (1, 4, 2), 2),
+    ],
+)
+def test_the_last_partition_joins_all_where_that_is_faster(
+    case: str, entry: str, groups: tuple[int, int, int], count: int
+) -> None:
+    first, *others = flash_coop.VARIANT.launches(problem(f"flash_attn/{case}"), GPU)
+    assert (first.entry, first.groups, 1 + len(others)) == (entry, groups, count)
+
+
+@pytest.mark.parametrize(
+    "case", ["n4096_d64_e64/path=joined", "n700_d256_e256/part=128,path=short"]
+)
+def test_each_tile_that_is_joined_has_a_counter(case: str) -> None:
+    """And each share of its values."""
+    posed = problem(f"flash_attn/f16/s2_h64_g2_q1_{case}")
+    (launch,) = flash_coop.VARIANT.launches(posed, GPU)
+    across, _, groups = launch.groups
+    assert flash_coop.VARIANT.counters(posed, GPU) == across * groups
 
 
 @pytest.mark.parametrize(("device", "least"), [(GPU, 64), (CPU, 32)])
@@ -216,3 +254,18 @@ def test_a_partition_that_no_workgroup_takes_is_refused() -> None:
     assert "cannot have part=65" in obstacle(posed, flash_coop.VARIANT, able)
     wide = problem("flash_attn/f16/s1_h8_g2_q1_n100_d257_e64/path=split")
     assert "up to 256 numbers" in str(flash_coop.VARIANT.refuses(wide, GPU))
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("n5000_d64_e64/part=64,path=joined", "256 numbers and 64 partitions"),
+        ("n1025_d64_e64/path=short", "256 numbers and 1024 positions of a workgroup"),
+        ("n100_d64_e64/part=1,path=short", "cannot have part=1"),
+        ("n100_d64_e64/part=100,path=joined", "cannot have part=100"),
+    ],
+)
+def test_partitions_that_no_workgroup_joins_are_refused(case: str, reason: str) -> None:
+    able = replace(GPU, features=(*GPU.features, *flash_coop.VARIANT.requires))
+    posed = problem(f"flash_attn/f16/s1_h8_g2_q1_{case}")
+    assert reason in str(obstacle(posed, flash_coop.VARIANT, able))

@@ -131,9 +131,10 @@ _PARAMS = {
 
 _PATH = Param(
     default="auto",
-    choices=("auto", "split", "short", "tiles"),
-    description="split over positions for few queries, not split where these are few too (short), "
-    "or tiles for many queries; auto: what is faster",
+    choices=("auto", "split", "joined", "short", "tiles"),
+    description="partitions of the positions for few queries, joined by a second launch (split) or "
+    "by the last of them (joined); workgroups that share values, for few positions too (short); "
+    "tiles for many queries; auto: what is faster",
 )
 
 # formats of all kinds: heads of a multiple of 32 numbers
@@ -157,6 +158,9 @@ _MORE = {
         "s1_h32_g1_q1_n96_d80_e80/mask=causal,max_bias=8.0,sinks=yes",
         "s1_h12_g1_q8_n256_d112_e112/mask=blocks,path=split",
         "s1_h12_g1_q8_n120_d64_e64/mask=blocks,path=short",
+        "s1_h12_g1_q8_n300_d64_e64/mask=blocks,path=joined",
+        "s2_h8_g2_q3_n700_d128_e96/layout=strided,mask=blocks,path=joined,sinks=yes",
+        "s1_h32_g2_q1_n1000_d256_e256/mask=causal",
         "s1_h20_g1_q1_n130_d576_e512/mask=causal",
         "s1_h2_g1_q3_n700_d16_e1032/mask=blocks",
         "s1_h10_g2_q32_n97_d192_e192/mask=blocks,max_bias=8.0,sinks=yes",
@@ -181,10 +185,14 @@ _MORE = {
     "q8_0": (
         "s1_h16_g1_q1_n300_d256_e256/mask=causal",
         "s1_h16_g1_q5_n130_d256_e256/mask=blocks,sinks=yes",
+        "s1_h16_g1_q5_n530_d256_e256/mask=blocks,sinks=yes",
         "s1_h4_g2_q256_n192_d64_e64/mask=causal",
         "s1_h6_g1_q1_n65_d576_e512/layout=strided,mask=causal",
     ),
-    "q4_0": ("s1_h8_g1_q1_n1000_d64_e64/mask=blocks,softcap=10.0",),
+    "q4_0": (
+        "s1_h8_g1_q1_n1000_d64_e64/mask=blocks,softcap=10.0",
+        "s1_h8_g1_q1_n1000_d64_e64/path=joined,softcap=10.0",
+    ),
 }
 
 
@@ -226,7 +234,9 @@ _TIMED = (
 )
 
 _PART = Param(
-    default=0, description="positions that a workgroup of path=split takes; 0: what is faster"
+    default=0,
+    description="positions that a workgroup of few queries takes; 0: what is faster, "
+    "for path=short all of them",
 )
 
 FLASH_ATTN = Kernel(

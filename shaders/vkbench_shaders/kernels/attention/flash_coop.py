@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import (
@@ -34,15 +34,12 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     padded_rows,
     partition,
     parts,
-    scratch_bytes,
     workgroups,
 )
 from vkbench_shaders.kernels.shared import limits
 
-_FEW_ROWS = 32  # of a group, up to which partitions are faster than tiles
 _SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
 _WHOLE_KEYS = 128  # numbers of keys up to which matrices are faster than a workgroup for each row
-_SHORT_KEYS = 64  # numbers of keys of which workgroups may read twice as many
 _FEWEST = 64  # workgroups, or as many as the device has compute units
 _LEAST_PART = 256  # positions of a partition
 _SCATTERED = 8 * (4 + 2)  # bytes for each thread's elements of sums and of left factors
@@ -94,31 +91,7 @@ def plan(problem: Problem, device: DeviceFacts) -> Plan:
 
 def few(problem: Problem, device: DeviceFacts) -> Few | None:
     """Partitions of few queries, if they are asked for or should be faster; None: tiles."""
-    asked, side = problem.params["path"], matrices_of(device).side
-    if asked == "tiles" or (asked == "auto" and group_rows(problem) > _FEW_ROWS):
-        return None
-    short = flash_few.short(problem, side)
-    if asked == "short" or (asked == "auto" and _is_short(problem, device, short)):
-        return short
-    return flash_few.plan(problem, side)
-
-
-def _is_short(problem: Problem, device: DeviceFacts, short: Few | None) -> bool:
-    """Whether one launch is faster than partitions and what joins them: measured on an H200.
-
-    Each workgroup reads all keys, so these must be few, or short.
-    """
-    n = problem.shape["n"]
-    if short is None or int(problem.params["part"]) or short.steps > _short_steps(problem):
-        return False
-    groups = prod(workgroups(problem, short))
-    is_one = n <= flash_few.lengths(short.rows)[0]  # partition: one launch too
-    return not is_one and groups <= device.compute_units and _room(device) >= short.stage * 16
-
-
-def _short_steps(problem: Problem) -> int:
-    """Steps that a subgroup may have."""
-    return 2 if problem.shape["d"] <= _SHORT_KEYS else 1
+    return flash_few.choose(problem, device, matrices_of(device).side)
 
 
 def _room(device: DeviceFacts) -> int:
@@ -181,7 +154,7 @@ def _has_no_gaps(problem: Problem) -> bool:
 def _scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
     """Sums and statistics of partitions; queries, keys and values as halves; what masks hide."""
     if partitions := few(problem, device):
-        return (*scratch_bytes(problem, partitions), *(_NOTHING,) * _OTHER_BUFFERS)
+        return (*flash_few.scratch(problem, partitions), *(_NOTHING,) * _OTHER_BUFFERS)
     chosen, shape = plan(problem, device), problem.shape
     tiles = chosen.tiles
     rows, count = padded_rows(problem, tiles), parts(problem, tiles)
@@ -198,6 +171,11 @@ def _scratch(problem: Problem, device: DeviceFacts) -> tuple[int, ...]:
         rows // tiles.rows * steps * 4 if _is_masked(problem) else 0,
     )
     return tuple(size or _NOTHING for size in sizes)
+
+
+def _counters(problem: Problem, device: DeviceFacts) -> int:
+    cut = few(problem, device)
+    return flash_few.counters(problem, cut) if cut else 1  # unused
 
 
 def _is_masked(problem: Problem) -> bool:
@@ -226,7 +204,7 @@ def _launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Launch, ...]:
     """Partitions, and what joins them if there are several."""
-    is_one = parts(problem, cut) == 1 and problem.params["sinks"] == "no"
+    is_one = parts(problem, cut) == 1 and problem.params["sinks"] == "no" and not cut.is_short
     partitions = Launch(
         groups=workgroups(problem, cut),
         push=flash.push(problem, cut, 1),
@@ -235,11 +213,12 @@ def _few_launches(problem: Problem, device: DeviceFacts, cut: Few) -> tuple[Laun
             "WIDE": flash.is_wide(problem),
             "STEPS": cut.steps,
             "STAGE": cut.stage,
+            "JOINS": cut.joins and not is_one,
             **({} if cut.is_short else {"WHOLE": is_one}),
         },
         entry=cut.entry,
     )
-    if cut.is_short or is_one:
+    if cut.is_short or cut.joins or is_one:
         return (partitions,)
     return (partitions, flash.combine_launch(problem, device, cut))
 
@@ -309,9 +288,8 @@ def _refuses(problem: Problem, device: DeviceFacts) -> str | None:
         return f"needs {' or '.join(size.feature for size in SIZES)}, {device.name} has neither"
     if device.subgroup_size != matrices.lanes:
         return f"is for subgroups of {matrices.lanes}, the device has {device.subgroup_size}"
-    if (asked := problem.params["path"]) in ("split", "short") and few(problem, device) is None:
-        most = f" and {flash_few.longest(matrices.side)} positions" if asked == "short" else ""
-        return f"path={asked} is for heads of up to {flash_few.widest(matrices.side)} numbers{most}"
+    if (reason := flash_few.refuses(problem, matrices.side)) and few(problem, device) is None:
+        return reason
     if problem.shape["d"] > (most_keys := matrices.blocks[-1].keys):
         return f"is for keys of up to {most_keys} numbers"
     return _too_large(problem, device) or limits.too_far(problem, device)
@@ -345,15 +323,14 @@ def _suits(problem: Problem, device: DeviceFacts) -> bool:
 
 def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
     """Tiles, and partitions of several lengths: first what should be faster."""
-    partitions = few(problem, device)
-    tiles: list[Settings] = [{"path": "tiles", "part": 0}]
-    split: list[Settings] = [
-        {"path": "split", "part": part} for part in flash_few.lengths(matrices_of(device).side)
+    chosen: Settings = {"path": "tiles", "part": 0}
+    if cut := few(problem, device):
+        chosen = flash_few.settings(cut)
+    found: list[Settings] = [
+        {"path": "tiles", "part": 0},
+        *flash_few.candidates(problem, device, matrices_of(device).side),
     ]
-    short: list[Settings] = [{"path": "short", "part": 0}]
-    if partitions is None:
-        return [*tiles, *split, *short]
-    return [*short, *split, *tiles] if partitions.is_short else [*split, *short, *tiles]
+    return sorted(found, key=lambda settings: settings != chosen)
 
 
 def _stage(entry: str, arguments: Arguments = lambda types: ()) -> Stage:
@@ -375,6 +352,7 @@ VARIANT = Variant(
     ),
     launch=_launches,
     scratch=_scratch,
+    counters=_counters,
     arithmetic="f16_attention",
     requires=(
         *("coopmat", "device_scope", "fp16", "storage16"),

@@ -136,6 +136,7 @@ class Few:
     stage: int  # uint4s of shared memory
     shares: int = 1  # workgroups that share a tile's values
     is_short: bool = False  # whether one launch makes the results, of `flash_short`
+    joins: bool = False  # whether the last workgroup of a tile joins its partitions
 
 
 Cut = Split | Tiles | Few
@@ -144,7 +145,7 @@ Cut = Split | Tiles | Few
 def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     """What the parameter `path` asks for, or what should be faster."""
     asked = problem.params["path"]
-    if asked in ("split", "short") or no_tiles(problem, device):
+    if asked in ("split", "joined", "short") or no_tiles(problem, device):
         return split(problem, device)
     if asked == "tiles" or group_rows(problem) >= TILES_FROM:
         return tiles(problem, device)
@@ -152,9 +153,9 @@ def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
 
 
 def candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
-    """Values of the parameter `path`; `short` is for those who ask: `split` has one launch too."""
-    if problem.params["path"] == "short":
-        return [{"path": "short"}]
+    """Values of the parameter `path`; `joined` and `short` need matrix units: here they split."""
+    if (asked := problem.params["path"]) in ("joined", "short"):
+        return [{"path": asked}]
     usual = "split" if isinstance(plan(problem, device), Split) else "tiles"
     ways = ("split",) if no_tiles(problem, device) else ("split", "tiles")
     return [{"path": way} for way in sorted(ways, key=lambda way: way != usual)]
