@@ -52,6 +52,25 @@ def test_other_factors_are_packed_first(case: str, packs: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("case", "packs"),
+    [
+        ("mul_mat/f32/m1024_n512_k64", ["pack_rows_b"]),
+        ("mul_mat/f32/m1024_n513_k64", ["pack_rows_a", "pack_rows_b"]),  # read too often
+        ("mul_mat/f32/m512_n512_k64", ["pack_rows_a", "pack_rows_b"]),  # not the larger one
+        ("mul_mat/f32/m1000_n512_k64", ["pack_rows_a", "pack_rows_b"]),  # no whole tiles
+        ("mul_mat/f32/m1024_n512_k68", ["pack_rows_a", "pack_rows_b"]),  # no whole steps
+        ("mul_mat/f32/m1024_n512_k64/tile=coop_128x256", ["pack_rows_a", "pack_rows_b"]),
+    ],
+)
+def test_weights_of_f32_are_rounded_on_the_way(case: str, packs: list[str]) -> None:
+    """Unless they are read too often, or no thread has registers for so many."""
+    *packing, product = (each for each in launches(case) if each.entry != "add_parts")
+    assert [launch.entry for launch in packing] == packs
+    is_read = product.constants["RIGHT_LIES"] == Lies.NUMBERS
+    assert is_read == ("pack_rows_a" not in packs)
+
+
+@pytest.mark.parametrize(
     ("case", "tile"),
     [
         ("matmul/f16:b=f16/b1_m4096_n4096_k4096", "coop_128x256"),

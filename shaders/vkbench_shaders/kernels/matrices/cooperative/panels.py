@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from vkbench_shaders.formats import format_named
@@ -25,6 +25,7 @@ class Lies(IntEnum):
     ROWS = 0
     PANELS = 1
     COLUMNS = 2
+    NUMBERS = 3  # of f32, which are rounded on the way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,11 @@ class Factor:
         if self._is_whole(element, side) and self.row == 1 and self.k % EIGHT == 0:
             return Lies.COLUMNS
         return Lies.PANELS
+
+    def rounds_in_place(self, element: str, side: int) -> bool:
+        """Whether a product by tiles of so many rows may round numbers of f32 on the way."""
+        as_halves = replace(self, fmt=element)
+        return self.fmt == "f32" and element == "f16" and as_halves.is_direct(element, side)
 
     def _is_whole(self, element: str, side: int) -> bool:
         """Whether it comes in whole tiles and steps, whose numbers begin on eights."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
+from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Problem, Stage, grid
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     NAMES,
@@ -23,6 +24,9 @@ from vkbench_shaders.tuning.rates import busy, rates_of
 
 _SPLITS = (1, 2, 4, 8)
 _ROWS_COST = 0.0003  # more time for each row of a tile that is read where it lies
+_ROUNDING_COST = 0.001  # for each row of a tile that rounds some of them on the way
+_FEW_ROWS = 512  # of the other factor: for more, a factor of f32 is read too often
+_SHORT_SIDE = 128  # of a tile whose threads have registers for numbers of f32
 _TIMES_FMA = 9  # operations of matrix units for one of f32, on an H200
 _LEAST_PART = 512  # of k, where it is split without being asked
 
@@ -71,8 +75,14 @@ class Product:
         return tile.m if factor is self.left else tile.n
 
     def lies(self, factor: Factor, tile: Tile) -> Lies:
-        """How tiles read a factor."""
-        return factor.lies(self.element, self.side(factor, tile))
+        """How tiles read a factor: the larger one of f32 where it lies, if they read it seldom."""
+        side = self.side(factor, tile)
+        lies = factor.lies(self.element, side)
+        other = self.right if factor is self.left else self.left
+        is_fit = other.rows <= min(_FEW_ROWS, factor.rows - 1) and side <= _SHORT_SIDE
+        if lies is Lies.PANELS and is_fit and factor.rounds_in_place(self.element, side):
+            return Lies.NUMBERS
+        return lies
 
     def is_packed(self, factor: Factor, tile: Tile) -> bool:
         """Whether a factor is packed before it is multiplied."""
@@ -165,22 +175,34 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
     adding = 0.1 * groups + _beyond_caches(product, device, cut)
     sums = adding / at_once if cut.parts > 1 else 0.0
-    in_rows = sum(
-        side for factor, side in _sides(product, tile) if product.lies(factor, tile) is Lies.ROWS
-    )
-    cost = tile.costs[product.sums] * (1 + _ROWS_COST * in_rows)
-    return (rounds + sums) * cut.part * cost
+    lies = {factor: product.lies(factor, tile) for factor in product.factors}
+    more = sum(_ROWS_COST * side for f, side in _sides(product, tile) if lies[f] is Lies.ROWS)
+    if Lies.NUMBERS in lies.values():
+        more += _ROUNDING_COST * (tile.m + tile.n)
+    packs = _rounds_of(_packed_bytes(product, tile), device, cut) / at_once
+    return ((rounds + sums) * tile.costs[product.sums] * (1 + more) + packs) * cut.part
 
 
 def _beyond_caches(product: Product, device: DeviceFacts, cut: dense.Cut) -> float:
-    """Rounds of one workgroup that take as long as sums which no cache holds: memory has each once
-    written and once read."""
+    """What sums cost that no cache holds: memory has each once written and once read."""
     moved = 4 * cut.parts * product.left.rows * product.right.rows * product.results["matrices"]
-    if not 0 < device.llc_bytes < moved:
-        return 0.0
+    return _rounds_of(2 * moved, device, cut) if 0 < device.llc_bytes < moved else 0.0
+
+
+def _packed_bytes(product: Product, tile: Tile) -> int:
+    """What packing moves that another tile of the product may not need: numbers of f32 or f16."""
+    return sum(
+        factor.rows * factor.numbers * factor.matrices * (2 + format_named(factor.fmt).bytes)
+        for factor in product.factors
+        if product.is_packed(factor, tile) and not factor.quantised
+    )
+
+
+def _rounds_of(moved: int, device: DeviceFacts, cut: dense.Cut) -> float:
+    """Rounds of one workgroup that take as long as memory has for so many bytes."""
     rates = rates_of(device)
     flops = _TIMES_FMA * rates.fma * rates.compute_units
-    return 2 * moved / rates.memory_bytes * flops / (2 * 128 * 128 * cut.part)
+    return moved / rates.memory_bytes * flops / (2 * 128 * 128 * cut.part)
 
 
 def _sides(product: Product, tile: Tile) -> tuple[tuple[Factor, int], ...]:
@@ -253,11 +275,12 @@ def _place(product: Product, factor: Factor, tile: Tile) -> dict[str, int]:
     lies = product.lies(factor, tile)
     if lies is not Lies.PANELS:
         line = factor.k if lies is Lies.COLUMNS else factor.row
+        each = 4 if lies is Lies.NUMBERS else EIGHT
         return {
-            "first": factor.first // EIGHT,
-            "line": line // EIGHT,
-            "step": STEP * factor.k // EIGHT,
-            "matrix": factor.matrix // EIGHT,
+            "first": factor.first // each,
+            "line": line // each,
+            "step": STEP * factor.k // each,
+            "matrix": factor.matrix // each,
             **factor.batches,
         }
     panel = factor.padded(product.side(factor, tile)) * (STEP // EIGHT)
