@@ -60,6 +60,8 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
     yield f"{copied / 1e12:.2f} TB/s. An H200's caches hold 60 MB: smaller cases stay in them.\n"
     yield "Nearly all are of one build, transformer-h200-vectors; the rest is of older runs, and"
     yield "the last file that has a case counts. A path behind a case was asked for by name."
+    yield "Attention of one to eight queries is older than `path=joined`, by which it takes less:"
+    yield "see CHANGELOG.md."
     yield "Groups too large for caches are read twice: group_norm cannot pass 0.67 of a copy.\n"
     yield "## Beside others\n"
     yield "torch 2.11 with CUDA 13 did f16 products and attention of 4096 positions on such a GPU:"
