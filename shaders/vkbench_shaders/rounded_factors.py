@@ -37,6 +37,21 @@ class Rounding:
 
     to: str  # f16 or bf16: both factors; bytes: x alone, each 32 numbers by a step of their own
 
+    @property
+    def share(self) -> float:
+        """The largest RMS error of a number that is rounded, of itself."""
+        return float(2.0 ** -(_FLOATS[self.to][0] + 1) / sqrt(3))
+
+    @property
+    def least_step(self) -> float:
+        """The RMS error of numbers below the least normal one."""
+        digits, least = _FLOATS[self.to]
+        return float(2.0 ** (least - digits) / sqrt(12))
+
+    def shares(self, fmt: str) -> float:
+        """The same of numbers that have a format already."""
+        return 0.0 if fmt == self.to else self.share
+
     def deviations(self, sums: Sums, weights: str, x: str) -> Floats:
         """The RMS errors of sums of products of numbers in two formats."""
         if self.to == "bytes":

@@ -203,7 +203,7 @@ _ATTENTION: Final = Row(
     fits=_attention_fits,
     converted=("k", "v"),
     factors=("q", "k", "v"),
-    rounded={"f16": "f16_attention", "bf16": "f16_attention"},
+    rounded={"f16": "library_attention", "bf16": "library_attention"},
 )
 
 ROWS: Mapping[str, Row] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod, sqrt
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from vkbench_shaders import quants
 from vkbench_shaders.inputs import blocks, data, noise
 from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.rounded_factors import Rounding
 
 Floats = NDArray[np.float64]
 
@@ -33,19 +35,66 @@ def inputs(problem: Problem) -> dict[str, Array]:
 
 def reference(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
     """softmax(scale q k^T + mask) v for each head; 0 where a query sees nothing."""
-    k, v = (quants.dequantise(problem.types[name], inputs[name]) for name in "kv")
-    q = inputs["q"].astype(np.float64)
-    mask = inputs["mask"].astype(np.float64)
-    if rows is not None:
-        q = q[:, :, rows]
-        mask = mask if problem.params["mask"] == "none" else mask[rows]
-    y = np.zeros((*q.shape[:3], problem.shape["e"]))
-    for batch, head in np.ndindex(*q.shape[:2]):
-        group = head * problem.shape["g"] // problem.shape["h"]
-        scores = _scores(problem, q[batch, head] @ k[batch, group].T, mask, head)
-        weights, total = _weights(problem, scores, inputs["sinks"], head)
-        np.divide(weights @ v[batch, group], total, out=y[batch, head], where=total > 0)
+    seen = _Seen.of(problem, inputs, rows)
+    y = np.zeros((*seen.q.shape[:3], problem.shape["e"]))
+    for batch, head in np.ndindex(*seen.q.shape[:2]):
+        _, v, weights = seen.head(problem, batch, head)
+        y[batch, head] = weights @ v
     return {"y": y}
+
+
+def deviations(
+    problem: Problem, inputs: Arrays, rows: Array | None, rounding: Rounding
+) -> dict[str, Array]:
+    """RMS errors of results where queries, keys, weights and values are rounded.
+
+    To first order a score that is off by d changes a result by w (v - y) d. Weights are rounded
+    relative to the largest of a part; those below the least normal number lose digits.
+    """
+    seen = _Seen.of(problem, inputs, rows)
+    of_k, of_v = (rounding.shares(problem.types[name]) for name in "kv")
+    of_q, least = rounding.share, rounding.least_step
+    y = np.zeros((*seen.q.shape[:3], problem.shape["e"]))
+    for batch, head in np.ndindex(*seen.q.shape[:2]):
+        q, (k, v, weights) = seen.q[batch, head], seen.head(problem, batch, head)
+        of_scores = (of_q**2 + of_k**2) * scale(problem) ** 2 * (q**2 @ (k**2).T)
+        of_scores *= _bent(problem, q @ k.T) ** 2
+        largest = weights.max(axis=-1, keepdims=True, initial=0)
+        of_terms = weights**2 * (of_q**2 + of_v**2) + (least * largest) ** 2
+        found, scored = weights @ v, weights**2 * of_scores
+        # scored @ (v - found)^2, whose square depends on the query too
+        variance = scored @ v**2 - 2 * found * (scored @ v)
+        variance += found**2 * scored.sum(axis=-1, keepdims=True)
+        y[batch, head] = np.maximum(variance, 0) + of_terms @ v**2
+    return {"y": np.sqrt(y)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """Arrays as numbers, of the queries that are asked for."""
+
+    q: Floats
+    k: Floats
+    v: Floats
+    mask: Floats
+    sinks: Array
+
+    @classmethod
+    def of(cls, problem: Problem, inputs: Arrays, rows: Array | None) -> _Seen:
+        k, v = (quants.dequantise(problem.types[name], inputs[name]) for name in "kv")
+        q, mask = (inputs[name].astype(np.float64) for name in ("q", "mask"))
+        if rows is not None:
+            q = q[:, :, rows]
+            mask = mask if problem.params["mask"] == "none" else mask[rows]
+        return cls(q=q, k=k, v=v, mask=mask, sinks=inputs["sinks"])
+
+    def head(self, problem: Problem, batch: int, head: int) -> tuple[Floats, Floats, Floats]:
+        """Keys and values of a head, and the weights of its positions, whose sum is 1 at most."""
+        group = head * problem.shape["g"] // problem.shape["h"]
+        k, v = self.k[batch, group], self.v[batch, group]
+        scores = _scores(problem, self.q[batch, head] @ k.T, self.mask, head)
+        weights, total = _weights(problem, scores, self.sinks, head)
+        return k, v, np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
 
 def scale(problem: Problem) -> float:
@@ -57,6 +106,12 @@ def capped(problem: Problem, scores: Floats) -> Floats:
     """Scores as the parameter `softcap` bends them."""
     cap = float(problem.params["softcap"])
     return cap * np.tanh(scores / cap) if cap else scores
+
+
+def _bent(problem: Problem, products: Floats) -> Floats:
+    """How much of what changes a score the parameter `softcap` leaves."""
+    cap = float(problem.params["softcap"])
+    return 1 - np.tanh(products * scale(problem) / cap) ** 2 if cap else np.ones_like(products)
 
 
 def _scores(problem: Problem, products: Floats, mask: Floats, head: int) -> Floats:

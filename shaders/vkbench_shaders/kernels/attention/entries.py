@@ -255,6 +255,7 @@ FLASH_ATTN = Kernel(
     ),
     inputs=caches.inputs,
     reference=caches.reference,
+    deviations=caches.deviations,
     flops=flops,
     infer=infer,
     empty=("s", "q", "n"),
