@@ -133,6 +133,9 @@ CPU = replace(GPU, features=("matrix_f16_f32_8x8x8",), subgroup_size=8)
     [
         (GPU, "s1_h32_g8_q512_n512_d128_e128", True),
         (GPU, "s1_h32_g1_q4_n512_d128_e128", False),
+        (GPU, "s1_h8_g8_q1_n2048_d128_e128", True),  # in one launch
+        (GPU, "s1_h8_g8_q1_n4096_d64_e64", True),
+        (GPU, "s1_h32_g32_q1_n2048_d64_e64", False),  # in two
         (GPU, "s1_h32_g8_q1_n4096_d128_e128", True),
         (GPU, "s1_h32_g8_q1_n320_d128_e128", True),
         (GPU, "s8_h32_g8_q1_n256_d128_e128", True),

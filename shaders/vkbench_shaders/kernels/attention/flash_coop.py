@@ -39,6 +39,7 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 from vkbench_shaders.kernels.shared import limits
 
 _SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
+_LITTLE_POSITIONS, _LITTLE_KEYS = 2048, 64  # what fewer rows have at most where matrices are
 _WHOLE_KEYS = 128  # numbers of keys up to which matrices are faster than a workgroup for each row
 _FEWEST = 64  # workgroups, or as many as the device has compute units
 _LEAST_PART = 256  # positions of a partition
@@ -311,14 +312,26 @@ def _too_large(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def _suits(problem: Problem, device: DeviceFacts) -> bool:
-    """Prompts, and heads that share keys and values; matrices of 8 x 8 are those of CPU drivers."""
+    """Prompts, few queries in one launch, and heads that share keys and values.
+
+    Matrices of 8 x 8 are those of CPU drivers.
+    """
     if LARGE.feature not in device.features:
         return False
     if problem.shape["q"] >= TILES_FROM:
         return True
-    if group_rows(problem) < _SHARED_ROWS or few(problem, device) is None:
+    if (cut := few(problem, device)) is None:
+        return False
+    if group_rows(problem) < _SHARED_ROWS and not _is_quick(problem, device, cut):
         return False
     return problem.shape["d"] <= _WHOLE_KEYS or not is_whole(problem, device)
+
+
+def _is_quick(problem: Problem, device: DeviceFacts, cut: Few) -> bool:
+    """Whether partitions of rows that share no keys are faster than threads: in one launch."""
+    n, d = problem.shape["n"], problem.shape["d"]
+    is_little = n <= _LITTLE_POSITIONS or d <= _LITTLE_KEYS
+    return is_little and len(_few_launches(problem, device, cut)) == 1
 
 
 def _candidates(problem: Problem, device: DeviceFacts) -> list[Settings]:
