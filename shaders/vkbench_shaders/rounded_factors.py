@@ -49,17 +49,16 @@ class Rounding:
         return float(2.0 ** (least - digits) / sqrt(12))
 
     def shares(self, fmt: str) -> float:
-        """The same of numbers that have a format already."""
+        """The largest RMS error of a number in a format, of itself: none, if rounding leaves it."""
         return 0.0 if fmt == self.to else self.share
 
     def deviations(self, sums: Sums, weights: str, x: str) -> Floats:
         """The RMS errors of sums of products of numbers in two formats."""
         if self.to == "bytes":
             return _root(sums(np.square, _variance_of_bytes))
-        digits, least = _FLOATS[self.to]
-        largest = 2.0 ** -(digits + 1) / sqrt(3)  # of the number itself, RMS
-        share = hypot(*(_IN_SUMS if fmt == self.to else largest for fmt in (weights, x)))
-        squares = _squares(2.0**least, 1 / largest)
+        _, least = _FLOATS[self.to]
+        share = hypot(*(_IN_SUMS if fmt == self.to else self.share for fmt in (weights, x)))
+        squares = _squares(2.0**least, 1 / self.share)
         return share * _root(sums(squares, squares))
 
 

@@ -58,7 +58,8 @@ def deviations(
     for batch, head in np.ndindex(*seen.q.shape[:2]):
         q, (k, v, weights) = seen.q[batch, head], seen.head(problem, batch, head)
         of_scores = (of_q**2 + of_k**2) * scale(problem) ** 2 * (q**2 @ (k**2).T)
-        of_scores *= _bent(problem, q @ k.T) ** 2
+        if problem.params["softcap"]:
+            of_scores *= _bent(problem, q @ k.T) ** 2
         largest = weights.max(axis=-1, keepdims=True, initial=0)
         of_terms = weights**2 * (of_q**2 + of_v**2) + (least * largest) ** 2
         found, scored = weights @ v, weights**2 * of_scores
@@ -109,9 +110,9 @@ def capped(problem: Problem, scores: Floats) -> Floats:
 
 
 def _bent(problem: Problem, products: Floats) -> Floats:
-    """How much of what changes a score the parameter `softcap` leaves."""
+    """How much a score changes, bent by the parameter `softcap`, per change of the one before."""
     cap = float(problem.params["softcap"])
-    return 1 - np.tanh(products * scale(problem) / cap) ** 2 if cap else np.ones_like(products)
+    return 1 - (capped(problem, products * scale(problem)) / cap) ** 2
 
 
 def _scores(problem: Problem, products: Floats, mask: Floats, head: int) -> Floats:

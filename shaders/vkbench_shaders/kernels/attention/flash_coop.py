@@ -39,7 +39,8 @@ from vkbench_shaders.kernels.attention.flash_plan import (
 from vkbench_shaders.kernels.shared import limits
 
 _SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
-_LITTLE_POSITIONS, _LITTLE_KEYS = 2048, 64  # what fewer rows have at most where matrices are
+# positions, or numbers of keys, up to which matrices are faster than threads for fewer rows too
+_LITTLE_POSITIONS, _LITTLE_KEYS = 2048, 64
 _WHOLE_KEYS = 128  # numbers of keys up to which matrices are faster than a workgroup for each row
 _FEWEST = 64  # workgroups, or as many as the device has compute units
 _LEAST_PART = 256  # positions of a partition

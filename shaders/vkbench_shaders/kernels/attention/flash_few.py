@@ -84,7 +84,7 @@ def joined(problem: Problem, device: DeviceFacts, side: int, part: int = 0) -> F
 
 
 def short_lengths(side: int) -> list[int]:
-    """The same of `flash_short`."""
+    """Positions of a partition of `flash_short`, to choose from; first what should be fastest."""
     whole = _SHORT_SUBGROUPS[side] * side
     return [whole // 2, *(whole * steps for steps in range(1, _MOST_STEPS + 1))]
 
@@ -125,11 +125,8 @@ def choose(problem: Problem, device: DeviceFacts, side: int) -> Few | None:
         return short(problem, side, part)
     if asked == "joined":
         return joined(problem, device, side, part)
-    if part or asked == "split":
-        return plan(problem, side, part or _split_length(problem, device, side))
-    return _one_launch(problem, device, side) or plan(
-        problem, side, _split_length(problem, device, side)
-    )
+    one_launch = None if part or asked == "split" else _one_launch(problem, device, side)
+    return one_launch or plan(problem, side, part or _split_length(problem, device, side))
 
 
 def _split_length(problem: Problem, device: DeviceFacts, side: int) -> int:

@@ -175,9 +175,9 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     rounds = -(-groups // at_once) * tile.m * tile.n * tile.resident / (128 * 128)
     adding = 0.1 * groups + _beyond_caches(product, device, cut)
     sums = adding / at_once if cut.parts > 1 else 0.0
-    lies = {factor: product.lies(factor, tile) for factor in product.factors}
-    more = sum(_ROWS_COST * side for f, side in _sides(product, tile) if lies[f] is Lies.ROWS)
-    if Lies.NUMBERS in lies.values():
+    placed = [(product.lies(factor, tile), side) for factor, side in _sides(product, tile)]
+    more = sum(_ROWS_COST * side for lies, side in placed if lies is Lies.ROWS)
+    if any(lies is Lies.NUMBERS for lies, _ in placed):
         more += _ROUNDING_COST * (tile.m + tile.n)
     packs = _rounds_of(_packed_bytes(product, tile), device, cut) / at_once
     return ((rounds + sums) * tile.costs[product.sums] * (1 + more) + packs) * cut.part
