@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 FLOOR = 0.01  # a run's samples know nothing of other runs: the same kernels twice differed by 0.5 %
+TOO_WIDE = 0.05  # half an interval, as a share of its median: such a side yields no ratio
 TABLED = 16  # values a side up to which the table of U is kept: 17 KB for the largest
 EXACT = 48 * 48  # quotients up to which the test is exact
 MOST = 500  # values a side that are looked at: of more, as many quantiles
@@ -37,6 +38,16 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    @property
+    def spread(self) -> float:
+        """Half the interval, as a share of the median: what tables show behind a ±."""
+        return (self.high - self.low) / 2 / self.value
+
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether the median is known too badly to be one side of a ratio."""
+        return self.spread > TOO_WIDE
 
 
 @dataclass(frozen=True, kw_only=True)
