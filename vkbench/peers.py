@@ -14,7 +14,6 @@ class Peer:
     name: str
     description: str
     includes: str  # what its time holds beside the operation, and what it does not
-    brief: bool = True  # whether it can be asked for a part of a second, and so many times
     models: bool = False  # whether it runs whole models too
 
 
@@ -45,15 +44,13 @@ PEERS: Final = (
     ),
     Peer(
         name="ggml",
-        description="llama.cpp's test-backend-ops on the same device",
-        brief=False,
+        description="llama.cpp's Vulkan backend on the same device",
         models=True,
         includes=(
-            "ggml: a graph of the operation thousands of times over, by the host's clock, with "
-            "what the backend does for it: where its products quantise x to q8_1, that is in the "
-            "time, as in ours by the path via_q8_1. On random numbers of its own, and judged by "
-            "its own test. Each sample is the mean of a second or more. Whole models by "
-            "llama-bench, by the host's clock with its work between steps; they are not judged."
+            "ggml: the operation back to back on the same arrays, a graph of many launches at a "
+            "time, by the host's clock, with what the backend does for each: where its products "
+            "convert x, to q8_1 or f16, every launch does. Whole models by llama-bench, by the "
+            "host's clock with its work between steps; they are not judged."
         ),
     ),
 )

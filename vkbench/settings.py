@@ -43,7 +43,7 @@ class Settings:
     cache: Path = Path("~/.cache/vkbench")  # bundles, pipeline caches, references
     device: str = ""  # device selector when a command names none
     slangc: str = ""  # a Slang compiler to use instead of the packaged one
-    ggml: str = ""  # folder of llama.cpp's test-backend-ops and llama-bench; default: PATH
+    ggml: str = ""  # folder of llama.cpp's llama-bench and ggml's libraries; default: PATH
     runner: str = "vkbench_worker.runner.main"  # module that owns the device, run with python -m
     sandbox: Sandbox = Sandbox.AUTO  # whether processes that load a driver are contained
     robust: bool = False  # devices check the bounds of kernels that are not this package's

@@ -1,4 +1,4 @@
-"""ggml as a peer: cases as tests of its program, and what becomes of its answers."""
+"""llama.cpp's programs as a peer: whole models by llama-bench."""
 
 from __future__ import annotations
 
@@ -11,129 +11,24 @@ from pathlib import Path
 
 import pytest
 
-import recorded_ggml
 from cluster import until
 from vkbench import system
 from vkbench.device import NVIDIA, DeviceFacts
 from vkbench.job import Job, Mode, Outcome, Source
-from vkbench.result import Result, unpack_samples
+from vkbench.result import unpack_samples
 from vkbench.settings import settings
-from vkbench_shaders.catalogue import kernel_named, problem
-from vkbench_worker.peers.library import CannotDo
-from vkbench_worker.peers.llama_cpp.execute import LEAST_RUNS, Ggml
+from vkbench_worker.peers.llama_cpp.execute import Ggml
 from vkbench_worker.peers.llama_cpp.models import BENCH
-from vkbench_worker.peers.llama_cpp.operations import ROWS, operation_of
-from vkbench_worker.peers.llama_cpp.program import TESTS, environ
+from vkbench_worker.peers.llama_cpp.program import environ
 from vkbench_worker.protocol import Ready
 from vkbench_worker.runtime.null import NullDevice
 
-RECORDED = Path(recorded_ggml.__file__).parent / "recorded" / "test_backend_ops"
+RECORDED = Path(__file__).parents[1] / "planted" / "recorded" / "llama_bench"
 NULL = NullDevice()
 LAVAPIPE = replace(NULL.facts, name="llvmpipe (LLVM 21.1.8, 256 bits)", type="cpu")
-PRODUCT = "mul_mat/q4_0/m64_n17_k256"
 MODEL = "model/tiny-llama-09330859b246/tg8"
-GLU = "geglu/f16/b13_c11_h7_w5"
 
 Plant = Callable[..., Ggml]
-
-
-@pytest.fixture
-def plant(tmp_path: Path) -> Plant:
-    """Makes a program that answers as the real one did on lavapipe, and the peer that runs it."""
-
-    def planted(
-        facts: DeviceFacts = LAVAPIPE, number: str = "29", code: str = "", **answers: str
-    ) -> Ggml:
-        script = Path(recorded_ggml.__file__).read_text()
-        program = tmp_path / TESTS
-        program.write_text(script.replace("/usr/bin/env python3", sys.executable, 1))
-        program.chmod(0o755)
-        files = {"test": "right", "perf": "perf", "backends": "backends"} | answers
-        told = {name: str(RECORDED / f"{file}.txt") for name, file in files.items()}
-        numbers = {"number": number, "code": code}
-        (tmp_path / "answers.json").write_text(json.dumps(told | numbers))
-        ready = Ready(facts=facts, environment=NULL.environment)
-        return Ggml(ready, replace(settings(), ggml=str(tmp_path)))
-
-    return planted
-
-
-def asked(folder: Path) -> list[str]:
-    """The modes of all calls of the planted program."""
-    return (folder / "asked").read_text().split()
-
-
-def run(ggml: Ggml, case: str = PRODUCT, token: int = 3) -> Result:
-    job = Job(id=7, token=token, case=case, mode=Mode.PERFORMANCE, measure_seconds=0.01)
-    return ggml(job)
-
-
-def test_a_right_case_is_timed_by_the_program(plant: Plant) -> None:
-    result = run(plant())
-    assert (result.outcome, result.reason, result.variant) == (Outcome.PASSED, "", "ggml")
-    assert result.settings == "backend=Vulkan0,build=unknown,op=MUL_MAT"
-    [timing] = result.timings
-    assert (timing.metric, timing.clock, timing.launches) == ("hot", "host", 8192)
-    assert timing.seconds == pytest.approx(1018.064453e-6)
-    assert len(unpack_samples(timing.samples)) == timing.count == LEAST_RUNS
-    assert timing.flops == problem(PRODUCT).flops
-    assert timing.warnings[0].endswith("judged by its own test")
-
-
-def test_each_job_is_judged_once_and_each_visit_timed(plant: Plant, tmp_path: Path) -> None:
-    ggml = plant()
-    run(ggml)
-    run(ggml)
-    assert asked(tmp_path).count("test") == 1
-    run(ggml, token=4)
-    assert asked(tmp_path).count("test") == 2
-    assert asked(tmp_path).count("perf") == 3 * LEAST_RUNS
-    assert asked(tmp_path).count("support") == 2  # its backends, and the number of MUL_MAT
-
-
-def test_what_its_own_test_finds_wrong_is_not_timed(plant: Plant, tmp_path: Path) -> None:
-    result = run(plant(number="100", code="1", test="wrong"), GLU)
-    assert (result.outcome, result.timings) == (Outcome.WRONG, ())
-    assert result.reason == "[GEGLU] ERR = 0.000000115 > 0.000000100"
-    assert "perf" not in asked(tmp_path)
-
-
-def test_a_timing_that_makes_no_sense_is_an_error(plant: Plant, tmp_path: Path) -> None:
-    text = (RECORDED / "perf.txt").read_text()
-    garbled = tmp_path / "garbled"
-    garbled.with_suffix(".txt").write_text(text.replace("'1018.064453'", "'soon'"))
-    result = run(plant(perf=str(garbled)))
-    assert (result.outcome, result.timings) == (Outcome.ERROR, ())
-    assert "time_us is 'soon', no number above 0" in result.reason
-
-
-def test_what_a_backend_does_not_have_is_skipped(plant: Plant) -> None:
-    result = run(plant(test="unsupported"))
-    assert result.outcome is Outcome.SKIPPED
-    assert result.reason == "ggml's Vulkan0 has no MUL_MAT of this case"
-
-
-@pytest.mark.parametrize(
-    ("case", "number", "code"),
-    [(PRODUCT, "24", ""), (PRODUCT, "33", ""), (GLU, "100", "3"), (GLU, "98", "1")],
-)
-def test_operations_are_found_under_the_numbers_of_other_versions(
-    plant: Plant, case: str, number: str, code: str
-) -> None:
-    assert run(plant(number=number, code=code), case).outcome is Outcome.PASSED
-
-
-def test_an_operation_that_a_version_lacks_is_the_reason(plant: Plant) -> None:
-    result = run(plant(number="0"))
-    assert result.reason == "this test-backend-ops has no operation MUL_MAT"
-
-
-def test_a_program_that_takes_too_long_is_ended(plant: Plant) -> None:
-    ggml = plant()
-    job = Job(id=7, token=3, case=PRODUCT, mode=Mode.PERFORMANCE, limit_seconds=0.001)
-    result = ggml(job)
-    assert result.outcome is Outcome.TIMED_OUT
-    assert "test-backend-ops took more than" in result.reason
 
 
 @pytest.mark.skipif(not system.IS_LINUX, reason="elsewhere the peer ends, and not what it started")
@@ -151,38 +46,6 @@ def test_a_program_ends_with_the_peer_that_started_it(tmp_path: Path) -> None:
     until(lambda: not (told.exists() and told.read_bytes()), "it lives on", 20)
 
 
-def test_a_program_that_dies_is_the_reason(plant: Plant, tmp_path: Path) -> None:
-    ggml = plant()
-    run(ggml)
-    (tmp_path / TESTS).write_text("#!/bin/sh\necho 'GGML_ASSERT(a) failed' >&2\nkill -ABRT $$\n")
-    result = run(ggml)
-    assert result.outcome is Outcome.SKIPPED
-    assert result.reason == "test-backend-ops ended with SIGABRT: GGML_ASSERT(a) failed"
-
-
-def test_a_program_that_reads_no_tests_is_too_old(plant: Plant, tmp_path: Path) -> None:
-    ggml = plant()
-    (tmp_path / TESTS).write_text("#!/bin/sh\necho 'Usage: test-backend-ops'\nexit 1\n")
-    assert run(ggml).reason == "this test-backend-ops is too old: it reads no tests from a file"
-
-
-def test_where_there_is_no_program_the_setting_is_named(tmp_path: Path) -> None:
-    ready = Ready(facts=LAVAPIPE, environment=NULL.environment)
-    ggml = Ggml(ready, replace(settings(), ggml=str(tmp_path)))
-    said = f"is not in {tmp_path}: VKBENCH_GGML names its folder"
-    assert run(ggml).reason == f"llama.cpp's test-backend-ops {said}"
-    assert run(ggml, MODEL).reason == f"llama.cpp's llama-bench {said}"
-
-
-def test_the_backend_is_that_of_the_device(plant: Plant) -> None:
-    card = replace(LAVAPIPE, name="NVIDIA H200", type="discrete")
-    refused = run(plant(facts=card))
-    assert refused.outcome is Outcome.SKIPPED
-    assert refused.reason == "ggml has no backend for NVIDIA H200: it has Vulkan0, CPU"
-    other = replace(LAVAPIPE, name="SwiftShader Device")
-    assert run(plant(facts=other)).settings.startswith("backend=CPU,")
-
-
 def test_backends_see_the_device_alone() -> None:
     card = replace(NULL.facts, type="discrete", vendor_id=NVIDIA, index=2, uuid="0c" * 16)
     found = environ(card)
@@ -191,87 +54,12 @@ def test_backends_see_the_device_alone() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in environ(LAVAPIPE)
 
 
-@pytest.mark.parametrize(
-    ("case", "line"),
-    [
-        (PRODUCT, "29 0 64 17 1 1 0 2 2 256 64 1 1 0 0 0 0 0 256 17 1 1 0 0 0 0 t"),
-        (
-            "mul_mat_id/f16/e4_u2_m33_n37_k256",
-            "30 0 33 2 37 1 0 3 1 256 33 4 1 0 0 0 0 0 256 1 37 1 0 0 0 0 26 2 37 1 1 0 0 0 0 t",
-        ),
-        (
-            "flash_attn/f16/s2_h6_g2_q3_n64_d128_e96/scale=0.5",
-            f"74 0 96 6 3 2 4 {0x3F000000} 0 0 10 3 0 128 3 6 2 0 0 0 0 1 128 64 2 2 0 0 0 0 "
-            "1 96 64 2 2 0 0 0 0 t",
-        ),
-        (
-            "conv2d/f32/n1_c3_h9_w8_o4_r3_s2/padding=1,stride=2,stride_h=1",
-            "56 0 5 9 4 1 6 2 1 1 1 1 1 2 0 2 3 3 4 0 0 0 0 0 8 9 3 1 0 0 0 0 t",
-        ),
-        ("silu/f16/b1_c2_h3_w4", "91 1 4 3 2 1 1 10 1 1 4 3 2 1 0 0 0 0 t"),
-        (
-            "swiglu/f32/b1_c2_h3_w4/gate=second",
-            "100 0 4 3 2 1 2 2 1 1 0 8 3 2 1 0 0 0 0 t",
-        ),
-        (
-            "rope/f32/b1_n3_h2_k8/freq_base=1.0,mode=neox",
-            f"48 0 8 2 3 1 11 0 8 2 0 4096 {0x3F800000} {0x3F800000} 0 {0x3F800000} {0x42000000} "
-            f"{0x3F800000} 2 0 8 2 3 1 0 0 0 0 26 3 1 1 1 0 0 0 0 t",
-        ),
-        ("argmax/f32/b1_c1_h5_w7", "18 26 5 1 1 1 0 1 0 7 5 1 1 0 0 0 0 t"),
-        (
-            "concat/f32/b2_c3_h5_w7_n4/axis=b",
-            "22 0 7 5 3 6 1 3 2 0 7 5 3 2 0 0 0 0 0 7 5 3 4 0 0 0 0 t",
-        ),
-        ("sum/f32/b1_c2_h3_w4", "15 0 1 3 2 1 0 1 0 4 3 2 1 0 0 0 0 t"),
-    ],
-)
-def test_a_case_is_a_line_of_the_programs_file(case: str, line: str) -> None:
-    assert operation_of(problem(case)).line("t") == line
-
-
-@pytest.mark.parametrize(
-    ("case", "reason"),
-    [
-        ("exp2/f32/b1_c1_h1_w8", "ggml has no exp2"),
-        ("softmax/f32/b1_c2_h3_w4/mask=all", "ggml has no softmax with mask=all"),
-        ("mul_mat/q4_0:x=q8_1/m32_n32_k32", "ggml has no mul_mat of q8_1"),
-        ("get_rows/f16:y=f16/m9_n3_k32", "ggml has no get_rows to f16"),
-        ("argmax/f32/b1_c2_h3_w4", "ggml has no argmax of several matrices"),
-        ("sum/f32/b1_c2_h3_w4/axes=hw", "ggml has no sum with axes=hw"),
-        ("rope/f32/b2_n3_h2_k8", "ggml has no rope of several sequences"),
-        ("rope/f32/b1_n3_h2_k8/mode=mrope", "ggml has no rope with mode=mrope"),
-        ("add/f32/b1_c2_h3_w4/layout=permuted", "ggml has no add with layout=permuted"),
-        (
-            "sqrt/f32/b1_c1_h1_w8",
-            "ggml has no sqrt that its test can judge: half of its numbers are negative",
-        ),
-    ],
-)
-def test_what_ggml_does_otherwise_has_a_reason(case: str, reason: str) -> None:
-    with pytest.raises(CannotDo) as refused:
-        operation_of(problem(case))
-    assert str(refused.value) == reason
-
-
-@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"sqrt", "log"}))
-def test_each_row_of_the_table_has_cases(name: str) -> None:
-    def is_done(case: str) -> bool:
-        try:
-            operation_of(problem(case))
-        except CannotDo:
-            return False
-        return True
-
-    assert any(is_done(case.name) for case in kernel_named(name).cases)
-
-
 @pytest.fixture
 def plant_bench(tmp_path: Path) -> Callable[..., Ggml]:
     """Makes a llama-bench that answers as the real one did, and the peer that runs it."""
 
     def planted(facts: DeviceFacts = LAVAPIPE) -> Ggml:
-        folder = RECORDED.parent / "llama_bench"
+        folder = RECORDED
         program = tmp_path / BENCH
         program.write_text(
             f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n'
@@ -295,7 +83,7 @@ def test_a_model_is_timed_by_llama_bench(plant_bench: Plant, tmp_path: Path) -> 
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
     assert result.settings.startswith("backend=Vulkan0,build=Debian,")
     [timing] = result.timings
-    [told] = json.loads((RECORDED.parent / "llama_bench" / "tg8.json").read_text())
+    [told] = json.loads((RECORDED / "tg8.json").read_text())
     assert unpack_samples(timing.samples) == pytest.approx(
         [each * 1e-9 for each in told["samples_ns"]]
     )

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Final
 
 from vkbench import wire
+from vkbench.case import is_model
 from vkbench.job import Job, Outcome
-from vkbench.peers import BY_NAME
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_worker.containment import environment
@@ -41,7 +41,7 @@ class Peers:
         def theirs(visit: Job) -> Result | None:
             return self._answer(job.variant, visit, ready, is_over)
 
-        is_brief = BY_NAME[job.variant].brief
+        is_brief = not is_model(job.case)
         rounds = CPU_ROUNDS if is_brief and ready.facts.type == "cpu" else 1
         return in_turns(job, ours, theirs, rounds=rounds)
 

@@ -17,8 +17,9 @@ from vkbench.device import DeviceFacts, Environment
 from vkbench_shaders import quants
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.layout import Layout
-from vkbench_worker.peers.library import Call, Library, View
-from vkbench_worker.peers.table import Row, row_of, working_format
+from vkbench_worker.peers.library import Call, Library
+from vkbench_worker.peers.row import Row, View
+from vkbench_worker.peers.table import row_of, working_format
 from vkbench_worker.runtime.computer import Flown
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.load import Load
@@ -46,6 +47,7 @@ class PeerBuffer(Generic[M]):
         self.size = size
         self.poison = POISON_A
         self.memory = library.memory(region_bytes(size))
+        self.in_order: Callable[[np.ndarray], np.ndarray] = lambda data: data  # of our axes
         self._library = library
 
     def upload(self, data: np.ndarray) -> None:
@@ -66,7 +68,7 @@ class PeerBuffer(Generic[M]):
         behind = GUARD + self.size
         return Image(
             read(self.memory, 0, GUARD),
-            read(self.memory, GUARD, behind if data else GUARD),
+            self.in_order(read(self.memory, GUARD, behind)) if data else read(self.memory, 0, 0),
             read(self.memory, behind, end),
             poison=self.poison,
         )
@@ -95,8 +97,12 @@ class Operation(Generic[M]):
         views = {
             name: self._view(name, buffer) for name, buffer in zip(names, buffers, strict=True)
         }
-        function = self._library.functions[self.row.function]
-        return partial(function, *self.row.arguments(self.problem, views))
+        for name, buffer in zip(names, buffers, strict=True):
+            if name in self.row.order:
+                fmt, layout = self.problem.format(name), self.problem.layout(name)
+                axes = self.row.order[name]
+                buffer.in_order = partial(_reordered, dtype=fmt.dtype, layout=layout, axes=axes)
+        return self._library.bound(self.row.function, self.row.arguments(self.problem, views))
 
     def _view(self, name: str, buffer: PeerBuffer[M]) -> View:
         fmt, layout = self.problem.format(name), self.problem.layout(name)
@@ -110,6 +116,15 @@ class Operation(Generic[M]):
         return quants.dequantise(
             self.problem.types[name], np.ascontiguousarray(layout.view(stored))
         )
+
+
+def _reordered(
+    data: np.ndarray, *, dtype: np.dtype, layout: Layout, axes: tuple[int, ...]
+) -> np.ndarray:
+    """Bytes of an array whose axes a library lays otherwise, as ours lie."""
+    theirs = data.view(dtype).reshape([layout.shape[axis] for axis in axes])
+    ours = theirs.transpose(np.argsort(axes))
+    return np.ascontiguousarray(ours).reshape(-1).view(np.uint8)
 
 
 class PeerRecording(Generic[M]):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from vkbench_shaders.formats import Format
 from vkbench_shaders.layout import Layout
+from vkbench_worker.peers.row import Row, View
 from vkbench_worker.runtime.errors import Unsupported
 
 M = TypeVar("M")  # memory: bytes that views are made of
 
-# An array as a library has it: what numpy's and torch's have in common has no type of its own.
-View = Any
 Call = Callable[[], object]
 
 
@@ -31,7 +30,8 @@ class Library(Protocol[M]):
     tick_seconds: float
     working: str  # format that it computes in where it has none of a case's formats
     widens: bool  # whether factors of several formats are made wide, and not narrow, to meet
-    # operation -> what does it, the last argument being the output; see table.py
+    rows: Mapping[str, Row]  # kernels that it may have
+    # operation -> what does it, the last argument being the output
     functions: Mapping[str, Callable[..., object]]
 
     def takes(self, function: str, fmt: str) -> bool:
@@ -64,6 +64,10 @@ class Library(Protocol[M]):
 
     def array(self, values: np.ndarray, fmt: str) -> View:
         """An array of its own that holds values in a format."""
+        ...
+
+    def bound(self, function: str, arguments: tuple[object, ...]) -> Call:
+        """What does an operation on these arguments."""
         ...
 
     def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.layout import Layout
 from vkbench_worker.peers.library import Call
+from vkbench_worker.peers.row import Row
+from vkbench_worker.peers.table import ROWS
 
 Memory = NDArray[np.uint8]
 Array = NDArray[Any]
@@ -35,6 +37,7 @@ class NumpyLibrary:
     def __init__(self) -> None:
         blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         self.version = f"{np.__version__}+{blas.get('name', 'blas')}-{blas.get('version', '')}"
+        self.rows: Mapping[str, Row] = ROWS
         self.functions: Mapping[str, Callable[..., object]] = FUNCTIONS
 
     def takes(self, function: str, fmt: str) -> bool:
@@ -69,6 +72,10 @@ class NumpyLibrary:
     def array(self, values: Array, fmt: str) -> Array:
         """An array in a format."""
         return np.ascontiguousarray(values, format_named(fmt).dtype)
+
+    def bound(self, function: str, arguments: tuple[object, ...]) -> Call:
+        """A function and its arguments."""
+        return partial(self.functions[function], *arguments)
 
     def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Wall time of each segment but the first."""

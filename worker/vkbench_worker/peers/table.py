@@ -9,23 +9,19 @@ part of what is timed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from math import sqrt
 from typing import Final, TypeVar
 
 import numpy as np
 
 from vkbench.case import WEIGHTS
-from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS
-from vkbench_worker.peers.library import CannotDo, Library, View
+from vkbench_worker.peers.library import CannotDo, Library
+from vkbench_worker.peers.row import Arguments, Row, Views
 
 M = TypeVar("M")
-
-Views = Mapping[str, View]
-Arguments = Callable[[Problem, Views], tuple[object, ...]]  # the outputs last
 
 # Parameters that say how arrays lie and what is in them: views and inputs have these already.
 _ABOUT_ARRAYS: Final = frozenset({"layout", "values", "broadcast", "routing", WEIGHTS})
@@ -33,26 +29,10 @@ _AXES: Final = "bchw"
 _FLOATS: Final = ("f32", "f16", "bf16", "f64")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """How a library does a kernel."""
-
-    function: str
-    arguments: Arguments
-    params: frozenset[str] = frozenset()  # that a case may have beside those about arrays
-    fits: Callable[[Problem], str] = lambda problem: ""  # what of a case it cannot do, or ""
-    converted: tuple[str, ...] = ()  # factors that may be in the working format
-    path: str = ""  # arithmetic whose limits apply; "": that of the kernel's plainest variant
-    on_gpu: str = ""  # the same on a GPU
-    factors: tuple[str, ...] = ()  # inputs that have to be of one format to be multiplied
-    # the same where factors were rounded to the format of the narrowest
-    rounded: Mapping[str, str] = field(default_factory=dict)
-
-
 def row_of(problem: Problem, library: Library[M]) -> Row:
     """How a library does a case; CannotDo says why it does not."""
     kernel, name = problem.kernel, library.name
-    found = None if kernel.content else ROWS.get(kernel.name)
+    found = None if kernel.content else library.rows.get(kernel.name)
     if found is None or found.function not in library.functions:
         raise CannotDo(f"{name} has no {kernel.name}")
     known = found.params | _ABOUT_ARRAYS | set(kernel.tuning.params if kernel.tuning else ())
@@ -67,7 +47,7 @@ def row_of(problem: Problem, library: Library[M]) -> Row:
 
 
 def _check_format(library: Library[M], row: Row, kernel: str, fmt: str) -> None:
-    if format_named(fmt).quantised or not library.takes(row.function, fmt):
+    if not library.takes(row.function, fmt):
         raise CannotDo(f"{library.name} has no {kernel} of {fmt}")
 
 
@@ -76,7 +56,7 @@ def working_format(row: Row, library: Library[M], problem: Problem, binding: str
     fmt = problem.types[binding]
     if binding not in row.converted or fmt == library.working:
         return fmt
-    is_taken = not format_named(fmt).quantised and library.takes(row.function, fmt)
+    is_taken = library.takes(row.function, fmt)
     return fmt if is_taken and not library.widens else library.working
 
 
@@ -90,7 +70,8 @@ def path_of(row: Row, library: Library[M], problem: Problem) -> str:
         for fmt in formats & row.rounded.keys():
             return row.rounded[fmt]
     on_gpu = "" if library.widens else row.on_gpu
-    return on_gpu or row.path or problem.kernel.variants_for(problem.types)[-1].arithmetic
+    path = row.path if isinstance(row.path, str) else row.path(problem)
+    return on_gpu or path or problem.kernel.variants_for(problem.types)[-1].arithmetic
 
 
 def _one(problem: Problem, views: Views) -> tuple[object, ...]:

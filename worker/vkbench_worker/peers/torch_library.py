@@ -20,6 +20,8 @@ from vkbench_shaders.formats import Format
 from vkbench_shaders.layout import Layout
 from vkbench_worker.peers.library import Call, CannotDo
 from vkbench_worker.peers.numpy_library import wall_seconds
+from vkbench_worker.peers.row import Row
+from vkbench_worker.peers.table import ROWS
 from vkbench_worker.peers.torch_functions import functions
 from vkbench_worker.runtime.errors import OutOfMemory
 
@@ -70,6 +72,7 @@ class TorchLibrary:
         self.working = "f16" if self._gpu else "f32"
         self.widens = not self._gpu
         self.version = str(torch.__version__)
+        self.rows: Mapping[str, Row] = ROWS
         self.functions: Mapping[str, Callable[..., object]] = functions(torch)
         torch.set_grad_enabled(False)
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -122,6 +125,10 @@ class TorchLibrary:
         """A tensor in a format."""
         stored = np.ascontiguousarray(quants.quantise(fmt, values))
         return self._torch.from_numpy(stored).to(self._place)
+
+    def bound(self, function: str, arguments: tuple[object, ...]) -> Call:
+        """A function and its arguments."""
+        return partial(self.functions[function], *arguments)
 
     def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Seconds of each segment but the first: by events on a GPU, by the host's clock else."""

@@ -67,19 +67,6 @@ def read_ops(path: Path) -> list[OpTest]:
     return found
 
 
-def backends_of(text: str) -> dict[str, str]:
-    """The backends that it names for people, each with its device; "" where it is passed over."""
-    found: dict[str, str] = {}
-    backend = ""
-    for line in COLOURS.sub("", text).splitlines():
-        if named := _BACKEND.fullmatch(line):
-            backend = named[1].strip()
-            found[backend] = ""
-        elif backend and (told := _DEVICE.fullmatch(line)):
-            found[backend] = told[1].strip()
-    return found
-
-
 def _rows(printed: Printed, text: str) -> Iterator[Row]:
     first = text.split("\n", 1)[0]
     if first.upper().startswith(("CREATE TABLE", "INSERT INTO")):
