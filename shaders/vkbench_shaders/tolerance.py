@@ -82,6 +82,7 @@ LIMITS: Mapping[str, Limits] = {
     "bf16_library": Limits(nmse=2e-5, max_abs=0.0, rounding=TO_BF16, result=2**-8),
     "f16_accumulation": Limits(nmse=1e-4, max_abs=1e-1),
     "int8": Limits(nmse=1e-10, max_abs=5e-4, rounding=X_TO_BYTES, nmse_follows=True),
+    "ggml_angles": Limits(nmse=1e-4, max_abs=5e-1),
     "ggml_vectors": Limits(nmse=1e-6, max_abs=5e-3, rounding=X_TO_BYTES, nmse_follows=True),
     "ggml_blocks": Limits(nmse=1e-4, max_abs=1e-1, rounding=X_TO_BYTES, nmse_follows=True),
 }

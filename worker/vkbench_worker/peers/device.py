@@ -6,7 +6,7 @@ that outputs are poisoned, compared and sampled as a kernel's are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Generic, TypeVar
@@ -47,7 +47,7 @@ class PeerBuffer(Generic[M]):
         self.size = size
         self.poison = POISON_A
         self.memory = library.memory(region_bytes(size))
-        self.in_order: Callable[[np.ndarray], np.ndarray] = lambda data: data  # of our axes
+        self.in_order: Callable[[np.ndarray], np.ndarray] = _as_it_is
         self._library = library
 
     def upload(self, data: np.ndarray) -> None:
@@ -75,7 +75,11 @@ class PeerBuffer(Generic[M]):
 
     def close(self) -> None:
         """It goes when nothing holds it any more."""
-        self.memory = self._library.memory(0)
+        self.memory, self.in_order = self._library.memory(0), _as_it_is
+
+
+def _as_it_is(data: np.ndarray) -> np.ndarray:
+    return data
 
 
 class Operation(Generic[M]):
@@ -97,12 +101,24 @@ class Operation(Generic[M]):
         views = {
             name: self._view(name, buffer) for name, buffer in zip(names, buffers, strict=True)
         }
-        for name, buffer in zip(names, buffers, strict=True):
-            if name in self.row.order:
-                fmt, layout = self.problem.format(name), self.problem.layout(name)
-                axes = self.row.order[name]
-                buffer.in_order = partial(_reordered, dtype=fmt.dtype, layout=layout, axes=axes)
+        by_name = dict(zip(names, buffers, strict=True))
+        for name in self.row.order:
+            by_name[name].in_order = partial(self._in_order, name, by_name)
         return self._library.bound(self.row.function, self.row.arguments(self.problem, views))
+
+    def _in_order(
+        self, name: str, buffers: Mapping[str, PeerBuffer[M]], data: np.ndarray
+    ) -> np.ndarray:
+        """The bytes of an output that the library stores otherwise, as ours lie."""
+
+        def array(of: str, stored: np.ndarray) -> np.ndarray:
+            return self.problem.layout(of).view(stored.view(self.problem.format(of).dtype))
+
+        def given(of: str) -> np.ndarray:
+            return array(of, buffers[of].image(data=True).data)
+
+        found = self.row.order[name](self.problem, array(name, data), given)
+        return np.ascontiguousarray(found).reshape(-1).view(np.uint8)
 
     def _view(self, name: str, buffer: PeerBuffer[M]) -> View:
         fmt, layout = self.problem.format(name), self.problem.layout(name)
@@ -116,15 +132,6 @@ class Operation(Generic[M]):
         return quants.dequantise(
             self.problem.types[name], np.ascontiguousarray(layout.view(stored))
         )
-
-
-def _reordered(
-    data: np.ndarray, *, dtype: np.dtype, layout: Layout, axes: tuple[int, ...]
-) -> np.ndarray:
-    """Bytes of an array whose axes a library lays otherwise, as ours lie."""
-    theirs = data.view(dtype).reshape([layout.shape[axis] for axis in axes])
-    ours = theirs.transpose(np.argsort(axes))
-    return np.ascontiguousarray(ours).reshape(-1).view(np.uint8)
 
 
 class PeerRecording(Generic[M]):

@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from vkbench_shaders.kernel import Problem
 
 # An array as a library has it: what those of numpy, torch and ggml have in common has no type.
 View = Any
 Views = Mapping[str, View]
 Arguments = Callable[[Problem, Views], tuple[object, ...]]  # the outputs last
+# an output in our order, from what the library stored and, by name, what it was given
+Order = Callable[[Problem, np.ndarray, Callable[[str], np.ndarray]], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,5 +33,5 @@ class Row:
     factors: tuple[str, ...] = ()  # inputs that have to be of one format to be multiplied
     # the same where factors were rounded to the format of the narrowest
     rounded: Mapping[str, str] = field(default_factory=dict)
-    # outputs whose axes the library lays in another order: from the outermost of its own, ours
-    order: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # how an output that the library stores otherwise becomes ours
+    order: Mapping[str, Order] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.layout import Layout
 from vkbench_worker.peers.library import Call, CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER, Address, Api, Tensor
-from vkbench_worker.peers.llama_cpp.operations import FUNCTIONS, GATED, PRECISE, ROWS
+from vkbench_worker.peers.llama_cpp.operations import FUNCTIONS, GATED, OF_SINGLES, PRECISE, ROWS
 from vkbench_worker.peers.numpy_library import wall_seconds
 from vkbench_worker.peers.row import Row
 from vkbench_worker.runtime.errors import OutOfMemory
@@ -36,6 +36,7 @@ _PIECE_BYTES: Final = 16 << 20  # that are filled at a time
 _MOST_TENSORS: Final = 16  # of a launch, with those of both its nodes
 _TWINS: Final = 2
 _NO_MEMORY: Final = -2  # ggml's status
+_OF_ROWS: Final = ("f32", "i32")  # singles, and their places
 _TYPES: Final = {fmt.name: fmt for fmt in FORMATS if fmt.ggml is not None}
 # A graph begins and ends by about 0.1 ms of the host's: rows of 20 ms make that 1 in 200.
 _TICK_SECONDS: Final = 4e-4
@@ -63,17 +64,9 @@ class GgmlArray:
     def nbytes(self) -> int:
         return prod(self.layout.shape) * self.format.dtype.itemsize
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it has no gaps."""
-        return self.layout == Layout.contiguous(self.layout.shape)
-
     def shaped(self, shape: tuple[int, ...]) -> GgmlArray:
         """The same numbers under another shape."""
-        if not self.is_whole:
-            raise CannotDo(f"{PEER} is asked for whole arrays here, and this one has gaps")
-        items = (*shape[:-1], self.layout.storage // prod(shape[:-1]))
-        return replace(self, layout=Layout.contiguous(items))
+        return replace(self, layout=Layout.contiguous(shape))
 
     def made(self, api: Api, context: Address) -> Address:
         """A tensor of it."""
@@ -82,8 +75,6 @@ class GgmlArray:
         dims += [1] * (_DIMS - len(dims))
         assert self.format.ggml is not None
         made = api("ggml_new_tensor", context, self.format.ggml, _DIMS, (ctypes.c_int64 * 4)(*dims))
-        if not self.is_whole:
-            self._lay(Tensor.from_address(made))
         self._place(api, made)
         return int(made)
 
@@ -92,25 +83,12 @@ class GgmlArray:
         found = Tensor.from_address(node)
         if found.type != self.format.ggml or api("ggml_nbytes", node) != self.nbytes:
             raise CannotDo(f"{PEER} has no such operation to {self.format.name}")
-        if not self.is_whole:
-            raise CannotDo(f"{PEER}'s results are whole, and this one has gaps")
         found.view_src, found.data = None, None  # an operation in place lies elsewhere, too
         self._place(api, node)
 
     def _place(self, api: Api, tensor: Address) -> None:
-        at = self.memory.base + self.offset + self.layout.offset * self.format.dtype.itemsize
+        at = self.memory.base + self.offset
         api("ggml_backend_tensor_alloc", self.memory.buffer, tensor, at)
-
-    def _lay(self, tensor: Tensor) -> None:
-        """Rows and matrices lie where the layout has them; blocks of a row beside each other."""
-        size = self.format.dtype.itemsize
-        *outer, inner = self.layout.strides
-        steps = [self.format.bytes if self.format.quantised else inner * size]
-        steps += [stride * size for stride in reversed(outer)]
-        for axis, step in enumerate(steps):
-            tensor.nb[axis] = step
-        for axis in range(len(steps), _DIMS):
-            tensor.nb[axis] = tensor.nb[axis - 1] * tensor.ne[axis - 1]
 
 
 class GgmlLibrary:
@@ -137,8 +115,8 @@ class GgmlLibrary:
         }
 
     def takes(self, function: str, fmt: str) -> bool:
-        """All that is a type of ggml; the backend says of each launch what it supports."""
-        return fmt in _TYPES
+        """Types of ggml; the backend says of each launch what it supports, and not always right."""
+        return fmt in (_OF_ROWS if function in OF_SINGLES else _TYPES)
 
     def memory(self, nbytes: int) -> GgmlMemory:
         """A buffer of the backend."""
@@ -187,9 +165,13 @@ class GgmlLibrary:
     def view(
         self, memory: GgmlMemory, offset: int, fmt: Format, layout: Layout
     ) -> GgmlArray | None:
-        """An array of what lies in memory."""
-        if fmt.ggml is None or not prod(layout.shape):
+        """An array of what lies in memory; None where ggml has no such format."""
+        if fmt.ggml is None:
             return None
+        if not prod(layout.shape):
+            raise CannotDo(f"{PEER} is asked for no empty arrays")
+        if layout != Layout.contiguous(layout.shape):
+            raise CannotDo(f"{PEER} is asked for whole arrays, and this case has gaps")
         return GgmlArray(memory=memory, offset=offset, format=fmt, layout=layout)
 
     def array(self, values: np.ndarray, fmt: str) -> Any:

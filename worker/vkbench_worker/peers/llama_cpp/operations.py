@@ -7,11 +7,13 @@ may be rounded to bytes (q8_1) besides. Vectors (up to eight) are summed in sing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import sqrt
 from typing import Final
 
-from vkbench_shaders.kernel import Problem
+import numpy as np
+
+from vkbench_shaders.kernel import Array, Problem
 from vkbench_worker.peers.row import Arguments, Row, Views
 
 # What each function takes behind the context: tensors, floats, integers, truth values.
@@ -20,7 +22,7 @@ FUNCTIONS: Final[Mapping[str, str]] = {
         (
             *("abs", "neg", "step", "tanh", "elu", "relu", "sigmoid", "gelu", "gelu_quick", "silu"),
             *("hardswish", "hardsigmoid", "exp", "expm1", "softplus", "gelu_erf", "floor", "ceil"),
-            *("round", "trunc", "sqr", "sqrt", "sin", "cos", "log", "sum_rows", "mean", "argmax"),
+            *("trunc", "sqr", "sqrt", "sin", "cos", "log", "sum_rows", "mean", "argmax"),
             *("cumsum", "reglu", "geglu", "swiglu", "geglu_erf", "geglu_quick", "reglu_swapped"),
             *("geglu_swapped", "swiglu_swapped", "geglu_erf_swapped", "geglu_quick_swapped"),
         ),
@@ -48,6 +50,11 @@ FUNCTIONS: Final[Mapping[str, str]] = {
     "conv_2d_direct": "ttiiiiii",
     "flash_attn_ext": "ttttfff",
 }
+# Functions that abort or compute nonsense for other formats, though the backend supports them.
+OF_SINGLES: Final = (
+    *("sum_rows", "mean", "argmax", "cumsum", "argsort", "rms_norm", "norm", "l2_norm"),
+    "group_norm",
+)
 # Functions that are told their precision behind, as llama.cpp tells them: sums in singles.
 PRECISE: Final[Mapping[str, str]] = {"flash_attn_ext": "flash_attn_ext_set_prec"}
 
@@ -58,9 +65,9 @@ _AXES: Final = "whcb"  # ggml's, the innermost first
 _UNARY: Final = (
     *("abs", "neg", "step", "tanh", "elu", "relu", "sigmoid", "gelu", "gelu_quick", "silu"),
     *("hardswish", "hardsigmoid", "exp", "expm1", "softplus", "gelu_erf", "floor", "ceil"),
-    *("round", "trunc", "sqr", "sqrt", "sin", "cos", "log"),
+    *("trunc", "sqr", "sqrt", "sin", "cos", "log"),
 )
-_EXACT: Final = ("abs", "neg", "step", "relu", "floor", "ceil", "round", "trunc")
+_EXACT: Final = ("abs", "neg", "step", "relu", "floor", "ceil", "trunc")
 _MOST_VECTORS: Final = 8  # more of them are a matrix, to ggml
 
 
@@ -149,6 +156,27 @@ def _attention(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["q"], views["k"], views["v"], None, scale, 0.0, 0.0, views["y"]
 
 
+def _heads_apart(problem: Problem, y: Array, given: Callable[[str], Array]) -> Array:
+    """ggml has the heads of a query beside each other, and we the queries of a head."""
+    s, h, q, e = y.shape
+    return y.reshape(s, q, h, e).transpose(0, 2, 1, 3)
+
+
+def _ties_in_order(problem: Problem, y: Array, given: Callable[[str], Array]) -> Array:
+    """ggml leaves equal numbers in any order, and we in that of their places.
+
+    On devices that have zeros for numbers below the least normal one, all of these are equal.
+    """
+    if not ((y >= 0) & (y < y.shape[-1])).all():
+        return y  # it is wrong anyway
+    values = np.take_along_axis(given("x"), y, axis=-1)
+    near = np.where(np.abs(values) < np.finfo(np.float32).tiny, 0, values)
+    runs = np.zeros(y.shape, np.int64)
+    runs[..., 1:] = np.cumsum(near[..., 1:] != near[..., :-1], axis=-1)
+    rising = values if problem.params["order"] == "ascending" else -values
+    return np.take_along_axis(y, np.lexsort((y, rising, runs), axis=-1), axis=-1)
+
+
 def _product_path(problem: Problem) -> str:
     """By whether x may become bytes, and sums may be in halves."""
     has_blocks = problem.format("weights").quantised
@@ -166,7 +194,7 @@ _FLASH_ATTN: Final = Row(
     arguments=_attention,
     params=frozenset({"scale"}),
     path="library_attention",
-    order={"y": (0, 2, 1, 3)},  # the heads of a query lie beside each other
+    order={"y": _heads_apart},
 )
 
 ROWS: Final[Mapping[str, Row]] = {
@@ -205,10 +233,14 @@ ROWS: Final[Mapping[str, Row]] = {
         arguments=_of("x"),
         params=frozenset({"axes"}),
         fits=_of_rows,
-        path="f32",
+        path="library_sums",
     ),
     "mean": Row(
-        function="mean", arguments=_of("x"), params=frozenset({"axes"}), fits=_of_rows, path="f32"
+        function="mean",
+        arguments=_of("x"),
+        params=frozenset({"axes"}),
+        fits=_of_rows,
+        path="library_sums",
     ),
     "argmax": Row(
         function="argmax",
@@ -217,7 +249,12 @@ ROWS: Final[Mapping[str, Row]] = {
         fits=lambda problem: _of_rows(problem) or _one_matrix(problem),
     ),
     "cumsum": Row(function="cumsum", arguments=_of("x")),
-    "argsort": Row(function="argsort", arguments=_argsort, params=frozenset({"order"})),
+    "argsort": Row(
+        function="argsort",
+        arguments=_argsort,
+        params=frozenset({"order"}),
+        order={"y": _ties_in_order},
+    ),
     "softmax": Row(function="soft_max_ext", arguments=_softmax, params=frozenset({"scale"})),
     "rms_norm": Row(function="rms_norm", arguments=_with("eps"), params=frozenset({"eps"})),
     "layer_norm": Row(function="norm", arguments=_with("eps"), params=frozenset({"eps"})),
@@ -231,8 +268,13 @@ ROWS: Final[Mapping[str, Row]] = {
         params=frozenset({"mode", "n_dims", "freq_base", "freq_scale", "ext_factor"})
         | {"attn_factor", "beta_fast", "beta_slow", "n_ctx_orig"},
         fits=_rope_fits,
+        path="ggml_angles",
     ),
-    "get_rows": Row(function="get_rows", arguments=_of("table", "ids")),
+    "get_rows": Row(
+        function="get_rows",
+        arguments=_of("table", "ids"),
+        fits=lambda problem: "by ids of 64 bits" if problem.types["ids"] == "i64" else "",
+    ),
     "concat": Row(function="concat", arguments=_concat, params=frozenset({"axis"})),
     "mul_mat": _MUL_MAT,
     "mul_mat_vec": _MUL_MAT,
