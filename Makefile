@@ -6,8 +6,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Kernels are compiled again when the catalogue or a shader changed; unchanged ones come from the cache.
 SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 
-# What tests may not do without; elsewhere than in CI there may be no newer lavapipe.
-REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe)
+# What tests may not do without; elsewhere than in CI there may be no newer lavapipe, and no ggml.
+REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench test chaos soak validate quick snapshots screenshots check offline docs clean
@@ -27,6 +27,7 @@ quick test: export OPENBLAS_NUM_THREADS := 1
 test: setup ## set up what the tests need, and run them all (ARGS="-k name" for some)
 	@scripts/services
 	@scripts/new-lavapipe $(VENV) || true
+	@scripts/ggml $(VENV) || true
 	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
 
 chaos: setup ## 300 faults of all kinds while 10,000 jobs run, in twenty minutes (ARGS="--seed 2")

@@ -110,6 +110,17 @@ def new_lavapipe(need: Need) -> Path:
     return commands
 
 
+@pytest.fixture(scope="session")
+def ggml_folder(need: Need) -> Path:
+    """The folder of ggml's libraries that scripts/ggml unpacked."""
+    folder = Path(sys.prefix, "ggml")
+    if sys.prefix.endswith("new-lavapipe"):  # a Python of its own, within the usual one
+        folder = Path(sys.prefix).parent / "ggml"
+    if not folder.exists():
+        need("ggml", "it is not unpacked; `scripts/ggml .venv` does that, or says why not")
+    return folder
+
+
 @pytest.fixture
 def gguf_file(tmp_path: Path) -> GgufFile:
     """`gguf_file({"name": ("q4_0", values)})` is a GGUF file, written by gguf, of these tensors."""

@@ -24,7 +24,14 @@ from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.layout import Layout
 from vkbench_worker.peers.library import Call, CannotDo
 from vkbench_worker.peers.llama_cpp.api import PEER, Address, Api, Tensor
-from vkbench_worker.peers.llama_cpp.operations import FUNCTIONS, GATED, OF_SINGLES, PRECISE, ROWS
+from vkbench_worker.peers.llama_cpp.operations import (
+    FUNCTIONS,
+    GATED,
+    OF_BLOCKS,
+    OF_SINGLES,
+    PRECISE,
+    ROWS,
+)
 from vkbench_worker.peers.numpy_library import wall_seconds
 from vkbench_worker.peers.row import Row
 from vkbench_worker.runtime.errors import OutOfMemory
@@ -36,7 +43,6 @@ _PIECE_BYTES: Final = 16 << 20  # that are filled at a time
 _MOST_TENSORS: Final = 16  # of a launch, with those of both its nodes
 _TWINS: Final = 2
 _NO_MEMORY: Final = -2  # ggml's status
-_OF_ROWS: Final = ("f32", "i32")  # singles, and their places
 _TYPES: Final = {fmt.name: fmt for fmt in FORMATS if fmt.ggml is not None}
 # A graph begins and ends by about 0.1 ms of the host's: rows of 20 ms make that 1 in 200.
 _TICK_SECONDS: Final = 4e-4
@@ -116,7 +122,9 @@ class GgmlLibrary:
 
     def takes(self, function: str, fmt: str) -> bool:
         """Types of ggml; the backend says of each launch what it supports, and not always right."""
-        return fmt in (_OF_ROWS if function in OF_SINGLES else _TYPES)
+        if function in OF_SINGLES:
+            return fmt in ("f32", "i32")  # and the places of such
+        return fmt in _TYPES and (function in OF_BLOCKS or not _TYPES[fmt].quantised)
 
     def memory(self, nbytes: int) -> GgmlMemory:
         """A buffer of the backend."""

@@ -55,6 +55,8 @@ OF_SINGLES: Final = (
     *("sum_rows", "mean", "argmax", "cumsum", "argsort", "rms_norm", "norm", "l2_norm"),
     "group_norm",
 )
+# Functions that take blocks.
+OF_BLOCKS: Final = ("mul_mat", "mul_mat_id", "get_rows", "flash_attn_ext")
 # Functions that are told their precision behind, as llama.cpp tells them: sums in singles.
 PRECISE: Final[Mapping[str, str]] = {"flash_attn_ext": "flash_attn_ext_set_prec"}
 
@@ -68,6 +70,7 @@ _UNARY: Final = (
     *("trunc", "sqr", "sqrt", "sin", "cos", "log"),
 )
 _EXACT: Final = ("abs", "neg", "step", "relu", "floor", "ceil", "trunc")
+_VECTORS: Final = ("f32", "f16")
 _MOST_VECTORS: Final = 8  # more of them are a matrix, to ggml
 
 
@@ -177,6 +180,10 @@ def _ties_in_order(problem: Problem, y: Array, given: Callable[[str], Array]) ->
     return np.take_along_axis(y, np.lexsort((y, rising, runs), axis=-1), axis=-1)
 
 
+def _of_numbers(problem: Problem) -> str:
+    return "" if problem.types["x"] in _VECTORS else f"of x in {problem.types['x']}"
+
+
 def _product_path(problem: Problem) -> str:
     """By whether x may become bytes, and sums may be in halves."""
     has_blocks = problem.format("weights").quantised
@@ -185,9 +192,15 @@ def _product_path(problem: Problem) -> str:
     return "ggml_blocks" if has_blocks else "f16_accumulation"
 
 
-_MUL_MAT: Final = Row(function="mul_mat", arguments=_of("weights", "x"), path=_product_path)
+_MUL_MAT: Final = Row(
+    function="mul_mat", arguments=_of("weights", "x"), fits=_of_numbers, path=_product_path
+)
 _MUL_MAT_ID: Final = Row(
-    function="mul_mat_id", arguments=_experts, params=frozenset({"x"}), path=_product_path
+    function="mul_mat_id",
+    arguments=_experts,
+    params=frozenset({"x"}),
+    fits=_of_numbers,
+    path=_product_path,
 )
 _FLASH_ATTN: Final = Row(
     function="flash_attn_ext",

@@ -1,0 +1,227 @@
+"""ggml's own libraries on a device: what they are given, how they are judged, and how they end.
+
+Debian's lavapipe frees buffers twice where a graph has hundreds of launches, so that these run in
+the Python of scripts/new-lavapipe: see test_new_lavapipe.py. They choose what ggml compiles there
+within a second.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from vkbench.job import Job, Mode, Outcome
+from vkbench.result import Result, unpack_samples
+from vkbench.settings import settings
+from vkbench_shaders.bundle import packaged
+from vkbench_shaders.catalogue import problem
+from vkbench_worker.owner.peers import Peers
+from vkbench_worker.peers.device import PeerDevice
+from vkbench_worker.peers.execute import execute_peer
+from vkbench_worker.peers.library import CannotDo
+from vkbench_worker.peers.llama_cpp.api import Tensor
+from vkbench_worker.peers.llama_cpp.ggml_library import GgmlLibrary, Launch
+from vkbench_worker.protocol import Ready
+from vkbench_worker.runner.execute import execute
+from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.null import NullDevice
+
+PRODUCT = "mul_mat_vec/q4_0/m64_n1_k256"
+SUM = "add/f32/b1_c2_h3_w4"
+
+
+@pytest.fixture(scope="module")
+def library(lavapipe: Device, ggml_folder: Path) -> GgmlLibrary:
+    if not Path(sys.prefix, "driver.json").exists():
+        pytest.skip("runs in the Python of scripts/new-lavapipe: see test_new_lavapipe.py")
+    return GgmlLibrary(lavapipe.facts, str(ggml_folder))
+
+
+def run(library: GgmlLibrary, lavapipe: Device, case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
+    device = PeerDevice(library, lavapipe.facts, lavapipe.environment)
+    job = Job(id=4, token=2, case=case, mode=mode, metric="hot", measure_seconds=0.02)
+    return execute_peer(library, device, packaged(), job)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        SUM,
+        "silu/f16/b1_c2_h3_w4",
+        "swiglu/f32/b1_c2_h3_w4/gate=second",
+        "clamp/f32/b1_c2_h3_w40",  # in place, to ggml
+        "softmax/f32/b1_c2_h3_w4/scale=0.5",
+        "rms_norm/f32/b1_c2_h3_w64",
+        "group_norm/f32/b1_c4_h3_w4/groups=2",
+        "sum/f32/b1_c2_h3_w40",
+        "argmax/f32/b1_c1_h5_w7",
+        "argsort/f32/h3_w255/order=descending",  # of numbers some of which are equal
+        "cumsum/f32/h3_w200",
+        "get_rows/q4_0/m9_n3_k32",
+        "concat/f32/b2_c3_h5_w7_n4/axis=b",
+        "rope/f32/b1_n3_h2_k8/mode=neox",
+        "conv2d/f32/n1_c3_h9_w8_o4_r3_s2/padding=1,stride=2,stride_h=1",
+        "flash_attn/f16/s1_h4_g2_q3_n64_d64_e64",  # heads and queries change places
+        PRODUCT,
+    ],
+)
+def test_ggml_is_right_by_our_inputs_and_our_judge(
+    library: GgmlLibrary, lavapipe: Device, case: str
+) -> None:
+    result = run(library, lavapipe, case)
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+    assert result.verdict
+    assert result.verdict.compared == result.verdict.total > 0
+
+
+def test_a_peer_of_rows_of_launches_is_timed_by_the_host(
+    library: GgmlLibrary, lavapipe: Device
+) -> None:
+    result = run(library, lavapipe, SUM, Mode.PERFORMANCE)
+    [timing] = result.timings
+    assert (timing.metric, timing.clock) == ("hot", "host")
+    assert timing.launches > 1
+    assert timing.seconds == pytest.approx(np.median(unpack_samples(timing.samples)), rel=1e-6)
+    assert timing.bytes_moved == problem(SUM).bytes_moved
+    version, commit, digits = result.settings.removeprefix("version=").split(":")
+    assert (version, commit) == (library.api.build["version"], library.api.build["commit"])
+    assert len(digits) == 12
+
+
+def test_a_build_is_known_by_the_hash_of_its_library(
+    library: GgmlLibrary, ggml_folder: Path
+) -> None:
+    file = ggml_folder / "libggml-vulkan.so"
+    done = subprocess.run(["sha256sum", file], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(library.api.build["vulkan_sha256"])
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("exp2/f32/b1_c1_h1_w8", "ggml has no exp2"),
+        ("round/f32/b1_c1_h1_w8", "ggml has no round"),  # its own rounds halves away from zero
+        ("softmax/f32/b1_c2_h3_w4/mask=all", "ggml has no softmax with mask"),
+        ("mul_mat/q4_0:x=q8_1/m32_n32_k32", "ggml has no mul_mat of x in q8_1"),
+        ("rms_norm/f16/b1_c2_h3_w4", "ggml has no rms_norm of f16"),
+        ("get_rows/f16:y=f16/m9_n3_k32", "ggml has no such operation to f16"),
+        ("argmax/f32/b1_c2_h3_w4", "ggml has no argmax of several matrices"),
+        ("sum/f32/b1_c2_h3_w4/axes=hw", "ggml has no sum along hw"),
+        ("rope/f32/b2_n3_h2_k8", "ggml has no rope of several sequences"),
+        ("rope/f32/b1_n3_h2_k8/mode=mrope", "ggml has no rope with mode=mrope"),
+        ("add/f32/b1_c2_h3_w4/layout=permuted", "ggml is asked for whole arrays, and this case"),
+        ("concat/f32/b2_c3_h5_w7_n0", "ggml is asked for no empty arrays"),
+        ("sub/i32:b=i32:y=i32/b1_c2_h3_w4", "ggml's Vulkan backend does not support sub of"),
+    ],
+)
+def test_what_ggml_does_not_do_is_skipped_with_the_reason(
+    library: GgmlLibrary, lavapipe: Device, case: str, reason: str
+) -> None:
+    result = run(library, lavapipe, case)
+    assert result.outcome is Outcome.SKIPPED
+    assert result.reason.startswith(reason)
+
+
+def test_a_wrong_operation_is_found_and_not_timed(
+    library: GgmlLibrary, lavapipe: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {**library.functions, "add": library.functions["sub"]}
+    monkeypatch.setattr(library, "functions", MappingProxyType(wrong))
+    result = run(library, lavapipe, SUM, Mode.PERFORMANCE)
+    assert (result.outcome, result.timings) == (Outcome.WRONG, ())
+    assert "of y are not exactly the reference" in result.reason
+
+
+def test_what_is_written_outside_a_result_is_found(
+    library: GgmlLibrary, lavapipe: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node lies as far behind its result as a number is long."""
+    placed = library.api.__call__
+
+    def call(function: str, *arguments: object) -> object:
+        if function == "ggml_backend_tensor_alloc" and arguments[1] in nodes:
+            buffer, node, at = arguments
+            return placed(function, buffer, node, int(str(at)) + 256)
+        return placed(function, *arguments)
+
+    nodes: list[object] = []
+    made = library.functions["add"]
+
+    def add(*arguments: object) -> object:
+        nodes.append(made(*arguments))
+        return nodes[-1]
+
+    monkeypatch.setattr(library, "functions", MappingProxyType({**library.functions, "add": add}))
+    monkeypatch.setattr(type(library.api), "__call__", lambda self, *given: call(*given))
+    result = run(library, lavapipe, SUM)
+    assert result.outcome is Outcome.WRONG
+    assert result.verdict
+    assert result.verdict.guard_bytes
+    assert result.verdict.unwritten
+
+
+def test_every_launch_names_another_tensor_of_x_than_the_one_before(library: GgmlLibrary) -> None:
+    """The backend converts x once for all launches beside each other that name one."""
+    posed = problem(PRODUCT)
+    size = {name: posed.layout(name).storage * posed.item_bytes(name) for name in posed.types}
+    views = {
+        name: library.view(library.memory(size[name]), 0, posed.format(name), posed.layout(name))
+        for name in posed.types
+    }
+    launch = Launch(library, "mul_mat", (views["weights"], views["x"], views["y"]))
+    x = [Tensor.from_address(Tensor.from_address(node).src[1]) for node in launch.nodes]
+    assert len({Tensor.from_address(node).src[1] for node in launch.nodes}) == 2
+    assert len({each.data for each in x}) == 1
+
+
+def test_a_function_that_a_build_lacks_is_the_reason(library: GgmlLibrary) -> None:
+    with pytest.raises(CannotDo, match="this build of ggml has no ggml_invert"):
+        library.api.node("ggml_invert", "t", 0, ())
+
+
+def test_a_device_that_ggml_does_not_see_is_the_reason(
+    library: GgmlLibrary, lavapipe: Device, ggml_folder: Path
+) -> None:
+    card = replace(lavapipe.facts, name="Card")
+    with pytest.raises(CannotDo, match=f"ggml sees {lavapipe.facts.name[:8]}.* where Card is"):
+        GgmlLibrary(card, str(ggml_folder))
+
+
+@pytest.fixture
+def peers(ggml_folder: Path) -> Iterator[Peers]:
+    with ThreadPoolExecutor(1) as parent:
+        made = Peers(replace(settings(), ggml=str(ggml_folder)), parent)
+        yield made
+        made.close()
+
+
+@pytest.mark.usefixtures("library")
+def test_a_build_that_aborts_costs_one_case(
+    lavapipe: Device, peers: Peers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no such sums in halves; here nothing keeps a case from asking for them."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from vkbench_worker.peers.llama_cpp import ggml_library\nggml_library.OF_SINGLES = ()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    null = NullDevice()
+    ours = partial(execute, null, packaged())
+    ready = Ready(facts=lavapipe.facts, environment=lavapipe.environment)
+    job = Job(id=7, token=3, case="cumsum/f16/h3_w20", mode=Mode.PEER, variant="ggml")
+    crashed = peers.in_turns(job, ready, ours, lambda: False)
+    assert crashed
+    assert crashed.outcome is Outcome.SKIPPED
+    assert crashed.reason.startswith("ggml crashed: SIGABRT: ")
+    assert crashed.reason.endswith("GGML_ASSERT(a->type == GGML_TYPE_F32) failed")
+    again = peers.in_turns(replace(job, case=SUM, measure_seconds=0.1), ready, ours, lambda: False)
+    assert again
+    assert (again.outcome, again.reason) == (Outcome.PASSED, "")
