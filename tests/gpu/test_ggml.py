@@ -97,6 +97,14 @@ def test_a_peer_of_rows_of_launches_is_timed_by_the_host(
     assert len(digits) == 12
 
 
+def test_variables_that_change_what_ggml_does_are_told(
+    lavapipe: Device, library: GgmlLibrary, ggml_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GGML_VK_DISABLE_COOPMAT", "1")
+    told = GgmlLibrary(lavapipe.facts, str(ggml_folder)).version
+    assert told == f"{library.version}:GGML_VK_DISABLE_COOPMAT_1"
+
+
 def test_a_build_is_known_by_the_hash_of_its_library(
     library: GgmlLibrary, ggml_folder: Path
 ) -> None:
@@ -185,7 +193,7 @@ def test_every_launch_names_another_tensor_of_x_than_the_one_before(library: Ggm
 
 def test_a_function_that_a_build_lacks_is_the_reason(library: GgmlLibrary) -> None:
     with pytest.raises(CannotDo, match="this build of ggml has no ggml_invert"):
-        library.api.node("ggml_invert", "t", 0, ())
+        library.api.make_node("ggml_invert", "t", 0, ())
 
 
 def test_a_device_that_ggml_does_not_see_is_the_reason(

@@ -13,7 +13,7 @@ import pytest
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.tolerance import limits_of
 from vkbench_worker.peers.library import CannotDo
-from vkbench_worker.peers.llama_cpp.api import Api, libraries_in
+from vkbench_worker.peers.llama_cpp.api import Api, find_libraries
 from vkbench_worker.peers.llama_cpp.operations import FUNCTIONS, GATED, ROWS
 
 Build = Callable[..., Path]
@@ -53,7 +53,7 @@ def test_libraries_lie_by_the_programs_or_near_them(
     build: Build, tmp_path: Path, base: str, vulkan: str
 ) -> None:
     folder = build("bin", base, vulkan)
-    found = [path.resolve() for path in libraries_in(str(folder))]
+    found = [path.resolve() for path in find_libraries(str(folder))]
     assert found == [tmp_path / base, tmp_path / vulkan]
 
 
@@ -62,13 +62,13 @@ def test_without_a_folder_the_programs_of_the_path_lead_there(
 ) -> None:
     programs = build("bin", "lib/libggml-base.so", "lib/libggml-vulkan.so")
     monkeypatch.setenv("PATH", f"/nowhere:{programs}")
-    assert libraries_in("")[1].name == "libggml-vulkan.so"
+    assert find_libraries("")[1].name == "libggml-vulkan.so"
 
 
 def test_where_there_are_no_libraries_the_setting_is_named(build: Build) -> None:
     folder = build("bin", "bin/libggml-base.so", "bin/libggml-vulkan.so.txt")
     with pytest.raises(CannotDo) as refused:
-        libraries_in(str(folder))
+        find_libraries(str(folder))
     assert str(refused.value) == (
         f"ggml's libraries are not in {folder}: VKBENCH_GGML names their folder"
     )

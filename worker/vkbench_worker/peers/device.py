@@ -104,7 +104,7 @@ class Operation(Generic[M]):
         by_name = dict(zip(names, buffers, strict=True))
         for name in self.row.order:
             by_name[name].in_order = partial(self._in_order, name, by_name)
-        return self._library.bound(self.row.function, self.row.arguments(self.problem, views))
+        return self._library.bind(self.row.function, self.row.arguments(self.problem, views))
 
     def _in_order(
         self, name: str, buffers: Mapping[str, PeerBuffer[M]], data: np.ndarray

@@ -66,7 +66,7 @@ class Library(Protocol[M]):
         """An array of its own that holds values in a format."""
         ...
 
-    def bound(self, function: str, arguments: tuple[object, ...]) -> Call:
+    def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
         """What does an operation on these arguments."""
         ...
 

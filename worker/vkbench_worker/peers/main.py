@@ -60,7 +60,7 @@ def of_library(peer: str, ready: Ready) -> Answer:
 
 
 def of_ggml(peer: str, ready: Ready) -> Answer:
-    """What answers by llama.cpp's programs."""
+    """What answers by llama.cpp's libraries and programs."""
     from vkbench_worker.peers.llama_cpp.execute import Ggml
 
     return Ggml(ready, settings())

@@ -73,7 +73,7 @@ class NumpyLibrary:
         """An array in a format."""
         return np.ascontiguousarray(values, format_named(fmt).dtype)
 
-    def bound(self, function: str, arguments: tuple[object, ...]) -> Call:
+    def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
         """A function and its arguments."""
         return partial(self.functions[function], *arguments)
 

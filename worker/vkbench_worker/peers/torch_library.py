@@ -126,7 +126,7 @@ class TorchLibrary:
         stored = np.ascontiguousarray(quants.quantise(fmt, values))
         return self._torch.from_numpy(stored).to(self._place)
 
-    def bound(self, function: str, arguments: tuple[object, ...]) -> Call:
+    def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
         """A function and its arguments."""
         return partial(self.functions[function], *arguments)
 

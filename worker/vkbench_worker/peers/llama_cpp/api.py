@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from vkbench_worker.peers.library import CannotDo
+from vkbench_worker.peers.llama_cpp.printed import setting
 
 PEER: Final = "ggml"
 BASE, VULKAN = "ggml-base", "ggml-vulkan"  # libraries of a build
 
 Pointer = ctypes.c_void_p
 Address = int  # of what the library has made
+
+_DEVICES: Final = "GGML_VK_VISIBLE_DEVICES"
+_NO_BACKTRACE: Final = "GGML_NO_BACKTRACE"
+_OURS: Final = (_DEVICES, _NO_BACKTRACE)  # variables that are set here
 
 # Where the libraries lie, from the folder of llama.cpp's programs, and from their own.
 _PLACES: Final = (".", "../lib", "../lib/*-linux-gnu", "../lib/ollama", "../lib/llama.cpp")
@@ -91,43 +96,45 @@ class Api:
 
     def __init__(self, folder: str, index: int) -> None:
         """Load the build of a folder, or that of the PATH; it sees one of Vulkan's devices."""
-        base, vulkan = libraries_in(folder)
+        base, vulkan = find_libraries(folder)
         # Read once, when the library is loaded; naming a device lets it be a processor.
-        os.environ["GGML_VK_VISIBLE_DEVICES"] = str(index)
-        os.environ["GGML_NO_BACKTRACE"] = "1"  # of a build that aborts: its last words are told
+        os.environ[_DEVICES] = str(index)
+        os.environ[_NO_BACKTRACE] = "1"  # of a build that aborts: its last words are told
         try:
             self._base = ctypes.CDLL(str(base), mode=ctypes.RTLD_GLOBAL)
             self._vulkan = ctypes.CDLL(str(vulkan))
         except OSError as error:
             raise CannotDo(f"cannot load {PEER}'s libraries: {error}") from error
         self._functions = {
-            name: self._declared(library, name, *types)
+            name: self._declare(library, name, *types)
             for library, table in ((self._base, _OF_BASE), (self._vulkan, _OF_VULKAN))
             for name, types in table.items()
         }
         if self("ggml_tensor_overhead") != _OBJECT_BYTES + ctypes.sizeof(Tensor):
             raise CannotDo(f"{vulkan.parent} is a build of {PEER} with tensors of another form")
-        self.build = _build(self._base, vulkan)
+        self.build = _identify_build(self._base, vulkan)
 
     def __call__(self, function: str, *arguments: Any) -> Any:
         """Call one of the functions that every build has."""
         return self._functions[function](*arguments)
 
-    def node(self, function: str, kinds: str, context: Address, arguments: Iterable[Any]) -> Any:
+    def make_node(
+        self, function: str, kinds: str, context: Address, arguments: Iterable[Any]
+    ) -> Any:
         """The node that a function makes in a context; CannotDo if this build has none such."""
         types = (Pointer, *(_KINDS[kind] for kind in kinds))
-        return self._optional(function, Pointer, types)(context, *arguments)
+        return self._find(function, Pointer, types)(context, *arguments)
 
-    def tell(self, function: str, node: Address, value: int) -> None:
+    def set_of_node(self, function: str, node: Address, value: int) -> None:
         """Have a function set something of a node; CannotDo if this build has none such."""
-        self._optional(function, None, (Pointer, c_int))(node, value)
+        self._find(function, None, (Pointer, c_int))(node, value)
 
-    def _optional(self, function: str, result: Any, types: tuple[Any, ...]) -> Any:
+    def _find(self, function: str, result: Any, types: tuple[Any, ...]) -> Any:
         if function not in self._functions:
-            self._functions[function] = self._declared(self._base, function, result, types)
+            self._functions[function] = self._declare(self._base, function, result, types)
         return self._functions[function]
 
-    def description(self) -> str:
+    def describe_device(self) -> str:
         """What the build calls the device that it sees; "" if it sees none."""
         if not self("ggml_backend_vk_get_device_count"):
             return ""
@@ -135,13 +142,13 @@ class Api:
         self("ggml_backend_vk_get_device_description", 0, told, _MOST_DESCRIPTION)
         return told.value.decode(errors="replace")
 
-    def context(self, tensors: int, more: int = 0) -> Address:
+    def make_context(self, tensors: int, more: int = 0) -> Address:
         """Room for the records of so many tensors, and for more bytes; their data lie elsewhere."""
         size = (tensors + 1) * self("ggml_tensor_overhead") + more
         return int(self("ggml_init", Init(size, None, True)))
 
     @staticmethod
-    def _declared(library: ctypes.CDLL, name: str, result: Any, types: tuple[Any, ...]) -> Any:
+    def _declare(library: ctypes.CDLL, name: str, result: Any, types: tuple[Any, ...]) -> Any:
         try:
             function = getattr(library, name)
         except AttributeError:
@@ -150,34 +157,39 @@ class Api:
         return function
 
 
-def libraries_in(folder: str) -> tuple[Path, Path]:
+def find_libraries(folder: str) -> tuple[Path, Path]:
     """The two libraries of a build: in a folder or near it, or near the programs of the PATH."""
     for root in [folder] if folder else os.get_exec_path():
         for place in _PLACES:
             for near in sorted(glob(os.path.join(root, place))):
-                base = _library(BASE, near)
-                vulkan = [_library(VULKAN, each) for b in _BACKENDS for each in glob(f"{near}/{b}")]
+                base = _find_library(BASE, near)
+                vulkan = [
+                    _find_library(VULKAN, each) for b in _BACKENDS for each in glob(f"{near}/{b}")
+                ]
                 if base and any(vulkan):
                     return base, next(filter(None, vulkan))
     where = folder or "the folders of PATH or near them"
     raise CannotDo(f"{PEER}'s libraries are not in {where}: VKBENCH_GGML names their folder")
 
 
-def _library(name: str, folder: str) -> Path | None:
+def _find_library(name: str, folder: str) -> Path | None:
     """The newest library of that name in a folder, with versions in its name or not."""
     pattern = re.compile(rf"(lib)?{name}(\.so(\.[0-9.]+)?|(\.[0-9.]+)?\.dylib|\.dll)")
     found = [file for file in Path(folder).glob(f"*{name}*") if pattern.fullmatch(file.name)]
     return max(found, default=None)
 
 
-def _build(base: ctypes.CDLL, vulkan: Path) -> Mapping[str, str]:
-    """What the build says of itself, and the first digits of what tells it from any other."""
+def _identify_build(base: ctypes.CDLL, vulkan: Path) -> Mapping[str, str]:
+    """What the build says of itself, what tells it from any other, and what variables it reads."""
     told = {}
     for name in ("version", "commit"):
         function = getattr(base, f"ggml_{name}", None)
         if function is not None:
             function.restype = c_char_p
-            told[name] = re.sub(r"[^A-Za-z0-9_.+-]+", "_", function().decode(errors="replace"))[:40]
+            told[name] = setting(function().decode(errors="replace"))
     with vulkan.open("rb") as file:
         told["vulkan_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()[:_SHOWN_DIGITS]
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("GGML_") and name not in _OURS:
+            told[name] = setting(f"{name}_{value}")
     return told

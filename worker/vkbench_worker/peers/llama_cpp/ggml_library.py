@@ -70,11 +70,11 @@ class GgmlArray:
     def nbytes(self) -> int:
         return prod(self.layout.shape) * self.format.dtype.itemsize
 
-    def shaped(self, shape: tuple[int, ...]) -> GgmlArray:
+    def reshape(self, shape: tuple[int, ...]) -> GgmlArray:
         """The same numbers under another shape."""
         return replace(self, layout=Layout.contiguous(shape))
 
-    def made(self, api: Api, context: Address) -> Address:
+    def make_tensor(self, api: Api, context: Address) -> Address:
         """A tensor of it."""
         *outer, inner = self.layout.shape
         dims = [self.format.numbers(inner), *reversed(outer)]
@@ -84,7 +84,7 @@ class GgmlArray:
         self._place(api, made)
         return int(made)
 
-    def hold(self, api: Api, node: Address) -> None:
+    def take_result(self, api: Api, node: Address) -> None:
         """Have the result of a node lie here."""
         found = Tensor.from_address(node)
         if found.type != self.format.ggml or api("ggml_nbytes", node) != self.nbytes:
@@ -108,7 +108,7 @@ class GgmlLibrary:
 
     def __init__(self, facts: DeviceFacts, folder: str) -> None:
         self.api = Api(folder, facts.index)
-        if (found := self.api.description()) != facts.name:
+        if (found := self.api.describe_device()) != facts.name:
             raise CannotDo(f"{PEER} sees {found or 'no device'} where {facts.name} is")
         self.backend: Address = self.api("ggml_backend_vk_init", 0)
         if not self.backend:
@@ -116,8 +116,8 @@ class GgmlLibrary:
         self.version = ":".join(self.api.build.values())
         self.rows: Mapping[str, Row] = ROWS
         self.functions: Mapping[str, Callable[..., object]] = {
-            **{name: partial(self._node, name) for name in FUNCTIONS},
-            **{name: partial(self._gated, name) for name in GATED},
+            **{name: partial(self._make_node, name) for name in FUNCTIONS},
+            **{name: partial(self._make_gated_node, name) for name in GATED},
         }
 
     def takes(self, function: str, fmt: str) -> bool:
@@ -131,7 +131,7 @@ class GgmlLibrary:
         buffer = self.api("ggml_backend_alloc_buffer", self.backend, nbytes)
         if not buffer:
             raise OutOfMemory(f"{PEER} has not enough memory for this case")
-        context = self.api.context(1)
+        context = self.api.make_context(1)
         base, whole = self.api("ggml_backend_buffer_get_base", buffer) or 0, 0
         if nbytes:
             size = (ctypes.c_int64 * 1)(nbytes)
@@ -186,30 +186,32 @@ class GgmlLibrary:
         """No factor is converted before."""
         raise CannotDo(f"{PEER} converts nothing to {fmt} here")
 
-    def bound(self, function: str, arguments: tuple[object, ...]) -> Call:
+    def bind(self, function: str, arguments: tuple[object, ...]) -> Call:
         """A launch on these arrays."""
         return Launch(self, function, arguments)
 
     def timed(self, segments: Sequence[Sequence[Call]]) -> Callable[[], list[float]]:
         """Wall time of each segment but the first; launches behind each other are one graph."""
-        return partial(wall_seconds, [self._gathered(segment) for segment in segments])
+        return partial(wall_seconds, [self._join(segment) for segment in segments])
 
-    def _gathered(self, segment: Sequence[Call]) -> Sequence[Call]:
+    def _join(self, segment: Sequence[Call]) -> Sequence[Call]:
         launches = [call for call in segment if isinstance(call, Launch)]
         if len(launches) != len(segment) or not launches:
             return segment
         return [Graph(self, launches)]
 
-    def _node(self, function: str, context: Address, *arguments: object) -> Address:
+    def _make_node(self, function: str, context: Address, *arguments: object) -> Address:
         """A node of an operation on tensors."""
-        made = self.api.node(f"ggml_{function}", FUNCTIONS[function], context, arguments)
+        made = self.api.make_node(f"ggml_{function}", FUNCTIONS[function], context, arguments)
         if function in PRECISE:
-            self.api.tell(f"ggml_{PRECISE[function]}", made, _SINGLES)
+            self.api.set_of_node(f"ggml_{PRECISE[function]}", made, _SINGLES)
         return int(made)
 
-    def _gated(self, function: str, context: Address, x: Address, swapped: bool) -> Address:
+    def _make_gated_node(
+        self, function: str, context: Address, x: Address, swapped: bool
+    ) -> Address:
         """A node of a gated unit, whose gate may be the second half of a row."""
-        return self._node(f"{function}_swapped" if swapped else function, context, x)
+        return self._make_node(f"{function}_swapped" if swapped else function, context, x)
 
 
 class Launch:
@@ -217,9 +219,9 @@ class Launch:
 
     def __init__(self, library: GgmlLibrary, function: str, arguments: tuple[object, ...]) -> None:
         self._library, self._arguments = library, arguments  # whose memory stays as long
-        context = library.api.context(_MOST_TENSORS)
+        context = library.api.make_context(_MOST_TENSORS)
         weakref.finalize(self, library.api, "ggml_free", context)
-        self.nodes = [self._made(function, context) for _ in range(_TWINS)]
+        self.nodes = [self._make_node(function, context) for _ in range(_TWINS)]
         if not library.api("ggml_backend_supports_op", library.backend, self.nodes[0]):
             raise CannotDo(f"{PEER}'s Vulkan backend does not support {function} of this case")
 
@@ -227,16 +229,17 @@ class Launch:
         """Done once."""
         Graph(self._library, [self])()
 
-    def _made(self, function: str, context: Address) -> Address:
+    def _make_node(self, function: str, context: Address) -> Address:
         api = self._library.api
         *inputs, output = self._arguments
         if not isinstance(output, GgmlArray):
             raise CannotDo(f"{PEER} has no {function} to such a result")
         tensors = [
-            each.made(api, context) if isinstance(each, GgmlArray) else each for each in inputs
+            each.make_tensor(api, context) if isinstance(each, GgmlArray) else each
+            for each in inputs
         ]
         node: Any = self._library.functions[function](context, *tensors)
-        output.hold(api, node)
+        output.take_result(api, node)
         return int(node)
 
 
@@ -249,7 +252,7 @@ class Graph:
         turns = {launch: cycle(launch.nodes) for launch in dict.fromkeys(launches)}
         nodes = [next(turns[launch]) for launch in launches]
         size = len(nodes) + _MOST_TENSORS * len(turns)
-        context = api.context(0, api("ggml_graph_overhead_custom", size, False))
+        context = api.make_context(0, api("ggml_graph_overhead_custom", size, False))
         weakref.finalize(self, api, "ggml_free", context)
         self._graph: Address = api("ggml_new_graph_custom", context, size, False)
         known: set[Address] = set()

@@ -141,7 +141,7 @@ def _concat(problem: Problem, views: Views) -> tuple[object, ...]:
 def _experts(problem: Problem, views: Views) -> tuple[object, ...]:
     x = views["x"]
     if problem.params["x"] == "token":  # all experts of a token read the same row
-        x = x.shaped((problem.shape["n"], 1, problem.shape["k"]))
+        x = x.reshape((problem.shape["n"], 1, problem.shape["k"]))
     return views["weights"], x, views["ids"], views["y"]
 
 
