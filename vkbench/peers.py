@@ -53,7 +53,9 @@ PEERS: Final = (
             "what the backend does for it: where its products quantise x to q8_1, that is in the "
             "time, as in ours by the path via_q8_1. On random numbers of its own, and judged by "
             "its own test. Each sample is the mean of a second or more. Whole models by "
-            "llama-bench, by the host's clock with its work between steps; they are not judged."
+            "llama-bench, by the host's clock with its work between steps, once half a second of "
+            "repetitions has brought the GPU's clock up; of a generation the mean of tokens of "
+            "which ours is the middle. They are not judged."
         ),
     ),
 )
