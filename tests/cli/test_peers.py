@@ -51,9 +51,8 @@ def test_a_side_that_is_too_noisy_has_no_ratio(past: Past, capsys: Captured) -> 
         store.add_jobs(tx, run.id, [job])
         [picked] = store.pick(tx, DEVICE.key, 1, NOW)
         timings = (timing("hot", 14.46e-3, 0.286), timing("ours", 2.477e-3))
-        named = {"job": picked.job.id, "token": picked.job.token, "case": CASES[0]}
-        result = replace(past.done(1.0), **named, variant="numpy", timings=timings)
-        store.record(tx, [result], NOW)
+        done = replace(past.done(1.0), job=picked.job.id, token=picked.job.token, case=CASES[0])
+        store.record(tx, [replace(done, variant="numpy", timings=timings)], NOW)
     assert cli.main(["compare", "--peer", "numpy"]) == 0
     found = capsys.readouterr()
     assert "too noisy" in found.out
