@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from planted_git import commit, git
 from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_blocks, write_own, write_shadow
 
 from .conftest import Vkbench
@@ -182,16 +182,6 @@ def test_what_declares_no_case_is_not_bisected(vkbench: Vkbench, tmp_path: Path)
     ended = vkbench("bisect", "--case", TIMED, "--revisions", "HEAD~1..HEAD", *words)
     assert ended.code == 2
     assert "has the same code in" in ended.err
-
-
-def git(folder: Path, *words: str) -> None:
-    someone = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "-C", str(folder), *someone, *words], check=True, capture_output=True)
-
-
-def commit(folder: Path, subject: str) -> None:
-    git(folder, "add", "-A")
-    git(folder, "commit", "--quiet", "-m", subject)
 
 
 def wider(path: Path) -> None:
