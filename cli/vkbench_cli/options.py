@@ -211,12 +211,12 @@ class Selecting:
         ),
     ] = ""
     kernel_file: Annotated[
-        Path | None,
+        list[Path],  # of one: else a second would replace the first without a word
         Option(
             metavar="FILE",
             help="Run the kernel of your own that this file declares, in all its cases.",
         ),
-    ] = None
+    ] = field(default_factory=list)
     variant: Annotated[
         str,
         Option(
@@ -274,7 +274,12 @@ class Selecting:
                 "--kernel-file runs a kernel of your own: leave out --suite, --kernel, --format, "
                 "--gguf, --model and --bundle"
             )
-        return built(self.kernel_file, tuple(self.shape))
+        if len(self.kernel_file) > 1:
+            raise UsageError(
+                f"--kernel-file is given {len(self.kernel_file)} times, and a run is of one "
+                "declaration: give each a command of its own"
+            )
+        return built(self.kernel_file[0], tuple(self.shape))
 
     def _model(self) -> ModelFile | None:
         from vkbench_scheduler.planning.models import model_from

@@ -72,6 +72,7 @@ def test_options_beside_a_kernel_file_are_checked(asked: Vkbench, tmp_path: Path
         (("--variant", "slow"), "unknown variant of lab.rms_quant 'slow'"),
         (("--case", f"{CASE}0"), f"did you mean '{CASE}'"),
         (("--shape", "m=3"), "a shape has the sizes m, k; got m"),
+        (("--kernel-file", str(tmp_path / "other.toml")), "is given 2 times"),
     ):
         ended = asked("run", "--kernel-file", path, *words)
         assert ended.code == 2

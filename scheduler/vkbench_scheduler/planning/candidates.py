@@ -62,8 +62,8 @@ def of_declarations(
     for end in (found[0], found[-1]):
         if not has_file(repository, end, file):
             raise UsageError(
-                f"{file} is not in {repository} at {end.sha[:10]}: --kernel-file is the path of the "
-                "declaration from the repository's root"
+                f"{file} is not in {repository} at {end.sha[:10]}: --kernel-file is the path of "
+                "the declaration from the repository's root"
             )
 
     def made(revision: Revision) -> Bundle:
