@@ -27,6 +27,7 @@ from vkbench_scheduler.planning.selection import (
 )
 
 if TYPE_CHECKING:
+    from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.own.building import Built
 
 DEFAULT_SUITE = "quick"
@@ -238,10 +239,13 @@ class Selecting:
         ),
     ] = ""
 
-    def selection(self, effort: Effort) -> Selection:
-        """What the scheduler plans jobs from; the quick suite if nothing is chosen."""
+    def selection(self, effort: Effort, bundle: Bundle | None = None) -> Selection:
+        """What the scheduler plans jobs from; the quick suite if nothing is chosen.
+
+        A bundle that declares a kernel brings its own cases, of which --case chooses.
+        """
         model = self._model()
-        own = cases_of(self.own())
+        own = None if self._is_of_catalogue else cases_of(bundle)
         anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
         return Selection(
             suite=self.suite if any(anything) else DEFAULT_SUITE,
@@ -269,7 +273,7 @@ class Selecting:
         """The kernel of --kernel-file, with its bundle; None without the option."""
         if not self.kernel_file:
             return None
-        if any((self.suite, self.kernel, self.format, self.gguf, self.model, self.bundle)):
+        if self._is_of_catalogue or self.bundle:
             raise UsageError(
                 "--kernel-file runs a kernel of your own: leave out --suite, --kernel, --format, "
                 "--gguf, --model and --bundle"
@@ -280,6 +284,11 @@ class Selecting:
                 "declaration: give each a command of its own"
             )
         return built(self.kernel_file[0], tuple(self.shape))
+
+    @property
+    def _is_of_catalogue(self) -> bool:
+        """Whether something is chosen that no kernel of a user has."""
+        return any((self.suite, self.kernel, self.format, self.gguf, self.model))
 
     def _model(self) -> ModelFile | None:
         from vkbench_scheduler.planning.models import model_from

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planted_git import commit, git
 from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_blocks, write_own, write_shadow
+from vkbench.settings import settings
+from vkbench_db.ask import job_story
+from vkbench_db.database import Database
+from vkbench_web.pages.jobs import replay
 
 from .conftest import Vkbench
 
@@ -124,6 +130,37 @@ def test_own_kernels_are_listed_with_their_owners(vkbench: Vkbench, tmp_path: Pa
         "lab.one_pass"
     ]
     assert NAME in vkbench("bundle", "ls").out
+
+
+@pytest.mark.parametrize("write", [write_own, write_shadow])
+def test_the_command_of_a_job_runs_its_bundle_again(
+    vkbench: Vkbench, tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
+    """Also after a newer version of the kernel has run."""
+    path = write(tmp_path / "own")
+    run = ("run", "--kernel-file", str(path), "--mode", "correctness")
+    assert vkbench(*run).code == 0
+    launch = next(line for line in path.read_text().splitlines() if line.startswith("groups = "))
+    path.write_text(path.read_text().replace(launch, f"{launch[:-1]}, 2]"))
+    assert vkbench(*run).code == 0
+    bundles = [row["bundle"] for row in bundles_of_jobs(vkbench)]
+    assert len(set(bundles)) == 2
+    with Database.open(settings().database_url()) as database, database.reading() as tx:
+        command = replay(job_story.story(tx, 1))
+    ended = vkbench(*shlex.split(command)[1:])
+    assert ended.code == 0, ended.err
+    again = bundles_of_jobs(vkbench)
+    assert [row["bundle"] for row in again[len(bundles) :]] == bundles[:1]
+    assert again[-1]["track"] == again[0]["track"]
+
+
+def bundles_of_jobs(vkbench: Vkbench) -> list[dict[str, Any]]:
+    """The bundle that each job ran, and the history that it joined."""
+    words = (
+        "SELECT attempt.bundle, run.track FROM attempt JOIN job ON job.id = attempt.job_id "
+        "JOIN run ON run.id = job.run_id ORDER BY job.id"
+    )
+    return vkbench("query", words, "--json").rows
 
 
 @pytest.mark.timeout(300)
