@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from databases import Lab
 from planted_accuracy import of_model
-from vkbench.job import Mode, Outcome
+from vkbench.job import PEERS, Mode, Outcome
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_db.ask import job_story
@@ -155,6 +155,7 @@ def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
         "--track": "none",
     }
     assert replay(paired) == ""
+    assert replay(of_job(story, track=PEERS)) == ""  # others timed it: nothing runs it here
     compared = replay(of_job(story, mode="peer", variant="torch"))
     assert "--peer torch --mode performance" in compared
     assert "--variant" not in compared

@@ -15,7 +15,7 @@ from vkbench import configuration
 from vkbench.calibration import CANARY_AT
 from vkbench.case import is_model, parse
 from vkbench.configuration import PIECES, SHARDS
-from vkbench.job import MAIN, Mode
+from vkbench.job import MAIN, PEERS, Mode
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
 from vkbench_tables.table import Column, Table, ValueKind
@@ -84,7 +84,7 @@ def replay(story: JobStory) -> str:
     """The command that runs a job again, with the bundle that it ran; "" if there is none."""
     facts, ran = story.facts, story.settling
     bundle = (ran.bundle if ran else "") or facts.bundle
-    if facts.mode == Mode.PAIRED:
+    if facts.mode == Mode.PAIRED or facts.track == PEERS:
         return ""
     if facts.mode == Mode.SHARDED:
         return _sharded_again(facts, bundle)
