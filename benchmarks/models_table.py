@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
-from timings import table, times
+from timings import Build, Row, build_of, day_of, said_of_builds, table_of_builds, times
 
 from vkbench_shaders.models.cases import named
 
@@ -30,21 +30,22 @@ _BOTH = (
     "auto) on another day, on such a GPU with that driver, by the host's clock, with the host's "
     "work between tokens, the mean of 128 tokens. Ours: by the device's timestamps."
 )
-Row = tuple[str, str, float]  # case, variant, tokens a second
+Rate = tuple[str, str, float, Build]  # case, variant, tokens a second
 
 
-def rows(path: Path) -> Iterator[Row]:
+def rates(path: Path) -> Iterator[Rate]:
     """The timings of an export that were judged right."""
-    for line in path.read_text().splitlines():
-        job = json.loads(line).get("job")
-        if job and job["state"] == "passed" and job.get("timings"):
-            case = named(job["case"])
-            seconds = job["timings"][0]["seconds"]
-            yield str(job["case"]), job["attempts"][-1]["variant"], case.timed / seconds
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    day = day_of(records)
+    for job in (record["job"] for record in records if "job" in record):
+        if job["state"] == "passed" and job.get("timings"):
+            rate = named(job["case"]).timed / job["timings"][0]["seconds"]
+            yield str(job["case"]), job["attempts"][-1]["variant"], rate, build_of(job, day)
 
 
-def cells(row: Row, others: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    case, variant, rate = row
+def row(found: Rate, others: Sequence[Mapping[str, str]]) -> Row:
+    """A model's row, beside llama.cpp where that was asked for the same."""
+    case, variant, rate, build = found
     model, phase = case.removeprefix("model/").split("/")[:2]
     theirs = [
         float(other["tokens_per_second"])
@@ -52,22 +53,23 @@ def cells(row: Row, others: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
         if model.removeprefix("m").startswith(other["model"]) and phase == other["phase"]
     ]
     beside = (f"{theirs[0]:.0f}", times(rate / theirs[0])) if theirs else ("", "")
-    return case, variant, f"{rate:.0f}", *beside
+    return (case, variant, f"{rate:.0f}", *beside), [build]
 
 
-def page(found: Sequence[Row], others: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def page(found: Sequence[Rate], others: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The whole page."""
     yield "# Whole models: NVIDIA H200, driver NVIDIA 580.159.04\n"
-    for text in (_OURS, _BOTH):
+    builds = [build for *_, build in found]
+    for text in (_OURS, _BOTH, said_of_builds(builds)):
         yield from (*wrap(text, 92), "")
     head = ["case", "variant", "tokens/s", "llama.cpp", "faster by"]
-    yield from table(head, [cells(row, others) for row in found])
+    yield from table_of_builds(head, (row(each, others) for each in found), max(builds))
 
 
 def main(arguments: Sequence[str]) -> None:
     with Path(arguments[0]).open() as file:
         others = list(csv.DictReader(file))
-    found = [row for path in map(Path, arguments[1:]) for row in rows(path)]
+    found = [rate for path in map(Path, arguments[1:]) for rate in rates(path)]
     print("\n".join(page(found, others)))
 
 

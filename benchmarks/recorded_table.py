@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from timings import AUTO, Results, read, shortest
+from timings import AUTO, Build, Results, read, shortest
 
 from vkbench.case import Case, parse
 
-COLUMNS = ("case", "peer", "theirs_us", "ours_us", "device", "unlike")
+COLUMNS = ("case", "peer", "theirs_us", "ours_us", "device", "build", "unlike")
 
 
 def with_blocks(case: Case) -> Case:
@@ -28,10 +28,12 @@ def with_blocks(case: Case) -> Case:
     return replace(case, types={**case.types, "x": "q8_1"})
 
 
-def ours(results: Results, name: str) -> float | None:
-    """Seconds of the faster way to do a case, from plain inputs to the result."""
-    ways = (name, with_blocks(parse(name)).name)
-    return shortest(results.get(way) for way in ways)
+def ours(results: Results, name: str) -> tuple[float, Build] | None:
+    """Seconds of the faster way to do a case, from plain inputs to the result, and its build."""
+    ways = [results.get(way) for way in (name, with_blocks(parse(name)).name)]
+    seconds = shortest(ways)
+    build = next((way.build for way in ways if way and way.whole == seconds), None)
+    return (seconds, build) if seconds is not None and build else None
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -41,11 +43,12 @@ def main(arguments: Sequence[str]) -> None:
     lines.writeheader()
     with Path(arguments[0]).open() as file:
         for row in csv.DictReader(file):
-            seconds = ours(results, row["case"])
-            if seconds is not None and row["ours"] == AUTO:
+            found = ours(results, row["case"])
+            if found and row["ours"] == AUTO:
+                seconds, build = found
                 times = {"theirs_us": row["us"], "ours_us": f"{seconds * 1e6:.1f}"}
                 both = {key: row[key] for key in ("case", "peer", "unlike")}
-                lines.writerow({**both, **times, "device": device})
+                lines.writerow({**both, **times, "device": device, "build": build})
 
 
 if __name__ == "__main__":

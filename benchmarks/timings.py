@@ -9,6 +9,7 @@ of runs one right after the other. Where these do not hold that time, there is n
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,17 @@ AUTO = "auto"
 QUANTISING = "quantize/q8_1/b1_m{n}_k{k}"  # of the vectors of a product
 
 
+@dataclass(frozen=True, order=True)
+class Build:
+    """The kernels that a timing is of, later ones being greater."""
+
+    day: str  # on which they were run
+    bundle: str  # first digits of its hash; "" in exports that do not say
+
+    def __str__(self) -> str:
+        return f"{self.bundle or 'unknown'} of {self.day}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """One timed case."""
@@ -30,6 +42,7 @@ class Found:
     asked: str = AUTO  # the variant that was asked for
     hot: float  # seconds
     cold: float
+    build: Build
     quantising: float | None = None  # of its vectors, hot, in the same runs; None: not timed
 
     @property
@@ -51,6 +64,7 @@ class Found:
 
 
 Results = Mapping[str, Found]  # by name
+Row = tuple[Sequence[str], Sequence[Build]]  # cells, and the builds of what they show
 
 
 def named(case: str, variant: str) -> str:
@@ -84,8 +98,9 @@ def read(paths: Iterable[Path]) -> tuple[Results, str]:
             records = [json.loads(line) for line in path.read_text().splitlines()]
             for record in records:
                 about |= {key: record[key] for key in ("device", "environment") if key in record}
+            day = day_of(records)
             jobs = [record["job"] for record in records if "job" in record]
-            together |= {timing.name: timing for job in jobs for timing in _timed(job)}
+            together |= {timing.name: timing for job in jobs for timing in _timed(job, day)}
         found |= {name: _with_quantising(timing, together) for name, timing in together.items()}
     facts = about["environment"]["facts"]
     assert isinstance(facts, dict)
@@ -102,7 +117,22 @@ def _in_a_row(paths: Iterable[Path]) -> dict[str, list[Path]]:
     return runs
 
 
-def _timed(job: Mapping[str, object]) -> Iterator[Found]:
+def day_of(records: Iterable[Mapping[str, object]]) -> str:
+    """The day of an export's run; "" where it does not say."""
+    run = next((record["run"] for record in records if "run" in record), None)
+    if not isinstance(run, dict):
+        return ""
+    return time.strftime("%Y-%m-%d", time.gmtime(run["created_at"]))
+
+
+def build_of(job: Mapping[str, object], day: str) -> Build:
+    """What a job's last attempt ran."""
+    attempts = job["attempts"]
+    assert isinstance(attempts, list)
+    return Build(day, str(attempts[-1].get("bundle", ""))[:8])
+
+
+def _timed(job: Mapping[str, object], day: str) -> Iterator[Found]:
     timings, attempts = job.get("timings"), job["attempts"]
     if job["state"] == "passed" and timings:
         assert isinstance(timings, list)
@@ -115,6 +145,7 @@ def _timed(job: Mapping[str, object]) -> Iterator[Found]:
             asked=str(job.get("variant", AUTO)),
             hot=seconds["hot"],
             cold=seconds["cold"],
+            build=build_of(job, day),
         )
 
 
@@ -136,6 +167,31 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"|{'|'.join(['---'] + ['--:'] * (len(head) - 1))}|"
     for row in rows:
         yield f"| {' | '.join(row)} |"
+
+
+def said_of_builds(builds: Iterable[Build]) -> str:
+    """Which build a page's timings are of, and how to tell the rows of others."""
+    newest, *older = sorted(set(builds), reverse=True)
+    rows = "; rows of an older one name it in the column `older build`" if older else ""
+    return f"Ours is of bundle {newest}{rows}. What has changed since does not show."
+
+
+def table_of_builds(head: Sequence[str], rows: Iterable[Row], newest: Build) -> Iterator[str]:
+    """A table whose rows name the builds of their timings that are not the newest."""
+    found = [(cells, _older(builds, newest)) for cells, builds in rows]
+    if any(older for _, older in found):
+        yield from table([*head, "older build"], ([*cells, older] for cells, older in found))
+    else:
+        yield from table(head, (cells for cells, _ in found))
+
+
+def _older(builds: Iterable[Build], newest: Build) -> str:
+    return ", ".join(map(str, sorted({*builds} - {newest})))
+
+
+def builds_of(timings: Iterable[Found | None]) -> list[Build]:
+    """The builds of the timings that there are."""
+    return [timing.build for timing in timings if timing]
 
 
 def micro(seconds: float | None) -> str:

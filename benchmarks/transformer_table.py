@@ -14,8 +14,20 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 
-from timings import Results, faster_by, micro, named, posed, read, table, times
+from timings import (
+    Results,
+    Row,
+    faster_by,
+    micro,
+    named,
+    posed,
+    read,
+    said_of_builds,
+    table_of_builds,
+    times,
+)
 
 from vkbench_shaders.catalogue import KERNELS
 
@@ -23,13 +35,13 @@ COPY = "copy/f32/n16777216"  # the yardstick of bandwidth
 _LEAST_WORK = 1e9  # operations from which on their rate is told
 
 
-def case_rows(results: Results, group: str, copied: float) -> Iterator[Sequence[str]]:
+def case_rows(results: Results, group: str, copied: float) -> Iterator[Row]:
     """The cases of a group of kernels: times, and how much of copying's bandwidth that is."""
     for name, found in sorted(results.items()):
         problem = posed(found.case)
         if problem.kernel.group == group:
             rate, work = problem.bytes_moved / found.hot, problem.flops / found.hot / 1e12
-            yield (
+            cells = (
                 name,
                 found.variant,
                 micro(found.hot),
@@ -38,16 +50,18 @@ def case_rows(results: Results, group: str, copied: float) -> Iterator[Sequence[
                 f"{rate / copied:.2f}",
                 f"{work:.1f}" if problem.flops >= _LEAST_WORK else "",
             )
+            yield cells, [found.build]
 
 
-def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[Sequence[str]]:
+def peer_rows(results: Results, peers: Sequence[Mapping[str, str]]) -> Iterator[Row]:
     """What others took for the same work, what ours takes, and where the work is not the same."""
     for row in peers:
         ours = results.get(named(row["case"], row["ours"]))
         if ours:
             theirs = float(row["us"]) / 1e6
             ratio = times(faster_by(theirs, [ours]))
-            yield (ours.name, row["peer"], micro(theirs), micro(ours.whole), ratio, row["unlike"])
+            both = (micro(theirs), micro(ours.whole))
+            yield (ours.name, row["peer"], *both, ratio, row["unlike"]), [ours.build]
 
 
 def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -58,11 +72,11 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
     yield "medians. Every output was judged right. Bandwidth counts each input read once and each"
     yield "output written once; its share is of what copying 64 MiB of f32 reaches hot,"
     yield f"{copied / 1e12:.2f} TB/s. An H200's caches hold 60 MB: smaller cases stay in them.\n"
-    yield "Nearly all are of one build, transformer-h200-vectors; the rest is of older runs, and"
-    yield "the last file that has a case counts. A path behind a case was asked for by name."
-    yield "Attention of one to eight queries is older than `path=joined`, by which it takes less:"
-    yield "see CHANGELOG.md."
-    yield "Groups too large for caches are read twice: group_norm cannot pass 0.67 of a copy.\n"
+    builds = [found.build for found in results.values()]
+    newest = max(builds)
+    yield from (*wrap(said_of_builds(builds), 92), "")
+    yield "A path behind a case was asked for by name. Groups too large for caches are read twice:"
+    yield "group_norm cannot pass 0.67 of a copy.\n"
     yield "## Beside others\n"
     yield "torch 2.11 with CUDA 13 did f16 products and attention of 4096 positions on such a GPU:"
     yield "medians of 10 or 30 launches between two events; the page beside torch has both in turns"
@@ -70,13 +84,13 @@ def page(results: Results, about: str, peers: Sequence[Mapping[str, str]]) -> It
     yield "runs on such a GPU with that driver: means of many launches by the host's clock.\n"
     yield "Includes, on both sides: all launches from plain inputs in device memory to the result"
     yield "there; no copies from or to the host. Both are hot: what fits the caches stays there."
-    yield "The last column says what is unlike all the same.\n"
+    yield "`unlike` says what is not alike all the same.\n"
     head = ["case", "peer", "theirs", "ours, hot", "faster by", "unlike"]
-    yield from table(head, peer_rows(results, peers))
+    yield from table_of_builds(head, peer_rows(results, peers), newest)
     head = ["case", "path", "hot", "cold", "GB/s", "of copy", "TFLOP/s"]
     for group in dict.fromkeys(posed(found.case).kernel.group for found in results.values()):
         yield f"\n## {group}\n"
-        yield from table(head, case_rows(results, group, copied))
+        yield from table_of_builds(head, case_rows(results, group, copied), newest)
 
 
 def main(arguments: Sequence[str]) -> None:

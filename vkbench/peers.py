@@ -50,7 +50,9 @@ PEERS: Final = (
             "ggml: the operation back to back on the same arrays, a graph of many launches at a "
             "time, by the host's clock, with what the backend does for each: where its products "
             "convert x, to q8_1 or f16, every launch does. Whole models by llama-bench, by the "
-            "host's clock with its work between steps; they are not judged."
+            "host's clock with its work between steps, once half a second of repetitions has "
+            "brought the GPU's clock up; of a generation the mean of tokens of which ours is the "
+            "middle. They are not judged."
         ),
     ),
 )

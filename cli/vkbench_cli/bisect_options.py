@@ -72,7 +72,7 @@ class BisectOptions:
         str,
         Option(
             metavar="PATH",
-            help="Declaration in the repository, if the case is of a kernel of your own.",
+            help="Declaration of a kernel of your own: its path from the root of --repository.",
         ),
     ] = ""
     good: Annotated[
@@ -216,7 +216,8 @@ def _of_declarations(asked: BisectOptions) -> list[Built]:
     if asked.bundles or asked.folder:
         raise UsageError("--kernel-file is for --revisions: leave out --bundles and --folder")
     file = PurePosixPath(asked.kernel_file)
-    return of_declarations(asked.repository, *_ends(asked), file, user_name(), _tell)
+    ends = _ends(asked)
+    return of_declarations(asked.case, asked.repository, *ends, file, user_name(), _tell)
 
 
 def _ends(asked: BisectOptions) -> tuple[str, str]:

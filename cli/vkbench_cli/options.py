@@ -27,6 +27,7 @@ from vkbench_scheduler.planning.selection import (
 )
 
 if TYPE_CHECKING:
+    from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.own.building import Built
 
 DEFAULT_SUITE = "quick"
@@ -211,12 +212,12 @@ class Selecting:
         ),
     ] = ""
     kernel_file: Annotated[
-        Path | None,
+        list[Path],  # of one: else a second would replace the first without a word
         Option(
             metavar="FILE",
             help="Run the kernel of your own that this file declares, in all its cases.",
         ),
-    ] = None
+    ] = field(default_factory=list)
     variant: Annotated[
         str,
         Option(
@@ -238,10 +239,13 @@ class Selecting:
         ),
     ] = ""
 
-    def selection(self, effort: Effort) -> Selection:
-        """What the scheduler plans jobs from; the quick suite if nothing is chosen."""
+    def selection(self, effort: Effort, bundle: Bundle | None = None) -> Selection:
+        """What the scheduler plans jobs from; the quick suite if nothing is chosen.
+
+        A bundle that declares a kernel brings its own cases, of which --case chooses.
+        """
         model = self._model()
-        own = cases_of(self.own())
+        own = None if self._is_of_catalogue else cases_of(bundle)
         anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
         return Selection(
             suite=self.suite if any(anything) else DEFAULT_SUITE,
@@ -269,12 +273,22 @@ class Selecting:
         """The kernel of --kernel-file, with its bundle; None without the option."""
         if not self.kernel_file:
             return None
-        if any((self.suite, self.kernel, self.format, self.gguf, self.model, self.bundle)):
+        if self._is_of_catalogue or self.bundle:
             raise UsageError(
                 "--kernel-file runs a kernel of your own: leave out --suite, --kernel, --format, "
                 "--gguf, --model and --bundle"
             )
-        return built(self.kernel_file, tuple(self.shape))
+        if len(self.kernel_file) > 1:
+            raise UsageError(
+                f"--kernel-file is given {len(self.kernel_file)} times, and a run is of one "
+                "declaration: give each a command of its own"
+            )
+        return built(self.kernel_file[0], tuple(self.shape))
+
+    @property
+    def _is_of_catalogue(self) -> bool:
+        """Whether something is chosen that no kernel of a user has."""
+        return any((self.suite, self.kernel, self.format, self.gguf, self.model))
 
     def _model(self) -> ModelFile | None:
         from vkbench_scheduler.planning.models import model_from

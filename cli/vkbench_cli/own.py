@@ -1,4 +1,4 @@
-"""The kernel of one's own that `--kernel-file` names, compiled once a command."""
+"""Kernels of one's own: compiled from what `--kernel-file` names, or declared by a bundle."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from vkbench.user import user_name
 
 if TYPE_CHECKING:
     from vkbench_scheduler.planning.selection import OwnCases
+    from vkbench_shaders.bundle import Bundle
     from vkbench_shaders.own.building import Built
 
 
@@ -22,8 +23,9 @@ def built(path: Path, shapes: tuple[str, ...]) -> Built:
     return build(path, user_name(), [parse_shape(text) for text in shapes])
 
 
-def cases_of(kernel: Built | None) -> OwnCases | None:
-    """What can be chosen of a kernel."""
+def cases_of(bundle: Bundle | None) -> OwnCases | None:
+    """What can be chosen of the kernel that a bundle declares; None where it declares none."""
     from vkbench_scheduler.planning.own import cases_of as declared
 
-    return declared(kernel.kernel) if kernel else None
+    kernels = bundle.manifest.kernels if bundle else ()
+    return declared(kernels[0]) if kernels else None

@@ -7,7 +7,6 @@ a result.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,7 +120,7 @@ class Station:
 
 def _announcement(ready: Ready, host: str) -> Announcement:
     return Announcement(
-        worker=f"{host}:{os.getpid()}",
+        worker="",  # a run on this machine, which takes no jobs of a fleet
         facts=ready.facts,
         environment=ready.environment,
         bundle=packaged_sha(),

@@ -85,6 +85,7 @@ def state_of(row: DeviceRow, now: float) -> str:
 
     if row.paused:
         return "paused"
-    if row.last_seen is None:  # no worker announced it here: an import brought it
+    if row.last_seen is None:  # nothing opened it here: an import brought it
         return JobState.ELSEWHERE
-    return "online" if now - row.last_seen < LATELY_SECONDS else "offline"
+    is_served = row.worker and now - row.last_seen <= LATELY_SECONDS
+    return "online" if is_served else "offline"

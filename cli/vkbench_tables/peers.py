@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vkbench_db.ask.peers import Uncompared
     from vkbench_detection.compare.peer_ratios import Standing
 
+TOO_NOISY = "too noisy"  # in place of a ratio: a side's interval is too wide
 NAMED = 2  # cases of a reason that a line names
 
 COLUMNS = (
@@ -78,6 +79,7 @@ def _row_without(left: Uncompared) -> dict[str, Cell]:
 
 def _row(standing: Standing) -> dict[str, Cell]:
     pair, ratio = standing.pair, standing.ratio
+    high = ratio.high if ratio and isfinite(ratio.high) else None
     return {
         "host": pair.host,
         "device_name": pair.device_name,
@@ -88,11 +90,11 @@ def _row(standing: Standing) -> dict[str, Cell]:
         "ours_spread": (pair.ours_high - pair.ours_low) / 2 / pair.ours,
         "theirs_seconds": pair.theirs,
         "theirs_spread": (pair.theirs_high - pair.theirs_low) / 2 / pair.theirs,
-        "ratio": ratio.ratio,
-        "ratio_low": ratio.low if ratio.low > 0 else None,
-        "ratio_high": ratio.high if isfinite(ratio.high) else None,
+        "ratio": ratio.ratio if ratio else None,
+        "ratio_low": ratio.low if ratio and ratio.low > 0 else None,
+        "ratio_high": high,
         "ratio_before": standing.before,
-        "change": "fell" if standing.has_fallen else "",
+        "change": "fell" if standing.has_fallen else "" if ratio else TOO_NOISY,
         "settings": pair.settings,
         "clock": pair.clock,
         "peer_clock": pair.peer_clock,
@@ -105,9 +107,8 @@ def _row(standing: Standing) -> dict[str, Cell]:
 def _mean(found: Sequence[Standing]) -> dict[str, Cell] | None:
     from vkbench_detection.statistics.ratios import geometric_mean
 
-    mean = geometric_mean(
-        [each.ratio.ratio for each in found], alike=[each.pair.case_name for each in found]
-    )
+    ratios = [(each.ratio.ratio, each.pair.case_name) for each in found if each.ratio]
+    mean = geometric_mean([ratio for ratio, _ in ratios], alike=[case for _, case in ratios])
     if mean is None or mean.count < 2:
         return None
     return {

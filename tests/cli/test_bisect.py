@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from planted_git import commit, git
+from planted_own import TIMED, write_own
 from planted_runs import ENVIRONMENT
 from vkbench.device import DeviceFacts, device_key
 from vkbench.wire import Announcement
@@ -242,3 +244,79 @@ def test_revisions_come_from_a_repository(say: Say, database: Database, tmp_path
 def test_an_unknown_one(say: Say, database: Database) -> None:
     assert "unknown bisection '7'" in say("show", "7", code=2)
     assert "unknown bisection '7'" in say("stop", "7", code=2)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Three revisions; the second has the declaration of a kernel in own/, the third changes it."""
+    (tmp_path / "note").write_text("first")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, "bare")
+    path = write_own(tmp_path / "own")
+    commit(tmp_path, "declared")
+    path.write_text(path.read_text().replace('groups = ["m"]', 'groups = ["m", 2]'))
+    commit(tmp_path, "wider")
+    return tmp_path
+
+
+def of_declaration(repository: Path, file: str, revisions: str, case: str = TIMED) -> list[str]:
+    found = ["--case", case, "--revisions", revisions, "--repository", str(repository)]
+    return [*found, "--kernel-file", file, "--submit"]
+
+
+@pytest.mark.parametrize(
+    ("file", "revisions"),
+    [
+        ("rms_quant.toml", "HEAD~1..HEAD"),  # a path from another folder than the root
+        ("own/slip.toml", "HEAD~1..HEAD"),
+        ("own/rms_quant.toml", "HEAD~2..HEAD"),
+    ],
+)
+def test_a_declaration_that_is_not_there_is_said_before_anything_is_compiled(
+    say: Say, database: Database, repository: Path, file: str, revisions: str
+) -> None:
+    add_device(database, "RTX")
+    said = say(*of_declaration(repository, file, revisions), code=2)
+    assert said.count("\n") == 1  # no word of revisions compiled
+    assert f"{file} is not in {repository} at " in said
+    assert ": --kernel-file is the path of the declaration" in said
+
+
+def test_a_case_that_is_not_declared_is_said_after_one_revision(
+    say: Say, database: Database, repository: Path
+) -> None:
+    add_device(database, "RTX")
+    words = of_declaration(repository, "own/rms_quant.toml", "HEAD~1..HEAD", f"{TIMED}0")
+    said = say(*words, code=2)
+    assert said.count("\n") == 1
+    assert "the good bundle, " in said
+    assert f"declares no case {TIMED}0" in said
+
+
+def test_revisions_of_a_declaration_are_compiled(
+    say: Say, database: Database, repository: Path
+) -> None:
+    add_device(database, "RTX")
+    words = of_declaration(repository, "own/rms_quant.toml", "HEAD~1..HEAD")
+    assert say(*words) == "1\n"
+    labels = [row["label"].split()[-1] for row in rows(say, "show", "1")]
+    assert labels == ["declared", "wider"]
+
+
+def test_kernel_check_names_a_bundle_that_can_be_bisected(
+    say: Say, database: Database, capsys: Captured, tmp_path: Path
+) -> None:
+    add_device(database, "RTX")
+    path = write_own(tmp_path / "own")
+    found = [checked(capsys, path)]
+    path.write_text(path.read_text().replace('groups = ["m"]', 'groups = ["m", 2]'))
+    found.append(checked(capsys, path))
+    assert say("--case", TIMED, "--bundles", ",".join(found), "--submit") == "1\n"
+    shown = rows(say, "show", "1")
+    assert [row["sha"][:12] for row in shown] == found
+
+
+def checked(capsys: Captured, path: Path) -> str:
+    """The bundle that `vkbench kernel check` prints."""
+    assert cli.main(["kernel", "check", str(path)]) == 0
+    return capsys.readouterr().err.split()[-1]

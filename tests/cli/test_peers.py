@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +42,25 @@ def compared(past: Past) -> Past:
                 result = replace(result, timings=(), **skipped)  # type: ignore[arg-type]
             store.record(tx, [result], NOW)
     return past
+
+
+def test_a_side_that_is_too_noisy_has_no_ratio(past: Past, capsys: Captured) -> None:
+    job = PlannedJob(device=DEVICE.key, case=CASES[0], mode=Mode.PEER, variant="numpy")
+    with past.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.BOTH, selection={}, now=NOW)
+        store.add_jobs(tx, run.id, [job])
+        [picked] = store.pick(tx, DEVICE.key, 1, NOW)
+        timings = (timing("hot", 14.46e-3, 0.286), timing("ours", 2.477e-3))
+        done = replace(past.done(1.0), job=picked.job.id, token=picked.job.token, case=CASES[0])
+        store.record(tx, [replace(done, variant="numpy", timings=timings)], NOW)
+    assert cli.main(["compare", "--peer", "numpy"]) == 0
+    found = capsys.readouterr()
+    assert "too noisy" in found.out
+    assert "5.84" not in found.out
+    assert "1 comparison too noisy for a ratio" in " ".join(found.err.split())
+    assert cli.main(["compare", "--peer", "numpy", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["ratio"], row["change"]) == (None, "too noisy")
 
 
 def said(capsys: Captured) -> str:

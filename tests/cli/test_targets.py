@@ -296,6 +296,7 @@ def test_cuda_is_what_was_recorded_beside_it(
     assert row["standing"] == "missed"
     assert least < row["value"] < most
     assert row["how"].startswith("recorded on NVIDIA H200, driver NVIDIA 580.159.04: ")
+    assert re.search(r"ours [\d.]+ us by bundle [0-9a-f]{8} of 2026-\d\d-\d\d", row["how"])
 
 
 def compare_with_torch(past: Past, key: str, case: str, theirs: float, ours: float) -> None:

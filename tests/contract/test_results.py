@@ -132,6 +132,55 @@ def test_the_page_s_ratios_count_quantising() -> None:
                 assert float(ratio) == pytest.approx(float(theirs) / best, rel=0.02)
 
 
+def test_a_row_of_an_older_build_names_it(tmp_path: Path) -> None:
+    """A file's name says nothing: the run that began last is of the newest build."""
+    newer = planted(tmp_path / "a.jsonl", {PLAIN: 23e-6}, bundle="new" * 20, at=86400.0 * 9)
+    older = planted(tmp_path / "b.jsonl", {QUANTISING: 4e-6}, bundle="old" * 20, at=86400.0)
+    assert "Ours is of bundle newnewne of 1970-01-10" in page_of(tmp_path, newer)
+    page = page_of(tmp_path, newer, older)
+    assert "column `older build`" in page.replace("\n", " ")
+    [row] = [line for line in page.splitlines() if line.startswith(f"| {QUANTISING} |")]
+    assert row.endswith("| oldoldol of 1970-01-02 |")
+    [row, *_] = [line for line in page.splitlines() if line.startswith("| q4_0 | 23.0 |")]
+    assert "1970" not in row
+
+
+BF16 = "mul_mat/bf16/m4096_n512_k14336"
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_a_page_beside_torch_says_where_the_sides_are_unlike(
+    tmp_path: Path, is_timed: bool
+) -> None:
+    """auto keeps x in f32 beside weights of bf16: what the path that rounds it takes is said."""
+    compared = {
+        "case": BF16,
+        "mode": "peer",
+        "variant": "torch",
+        "state": "passed",
+        "attempts": [{"settings": "version=2,ours=portable", "bundle": "5a" * 32}],
+        "timings": [{"metric": "hot", "seconds": 1e-4}, {"metric": "ours", "seconds": 2e-3}],
+    }
+    alike = compared | {"case": "add/f32/b1_c1_h1_w4096"}
+    by_name = compared | {
+        "mode": "performance",
+        "variant": "coopmat_to_bf16",
+        "timings": [{"metric": "hot", "seconds": 1.5e-4}],
+    }
+    jobs = [{"job": job} for job in (compared, alike, *([by_name] if is_timed else []))]
+    export = planted(tmp_path / "torch.jsonl", {})
+    export.write_text(export.read_text() + "".join(json.dumps(job) + "\n" for job in jobs))
+    command = [sys.executable, str(ROOT / "benchmarks/peers_table.py"), "torch", str(export)]
+    page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = page.replace("\n", " ")
+    assert f"{BF16}: the two sides do not do the same. torch rounds x to bf16" in said
+    assert f"{BF16} | 2000.0 | 100.0 | 0.05 | portable |" in page
+    assert f"Geometric mean of 1, without {BF16}: 0.05." in page
+    rounded = {row[0]: row[2] for row in rows_under("h200-quant-perf.md", "## mul_mat beside")}
+    time = "150.0 us here" if is_timed else f"{rounded['bf16']} us on [an H200]"
+    assert f"is taken by its name alone: {time}" in said
+
+
 def rows_under(page: str, heading: str) -> list[list[str]]:
     """The cells of the first table below a heading."""
     lines = iter((RESULTS / page).read_text().splitlines())
@@ -141,13 +190,15 @@ def rows_under(page: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def planted(path: Path, times: Mapping[str, float]) -> Path:
+def planted(path: Path, times: Mapping[str, float], bundle: str = "", at: float = 0.0) -> Path:
     """An export of these timings, as much of it as pages read."""
     facts = {"driver": "Planted", "driver_version": "1"}
     records: list[object] = [{"device": {"name": "GPU"}}, {"environment": {"facts": facts}}]
+    records.append({"run": {"created_at": at}})
     for case, seconds in times.items():
         timings = [{"metric": metric, "seconds": seconds} for metric in ("hot", "cold")]
-        job = {"case": case, "state": "passed", "attempts": [{"variant": "portable"}]}
+        attempts = [{"variant": "portable", "bundle": bundle}]
+        job = {"case": case, "state": "passed", "attempts": attempts}
         records.append({"job": job | {"timings": timings}})
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
@@ -155,10 +206,15 @@ def planted(path: Path, times: Mapping[str, float]) -> Path:
 
 def ratio_on_page(folder: Path, *exports: Path) -> str:
     """The ratio that a page of these exports gives, ggml needing 21 us."""
+    page = page_of(folder, *exports)
+    found = [line for line in page.splitlines() if line.startswith("| q4_0 | 23.0 |  | 10.0 | 4.0")]
+    return found[0].strip("|").split("|")[-1].strip() if found else ""
+
+
+def page_of(folder: Path, *exports: Path) -> str:
+    """The page of suite quant-perf that is made of these exports."""
     others = folder / "others.csv"
     others.write_text("format,n1_us,n512_us\nq4_0,21,368\n")
     script = ROOT / "benchmarks/quant_table.py"
     command = [sys.executable, str(script), str(others), *map(str, exports)]
-    page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = [line for line in page.splitlines() if line.startswith("| q4_0 | 23.0 |  | 10.0 | 4.0")]
-    return found[0].strip("|").split("|")[-1].strip() if found else ""
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -208,7 +208,7 @@ def test_a_job_for_a_device_that_no_worker_announced_says_so(lab: Lab) -> None:
     lose(lab, *lab.pick(device_key("alpha", "llvmpipe")))
     with lab.database.reading() as tx:
         reason = tx.execute(select(schema.job.c.reason)).scalar_one()
-    assert "no worker ever announced llvmpipe on alpha" in reason
+    assert "no worker serves llvmpipe on alpha" in reason
 
 
 def moment(seconds: float) -> str:

@@ -183,6 +183,27 @@ def test_few_comparisons_say_nothing(lab: Lab) -> None:
     assert fallen(lab, *STEADY[:2], (1e-3, 2e-3)) == (None, False)
 
 
+def test_a_side_that_is_too_noisy_yields_no_ratio_and_no_fall(lab: Lab) -> None:
+    device = repeated(lab, *STEADY)
+    number = compare(lab, device, 3e-3, 2e-3, spread=0.051)
+    assert judge(lab.database, lab.now) == []
+    with lab.database.reading() as tx:
+        [found] = standings(tx, peer_pairs(tx))
+        assert (found.ratio, found.has_fallen) == (None, False)
+        [about] = news.of_run(tx, number).peers
+        assert (about.cases, about.ratio, about.fallen) == (1, None, ())
+
+
+def test_comparisons_that_were_too_noisy_are_no_history(lab: Lab) -> None:
+    device = lab.add_device()
+    for theirs, spread in ((4e-3, 0.01), (4e-3, 0.01), (4e-3, 0.01), (1e-3, 0.3), (3e-3, 0.01)):
+        lab.now += 60
+        compare(lab, device, theirs, 2e-3, spread=spread)
+    with lab.database.reading() as tx:
+        [found] = standings(tx, peer_pairs(tx))
+    assert (found.before, found.has_fallen) == (pytest.approx(2), True)
+
+
 def told(lab: Lab) -> list[int]:
     with lab.database.reading() as tx:
         return untold(tx, judged_since=lab.now - 60, measured_since=lab.now - 60)

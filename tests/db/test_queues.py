@@ -47,8 +47,9 @@ def test_a_queue_knows_its_worker_and_its_pause(lab: Lab) -> None:
         store.pause(tx, key, store.Pause())
     [queue] = found(lab)
     assert queue.paused
-    assert queue.is_served(queue.last_seen + LATELY_SECONDS)
-    assert not queue.is_served(queue.last_seen + LATELY_SECONDS + 1)
+    assert queue.last_seen == pytest.approx(lab.now)
+    assert queue.is_served(lab.now + LATELY_SECONDS)
+    assert not queue.is_served(lab.now + LATELY_SECONDS + 1)
 
 
 def test_a_device_that_came_with_an_import_has_no_queue(lab: Lab) -> None:

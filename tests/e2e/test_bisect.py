@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from planted_git import git
 from vkbench_shaders.compile.tree import TREE, source_of, sources_of
 
 CASE = "copy/f32/n262144"
@@ -46,11 +46,6 @@ def revision(plain: str, number: int) -> str:
     if number == BROKEN:
         return made.replace("y[0]", "nothing[0]")
     return made.replace(WORK, MORE_WORK) if number >= FIRST_BAD else made
-
-
-def git(folder: Path, *words: str) -> None:
-    someone = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "-C", str(folder), *someone, *words], check=True, capture_output=True)
 
 
 @pytest.mark.timeout(400)  # a minute on two quiet cores: some 50 pairs, a process each

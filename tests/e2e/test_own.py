@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
+import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from planted_git import commit, git
 from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_blocks, write_own, write_shadow
+from vkbench.settings import settings
+from vkbench_db.ask import job_story
+from vkbench_db.database import Database
+from vkbench_web.pages.jobs import replay
 
 from .conftest import Vkbench
 
@@ -72,6 +78,7 @@ def test_options_beside_a_kernel_file_are_checked(asked: Vkbench, tmp_path: Path
         (("--variant", "slow"), "unknown variant of lab.rms_quant 'slow'"),
         (("--case", f"{CASE}0"), f"did you mean '{CASE}'"),
         (("--shape", "m=3"), "a shape has the sizes m, k; got m"),
+        (("--kernel-file", str(tmp_path / "other.toml")), "is given 2 times"),
     ):
         ended = asked("run", "--kernel-file", path, *words)
         assert ended.code == 2
@@ -123,6 +130,37 @@ def test_own_kernels_are_listed_with_their_owners(vkbench: Vkbench, tmp_path: Pa
         "lab.one_pass"
     ]
     assert NAME in vkbench("bundle", "ls").out
+
+
+@pytest.mark.parametrize("write", [write_own, write_shadow])
+def test_the_command_of_a_job_runs_its_bundle_again(
+    vkbench: Vkbench, tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
+    """Also after a newer version of the kernel has run."""
+    path = write(tmp_path / "own")
+    run = ("run", "--kernel-file", str(path), "--mode", "correctness")
+    assert vkbench(*run).code == 0
+    launch = next(line for line in path.read_text().splitlines() if line.startswith("groups = "))
+    path.write_text(path.read_text().replace(launch, f"{launch[:-1]}, 2]"))
+    assert vkbench(*run).code == 0
+    bundles = [row["bundle"] for row in bundles_of_jobs(vkbench)]
+    assert len(set(bundles)) == 2
+    with Database.open(settings().database_url()) as database, database.reading() as tx:
+        command = replay(job_story.story(tx, 1))
+    ended = vkbench(*shlex.split(command)[1:])
+    assert ended.code == 0, ended.err
+    again = bundles_of_jobs(vkbench)
+    assert [row["bundle"] for row in again[len(bundles) :]] == bundles[:1]
+    assert again[-1]["track"] == again[0]["track"]
+
+
+def bundles_of_jobs(vkbench: Vkbench) -> list[dict[str, Any]]:
+    """The bundle that each job ran, and the history that it joined."""
+    words = (
+        "SELECT attempt.bundle, run.track FROM attempt JOIN job ON job.id = attempt.job_id "
+        "JOIN run ON run.id = job.run_id ORDER BY job.id"
+    )
+    return vkbench("query", words, "--json").rows
 
 
 @pytest.mark.timeout(300)
@@ -182,16 +220,6 @@ def test_what_declares_no_case_is_not_bisected(vkbench: Vkbench, tmp_path: Path)
     ended = vkbench("bisect", "--case", TIMED, "--revisions", "HEAD~1..HEAD", *words)
     assert ended.code == 2
     assert "has the same code in" in ended.err
-
-
-def git(folder: Path, *words: str) -> None:
-    someone = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "-C", str(folder), *someone, *words], check=True, capture_output=True)
-
-
-def commit(folder: Path, subject: str) -> None:
-    git(folder, "add", "-A")
-    git(folder, "commit", "--quiet", "-m", subject)
 
 
 def wider(path: Path) -> None:

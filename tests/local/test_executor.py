@@ -26,10 +26,15 @@ from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_cli.main import main
 from vkbench_db import schema
+from vkbench_db.ask.queries import devices
+from vkbench_db.ask.queues import queues
 from vkbench_db.database import Database
+from vkbench_db.upkeep.attendance import attendance
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
+from vkbench_detection.confirm.fleet import served, watched
 from vkbench_local.executor import DatabaseInUse, Executor, sole_executor, stoppable
+from vkbench_tables.devices import state_of
 from vkbench_worker.protocol import lock_path
 
 pytestmark = pytest.mark.slow
@@ -42,7 +47,10 @@ from vkbench.settings import settings
 from vkbench.wire import decode
 from vkbench.device import DeviceFacts
 from vkbench_local.executor import Executor, sole_executor, stoppable
+from vkbench_db.ask.queries import devices
+from vkbench_db.ask.queues import queues
 from vkbench_db.database import Database
+from vkbench_db.upkeep.attendance import attendance
 url = settings().database_url()
 with sole_executor(url), Database.open(url) as database:
     executor = Executor(database, settings(), lambda result: print(result.job, flush=True))
@@ -120,6 +128,22 @@ def test_what_a_dead_process_sent_is_done_though_the_clock_was_set_back(
         assert len(store.pick(tx, DEVICE.key, 2, time.time() + 3600)) == 2
     Executor(database, planted, lambda result: None).work(run, [DEVICE])
     assert states(database, run) == {"passed": 3}
+
+
+def test_a_run_here_is_no_worker(planted: Settings, database: Database) -> None:
+    run = planned(database, ["sleep/f32/n1"])
+    Executor(database, planted, lambda result: None).work(run, [DEVICE])
+    later = planned(database, ["sleep/f32/n2"])
+    now = time.time()
+    with database.reading() as tx:
+        [queue], [row] = queues(tx), devices(tx)
+        [station] = attendance(tx, run=later).stations
+        assert served(tx, now) == set()
+        assert len(watched(tx, now)) == 1  # a suspicion waits for `regressions confirm`
+    assert not queue.is_served(now)
+    assert not station.is_served(now)
+    assert state_of(row, now) == "offline"
+    assert (queue.queued, queue.host) == (1, DEVICE.host)
 
 
 def test_only_the_run_asked_for_is_done(planted: Settings, database: Database) -> None:

@@ -135,14 +135,14 @@ def done(seconds: float) -> Result:
     return replace(WRONG, outcome=Outcome.PASSED, reason="", verdict=verdict(True), timings=timings)
 
 
-def timing(metric: str, seconds: float) -> Timing:
-    """A timing of 1 % spread."""
+def timing(metric: str, seconds: float, spread: float = 0.01) -> Timing:
+    """A timing whose interval is so wide on each side of the median."""
     return Timing(
         metric=metric,
         seconds=seconds,
         mad=seconds / 200,
-        low=seconds * 0.99,
-        high=seconds * 1.01,
+        low=seconds * (1 - spread),
+        high=seconds * (1 + spread),
         confidence=0.95,
         best=seconds * 0.98,
         count=8,

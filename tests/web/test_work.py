@@ -8,16 +8,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from databases import Lab
 from planted_accuracy import of_model
-from vkbench.job import Mode, Outcome
+from vkbench.job import PEERS, Mode, Outcome
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_db.ask import job_story
+from vkbench_db.ask.job_story import JobStory
 from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
 from vkbench_web.pages import runs
@@ -139,8 +141,9 @@ def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
         planned = lab.planned(device, mode=Mode.CORRECTNESS, variant="a b", bundle="5a" * 32)
         store.add_jobs(tx, run, [planned, replace(planned, mode=Mode.PAIRED)])
     with lab.database.reading() as tx:
-        facts, paired = (job_story.story(tx, number).facts for number in (1, 2))
-    words = shlex.split(replay(facts))
+        story, paired = (job_story.story(tx, number) for number in (1, 2))
+    facts = story.facts
+    words = shlex.split(replay(story))
     options = dict(zip(words[2::2], words[3::2], strict=True))
     assert words[:2] == ["vkbench", "run"]
     assert options == {
@@ -152,14 +155,39 @@ def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
         "--track": "none",
     }
     assert replay(paired) == ""
-    compared = replay(replace(facts, mode="peer", variant="torch"))
+    assert replay(of_job(story, track=PEERS)) == ""  # others timed it: nothing runs it here
+    compared = replay(of_job(story, mode="peer", variant="torch"))
     assert "--peer torch --mode performance" in compared
     assert "--variant" not in compared
-    divided = replay(replace(facts, mode="sharded", variant="auto:pieces=2,shards=4", bundle=""))
-    assert divided == (
+    divided = of_job(story, mode="sharded", variant="auto:pieces=2,shards=4", bundle="")
+    assert replay(divided) == (
         f"vkbench shard {facts.case_name} --shards 4 --pieces 2 --variant auto --device {device}"
     )
-    assert replay(replace(facts, mode="sharded", variant="auto:devices=2-1f3e9a,shards=2")) == ""
+    among = of_job(story, mode="sharded", variant="auto:devices=2-1f3e9a,shards=2")
+    assert replay(among) == ""
+    source = {"path": "/models/a b.gguf", "tensor": ""}
+    case = "model/a-b-0123456789ab/tg128/batch=8,cache=q8_0"
+    model = shlex.split(replay(of_job(story, case_name=case, source=source, mode="performance")))
+    assert model[2:14] == [
+        *("--model", "/models/a b.gguf", "--prompt", "0", "--generate", "128"),
+        *("--batch", "8", "--cache", "q8_0", "--variant", "a b"),
+    ]
+
+
+def test_it_names_the_bundle_that_ran_where_none_was_asked_for(lab: Lab) -> None:
+    """Another version brings another packaged bundle."""
+    device = lab.add_device()
+    lab.submit(device, 1)
+    [job] = lab.pick(device, 1)
+    lab.record(replace(lab.answer(job), bundle="5a" * 32))
+    with lab.database.reading() as tx:
+        story = job_story.story(tx, 1)
+    assert story.facts.bundle == ""
+    assert f"--bundle {'5a' * 32}" in replay(story)
+
+
+def of_job(story: JobStory, **changes: Any) -> JobStory:
+    return replace(story, facts=replace(story.facts, **changes))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import climbing_bench
 from cluster import until
 from vkbench import system
 from vkbench.device import NVIDIA, DeviceFacts
@@ -71,6 +72,47 @@ def plant_bench(tmp_path: Path) -> Callable[..., Ggml]:
         return Ggml(ready, replace(settings(), ggml=str(tmp_path)))
 
     return planted
+
+
+@pytest.mark.parametrize(
+    ("phase", "tokens", "about"), [("tg128", 51, "-n 51 -d 102"), ("pp512", 1, "-p 512 -n 0")]
+)
+def test_a_gpu_is_sampled_once_its_clock_is_up(
+    tmp_path: Path, phase: str, tokens: int, about: str
+) -> None:
+    program = tmp_path / BENCH
+    script = Path(climbing_bench.__file__).read_text()
+    program.write_text(script.replace("/usr/bin/env python3", sys.executable, 1))
+    program.chmod(0o755)
+    card = replace(NULL.facts, name="a card", type="discrete")
+    ready = Ready(facts=card, environment=NULL.environment)
+    ggml = Ggml(ready, replace(settings(), ggml=str(tmp_path)))
+    job = of_model(f"model/tiny-llama-09330859b246/{phase}")
+    for _ in range(2):
+        result = ggml(job)
+        assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+        [timing] = result.timings
+        samples = unpack_samples(timing.samples)
+        assert max(samples) == pytest.approx(climbing_bench.TOKEN_SECONDS, rel=1e-6)
+        assert len(samples) * tokens * climbing_bench.TOKEN_SECONDS >= job.measure_seconds
+        assert timing.launches == tokens
+    commands = (tmp_path / "asked").read_text().splitlines()
+    assert about in commands[-1]
+    assert len(commands) == 4  # its devices, how long a token takes, and the two visits
+
+
+def test_a_clock_that_does_not_come_up_in_time_gives_no_timing(tmp_path: Path) -> None:
+    program = tmp_path / BENCH
+    script = Path(climbing_bench.__file__).read_text()
+    slow = script.replace("/usr/bin/env python3", sys.executable, 1).replace("2e-3", "1e-9")
+    program.write_text(slow)
+    program.chmod(0o755)
+    card = replace(NULL.facts, name="a card", type="discrete")
+    ready = Ready(facts=card, environment=NULL.environment)
+    ggml = Ggml(ready, replace(settings(), ggml=str(tmp_path)))
+    result = ggml(replace(of_model(), limit_seconds=1.0))
+    assert (result.outcome, result.timings) == (Outcome.TIMED_OUT, ())
+    assert "llama-bench" in result.reason
 
 
 def of_model(case: str = MODEL) -> Job:

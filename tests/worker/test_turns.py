@@ -10,7 +10,7 @@ import pytest
 
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result, Timing, pack_samples
-from vkbench_worker.peers.turns import in_turns
+from vkbench_worker.peers.turns import KNOWN_WELL, in_turns
 from vkbench_worker.timing.statistics import interval
 
 JOB = Job(id=7, token=3, case="c", mode=Mode.PEER, variant="numpy", measure_seconds=0.6)
@@ -54,13 +54,14 @@ class Side:
 
 def test_both_are_asked_in_turns_and_summed_up_alike() -> None:
     asked: list[tuple[str, Job]] = []
+    brief = replace(JOB, limit_seconds=7)  # a second round would end after 8
     more = {"variant": "tiled", "kernel_sha": "k", "bundle": "b"}
     ours = Side(asked, "ours", passed([4, 4, 4, 4], **more), passed([6, 6], "time", **more))
     version = "version=2"
     theirs = Side(
         asked, "theirs", passed([1, 1], settings=version), passed([3, 3], settings=version)
     )
-    result = in_turns(JOB, ours, theirs)
+    result = in_turns(brief, ours, theirs)
     assert [name for name, _ in asked] == ["theirs", "ours", "ours", "theirs"]
     assert {(job.mode, job.variant, job.metric) for _, job in asked} == {
         (Mode.PERFORMANCE, "auto", "hot")
@@ -99,6 +100,42 @@ def test_a_cpu_takes_several_rounds_in_the_same_time() -> None:
     assert result
     assert [timing.count for timing in result.timings] == [12, 12]
     assert [job.measure_seconds for _, job in asked] == pytest.approx([0.1] * 12)
+
+
+@pytest.mark.parametrize(
+    ("limit", "spread", "rounds"),
+    [
+        (60, 0.019, 1),
+        (60, 0.021, 4),  # never known well: as often as may be
+        (15, 0.021, 3),  # 4 s each
+    ],
+)
+def test_rounds_go_on_until_both_medians_are_known_well(
+    limit: float, spread: float, rounds: int
+) -> None:
+    job = replace(JOB, limit_seconds=limit)
+    ours, theirs = [4 * (1 - spread), 4, 4 * (1 + spread)], [1.0, 1.0, 1.0]
+    result = in_turns(
+        job,
+        Side([], "ours", *[passed(ours)] * (2 * rounds)),
+        Side([], "theirs", *[passed(theirs)] * (2 * rounds)),
+    )
+    assert result
+    assert [each.count for each in result.timings] == [6 * rounds] * 2
+
+
+def test_a_clock_that_climbed_during_the_first_visit_does_not_stay_in_the_result() -> None:
+    """Half of the peer's first samples are slow: rounds go on until the median is that of all."""
+    climbing, up = passed([3.0, 2.0, 1.5, 1.0, 1.0, 1.0]), passed([1.0] * 6)
+    result = in_turns(
+        JOB,
+        Side([], "ours", *[passed([4.0] * 6)] * 8),
+        Side([], "theirs", climbing, *[up] * 7),
+    )
+    assert result
+    [theirs, _] = result.timings
+    assert theirs.seconds == 1.0
+    assert (theirs.high - theirs.low) / 2 <= KNOWN_WELL
 
 
 def failed(outcome: Outcome, reason: str) -> Result:

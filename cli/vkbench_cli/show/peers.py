@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from vkbench.errors import NothingToDo
 from vkbench.peers import included
+from vkbench.units import counted
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask.peers import peer_pairs, uncompared
 from vkbench_db.database import Transaction
 from vkbench_detection.compare.peer_ratios import standings
+from vkbench_detection.statistics.ratios import TOO_WIDE
 from vkbench_tables.peers import reasons, table
 
 
@@ -34,6 +36,11 @@ def show_peers(
     lines = reasons(left)
     if pairs:
         lines += included({pair.peer for pair in pairs})
+    if noisy := sum(each.ratio is None for each in found):
+        lines.append(
+            f"{counted(noisy, 'comparison')} too noisy for a ratio: half the interval of a side is "
+            f"wider than {TOO_WIDE:.0%} of its median"
+        )
     fallen = [each.pair for each in found if each.has_fallen]
     lines += [f"{each.case_name} fell behind {each.peer} on {each.device_name}" for each in fallen]
     for line in lines:

@@ -142,6 +142,8 @@ def why(queue: Queue, fleet: Fleet) -> str:
     if queue.key in fleet.unfit:
         return fleet.unfit[queue.key]
     if not queue.is_served(fleet.now):
+        if queue.last_seen is None:
+            return "no worker serves it"
         return f"no worker was seen for {span(fleet.now - queue.last_seen)}"
     return ""
 

@@ -54,8 +54,10 @@ def _in_turns(cases: Sequence[str], evidence: Evidence) -> tuple[list[float], st
 
 
 def _is_cuda(pair: PeerPair, evidence: Evidence) -> bool:
+    from vkbench_detection.compare.peer_ratios import ratio_of
+
     facts = evidence.devices.get(pair.device)
-    is_timed = pair.ours > 0 and pair.theirs > 0
+    is_timed = pair.ours > 0 and pair.theirs > 0 and ratio_of(pair) is not None
     return pair.peer == PEER and is_timed and facts is not None and facts.vendor_id == NVIDIA
 
 

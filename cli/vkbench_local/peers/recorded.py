@@ -20,6 +20,7 @@ class RecordedComparison:
     theirs_us: float
     ours_us: float
     device: str  # and driver
+    build: str  # of our kernels: its bundle, and the day
     unlike: str  # what the two sides do not share, if anything
 
     @property
@@ -30,7 +31,8 @@ class RecordedComparison:
     @property
     def said(self) -> str:
         """Both times, in words."""
-        times = f"{self.case}: {self.peer} {self.theirs_us:g} us, ours {self.ours_us:g} us"
+        theirs, ours = f"{self.peer} {self.theirs_us:g} us", f"ours {self.ours_us:g} us"
+        times = f"{self.case}: {theirs}, {ours} by bundle {self.build}"
         return f"{times} ({self.unlike})" if self.unlike else times
 
 
@@ -45,6 +47,7 @@ def recorded(cases: Iterable[str], peer: str) -> list[RecordedComparison]:
             theirs_us=float(row["theirs_us"]),
             ours_us=float(row["ours_us"]),
             device=row["device"],
+            build=row["build"],
             unlike=row["unlike"],
         )
         for row in csv.DictReader(text.splitlines())

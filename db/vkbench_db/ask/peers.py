@@ -124,22 +124,23 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
     return fetch(tx, asked, PeerPair)
 
 
-def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[tuple[float, float]]:
-    """Seconds of ours and theirs in the last comparisons like this one before it, newest first."""
-    now, job, timing = schema.job.alias("now"), schema.job.c, schema.measurement
-    ours, theirs = timing.alias("ours"), timing.alias("theirs")
+def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
+    """The last comparisons like this one before it, newest first."""
+    now, job, timing = schema.job.alias("now"), schema.job.c, schema.measurement.c
     alike = [job[name] == now.c[name] for name in ("case_id", "device_id", "mode", "variant")]
+    timed = select(timing.job_id).where(
+        timing.job_id == job.id, timing.metric == OURS, timing.seconds > 0
+    )
     asked = (
-        select(ours.c.seconds, theirs.c.seconds)
+        select(job.id)
         .select_from(now)
         .join(schema.job, and_(*alike, job.finished_at <= now.c.finished_at, job.id != now.c.id))
-        .join(ours, (ours.c.job_id == job.id) & (ours.c.metric == OURS))
-        .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.metric == HOT))
-        .where(now.c.id == pair.job, ours.c.seconds > 0, theirs.c.seconds > 0)
+        .where(now.c.id == pair.job, timed.exists())
         .order_by(job.finished_at.desc(), job.id.desc())
         .limit(most)
     )
-    return [(mine, other) for mine, other in tx.execute(asked)]
+    found = pairs_of_jobs(tx, list(tx.execute(asked).scalars()))
+    return sorted(found, key=lambda each: (each.finished_at, each.job), reverse=True)
 
 
 def uncompared(

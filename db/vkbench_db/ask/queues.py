@@ -9,12 +9,12 @@ from sqlalchemy import Connection, func, select
 from vkbench.job import ACTIVE, IN_FLIGHT, JobState
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_db.upkeep.attendance import LATELY_SECONDS
+from vkbench_db.upkeep.attendance import LATELY_SECONDS, worker_seen
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """A device that a worker here has announced, and the jobs that it still has to do."""
+    """A device that is not known by imports alone, and the jobs that it still has to do."""
 
     key: str
     name: str
@@ -23,7 +23,7 @@ class Queue:
     paused_reason: str
     paused_by: str
     paused_at: float | None
-    last_seen: float  # its worker
+    last_seen: float | None  # its worker; None where no worker serves it, only runs on its machine
     queued: int
     in_flight: int
     oldest_at: float | None  # when the run of its oldest job was submitted; None without jobs
@@ -35,7 +35,7 @@ class Queue:
 
     def is_served(self, now: float) -> bool:
         """Whether a scheduler has seen its worker lately."""
-        return now - self.last_seen <= LATELY_SECONDS
+        return self.last_seen is not None and now - self.last_seen <= LATELY_SECONDS
 
 
 def queues(tx: Connection) -> list[Queue]:
@@ -56,7 +56,7 @@ def queues(tx: Connection) -> list[Queue]:
     )
     asked = (
         select(
-            *(device.key, device.name, host.name.label("host"), device.last_seen),
+            *(device.key, device.name, host.name.label("host"), worker_seen().label("last_seen")),
             *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
             func.coalesce(of_device.c.queued, 0).label("queued"),
             func.coalesce(of_device.c.in_flight, 0).label("in_flight"),

@@ -36,7 +36,8 @@ class DeviceColumns(Columns):
     # a scheduler had paused it, and nothing has passed since it was resumed
     on_trial: Named[bool] = Column(default=False, server_default=false())
     pause_told_at: Named[float | None] = Column(Moment)  # when the alert channels heard of it
-    worker: Named[str] = Column(Text, default="")  # name of the worker that serves it
+    # the worker that serves it; "" if a run on this machine was the last to open it
+    worker: Named[str] = Column(Text, default="")
     bundle: Named[str] = Column(Text, default="")  # SHA-256 of the packaged bundle there
     environment: Named[str] = Column(Text, default="")  # hash of its current environment
     last_seen: Named[float | None] = Column(Moment)

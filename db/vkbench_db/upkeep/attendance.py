@@ -1,7 +1,8 @@
 """Which schedulers and workers are running: schedulers say so, and note which workers they see.
 
-A scheduler keeps its row fresh while it runs and takes it away when it is told to stop. The moment
-at which a device was last seen is that at which a scheduler last saw its worker.
+A scheduler keeps its row fresh while it runs and takes it away when it is told to stop. A device
+was last seen when a scheduler last saw its worker, or when a run on this machine, which names no
+worker, last opened it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import ColumnElement, Connection, case, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vkbench.job import ACTIVE
@@ -29,7 +30,7 @@ class Station:
     name: str
     host: str
     paused: bool
-    last_seen: float | None  # its worker; None if never
+    last_seen: float | None  # its worker; None without one
     paused_reason: str = ""
     paused_by: str = ""
     paused_at: float | None = None
@@ -64,6 +65,12 @@ def leave(tx: Connection, scheduler: str) -> None:
     tx.execute(delete(schema.scheduler).where(schema.scheduler.c.name == scheduler))
 
 
+def worker_seen() -> ColumnElement[float | None]:
+    """When a device's worker was last seen; NULL where the last to open it was no worker."""
+    device = schema.device.c
+    return case((device.worker != "", device.last_seen), else_=None)
+
+
 def attendance(
     tx: Connection, *, run: int | None = None, devices: Sequence[str] = ()
 ) -> Attendance:
@@ -73,7 +80,7 @@ def attendance(
     wanted = device.key.in_(devices) if run is None else device.id.in_(waiting)
     asked = (
         select(
-            *(device.key, device.name, host.name.label("host"), device.last_seen),
+            *(device.key, device.name, host.name.label("host"), worker_seen().label("last_seen")),
             *(device.paused, device.paused_reason, device.paused_by, device.paused_at),
         )
         .join(schema.host, host.id == device.host_id)

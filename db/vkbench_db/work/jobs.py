@@ -217,8 +217,8 @@ def _why_lost(row: RowMapping) -> str:
     sent = f"sent {MAX_DISPATCHES} times, last at {_moment(row['dispatched_at'])}"
     place = f"{row['name']} on {row['host']}"
     ours = f"this scheduler is vkbench {vkbench.__version__}"
-    if not row["last_seen"]:
-        return f"{sent}, and never heard of again: no worker ever announced {place}; {ours}"
+    if not row["worker"]:
+        return f"{sent}, and never heard of again: no worker serves {place}; {ours}"
     version = (row["facts"] or {}).get("vkbench", "of unknown version")
     seen = f"its worker {row['worker']} (vkbench {version}) last announced itself at"
     return (

@@ -1,7 +1,7 @@
 """Whether a kernel of ours has lost ground to a peer, by the comparisons of the past.
 
 A ratio is theirs over ours. It falls too where our own time has not changed: then the peer has
-become faster, and no series of ours shows that.
+become faster, and no series of ours shows that. A side whose median is known too badly gives none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Standing:
     """A comparison beside those before it."""
 
     pair: PeerPair
-    ratio: Ratio  # how many times as fast as theirs ours is
+    ratio: Ratio | None  # how many times as fast as theirs ours is; None where a side is too noisy
     before: float | None  # median of the ratios before; None where there are too few
     has_fallen: bool
     ours_before: float | None = None  # medians of the seconds then
@@ -59,16 +59,20 @@ def judge(database: Database, now: float) -> list[Standing]:
     return fallen
 
 
-def ratio_of(pair: PeerPair) -> Ratio:
-    """How many times as fast as theirs ours is."""
+def ratio_of(pair: PeerPair) -> Ratio | None:
+    """How many times as fast as theirs ours is; None where a side is too noisy to say."""
     ours = Estimate(value=pair.ours, low=pair.ours_low, high=pair.ours_high)
     theirs = Estimate(value=pair.theirs, low=pair.theirs_low, high=pair.theirs_high)
+    if ours.is_too_noisy or theirs.is_too_noisy:
+        return None
     return of_estimates(ours, theirs)
 
 
-def _standing(pair: PeerPair, earlier: Sequence[tuple[float, float]]) -> Standing:
-    ratio, past = ratio_of(pair), [theirs / ours for ours, theirs in earlier]
-    if len(past) < LEAST:
+def _standing(pair: PeerPair, earlier: Sequence[PeerPair]) -> Standing:
+    ratio = ratio_of(pair)
+    told = [each for each in earlier if ratio_of(each)]
+    past = [each.theirs / each.ours for each in told]
+    if ratio is None or len(past) < LEAST:
         return Standing(pair=pair, ratio=ratio, before=None, has_fallen=False)
     before = median(past)
     is_lower = ratio.high < before and ratio.ratio < min(past)
@@ -77,6 +81,6 @@ def _standing(pair: PeerPair, earlier: Sequence[tuple[float, float]]) -> Standin
         ratio=ratio,
         before=before,
         has_fallen=is_lower and ratio.ratio < before * (1 - FLOOR),
-        ours_before=median(ours for ours, _ in earlier),
-        theirs_before=median(theirs for _, theirs in earlier),
+        ours_before=median(each.ours for each in told),
+        theirs_before=median(each.theirs for each in told),
     )

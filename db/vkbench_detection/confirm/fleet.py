@@ -26,11 +26,9 @@ def served(tx: Connection, now: float) -> set[int]:
 
 
 def watched(tx: Connection, now: float) -> set[int]:
-    """Devices on which a suspicion waits to be measured again."""
+    """Devices on which a suspicion waits to be measured again, by workers or by people."""
     device = schema.device.c
-    rows = tx.execute(
-        select(device.id).where(device.worker != "", device.last_seen >= now - WATCHED_SECONDS)
-    )
+    rows = tx.execute(select(device.id).where(device.last_seen >= now - WATCHED_SECONDS))
     return set(rows.scalars())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +79,7 @@ class PeerNews:
     peer: str
     device_name: str
     cases: int
-    ratio: float  # theirs over ours: the geometric mean
+    ratio: float | None  # theirs over ours: the geometric mean; None where all are too noisy
     fallen: tuple[str, ...]  # cases whose ratio fell
 
 
@@ -151,11 +151,16 @@ def _peers(tx: Connection, run: int) -> tuple[PeerNews, ...]:
             peer=peer,
             device_name=device_name,
             cases=len(all_of),
-            ratio=statistics.geometric_mean(each.ratio.ratio for each in all_of),
+            ratio=_mean_ratio(all_of),
             fallen=tuple(each.pair.case_name for each in all_of if each.has_fallen),
         )
         for (peer, device_name, _), all_of in found.items()
     )
+
+
+def _mean_ratio(found: Sequence[Standing]) -> float | None:
+    ratios = [each.ratio.ratio for each in found if each.ratio]
+    return statistics.geometric_mean(ratios) if ratios else None
 
 
 def _trouble(tx: Connection, run: int) -> tuple[Trouble, ...]:

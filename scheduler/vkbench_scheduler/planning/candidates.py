@@ -13,7 +13,13 @@ from vkbench_db.upkeep.bisections import Candidate
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.compile.build import units_for
-from vkbench_shaders.compile.revisions import Revision, build_revision, checked_out, revisions
+from vkbench_shaders.compile.revisions import (
+    Revision,
+    build_revision,
+    checked_out,
+    has_file,
+    revisions,
+)
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.own.building import build
 from vkbench_shaders.own.posing import own_case
@@ -42,29 +48,55 @@ def of_revisions(
 
 
 def of_declarations(
-    repository: Path, good: str, bad: str, file: PurePosixPath, owner: str, watch: Watch
+    case: str,
+    repository: Path,
+    good: str,
+    bad: str,
+    file: PurePosixPath,
+    owner: str,
+    watch: Watch,
 ) -> list[Built]:
-    """Build a user's kernel at the revisions of its declaration's folder."""
+    """Build a user's kernel, which has the case, at the revisions of its declaration's folder."""
     folder = file.parent.as_posix()
+    found = revisions(repository, good, bad, folder)
+    for end in (found[0], found[-1]):
+        if not has_file(repository, end, file):
+            raise UsageError(
+                f"{file} is not in {repository} at {end.sha[:10]}: --kernel-file is the path of "
+                "the declaration from the repository's root"
+            )
 
     def made(revision: Revision) -> Bundle:
         with checked_out(repository, revision, folder) as tree:
-            return replace(build(tree / file.name, owner).bundle, name=revision.label)
+            bundle = build(tree / file.name, owner).bundle
+        _check_declares(bundle, case)
+        return replace(bundle, name=revision.label)
 
-    return _of_each(revisions(repository, good, bad, folder), made, watch)
+    return _of_each(found, made, watch)
+
+
+def _check_declares(bundle: Bundle, case: str) -> None:
+    declared = [each.name for own in bundle.manifest.kernels for each in own.cases]
+    if case not in declared:
+        raise VkbenchError(f"it declares no case {case}, but {', '.join(declared)}")
 
 
 def _of_each(
     found: Sequence[Revision], made: Callable[[Revision], Bundle], watch: Watch
 ) -> list[Built]:
-    built = []
-    for done, revision in enumerate(found, 1):
+    """Each revision's bundle; those of the ends first, without which the others are of no use."""
+    last = len(found) - 1
+    built: dict[int, Built] = {}
+    for place in dict.fromkeys([0, last, *range(last)]):
+        label = found[place].label
         try:
-            built.append(Built(label=revision.label, bundle=made(revision)))
+            built[place] = Built(label=label, bundle=made(found[place]))
         except VkbenchError as error:
-            built.append(Built(label=revision.label, bundle=None, note=str(error)))
-        watch(done, len(found), revision.label)
-    return built
+            built[place] = Built(label=label, bundle=None, note=str(error))
+        if place in (0, last):
+            _check_end("bad" if place else "good", built[place])
+        watch(len(built), len(found), label)
+    return [built[place] for place in range(len(found))]
 
 
 def of_bundles(problem: Problem, bundles: Sequence[Bundle]) -> list[Built]:
@@ -138,6 +170,10 @@ def _last(chosen: Sequence[Built]) -> Bundle:
 def _check_ends(built: Sequence[Built]) -> None:
     if len(built) < 2:
         raise UsageError("a bisection needs at least two bundles, a good one and a bad one")
-    for which, end in (("good", built[0]), ("bad", built[-1])):
-        if end.bundle is None:
-            raise UsageError(f"the {which} bundle, {end.label}, cannot be run: {end.note}")
+    _check_end("good", built[0])
+    _check_end("bad", built[-1])
+
+
+def _check_end(which: str, end: Built) -> None:
+    if end.bundle is None:
+        raise UsageError(f"the {which} bundle, {end.label}, cannot be run: {end.note}")

@@ -17,7 +17,7 @@ def peers_of(selection: Selection) -> tuple[str, ...]:
     if not selection.peers:
         return ()
     if selection.own:
-        raise UsageError("--peer compares kernels of the catalogue: leave out --kernel-file")
+        raise UsageError("--peer compares kernels of the catalogue alone: leave it out")
     if selection.mode is Mode.CORRECTNESS:
         raise UsageError("--peer compares timings: leave out --mode correctness")
     if selection.variant.casefold() != AUTO:

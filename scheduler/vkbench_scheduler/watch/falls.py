@@ -15,6 +15,7 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep.peer_standings import note_told, untold
 from vkbench_detection.compare.peer_ratios import Standing, judge, standings
 from vkbench_detection.regress.announcements import STALE_SECONDS
+from vkbench_detection.statistics.ratios import Ratio
 from vkbench_scheduler.watch.alerts import Message, channels_of, heard_by_all
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
@@ -37,14 +38,17 @@ def step(database: Database, ours: Settings, now: float) -> None:
         jobs = untold(tx, judged_since=now - PATIENCE_SECONDS, measured_since=now - STALE_SECONDS)
         waiting = standings(tx, pairs_of_jobs(tx, jobs)) if jobs else []
     for standing in waiting:
-        if heard_by_all(channels, message_of(standing), now, job=standing.pair.job):
+        if standing.ratio is None:  # stored as a fall when sides were not asked how noisy they are
+            continue
+        message = message_of(standing, standing.ratio)
+        if heard_by_all(channels, message, now, job=standing.pair.job):
             with database.transaction() as tx:
                 note_told(tx, standing.pair.job, now)
 
 
-def message_of(standing: Standing) -> Message:
+def message_of(standing: Standing, ratio: Ratio) -> Message:
     """The message about one fall."""
-    pair, ratio = standing.pair, standing.ratio
+    pair = standing.pair
     identity = f"{pair.host} {pair.device} {pair.case_name} {pair.peer} {pair.finished_at}"
     title = f"vkbench: {pair.case_name} fell behind {pair.peer} on {pair.device_name}"
     data = {
@@ -65,7 +69,7 @@ def message_of(standing: Standing) -> Message:
         "theirs_seconds": pair.theirs,
         "theirs_seconds_before": standing.theirs_before,
     }
-    summary = _summary(standing)
+    summary = _summary(standing, ratio)
     return Message(
         id=f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
         title=title,
@@ -78,7 +82,7 @@ def message_of(standing: Standing) -> Message:
     )
 
 
-def _summary(standing: Standing) -> str:
+def _summary(standing: Standing, ratio: Ratio) -> str:
     """In Markdown: both sides before and now, and which of them moved."""
     pair = standing.pair
     moved = "our time rose" if standing.is_ours_slower else "our own time did not rise"
@@ -86,7 +90,7 @@ def _summary(standing: Standing) -> str:
     unit, times = units.seconds_column(sides)
     return (
         f"{code(pair.case_name)} on {escaped(pair.device_name)} of {escaped(pair.host)}: "
-        f"{standing.ratio.ratio:.3g} times as fast as {escaped(pair.peer)}, "
+        f"{ratio.ratio:.3g} times as fast as {escaped(pair.peer)}, "
         f"{standing.before or 0:.3g} before. Ours takes {times[0]} {unit}, {times[1]} before; "
         f"{escaped(pair.peer)} {times[2]} {unit}, {times[3]} before: {moved}. "
         f"`vkbench compare --peer {pair.peer}` shows all."

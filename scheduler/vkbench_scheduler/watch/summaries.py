@@ -93,7 +93,7 @@ def _peers(peers: Sequence[PeerNews]) -> str:
             markdown.escaped(each.peer),
             markdown.escaped(each.device_name),
             str(each.cases),
-            f"{each.ratio:.3g}",
+            f"{each.ratio:.3g}" if each.ratio else "too noisy",
             ", ".join(map(markdown.code, each.fallen[:MOST_FALLEN])) or "none",
         ]
         for each in peers

@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from vkbench.errors import UsageError
@@ -46,6 +46,11 @@ def revisions(repository: Path, good: str, bad: str, folder: str = FOLDER) -> li
     words = ["rev-list", "--reverse", "--first-parent", between, "--", folder]
     later = [_commit(repository, sha) for sha in _git(repository, *words).decode().split()]
     return [first, *later]
+
+
+def has_file(repository: Path, revision: Revision, file: PurePosixPath) -> bool:
+    """Whether a file, by its path from the repository's root, is in a revision."""
+    return not _run(repository, "cat-file", "-e", f"{revision.sha}:{file}").returncode
 
 
 def build_revision(repository: Path, revision: Revision, folder: str, problem: Problem) -> Bundle:

@@ -305,7 +305,8 @@ def _peer_ratios(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
 
     found: dict[Key, dict[str, float]] = defaultdict(dict)
     for pair in pairs_of_device(tx, asked.device, asked.peer):
-        found[pair.kernel, pair.format][pair.case_name] = ratio_of(pair).ratio
+        if ratio := ratio_of(pair):
+            found[pair.kernel, pair.format][pair.case_name] = ratio.ratio
     return {key: _against(asked, key, ratios) for key, ratios in found.items()}
 
 

@@ -13,8 +13,9 @@ from starlette.responses import Response
 
 from vkbench import configuration
 from vkbench.calibration import CANARY_AT
+from vkbench.case import is_model, parse
 from vkbench.configuration import PIECES, SHARDS
-from vkbench.job import MAIN, Mode
+from vkbench.job import MAIN, PEERS, Mode
 from vkbench_db.ask import job_story
 from vkbench_db.ask.job_story import AttemptRow, JobFacts, JobStory, TimingRow
 from vkbench_tables.table import Column, Table, ValueKind
@@ -74,31 +75,45 @@ def job_page(request: Request, job: Number) -> Response:
         differences=differences(story),
         attempts=[(each, phases(each), readings(each)) for each in story.attempts],
         timings=[(each, histogram(each.samples), _rates(each)) for each in story.timings],
-        replay=replay(story.facts),
+        replay=replay(story),
         samples=samples,
     )
 
 
-def replay(facts: JobFacts) -> str:
-    """The command that runs a job again on its device's host; "" if there is none."""
-    if facts.mode == Mode.PAIRED:
+def replay(story: JobStory) -> str:
+    """The command that runs a job again, with the bundle that it ran; "" if there is none."""
+    facts, ran = story.facts, story.settling
+    bundle = (ran.bundle if ran else "") or facts.bundle
+    if facts.mode == Mode.PAIRED or facts.track == PEERS:
         return ""
     if facts.mode == Mode.SHARDED:
-        return _sharded_again(facts)
-    words = ["vkbench", "run", "--case", facts.case_name]
+        return _sharded_again(facts, bundle)
+    words = ["vkbench", "run", *_case_again(facts)]
     if facts.mode == Mode.PEER:
         words += ["--peer", facts.variant, "--mode", Mode.PERFORMANCE]
     else:
         words += ["--variant", facts.variant, "--mode", facts.mode]
     words += ["--device", facts.device]
-    words += ["--bundle", facts.bundle] if facts.bundle else []
-    if facts.source:
-        words += ["--gguf", str(facts.source["path"]), "--tensor", str(facts.source["tensor"])]
+    words += ["--bundle", bundle] if bundle else []
     words += ["--track", facts.track or "none"] if facts.track != MAIN else []
     return shlex.join(words)
 
 
-def _sharded_again(facts: JobFacts) -> str:
+def _case_again(facts: JobFacts) -> list[str]:
+    """The options that name a job's case, and the file that it takes weights from."""
+    if not facts.source:
+        return ["--case", facts.case_name]
+    path, tensor = str(facts.source["path"]), str(facts.source["tensor"])
+    if not is_model(facts.case_name):
+        return ["--case", facts.case_name, "--gguf", path, "--tensor", tensor]
+    case = parse(facts.case_name)
+    words = ["--model", path]
+    for option, phase in (("--prompt", "pp"), ("--generate", "tg")):
+        words += [option, str(case.shape.get(phase, 0))]
+    return words + [word for name, each in case.params.items() for word in (f"--{name}", str(each))]
+
+
+def _sharded_again(facts: JobFacts, bundle: str) -> str:
     """The command that divides a case again; "" where several devices took part: one is known."""
     asked = configuration.parse(facts.variant)
     if "devices" in asked.settings:
@@ -108,7 +123,7 @@ def _sharded_again(facts: JobFacts) -> str:
     words = ["vkbench", "shard", facts.case_name, "--shards", str(asked.settings[SHARDS])]
     words += ["--pieces", str(asked.settings[PIECES])] if PIECES in asked.settings else []
     words += ["--variant", variant, "--device", facts.device]
-    words += ["--bundle", facts.bundle] if facts.bundle else []
+    words += ["--bundle", bundle] if bundle else []
     return shlex.join(words)
 
 

@@ -1,8 +1,9 @@
 """A job of a peer: its library and our kernel timed in turns, as one result.
 
 The order is theirs, ours, ours, theirs, so that what drifts meanwhile meets both alike; on a CPU,
-which others use too, it is gone through several times. Both are judged at every visit. The peer
-begins, so that a case that it cannot do costs nothing else.
+which others use too, it is gone through several times. It is gone through again until the medians
+of both sides are known well, or the time for that is over. Both are judged at every visit. The
+peer begins, so that a case that it cannot do costs nothing else.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from vkbench.result import HOT, OURS, Result, Timing, unpack_samples
 from vkbench_worker.phases import PREFIX
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
+from vkbench_worker.timing.statistics import half_width
 from vkbench_worker.timing.summary import timing_of
 
 CPU_ROUNDS: Final = 3
+KNOWN_WELL: Final = 0.02  # half the interval of a median, as a share of it
+MOST_TIMES: Final = 4  # as many rounds as were asked for, however badly the medians are known
 _OURS, _THEIRS = "ours", "theirs"
 
 Ask = Callable[[Job], Result | None]  # None: whoever wanted the answer does not want it any more
@@ -39,14 +43,25 @@ def in_turns(job: Job, ours: Ask, theirs: Ask, *, rounds: int = 1) -> Result | N
         measure_seconds=job.measure_seconds / (2 * rounds),
     )
     answers: dict[str, list[Result]] = {_OURS: [], _THEIRS: []}
-    for name in (_THEIRS, _OURS, _OURS, _THEIRS) * rounds:
-        answer = (ours if name == _OURS else theirs)(visit)
-        if answer is None:
-            return None
-        answers[name].append(answer)
-        if answer.outcome is not Outcome.PASSED:
-            return _without(job, answer, of_peer=name == _THEIRS)
+    done = 0
+    while done < rounds or _needs_more(job, answers, done, rounds):
+        for name in (_THEIRS, _OURS, _OURS, _THEIRS):
+            answer = (ours if name == _OURS else theirs)(visit)
+            if answer is None:
+                return None
+            answers[name].append(answer)
+            if answer.outcome is not Outcome.PASSED:
+                return _without(job, answer, of_peer=name == _THEIRS)
+        done += 1
     return _together(job, answers[_OURS], answers[_THEIRS])
+
+
+def _needs_more(job: Job, answers: Mapping[str, Sequence[Result]], done: int, rounds: int) -> bool:
+    """Whether a side's median is known too badly, and another round fits the time."""
+    spent = sum(visit.seconds for visits in answers.values() for visit in visits)
+    if done >= MOST_TIMES * rounds or spent * (done + 1) / done > job.limit_seconds:
+        return False
+    return any(half_width(_alike(visits)) > KNOWN_WELL for visits in answers.values())
 
 
 def _without(job: Job, answer: Result, *, of_peer: bool) -> Result:
@@ -91,22 +106,27 @@ def _spent(visits: Sequence[Result]) -> Mapping[str, float]:
 
 
 def _merged(metric: str, visits: Sequence[Result]) -> Timing:
-    """One timing of several visits: as many samples of each, so that each weighs as much."""
-    found = [visit.timings[0] for visit in visits]
-    each = [unpack_samples(timing.samples) for timing in found]
-    least = min(map(len, each))
-    samples = [sample for some in each for sample in some[:least]]
-    first = found[0]
+    """One timing of several visits."""
+    timings = [visit.timings[0] for visit in visits]
+    samples = _alike(visits)
+    first = timings[0]
     return timing_of(
         samples,
         metric=metric,
         launches=first.launches,
-        stop=max(timing.stop for timing in found),  # time rather than noise, if any was
+        stop=max(timing.stop for timing in timings),  # time rather than noise, if any was
         clock=first.clock,
         bytes_moved=first.bytes_moved,
         flops=first.flops,
-        warnings=_warnings(found, len(samples)),
+        warnings=_warnings(timings, len(samples)),
     )
+
+
+def _alike(visits: Sequence[Result]) -> list[float]:
+    """The samples of several visits: as many of each, so that each weighs as much."""
+    each = [unpack_samples(visit.timings[0].samples) for visit in visits]
+    least = min(map(len, each))
+    return [sample for samples in each for sample in samples[:least]]
 
 
 def _warnings(visits: Sequence[Timing], samples: int) -> tuple[str, ...]:

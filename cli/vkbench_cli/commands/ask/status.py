@@ -98,7 +98,7 @@ def _row(queue: Queue, now: float, why: str) -> dict[str, Cell]:
         "device": queue.key,
         "device_name": queue.name,
         "state": "paused" if queue.paused else served,
-        "seen_seconds": max(0.0, now - queue.last_seen),
+        "seen_seconds": None if queue.last_seen is None else max(0.0, now - queue.last_seen),
         "queued": queue.queued,
         "in_flight": queue.in_flight,
         "oldest_seconds": None if queue.oldest_at is None else max(0.0, now - queue.oldest_at),

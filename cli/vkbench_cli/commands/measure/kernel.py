@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.settings import settings
 from vkbench.units import counted
 from vkbench.user import user_name
 from vkbench_cli.groups import CommandGroup
@@ -79,11 +80,14 @@ def check(
 
     Prints what each variant takes from a launch and needs of a device, and which devices of this
     machine lack that. Whatever is wrong with the declaration, the sources or the reference is said
-    in one line. `vkbench run --kernel-file FILE` runs the kernel.
+    in one line. The bundle is kept on this machine, so that `vkbench bisect --bundles` finds it.
+    `vkbench run --kernel-file FILE` runs the kernel.
     """
+    from vkbench_shaders.bundle import kept_bundles
     from vkbench_shaders.own.building import build
 
     built = build(file, user_name())
+    kept_bundles(settings()).put(built.bundle)
     devices = devices_if_any("no device is held against it")
     rows = [_row(built, variant, devices) for variant in built.units]
     show(Table(columns=COLUMNS, rows=rows), output)

@@ -147,9 +147,9 @@ def planned(
     from vkbench_local.machine import chosen_devices
     from vkbench_shaders.bundle import packaged
 
-    selection = selecting.selection(effort)
     with database.reading() as tx:
         bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
+    selection = selecting.selection(effort, bundle)
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, ours)

@@ -83,12 +83,13 @@ def add(
     now = time.time()
     check(cron)  # before the database: a slip of the pen needs none
     with opened(store.settings()) as database, database.transaction() as tx:
+        bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
         schedules.add(
             tx,
             name=name,
             cron=cron,
-            selection=selecting.selection(effort),
-            bundle=bundle_chosen(tx, selecting.own(), selecting.bundle),
+            selection=selecting.selection(effort, bundle),
+            bundle=bundle,
             user=user_name(),
             now=now,
         )

@@ -111,7 +111,7 @@ def submitted(
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)
         bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
-    selection = replace(selecting.selection(effort), devices=tuple(meant))
+    selection = replace(selecting.selection(effort, bundle), devices=tuple(meant))
     if sweep:
         return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())
     return store_run(

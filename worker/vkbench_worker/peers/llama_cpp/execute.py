@@ -66,12 +66,13 @@ class Ggml:
             return replace(ended(job, Outcome.ERROR, str(error), began), variant=PEER)
 
     def _of_model(self, job: Job, began: float) -> Result:
-        test = self._bench.timed(job, began + job.limit_seconds - time.monotonic())
+        timed = self._bench.timed(job, began + job.limit_seconds)
+        told = {**timed.test.settings, "backend": self._bench.backend}
         return replace(
             ended(job, Outcome.PASSED, "", began),
             variant=PEER,
-            settings=text_of({**test.settings, "backend": self._bench.backend}),
-            timings=(_timing(test.seconds, 1, SAID_OF_MODELS),),
+            settings=text_of(told),
+            timings=(_timing(timed.samples, timed.tokens, SAID_OF_MODELS),),
         )
 
 
