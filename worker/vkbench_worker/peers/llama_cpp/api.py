@@ -26,8 +26,8 @@ _NO_BACKTRACE: Final = "GGML_NO_BACKTRACE"
 _OURS: Final = (_DEVICES, _NO_BACKTRACE)  # variables that are set here
 
 # Where the libraries lie, from the folder of llama.cpp's programs, and from their own.
-_PLACES: Final = (".", "../lib", "../lib/*-linux-gnu", "../lib/ollama", "../lib/llama.cpp")
-_BACKENDS: Final = (".", "ggml/backends*", "ggml", "vulkan")
+_PLACES: Final = (".", "../lib", "../lib/*-linux-gnu")
+_BACKENDS: Final = (".", "ggml/backends*")
 _SHOWN_DIGITS: Final = 12  # of a library's SHA-256
 _MOST_DESCRIPTION: Final = 256
 
