@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FILES = sorted(RESULTS.glob("h200-*.jsonl"))
 
 
 TRANSFORMER = sorted(RESULTS.glob("transformer-h200-*.jsonl"))
-PAGES = {
+PAGES: Mapping[str, tuple[str, Sequence[Path | str]]] = {
     "h200-quant-perf.md": ("quant_table.py", FILES),
     "h200-transformer-perf.md": (
         "transformer_table.py",
