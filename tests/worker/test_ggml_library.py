@@ -132,3 +132,14 @@ def test_numbers_out_of_order_stay_so(wrong: list[int]) -> None:
     y = np.array([wrong], np.int32)
     found = ROWS["argsort"].order["y"](problem("argsort/f32/h1_w3"), y, lambda name: x)
     assert found.tolist() == [wrong]
+
+
+def test_the_first_of_the_largest_numbers_counts() -> None:
+    x = np.array([[[[1, 5, 5, 2]]]], np.float32)
+    to_first = ROWS["argmax"].order["y"]
+    found = [
+        to_first(problem("argmax/f32/b1_c1_h1_w4"), np.array([[[[at]]]], np.int32), lambda name: x)
+        for at in (2, 1, 3, 9)  # of the largest, another number, and none
+    ]
+    assert [int(each.squeeze()) for each in found] == [1, 1, 3, 9]
+    assert {each.dtype for each in found} == {np.dtype(np.int32)}

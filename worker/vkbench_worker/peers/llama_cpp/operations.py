@@ -180,6 +180,16 @@ def _ties_in_order(problem: Problem, y: Array, given: Callable[[str], Array]) ->
     return np.take_along_axis(y, np.lexsort((y, rising, runs), axis=-1), axis=-1)
 
 
+def _first_of_equal(problem: Problem, y: Array, given: Callable[[str], Array]) -> Array:
+    """Of equal numbers ggml finds any, and we the first."""
+    x = given("x")
+    if not ((y >= 0) & (y < x.shape[-1])).all():
+        return y  # it is wrong anyway
+    alike = x == np.take_along_axis(x, y, axis=-1)
+    first = np.argmax(alike, axis=-1, keepdims=True)
+    return np.where(alike.any(axis=-1, keepdims=True), first, y).astype(y.dtype)
+
+
 def _of_numbers(problem: Problem) -> str:
     return "" if problem.types["x"] in _VECTORS else f"of x in {problem.types['x']}"
 
@@ -260,6 +270,7 @@ ROWS: Final[Mapping[str, Row]] = {
         arguments=_of("x"),
         params=frozenset({"axes"}),
         fits=lambda problem: _of_rows(problem) or _one_matrix(problem),
+        order={"y": _first_of_equal},
     ),
     "cumsum": Row(function="cumsum", arguments=_of("x")),
     "argsort": Row(
