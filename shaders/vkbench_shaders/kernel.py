@@ -137,6 +137,7 @@ class Kernel:
     layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
     bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
     deterministic: bool = True  # the same bits every time
+    idempotent: bool = True  # a launch over what one left leaves that; else inputs are restored
     tuning: Tuning | None = None
     whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
     flow: Flow | None = None  # None: launches are timed inside one submission

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_blocks, write_own, write_shadow
+from planted_own import (
+    CASE,
+    NAME,
+    SHADOWED,
+    TIMED,
+    slower,
+    write_blocks,
+    write_doubling,
+    write_own,
+    write_shadow,
+)
 
 from .conftest import Vkbench
 
@@ -36,6 +46,17 @@ def test_a_wrong_kernel_is_found(vkbench: Vkbench, tmp_path: Path) -> None:
     [row] = ended.rows
     assert row["variant"] == "slang"
     assert "of codes" in row["reason"] or "of scales" in row["reason"]
+
+
+def test_a_kernel_that_changes_its_input_is_timed(vkbench: Vkbench, tmp_path: Path) -> None:
+    """Each launch finds the input that the reference was worked out for, hot and cold."""
+    path = write_doubling(tmp_path / "own")
+    words = ("--seconds", "0.05", "--mode", "performance", "--json")
+    ended = vkbench("run", "--kernel-file", str(path), *words)
+    assert ended.code == 0, [row["reason"] for row in ended.rows]
+    [row] = ended.rows
+    assert row["hot_seconds"]
+    assert row["cold_seconds"]
 
 
 def test_a_feature_that_the_device_lacks_is_said(vkbench: Vkbench, tmp_path: Path) -> None:

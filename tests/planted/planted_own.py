@@ -117,6 +117,61 @@ void main(uint3 group: SV_GroupID)
 """
 
 
+def write_doubling(folder: Path) -> Path:
+    """A kernel that is not idempotent: y = 2 y + x, in place, so that each launch finds its y."""
+    folder.mkdir()
+    (folder / "doubling.slang").write_text(_DOUBLING)
+    (folder / "doubling.py").write_text(_DOUBLED)
+    path = folder / "doubling.toml"
+    path.write_text(_DOUBLING_DECLARED)
+    return path
+
+
+_DOUBLING_DECLARED = """
+name = "doubling"
+owner = "lab"
+reference = "doubling.py:doubling"
+
+[[bindings]]
+name = "y"
+access = "inout"
+format = "f32"
+dims = ["n"]
+
+[[bindings]]
+name = "x"
+access = "in"
+format = "f32"
+dims = ["n"]
+
+[[variants]]
+name = "slang"
+source = "doubling.slang"
+groups = ["ceil_div(n, 64)"]
+push = { count = "n" }
+
+[[cases]]
+shape = { n = 65536 }
+"""
+_DOUBLING = """
+struct Sizes { uint count; };
+[vk::push_constant] ConstantBuffer<Sizes> push;
+[vk::binding(0)] RWStructuredBuffer<float> y;
+[vk::binding(1)] StructuredBuffer<float> x;
+
+[shader("compute")]
+[numthreads(64, 1, 1)]
+void main(uint i: SV_DispatchThreadID)
+{
+    if (i < push.count) y[i] = 2 * y[i] + x[i];
+}
+"""
+_DOUBLED = """
+def doubling(inputs, given):
+    return {"y": 2 * inputs["y"] + inputs["x"]}
+"""
+
+
 def _copied(folder: Path) -> None:
     """The example's files, without those that make its folder a Python package."""
     package = shutil.ignore_patterns("__init__.py", "__pycache__")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic
 
 from vkbench.device import uncached_bytes
@@ -28,6 +28,8 @@ class Rotation(Generic[B]):
         None  # filled before each sample where the sets alone do not displace the caches
     )
     warnings: tuple[str, ...] = ()
+    # by place in a set: what a launch changes there, to be copied back before the next
+    originals: Mapping[int, B] = field(default_factory=dict)
 
 
 def rotation(
@@ -55,7 +57,7 @@ def rotation(
             return Rotation(sets=sets, launches=launches)
         launches = 1  # other programs have what seemed to be left
     count = min(launches, MOST_SETS, affordable, max(1, _MOST_FLUSHED // each))
-    scratch = _scratch(device, wanted, stack)
+    scratch = flushing(device, stack)
     sets = _sets(device, buffers, poisoned, count, stack) or [buffers]
     lacking = f"{NOT_COLD}: no memory to displace a cache of {wanted // 2} bytes"
     is_cold = scratch or touched >= wanted
@@ -103,7 +105,9 @@ def _copies(
     return copies
 
 
-def _scratch(device: Computer[P, B], wanted: int, stack: ExitStack) -> B | None:
+def flushing(device: Computer[P, B], stack: ExitStack) -> B | None:
+    """A buffer whose filling displaces the caches, if there is memory for it."""
+    wanted = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     size = min(wanted, device.facts.limits["max_storage_range"])
     if size < wanted // 2 or region_bytes(size) > device.memory_left():
         return None
