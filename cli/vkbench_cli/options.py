@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench.case import parse_shape
+from vkbench.case import parse_shape, without_seed
 from vkbench.errors import UsageError
 from vkbench.job import MAIN, Mode
 from vkbench.peers import BY_NAME
@@ -241,7 +241,7 @@ class Selecting:
     def selection(self, effort: Effort) -> Selection:
         """What the scheduler plans jobs from; the quick suite if nothing is chosen."""
         model = self._model()
-        own = cases_of(self.own())
+        own = cases_of(self.own(effort.repeat))
         anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
         return Selection(
             suite=self.suite if any(anything) else DEFAULT_SUITE,
@@ -265,8 +265,11 @@ class Selecting:
             own=own,
         )
 
-    def own(self) -> Built | None:
-        """The kernel of --kernel-file, with its bundle; None without the option."""
+    def own(self, repeat: int = 1) -> Built | None:
+        """The kernel of --kernel-file, with its bundle; None without the option.
+
+        Its bundle has the inputs of so many repetitions, and those that --case names.
+        """
         if not self.kernel_file:
             return None
         if any((self.suite, self.kernel, self.format, self.gguf, self.model, self.bundle)):
@@ -274,7 +277,10 @@ class Selecting:
                 "--kernel-file runs a kernel of your own: leave out --suite, --kernel, --format, "
                 "--gguf, --model and --bundle"
             )
-        return built(self.kernel_file, tuple(self.shape))
+        seeds = {without_seed(name)[1] for name in self.case}
+        return built(
+            self.kernel_file, tuple(self.shape), tuple(sorted({*range(repeat), *seeds} - {0}))
+        )
 
     def _model(self) -> ModelFile | None:
         from vkbench_scheduler.planning.models import model_from
@@ -339,7 +345,17 @@ class Effort:
         float,
         Option(metavar="S", min=0.1, help="End a job that runs longer than S seconds."),
     ] = LIMIT_SECONDS
-    repeat: Annotated[int, Option(metavar="N", min=1, help="Run every job N times.")] = 1
+    repeat: Annotated[
+        int,
+        Option(
+            metavar="N",
+            min=1,
+            help=(
+                "Run every job N times, checks with other inputs each time; a case that is not "
+                "right each time is told with its seeds."
+            ),
+        ),
+    ] = 1
     priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0
     label: RunLabel = ""
     track: Annotated[

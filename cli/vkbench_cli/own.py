@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 @cache
-def built(path: Path, shapes: tuple[str, ...]) -> Built:
-    """The kernel that a file declares, with its cases or those of other shapes."""
+def built(path: Path, shapes: tuple[str, ...], seeds: tuple[int, ...] = ()) -> Built:
+    """The kernel that a file declares, with its cases or those of other shapes, for seeds too."""
     from vkbench_shaders.own.building import build
 
-    return build(path, user_name(), [parse_shape(text) for text in shapes])
+    return build(path, user_name(), [parse_shape(text) for text in shapes], seeds)
 
 
 def cases_of(kernel: Built | None) -> OwnCases | None:

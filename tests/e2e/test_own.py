@@ -16,11 +16,17 @@ from planted_own import (
     slower,
     write_blocks,
     write_doubling,
+    write_flaky,
     write_own,
     write_shadow,
 )
+from vkbench.case import with_seed
+from vkbench_shaders.own.building import build
+from vkbench_shaders.own.posing import posed
 
 from .conftest import Vkbench
+
+FLAKY = "lab.flaky/f32/n200"
 
 
 def test_one_s_own_kernel_is_checked_and_timed(vkbench: Vkbench, tmp_path: Path) -> None:
@@ -57,6 +63,39 @@ def test_a_kernel_that_changes_its_input_is_timed(vkbench: Vkbench, tmp_path: Pa
     [row] = ended.rows
     assert row["hot_seconds"]
     assert row["cold_seconds"]
+
+
+def test_a_flaky_kernel_is_told_with_the_seeds_that_repeat_it(
+    vkbench: Vkbench, tmp_path: Path
+) -> None:
+    """It is wrong with inputs whose first number is positive."""
+    path = write_flaky(tmp_path / "own")
+    spoilt = [seed for seed, first in enumerate(first_inputs(path, 10)) if first > 0]
+    assert 1 < len(spoilt) < 9
+    words = ("--kernel-file", str(path), "--mode", "correctness", "--json")
+    ended = vkbench("run", *words, "--repeat", "10", "--all")
+    assert ended.code == 3
+    assert len(ended.rows) == 10
+    seeds = ", ".join(map(str, spoilt))
+    again = f"{FLAKY}/seed={spoilt[0]}".removesuffix("/seed=0")
+    assert ended.err.splitlines() == [
+        f"{FLAKY}, auto: wrong in {len(spoilt)} of 10, with seeds {seeds}; "
+        f"`--case {again}` has the inputs of one",
+        f"run 1: {10 - len(spoilt)} passed, {len(spoilt)} wrong",
+    ]
+    for seed in (spoilt[-1], next(seed for seed in range(1, 10) if seed not in spoilt)):
+        case = f"{FLAKY}/seed={seed}"
+        ended = vkbench("run", *words, "--case", case, "--repeat", "2")
+        assert [row["case"] for row in ended.rows] == [case, case]
+        assert ended.code == (3 if seed in spoilt else 0)
+        assert ("wrong in 2 of 2, with seed" in ended.err) == (seed in spoilt)
+
+
+def first_inputs(declaration: Path, count: int) -> list[float]:
+    """The first number of x with each of so many seeds."""
+    bundle = build(declaration, "somebody", seeds=range(1, count)).bundle
+    cases = [posed(bundle, with_seed(FLAKY, seed)) for seed in range(count)]
+    return [float(case.kernel.inputs(case)["x"][0]) for case in cases]
 
 
 def test_a_feature_that_the_device_lacks_is_said(vkbench: Vkbench, tmp_path: Path) -> None:

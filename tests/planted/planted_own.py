@@ -119,14 +119,66 @@ void main(uint3 group: SV_GroupID)
 
 def write_doubling(folder: Path) -> Path:
     """A kernel that is not idempotent: y = 2 y + x, in place, so that each launch finds its y."""
+    return _written(folder, "doubling", _DOUBLING_DECLARED, _DOUBLING, _DOUBLED)
+
+
+def write_flaky(folder: Path) -> Path:
+    """A kernel that copies x to y, and spoils y[0] wherever the first of x is positive."""
+    return _written(folder, "flaky", _FLAKY_DECLARED, _FLAKY, _COPIED)
+
+
+def _written(folder: Path, name: str, declared: str, slang: str, python: str) -> Path:
     folder.mkdir()
-    (folder / "doubling.slang").write_text(_DOUBLING)
-    (folder / "doubling.py").write_text(_DOUBLED)
-    path = folder / "doubling.toml"
-    path.write_text(_DOUBLING_DECLARED)
+    (folder / f"{name}.slang").write_text(slang)
+    (folder / f"{name}.py").write_text(python)
+    path = folder / f"{name}.toml"
+    path.write_text(declared)
     return path
 
 
+_FLAKY_DECLARED = """
+name = "flaky"
+owner = "lab"
+reference = "flaky.py:copied"
+
+[[bindings]]
+name = "x"
+access = "in"
+format = "f32"
+dims = ["n"]
+
+[[bindings]]
+name = "y"
+access = "out"
+format = "f32"
+dims = ["n"]
+
+[[variants]]
+name = "slang"
+source = "flaky.slang"
+groups = ["ceil_div(n, 64)"]
+push = { count = "n" }
+
+[[cases]]
+shape = { n = 200 }
+"""
+_FLAKY = """
+struct Sizes { uint count; };
+[vk::push_constant] ConstantBuffer<Sizes> push;
+[vk::binding(0)] StructuredBuffer<float> x;
+[vk::binding(1)] RWStructuredBuffer<float> y;
+
+[shader("compute")]
+[numthreads(64, 1, 1)]
+void main(uint i: SV_DispatchThreadID)
+{
+    if (i < push.count) y[i] = x[i] + (i == 0 && x[0] > 0 ? 1 : 0);
+}
+"""
+_COPIED = """
+def copied(inputs, given):
+    return {"y": inputs["x"]}
+"""
 _DOUBLING_DECLARED = """
 name = "doubling"
 owner = "lab"

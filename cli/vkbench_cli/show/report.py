@@ -9,6 +9,7 @@ from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
 from vkbench.job import FINISHED, JobState
 from vkbench.units import counted
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.repeats import repeats
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
 from vkbench_db.ask.queries import ResultRow
@@ -27,7 +28,8 @@ UNSCREENED = (
 def conclude(database: Database, run: int, output: Output, *, all_rows: bool = False) -> int:
     """Print a run's results on stdout and its counts on stderr; says the exit code."""
     with database.reading() as tx:
-        rows = rows_of(by_device(queries.results(tx, run=run, limit=None)))
+        results = queries.results(tx, run=run, limit=None)
+        rows = rows_of(by_device(results))
         counts = queries.find_run(tx, str(run)).progress.counts
     brief = not (all_rows or output.json or output.csv)
     shown = telling(rows) if brief else rows
@@ -35,6 +37,8 @@ def conclude(database: Database, run: int, output: Output, *, all_rows: bool = F
     hidden = [] if len(shown) == len(rows) else [row for row in rows if not _is_telling(row)]
     skipped = [row for row in hidden if row["verdict"] == JobState.SKIPPED]
     for line in reasons(skipped):
+        tell(line)
+    for line in repeats(results):
         tell(line)
     tell(summary(run, counts, len(hidden) - len(skipped), len(skipped)))
     return exit_code(counts)

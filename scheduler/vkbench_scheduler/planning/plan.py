@@ -10,7 +10,7 @@ from itertools import product
 from math import inf, prod
 
 from vkbench import names
-from vkbench.case import MODEL, WEIGHTS, Case, is_model
+from vkbench.case import MODEL, WEIGHTS, Case, is_model, with_seed
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
@@ -91,8 +91,17 @@ def _jobs(
             if task.is_for(facts)
             for _ in range(task.times)
         ]
-        for _ in range(selection.repeat):
-            yield from first
+        for turn in range(selection.repeat):
+            yield from (_repeated(job, turn, selection) for job in first)
+
+
+def _repeated(job: PlannedJob, turn: int, selection: Selection) -> PlannedJob:
+    """A job's repetition: a check has other inputs each time, where there are others."""
+    if job.mode is not Mode.CORRECTNESS:
+        return job
+    name = with_seed(job.case, turn)
+    is_known = not selection.own or name in selection.own.seeded
+    return replace(job, case=name) if is_known else job
 
 
 def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:

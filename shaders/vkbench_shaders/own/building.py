@@ -7,14 +7,15 @@ the machine of whoever wrote them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from vkbench.case import Case
+from vkbench.case import SEED, Case
 from vkbench.errors import UsageError
 from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
 from vkbench_shaders.compile.compiler import CompileError
@@ -62,8 +63,16 @@ class _Draft:
     blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
 
 
-def build(path: Path, owner: str, shapes: Sequence[Mapping[str, int]] = ()) -> Built:
+def build(
+    path: Path,
+    owner: str,
+    shapes: Sequence[Mapping[str, int]] = (),
+    seeds: Collection[int] = (),
+) -> Built:
     """The bundle of the kernel that a file declares, with its cases or those of other shapes.
+
+    With seeds it also has these cases with the inputs of each, but for those whose inputs a file
+    brings.
 
     UsageError says in one line what is wrong, and where.
     """
@@ -71,7 +80,7 @@ def build(path: Path, owner: str, shapes: Sequence[Mapping[str, int]] = ()) -> B
     try:
         draft = _draft(declared)
         wanted = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
-        cases = tuple(_case(draft, each) for each in wanted)
+        cases = tuple(_case(draft, each) for each in (*wanted, *_seeded(draft, wanted, seeds)))
         own = replace(draft.head, cases=cases)
         records.check(own)
     except _FAULTS as error:
@@ -153,6 +162,17 @@ def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
     if asked.npz or draft.function:
         raise UnfitDeclaration(f"{draft.head.shadows} brings its own inputs and reference")
     return found
+
+
+def _seeded(
+    draft: _Draft, cases: Sequence[CaseTable], seeds: Collection[int]
+) -> Iterator[CaseTable]:
+    """Cases with other inputs, to be checked only."""
+    if SEED in draft.kernel.params:
+        return
+    for case, seed in product(cases, sorted(seeds)):
+        if not case.npz and SEED not in case.params:
+            yield replace(case, params={**case.params, SEED: seed}, timed=False)
 
 
 def _named(draft: _Draft, asked: CaseTable) -> Case:

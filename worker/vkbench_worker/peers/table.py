@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from vkbench.case import WEIGHTS
+from vkbench.case import SEED, WEIGHTS
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS
@@ -28,7 +28,7 @@ Views = Mapping[str, View]
 Arguments = Callable[[Problem, Views], tuple[object, ...]]  # the outputs last
 
 # Parameters that say how arrays lie and what is in them: views and inputs have these already.
-_ABOUT_ARRAYS: Final = frozenset({"layout", "values", "broadcast", "routing", WEIGHTS})
+_ABOUT_ARRAYS: Final = frozenset({"layout", "values", "broadcast", "routing", WEIGHTS, SEED})
 _AXES: Final = "bchw"
 _FLOATS: Final = ("f32", "f16", "bf16", "f64")
 

@@ -149,7 +149,7 @@ def planned(
 
     selection = selecting.selection(effort)
     with database.reading() as tx:
-        bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
+        bundle = bundle_chosen(tx, selecting.own(effort.repeat), selecting.bundle)
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built
     devices = chosen_devices(selecting.device, ours)

@@ -88,7 +88,7 @@ def add(
             name=name,
             cron=cron,
             selection=selecting.selection(effort),
-            bundle=bundle_chosen(tx, selecting.own(), selecting.bundle),
+            bundle=bundle_chosen(tx, selecting.own(effort.repeat), selecting.bundle),
             user=user_name(),
             now=now,
         )
