@@ -36,8 +36,7 @@ from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.load import WARM_SECONDS
 from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
-from vkbench_worker.timing.restoring import Restored, restoring
-from vkbench_worker.timing.rotation import Rotation
+from vkbench_worker.timing.rotation import Restored, Rotation, restoring
 from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
 from vkbench_worker.timing.summary import timing_of
 

@@ -10,54 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Final, Generic
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from vkbench.result import NOT_COLD
-from vkbench_worker.runtime.computer import B, Computer, P, Runnable
-from vkbench_worker.runtime.program import POISON_A, Barrier, Copy, Step, region_bytes
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.program import POISON_A, region_bytes
 from vkbench_worker.timing.rotation import DEFAULT_LLC_BYTES, MOST_SETS, Rotation, flushing
 
 _RING_SHARE: Final = 2  # hot sets take one part in so many of the last-level cache
-
-
-@dataclass(frozen=True, kw_only=True)
-class Restored(Generic[P, B]):
-    """A recording before each run of which its sets get their inputs back."""
-
-    restoring: Runnable
-    timed: Runnable
-
-    def run(self) -> list[float]:
-        """Seconds of the timed recording alone."""
-        self.restoring.enqueue()
-        return self.timed.run()
-
-    def enqueue(self) -> None:
-        """Run with the next submission."""
-        self.restoring.enqueue()
-        self.timed.enqueue()
-
-    def seconds(self) -> list[float]:
-        """What the last run gave."""
-        return self.timed.seconds()
-
-    def close(self) -> None:
-        """Close both."""
-        self.timed.close()
-        self.restoring.close()
-
-
-def restoring(rotation: Rotation[B], sets: Sequence[Sequence[B]]) -> list[Step[P, B]]:
-    """Steps that bring back what launches over these sets of a rotation change."""
-    copies = [
-        Copy(original, buffers[place])
-        for buffers in sets
-        for place, original in rotation.originals.items()
-    ]
-    return [Barrier(), *copies, Barrier()]
 
 
 def ring(

@@ -9,9 +9,9 @@ from typing import Final, Generic
 
 from vkbench.device import uncached_bytes
 from vkbench.result import NOT_COLD
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.program import POISON_A, region_bytes
+from vkbench_worker.runtime.program import POISON_A, Barrier, Copy, Step, region_bytes
 
 DEFAULT_LLC_BYTES: Final = 64 << 20  # where a device's last-level cache is not known
 MOST_SETS: Final = 64  # kernels too small to fill the caches with so many get them flushed instead
@@ -30,6 +30,43 @@ class Rotation(Generic[B]):
     warnings: tuple[str, ...] = ()
     # by place in a set: what a launch changes there, to be copied back before the next
     originals: Mapping[int, B] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored(Generic[P, B]):
+    """A recording before each run of which its sets get their inputs back."""
+
+    restoring: Runnable
+    timed: Runnable
+
+    def run(self) -> list[float]:
+        """Seconds of the timed recording alone."""
+        self.restoring.enqueue()
+        return self.timed.run()
+
+    def enqueue(self) -> None:
+        """Run with the next submission."""
+        self.restoring.enqueue()
+        self.timed.enqueue()
+
+    def seconds(self) -> list[float]:
+        """What the last run gave."""
+        return self.timed.seconds()
+
+    def close(self) -> None:
+        """Close both."""
+        self.timed.close()
+        self.restoring.close()
+
+
+def restoring(rotation: Rotation[B], sets: Sequence[Sequence[B]]) -> list[Step[P, B]]:
+    """Steps that bring back what launches over these sets of a rotation change."""
+    copies = [
+        Copy(original, buffers[place])
+        for buffers in sets
+        for place, original in rotation.originals.items()
+    ]
+    return [Barrier(), *copies, Barrier()]
 
 
 def rotation(
