@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from vkbench.peers import BY_NAME
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
+from vkbench_cli.choices import Aim, CacheFormat, Property
 from vkbench_cli.numbers import counts
 from vkbench_cli.own import built, cases_of
 from vkbench_scheduler.planning.selection import (
@@ -139,22 +139,6 @@ Tensor = Annotated[
 ]
 
 
-class Aim(StrEnum):
-    """Modes that a user can ask for; only vkbench itself creates paired jobs."""
-
-    CORRECTNESS = Mode.CORRECTNESS.value
-    PERFORMANCE = Mode.PERFORMANCE.value
-    BOTH = Mode.BOTH.value
-
-
-class CacheFormat(StrEnum):
-    """Formats of a model's keys and values."""
-
-    F16 = "f16"
-    Q8_0 = "q8_0"
-    Q4_0 = "q4_0"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Selecting:
     """Options that choose what runs; every command that runs cases has them."""
@@ -175,6 +159,16 @@ class Selecting:
         Aim,
         Option(help="Check correctness, measure performance, or do both.", case_sensitive=False),
     ] = Aim.BOTH
+    property: Annotated[
+        Property | None,
+        Option(
+            help=(
+                "Check a property instead. batch: the bits of a row do not depend on how many "
+                "rows there are."
+            ),
+            case_sensitive=False,
+        ),
+    ] = None
     gguf: Gguf = None
     tensor: Tensor = ""
     model: Annotated[
@@ -250,11 +244,11 @@ class Selecting:
             shapes=() if own else tuple(parse_shape(text) for text in self.shape),
             cases=tuple(self.case),
             devices=tuple(self.device),
-            mode=Mode(self.mode),
+            mode=self._mode(),
             variant=self.variant,
             bundle=self.bundle,
             priority=effort.priority,
-            track="" if effort.track.casefold() == NO_TRACK else effort.track,
+            track="" if self.property or effort.track.casefold() == NO_TRACK else effort.track,
             repeat=effort.repeat,
             peers=tuple(filter(None, self.peer.split(","))),
             measure_seconds=effort.seconds,
@@ -279,8 +273,19 @@ class Selecting:
             )
         seeds = {without_seed(name)[1] for name in self.case}
         return built(
-            self.kernel_file, tuple(self.shape), tuple(sorted({*range(repeat), *seeds} - {0}))
+            self.kernel_file,
+            tuple(self.shape),
+            tuple(sorted({*range(repeat), *seeds} - {0})),
+            batches=self.property is Property.BATCH,
         )
+
+    def _mode(self) -> Mode:
+        """What jobs are to find out."""
+        if not self.property:
+            return Mode(self.mode)
+        if self.mode is not Aim.BOTH or self.model or self.peer:
+            raise UsageError("--property is checked alone: leave out --mode, --model and --peer")
+        return Mode(self.property)
 
     def _model(self) -> ModelFile | None:
         from vkbench_scheduler.planning.models import model_from

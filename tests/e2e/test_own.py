@@ -19,6 +19,7 @@ from planted_own import (
     write_flaky,
     write_own,
     write_shadow,
+    write_sums,
 )
 from vkbench.case import with_seed
 from vkbench_shaders.own.building import build
@@ -89,6 +90,40 @@ def test_a_flaky_kernel_is_told_with_the_seeds_that_repeat_it(
         assert [row["case"] for row in ended.rows] == [case, case]
         assert ended.code == (3 if seed in spoilt else 0)
         assert ("wrong in 2 of 2, with seed" in ended.err) == (seed in spoilt)
+
+
+def test_a_kernel_whose_rows_depend_on_their_number_is_found(
+    vkbench: Vkbench, tmp_path: Path
+) -> None:
+    path = write_sums(tmp_path / "own")
+    words = ("--kernel-file", str(path), "--property", "batch")
+    ended = vkbench("run", *words, "--json")
+    assert ended.code == 3, ended.err
+    rows = {row["case"]: row for row in ended.rows}
+    assert {case: row["verdict"] for case, row in rows.items()} == {
+        "lab.sums/f32/m3_k300": "passed",
+        "lab.sums/f32/m7_k300": "wrong",
+    }
+    reason = rows["lab.sums/f32/m7_k300"]["reason"]
+    assert "elements of y have other bits with m" in reason
+    assert "than with m 7 (slang)" in reason
+    ended = vkbench("run", *words)
+    assert ended.code == 3
+    [row] = [line.split() for line in ended.out.splitlines() if "lab.sums" in line]
+    assert row[-5:] == ["slang", "no", "2", "1", "f32"]
+    assert not vkbench("query", "SELECT * FROM v_regressions", "--json").rows
+
+
+def test_the_size_of_batches_has_to_be_said(asked: Vkbench, tmp_path: Path) -> None:
+    path = write_sums(tmp_path / "own")
+    text = path.read_text()
+    for declared, complaint in (
+        ("", "it does not say which size is a batch's: give batch = 'SIZE'"),
+        ('batch = "k"', "batch = 'k' is no size of all of its outputs"),
+    ):
+        path.write_text(text.replace('batch = "m"', declared))
+        ended = asked("run", "--kernel-file", str(path), "--property", "batch")
+        assert (ended.code, ended.err) == (2, f"vkbench: {path}: {complaint}\n")
 
 
 def first_inputs(declaration: Path, count: int) -> list[float]:

@@ -127,6 +127,11 @@ def write_flaky(folder: Path) -> Path:
     return _written(folder, "flaky", _FLAKY_DECLARED, _FLAKY, _COPIED)
 
 
+def write_sums(folder: Path) -> Path:
+    """A kernel that sums up rows, from the other end where there are more than four of them."""
+    return _written(folder, "sums", _SUMS_DECLARED, _SUMS, _SUMMED)
+
+
 def _written(folder: Path, name: str, declared: str, slang: str, python: str) -> Path:
     folder.mkdir()
     (folder / f"{name}.slang").write_text(slang)
@@ -174,6 +179,57 @@ void main(uint i: SV_DispatchThreadID)
 {
     if (i < push.count) y[i] = x[i] + (i == 0 && x[0] > 0 ? 1 : 0);
 }
+"""
+_SUMS_DECLARED = """
+name = "sums"
+owner = "lab"
+reference = "sums.py:sums"
+batch = "m"
+
+[[bindings]]
+name = "x"
+access = "in"
+format = "f32"
+dims = ["m", "k"]
+
+[[bindings]]
+name = "y"
+access = "out"
+format = "f32"
+dims = ["m"]
+
+[[variants]]
+name = "slang"
+source = "sums.slang"
+groups = ["m"]
+push = { rows = "m", columns = "k" }
+
+[[cases]]
+shape = { m = 3, k = 300 }
+
+[[cases]]
+shape = { m = 7, k = 300 }
+"""
+_SUMS = """
+struct Sizes { uint rows, columns; };
+[vk::push_constant] ConstantBuffer<Sizes> push;
+[vk::binding(0)] StructuredBuffer<float> x;
+[vk::binding(1)] RWStructuredBuffer<float> y;
+
+[shader("compute")]
+[numthreads(1, 1, 1)]
+void main(uint3 group: SV_GroupID)
+{
+    float sum = 0;
+    uint row = group.x * push.columns;
+    for (uint i = 0; i < push.columns; i++)
+        sum += x[row + (push.rows > 4 ? push.columns - 1 - i : i)];
+    y[group.x] = sum;
+}
+"""
+_SUMMED = """
+def sums(inputs, given):
+    return {"y": inputs["x"].sum(axis=1)}
 """
 _COPIED = """
 def copied(inputs, given):

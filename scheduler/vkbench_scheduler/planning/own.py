@@ -9,7 +9,7 @@ from itertools import product
 from vkbench import names
 from vkbench.case import SEED, Case, parse, without_seed
 from vkbench.errors import NothingToDo
-from vkbench.job import MAIN, Mode
+from vkbench.job import CHECKS, MAIN, Mode
 from vkbench_scheduler.planning.selection import ALL, AUTO, OwnCases, Selection
 from vkbench_shaders.own.posing import declared
 from vkbench_shaders.own.records import OwnKernel
@@ -41,14 +41,22 @@ def chosen_of(own: OwnCases, selection: Selection) -> list[tuple[Case, Mode, str
     chosen = [names.pick(name, known, what) for name in selection.cases] or own.cases
     found = [
         (parse(case), mode, variant)
-        for mode, cases in ((Mode.CORRECTNESS, known), (Mode.PERFORMANCE, own.timed))
-        if selection.mode in (mode, Mode.BOTH)
+        for mode, cases in _cases_of_modes(own, selection.mode)
         for case, variant in product(cases, _variants(own, selection.variant))
         if case in chosen
     ]
     if not found:
         raise NothingToDo(f"{own.kernel} declares no case to be timed")
     return found
+
+
+def _cases_of_modes(own: OwnCases, asked: Mode) -> list[tuple[Mode, Sequence[str]]]:
+    """The modes that a mode stands for, and the cases that they are for."""
+    known = (*own.cases, *own.seeded)
+    each: list[tuple[Mode, Sequence[str]]] = [(mode, known) for mode in CHECKS]
+    each.append((Mode.PERFORMANCE, own.timed))
+    wanted = (Mode.CORRECTNESS, Mode.PERFORMANCE) if asked is Mode.BOTH else (asked,)
+    return [(mode, cases) for mode, cases in each if mode in wanted]
 
 
 def _is_seeded(kernel: OwnKernel, case: str) -> bool:
