@@ -152,6 +152,7 @@ def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
         "--track": "none",
     }
     assert replay(paired) == ""
+    assert "--property batch --device" in replay(replace(facts, mode="batch"))
     compared = replay(replace(facts, mode="peer", variant="torch"))
     assert "--peer torch --mode performance" in compared
     assert "--variant" not in compared

@@ -89,7 +89,8 @@ def replay(facts: JobFacts) -> str:
     if facts.mode == Mode.PEER:
         words += ["--peer", facts.variant, "--mode", Mode.PERFORMANCE]
     else:
-        words += ["--variant", facts.variant, "--mode", facts.mode]
+        aim = "--property" if facts.mode == Mode.BATCH else "--mode"
+        words += ["--variant", facts.variant, aim, facts.mode]
     words += ["--device", facts.device]
     words += ["--bundle", facts.bundle] if facts.bundle else []
     if facts.source:
