@@ -6,12 +6,14 @@
     mul_mat_vec/q4_K/m4096_n1_k4096/weights=0123456789abcdef
     model/llama-8b-q4_K_M-0123456789ab/pp512
     lab.rms_quant/f32/m64_k4096
+    add/f32/b2_c3_h5_w7/seed=3
 
 Only what differs from a kernel's defaults is named, so a parameter that is added later with a
 default leaves all old names, hashes and histories as they are. Input data follow from the name
 alone; where `weights` is named, those of the first binding are a file's bytes with that SHA-256.
 A whole model's cases have the kernel `model`, and the model's name and hash in the format's place.
-A kernel that a user declares has its owner's name before its own, and a point between.
+A kernel that a user declares has its owner's name before its own, and a point between. With `seed`
+the inputs are others of the same kind.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from vkbench.errors import UsageError
 
 Value = int | float | str
 WEIGHTS = "weights"  # parameter of every kernel that reads weights: what they hash to
+SEED = "seed"  # parameter of every kernel: which of its inputs a case has, if not the first
 MODEL = "model"  # the kernel of a whole model's cases
 
 OWN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\.[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -103,6 +106,27 @@ def parse(name: str) -> Case:
         types={k: str(v) for k, v in _pairs(typed, name)},
         params=dict(_pairs(parts[3].split(",") if len(parts) == 4 else [], name)),
     )
+
+
+def with_seed(name: str, seed: int) -> str:
+    """A case's name with other inputs; that of a case which names its inputs, or for seed 0, stays.
+
+    So does that of a whole model's case.
+    """
+    if not seed or is_model(name):
+        return name
+    case = parse(name)
+    return replace(case, params={SEED: seed, **case.params}).name
+
+
+def without_seed(name: str) -> tuple[str, int]:
+    """A case's name without its seed, and the seed; 0 where it names none."""
+    if f"{SEED}=" not in name or is_model(name):
+        return name, 0
+    case = parse(name)
+    seed = case.params.get(SEED, 0)
+    others = {key: value for key, value in case.params.items() if key != SEED}
+    return replace(case, params=others).name, seed if isinstance(seed, int) else 0
 
 
 def parse_shape(text: str) -> dict[str, int]:

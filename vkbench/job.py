@@ -11,11 +11,15 @@ class Mode(StrEnum):
 
     CORRECTNESS = "correctness"
     PERFORMANCE = "performance"  # the output is checked too: a timing counts only if it is right
+    BATCH = "batch"  # whether a row's bits depend on how many rows there are
     PEER = "peer"  # another program, named by the variant, and our kernel timed in turns
     PAIRED = "paired"  # two bundles timed in turns: old, new, new, old, or new, old, old, new
     SHARDED = "sharded"  # divided among devices of a host by `vkbench shard`; it is never queued
     ACCURACY = "accuracy"  # what formats and models lose: such a run has rows and no jobs
     BOTH = "both"  # as asked for in a selection; a plan turns it into one job of each
+
+
+CHECKS = (Mode.CORRECTNESS, Mode.BATCH)  # modes that time nothing
 
 
 class JobState(StrEnum):

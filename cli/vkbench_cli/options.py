@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from vkbench.case import parse_shape
+from vkbench.case import parse_shape, without_seed
 from vkbench.errors import UsageError
 from vkbench.job import MAIN, Mode
 from vkbench.peers import BY_NAME
 from vkbench.selector import HELP
 from vkbench.settings import Settings, settings
 from vkbench_cli import completion
+from vkbench_cli.choices import Aim, CacheFormat, Property
 from vkbench_cli.numbers import counts
 from vkbench_cli.own import built, cases_of
 from vkbench_scheduler.planning.selection import (
@@ -140,22 +140,6 @@ Tensor = Annotated[
 ]
 
 
-class Aim(StrEnum):
-    """Modes that a user can ask for; only vkbench itself creates paired jobs."""
-
-    CORRECTNESS = Mode.CORRECTNESS.value
-    PERFORMANCE = Mode.PERFORMANCE.value
-    BOTH = Mode.BOTH.value
-
-
-class CacheFormat(StrEnum):
-    """Formats of a model's keys and values."""
-
-    F16 = "f16"
-    Q8_0 = "q8_0"
-    Q4_0 = "q4_0"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Selecting:
     """Options that choose what runs; every command that runs cases has them."""
@@ -176,6 +160,16 @@ class Selecting:
         Aim,
         Option(help="Check correctness, measure performance, or do both.", case_sensitive=False),
     ] = Aim.BOTH
+    property: Annotated[
+        Property | None,
+        Option(
+            help=(
+                "Check a property instead. batch: the bits of a row do not depend on how many "
+                "rows there are."
+            ),
+            case_sensitive=False,
+        ),
+    ] = None
     gguf: Gguf = None
     tensor: Tensor = ""
     model: Annotated[
@@ -245,7 +239,7 @@ class Selecting:
         A bundle that declares a kernel brings its own cases, of which --case chooses.
         """
         model = self._model()
-        own = None if self._is_of_catalogue else cases_of(bundle)
+        own = None if self._is_of_catalogue() else cases_of(bundle, self.own(effort.repeat))
         anything = (model, own, self.suite, self.kernel, self.format, self.shape, self.case)
         return Selection(
             suite=self.suite if any(anything) else DEFAULT_SUITE,
@@ -254,11 +248,11 @@ class Selecting:
             shapes=() if own else tuple(parse_shape(text) for text in self.shape),
             cases=tuple(self.case),
             devices=tuple(self.device),
-            mode=Mode(self.mode),
+            mode=self._mode(),
             variant=self.variant,
             bundle=self.bundle,
             priority=effort.priority,
-            track="" if effort.track.casefold() == NO_TRACK else effort.track,
+            track="" if self.property or effort.track.casefold() == NO_TRACK else effort.track,
             repeat=effort.repeat,
             peers=tuple(filter(None, self.peer.split(","))),
             measure_seconds=effort.seconds,
@@ -269,11 +263,14 @@ class Selecting:
             own=own,
         )
 
-    def own(self) -> Built | None:
-        """The kernel of --kernel-file, with its bundle; None without the option."""
+    def own(self, repeat: int = 1) -> Built | None:
+        """The kernel of --kernel-file, with its bundle; None without the option.
+
+        Its bundle has the inputs of so many repetitions, and those that --case names.
+        """
         if not self.kernel_file:
             return None
-        if self._is_of_catalogue or self.bundle:
+        if self._is_of_catalogue() or self.bundle:
             raise UsageError(
                 "--kernel-file runs a kernel of your own: leave out --suite, --kernel, --format, "
                 "--gguf, --model and --bundle"
@@ -283,9 +280,22 @@ class Selecting:
                 f"--kernel-file is given {len(self.kernel_file)} times, and a run is of one "
                 "declaration: give each a command of its own"
             )
-        return built(self.kernel_file[0], tuple(self.shape))
+        seeds = {without_seed(name)[1] for name in self.case}
+        return built(
+            self.kernel_file[0],
+            tuple(self.shape),
+            tuple(sorted({*range(repeat), *seeds} - {0})),
+            batches=self.property is Property.BATCH,
+        )
 
-    @property
+    def _mode(self) -> Mode:
+        """What jobs are to find out."""
+        if not self.property:
+            return Mode(self.mode)
+        if self.mode is not Aim.BOTH or self.model or self.peer:
+            raise UsageError("--property is checked alone: leave out --mode, --model and --peer")
+        return Mode(self.property)
+
     def _is_of_catalogue(self) -> bool:
         """Whether something is chosen that no kernel of a user has."""
         return any((self.suite, self.kernel, self.format, self.gguf, self.model))
@@ -353,7 +363,17 @@ class Effort:
         float,
         Option(metavar="S", min=0.1, help="End a job that runs longer than S seconds."),
     ] = LIMIT_SECONDS
-    repeat: Annotated[int, Option(metavar="N", min=1, help="Run every job N times.")] = 1
+    repeat: Annotated[
+        int,
+        Option(
+            metavar="N",
+            min=1,
+            help=(
+                "Run every job N times, checks with other inputs each time; a case that is not "
+                "right each time is told with its seeds."
+            ),
+        ),
+    ] = 1
     priority: Annotated[int, Option(metavar="N", help="Runs of higher priority go first.")] = 0
     label: RunLabel = ""
     track: Annotated[

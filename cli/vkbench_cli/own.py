@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,16 +17,31 @@ if TYPE_CHECKING:
 
 
 @cache
-def built(path: Path, shapes: tuple[str, ...]) -> Built:
-    """The kernel that a file declares, with its cases or those of other shapes."""
+def built(
+    path: Path, shapes: tuple[str, ...], seeds: tuple[int, ...] = (), *, batches: bool = False
+) -> Built:
+    """The kernel that a file declares, with its cases or those of other shapes, and more of them.
+
+    Those are the cases with other inputs, by seeds, and the parts of their batches.
+    """
     from vkbench_shaders.own.building import build
 
-    return build(path, user_name(), [parse_shape(text) for text in shapes])
+    return build(path, user_name(), [parse_shape(text) for text in shapes], seeds, batches=batches)
 
 
-def cases_of(bundle: Bundle | None) -> OwnCases | None:
-    """What can be chosen of the kernel that a bundle declares; None where it declares none."""
+def cases_of(bundle: Bundle | None, kernel: Built | None) -> OwnCases | None:
+    """What can be chosen of the kernel that a bundle declares; None where it declares none.
+
+    Of a kernel that was compiled just now, the parts of batches cannot.
+    """
     from vkbench_scheduler.planning.own import cases_of as declared
 
     kernels = bundle.manifest.kernels if bundle else ()
-    return declared(kernels[0]) if kernels else None
+    if not kernels:
+        return None
+    found = declared(kernels[0])
+    parts = kernel.parts if kernel else ()
+    cases, seeded = (
+        tuple(name for name in names if name not in parts) for names in (found.cases, found.seeded)
+    )
+    return replace(found, cases=cases, seeded=seeded)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from vkbench.case import MODEL
 from vkbench.errors import UsageError
-from vkbench.job import JobState, Mode
+from vkbench.job import CHECKS, JobState
 
 if TYPE_CHECKING:
     from vkbench_db.ask.queries import ResultRow
@@ -126,7 +126,7 @@ def _sql_row(row: ResultRow) -> tuple[object, ...]:
         f"{row.host}/{row.device_name}",
         row.kernel,
         params if row.variant == "auto" else f"{params} {row.variant}",
-        "test" if row.mode == Mode.CORRECTNESS else "perf",
+        "test" if row.mode in CHECKS else "perf",
         int(row.state != JobState.SKIPPED),
         int(row.state == JobState.PASSED),
         row.reason,

@@ -129,7 +129,7 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         "path_fraction": rated.path_fraction if rated else None,
         "cold_roof_fraction": timed["cold"].roof_fraction if "cold" in timed else None,
         "memory_bytes": first.memory_bytes,
-        "remark": _remark(first, warnings),
+        "remark": _remark(results, warnings),
         "cause": first.cause,
         "reason": first.reason,
         "warnings": warnings,
@@ -166,6 +166,8 @@ def _scaled(giga: float | None) -> float | None:
     return giga * 1e9 if giga else None
 
 
-def _remark(first: ResultRow, warnings: list[str]) -> str:
+def _remark(results: Sequence[ResultRow], warnings: list[str]) -> str:
+    first, said = results[0], " ".join(warnings)
     cause = f"{first.cause}: {first.reason}" if first.cause else first.reason
-    return "; ".join(filter(None, (cause, *warnings)))
+    flags = dict.fromkeys(row.flag for row in results if row.flag and row.flag not in said)
+    return "; ".join(filter(None, (cause, *flags, *warnings)))

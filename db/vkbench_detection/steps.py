@@ -8,7 +8,7 @@ series, and the host that imports them screens them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import count, islice
 
@@ -26,7 +26,7 @@ from vkbench_detection.find.screening import behind, screen
 from vkbench_detection.regress import recoveries, regressions
 from vkbench_detection.regress.grouping import ungrouped
 from vkbench_detection.series import calibrations, profiles
-from vkbench_detection.series.placing import is_fresh, place
+from vkbench_detection.series.placing import Placed, is_fresh, place
 from vkbench_detection.statistics.screen import Direction
 from vkbench_detection.tune import sweeps
 
@@ -44,6 +44,7 @@ class Detected:
     series: frozenset[int] = frozenset()  # with new results
     suspected: tuple[int, ...] = ()  # change points of times
     verdicts: tuple[int, ...] = ()  # change points of wrong results and failing cases
+    suspects: tuple[int, ...] = ()  # jobs that were faster than their device can be
     opened: tuple[int, ...] = ()  # regressions, improvements too
     is_unscreened: bool = False  # some series have earlier results, and nothing here compares them
 
@@ -74,21 +75,16 @@ def detect(database: Database, now: float, *, all_at_once: bool = False) -> Dete
     with database.transaction() as tx:
         calibrations.settle(tx, now)  # first: placing compares results with them
         sweeps.settle(tx)
-    jobs, touched, verdicts = _place(database, now, None if all_at_once else MOST_BATCHES)
+    placed = _place(database, now, None if all_at_once else MOST_BATCHES)
+    touched = placed.series
+    found = Detected(jobs=placed.jobs, series=touched, suspects=placed.suspects)
     if not is_installed():
-        waiting = _have_earlier_results(database, touched)
-        return Detected(jobs=jobs, series=frozenset(touched), is_unscreened=waiting)
+        return replace(found, is_unscreened=_have_earlier_results(database, touched))
     suspected = _screen(database, touched, now)
     if all_at_once:
         scan(database, touched, now)
     opened = conclude(database, now)
-    return Detected(
-        jobs=jobs,
-        series=frozenset(touched),
-        suspected=tuple(suspected),
-        verdicts=tuple(verdicts),
-        opened=opened,
-    )
+    return replace(found, suspected=tuple(suspected), verdicts=placed.changes, opened=opened)
 
 
 def catch_up(database: Database, now: float) -> list[int]:
@@ -132,17 +128,20 @@ def conclude(database: Database, now: float) -> tuple[int, ...]:
     return grouped.opened
 
 
-def _place(database: Database, now: float, most: int | None) -> tuple[int, set[int], list[int]]:
-    jobs, touched, verdicts = 0, set[int](), list[int]()
+def _place(database: Database, now: float, most: int | None) -> Placed:
+    found = Placed()
     for _ in islice(count(), most):
         with database.transaction() as tx:
             placed = place(tx, now)
         if not placed.jobs:
             break
-        jobs += placed.jobs
-        touched |= placed.series
-        verdicts += placed.changes
-    return jobs, touched, verdicts
+        found = Placed(
+            jobs=found.jobs + placed.jobs,
+            series=found.series | placed.series,
+            suspects=(*found.suspects, *placed.suspects),
+            changes=(*found.changes, *placed.changes),
+        )
+    return found
 
 
 def _have_earlier_results(database: Database, series: Iterable[int]) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from vkbench import names
-from vkbench.case import Value
+from vkbench.case import SEED, WEIGHTS, Value
 from vkbench.errors import UsageError
 
 
@@ -62,3 +63,17 @@ class Param:
         if self.least is not None and not isinstance(value, str) and value < self.least:
             raise UsageError(f"the {what} is at least {self.least}; got {value}")
         return value
+
+
+def tensor_hash(value: Value) -> str:
+    """The parameter `weights`: what a tensor hashes to."""
+    if not re.fullmatch("[0-9a-f]{16}", str(value)):
+        raise UsageError(f"{WEIGHTS} is the SHA-256 of a tensor, its first 16 digits; got {value}")
+    return str(value)
+
+
+def seed_of(value: Value) -> int:
+    """The parameter `seed`: a whole number."""
+    if not isinstance(value, int) or value < 0:
+        raise UsageError(f"{SEED} is a whole number of at least 0; got {value}")
+    return value

@@ -8,7 +8,6 @@ formats uint8 whose last axis holds whole blocks (bytes a row). A `Layout` count
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,11 +17,12 @@ from math import prod
 import numpy as np
 
 from vkbench import names
-from vkbench.case import WEIGHTS, Case, Value
+from vkbench.case import SEED, WEIGHTS, Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Param as Param
+from vkbench_shaders.binding import seed_of, tensor_hash
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.formats import matrix_shape as matrix_shape
 from vkbench_shaders.launch import MOST_GROUPS as MOST_GROUPS
@@ -137,6 +137,7 @@ class Kernel:
     layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
     bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
     deterministic: bool = True  # the same bits every time
+    idempotent: bool = True  # a launch over what one left leaves that; else inputs are restored
     tuning: Tuning | None = None
     whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
     flow: Flow | None = None  # None: launches are timed inside one submission
@@ -261,19 +262,16 @@ class Kernel:
         changed: dict[str, Value] = {}
         for asked, value in params.items():
             if asked == WEIGHTS and self.reads_weights:
-                changed[WEIGHTS] = _hash(value)
+                changed[WEIGHTS] = tensor_hash(value)
+                continue
+            if asked == SEED and SEED not in self.params:
+                changed |= {SEED: seed} if (seed := seed_of(value)) else {}
                 continue
             name = names.pick(asked, list(self.params), f"parameter of {self.name}")
             chosen = self.params[name].chosen(value, f"value of {self.name}'s {name}")
             if chosen != self.params[name].default:
                 changed[name] = chosen
         return changed
-
-
-def _hash(value: Value) -> str:
-    if not re.fullmatch("[0-9a-f]{16}", str(value)):
-        raise UsageError(f"{WEIGHTS} is the SHA-256 of a tensor, its first 16 digits; got {value}")
-    return str(value)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,30 @@ from typing import Any
 import pytest
 
 from planted_git import commit, git
-from planted_own import CASE, NAME, SHADOWED, TIMED, slower, write_blocks, write_own, write_shadow
+from planted_own import (
+    CASE,
+    NAME,
+    SHADOWED,
+    TIMED,
+    slower,
+    write_blocks,
+    write_doubling,
+    write_flaky,
+    write_own,
+    write_shadow,
+    write_sums,
+)
+from vkbench.case import with_seed
 from vkbench.settings import settings
 from vkbench_db.ask import job_story
 from vkbench_db.database import Database
+from vkbench_shaders.own.building import build
+from vkbench_shaders.own.posing import posed
 from vkbench_web.pages.jobs import replay
 
 from .conftest import Vkbench
+
+FLAKY = "lab.flaky/f32/n200"
 
 
 def test_one_s_own_kernel_is_checked_and_timed(vkbench: Vkbench, tmp_path: Path) -> None:
@@ -42,6 +59,84 @@ def test_a_wrong_kernel_is_found(vkbench: Vkbench, tmp_path: Path) -> None:
     [row] = ended.rows
     assert row["variant"] == "slang"
     assert "of codes" in row["reason"] or "of scales" in row["reason"]
+
+
+def test_a_kernel_that_changes_its_input_is_timed(vkbench: Vkbench, tmp_path: Path) -> None:
+    """Each launch finds the input that the reference was worked out for, hot and cold."""
+    path = write_doubling(tmp_path / "own")
+    words = ("--seconds", "0.05", "--mode", "performance", "--json")
+    ended = vkbench("run", "--kernel-file", str(path), *words)
+    assert ended.code == 0, [row["reason"] for row in ended.rows]
+    [row] = ended.rows
+    assert row["hot_seconds"]
+    assert row["cold_seconds"]
+
+
+def test_a_flaky_kernel_is_told_with_the_seeds_that_repeat_it(
+    vkbench: Vkbench, tmp_path: Path
+) -> None:
+    """It is wrong with inputs whose first number is positive."""
+    path = write_flaky(tmp_path / "own")
+    spoilt = [seed for seed, first in enumerate(first_inputs(path, 10)) if first > 0]
+    assert 1 < len(spoilt) < 9
+    words = ("--kernel-file", str(path), "--mode", "correctness", "--json")
+    ended = vkbench("run", *words, "--repeat", "10", "--all")
+    assert ended.code == 3
+    assert len(ended.rows) == 10
+    seeds = ", ".join(map(str, spoilt))
+    again = f"{FLAKY}/seed={spoilt[0]}".removesuffix("/seed=0")
+    assert ended.err.splitlines() == [
+        f"{FLAKY}, auto: wrong in {len(spoilt)} of 10, with seeds {seeds}; "
+        f"`--case {again}` has the inputs of one",
+        f"run 1: {10 - len(spoilt)} passed, {len(spoilt)} wrong",
+    ]
+    for seed in (spoilt[-1], next(seed for seed in range(1, 10) if seed not in spoilt)):
+        case = f"{FLAKY}/seed={seed}"
+        ended = vkbench("run", *words, "--case", case, "--repeat", "2")
+        assert [row["case"] for row in ended.rows] == [case, case]
+        assert ended.code == (3 if seed in spoilt else 0)
+        assert ("wrong in 2 of 2, with seed" in ended.err) == (seed in spoilt)
+
+
+def test_a_kernel_whose_rows_depend_on_their_number_is_found(
+    vkbench: Vkbench, tmp_path: Path
+) -> None:
+    path = write_sums(tmp_path / "own")
+    words = ("--kernel-file", str(path), "--property", "batch")
+    ended = vkbench("run", *words, "--json")
+    assert ended.code == 3, ended.err
+    rows = {row["case"]: row for row in ended.rows}
+    assert {case: row["verdict"] for case, row in rows.items()} == {
+        "lab.sums/f32/m3_k300": "passed",
+        "lab.sums/f32/m7_k300": "wrong",
+    }
+    reason = rows["lab.sums/f32/m7_k300"]["reason"]
+    assert "elements of y have other bits with m" in reason
+    assert "than with m 7 (slang)" in reason
+    ended = vkbench("run", *words)
+    assert ended.code == 3
+    [row] = [line.split() for line in ended.out.splitlines() if "lab.sums" in line]
+    assert row[-5:] == ["slang", "no", "2", "1", "f32"]
+    assert not vkbench("query", "SELECT * FROM v_regressions", "--json").rows
+
+
+def test_the_size_of_batches_has_to_be_said(asked: Vkbench, tmp_path: Path) -> None:
+    path = write_sums(tmp_path / "own")
+    text = path.read_text()
+    for declared, complaint in (
+        ("", "it does not say which size is a batch's: give batch = 'SIZE'"),
+        ('batch = "k"', "batch = 'k' is no size of all of its outputs"),
+    ):
+        path.write_text(text.replace('batch = "m"', declared))
+        ended = asked("run", "--kernel-file", str(path), "--property", "batch")
+        assert (ended.code, ended.err) == (2, f"vkbench: {path}: {complaint}\n")
+
+
+def first_inputs(declaration: Path, count: int) -> list[float]:
+    """The first number of x with each of so many seeds."""
+    bundle = build(declaration, "somebody", seeds=range(1, count)).bundle
+    cases = [posed(bundle, with_seed(FLAKY, seed)) for seed in range(count)]
+    return [float(case.kernel.inputs(case)["x"][0]) for case in cases]
 
 
 def test_a_feature_that_the_device_lacks_is_said(vkbench: Vkbench, tmp_path: Path) -> None:

@@ -16,12 +16,13 @@ from vkbench.job import Job, Mode, Outcome
 from vkbench.settings import Settings, read
 from vkbench_shaders import catalogue
 from vkbench_shaders.bundle import Bundle
+from vkbench_worker.judging.poison import changed
 from vkbench_worker.runner.execute import compute, execute
 from vkbench_worker.runtime import device as devices
 from vkbench_worker.runtime import memory, transfers
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.errors import OutOfMemory, Unsupported
-from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B, Fill, Stamp
+from vkbench_worker.runtime.program import GUARD, POISON_A, POISON_B, Barrier, Copy, Fill, Stamp
 from vkbench_worker.runtime.transfers import STAGING_BYTES
 
 
@@ -135,6 +136,28 @@ def test_what_is_put_in_line_and_closed_does_not_run(
             device.images([buffer])[0].data.view(np.uint32), np.full(16, POISON_A, np.uint32)
         )
     assert submissions == ([2] if how == "staged" else [])
+
+
+@each_memory
+def test_copies_of_a_recording_go_along_with_the_one_behind_it(
+    device: Device, how: str, submissions: list[int]
+) -> None:
+    """It has no stamps; the data are copied, and no guards."""
+    with device.buffer(10) as source, device.buffer(10) as target:
+        source.upload(np.arange(10, dtype=np.uint8))
+        target.fill(POISON_A)
+        with (
+            device.record([Barrier(), Copy(source, target), Barrier()]) as copies,
+            device.record([Stamp(), Stamp()]) as timed,
+        ):
+            before = len(submissions)
+            copies.enqueue()
+            assert len(submissions) == before
+            assert len(timed.run()) == 1
+            assert len(submissions) == before + 1
+        [image] = device.images([target])
+    assert list(image.data) == list(range(10))
+    assert not any(side.any() for side in changed(image))
 
 
 @each_memory

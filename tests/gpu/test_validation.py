@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from planted_model import Tiny, write_model
+from planted_own import write_doubling
 from planted_probe import STRAY, compiled
 from vkbench.job import Job, Mode, Outcome, Source
 from vkbench.settings import Settings
@@ -24,6 +25,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.gguf_file import open_gguf
 from vkbench_shaders.models.cases import name_of
+from vkbench_shaders.own.building import build
 from vkbench_worker.models.execute import execute_model
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runner.variants import choose, plan
@@ -69,6 +71,15 @@ def opened(ours: Settings, need: Callable[[str, str], NoReturn]) -> Iterator[Dev
     with device:
         yield device
         device.raise_messages()
+
+
+def test_inputs_are_brought_back_cleanly(validated: Device, tmp_path: Path) -> None:
+    own = build(write_doubling(tmp_path / "own"), "somebody")
+    [case] = own.kernel.cases
+    job = Job(id=1, token=1, case=case.name, mode=Mode.PERFORMANCE, measure_seconds=0.02)
+    result = execute(validated, own.bundle, job)
+    assert result.outcome is Outcome.PASSED, result.reason
+    assert [timing.metric for timing in result.timings] == ["hot", "cold"]
 
 
 @pytest.mark.parametrize("case", CASES[:-1])

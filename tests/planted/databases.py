@@ -12,7 +12,7 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -166,10 +166,11 @@ class Lab:
     database: Database
     now: float = NOW
 
-    def add_device(self, name: str = "llvmpipe", host: str = "alpha") -> str:
+    def add_device(self, name: str = "llvmpipe", host: str = "alpha", *, kind: str = "cpu") -> str:
         key = device_key(host, name)
+        facts = replace(self.facts(name, host), type=kind)
         announcement = Announcement(
-            worker=f"{host}:1", facts=self.facts(name, host), environment=ENVIRONMENT, bundle="b"
+            worker=f"{host}:1", facts=facts, environment=ENVIRONMENT, bundle="b"
         )
         with self.database.transaction() as tx:
             store.register_device(tx, announcement, self.now)

@@ -117,6 +117,169 @@ void main(uint3 group: SV_GroupID)
 """
 
 
+def write_doubling(folder: Path) -> Path:
+    """A kernel that is not idempotent: y = 2 y + x, in place, so that each launch finds its y."""
+    return _written(folder, "doubling", _DOUBLING_DECLARED, _DOUBLING, _DOUBLED)
+
+
+def write_flaky(folder: Path) -> Path:
+    """A kernel that copies x to y, and spoils y[0] wherever the first of x is positive."""
+    return _written(folder, "flaky", _FLAKY_DECLARED, _FLAKY, _COPIED)
+
+
+def write_sums(folder: Path) -> Path:
+    """A kernel that sums up rows, from the other end where there are more than four of them."""
+    return _written(folder, "sums", _SUMS_DECLARED, _SUMS, _SUMMED)
+
+
+def _written(folder: Path, name: str, declared: str, slang: str, python: str) -> Path:
+    folder.mkdir()
+    (folder / f"{name}.slang").write_text(slang)
+    (folder / f"{name}.py").write_text(python)
+    path = folder / f"{name}.toml"
+    path.write_text(declared)
+    return path
+
+
+_FLAKY_DECLARED = """
+name = "flaky"
+owner = "lab"
+reference = "flaky.py:copied"
+
+[[bindings]]
+name = "x"
+access = "in"
+format = "f32"
+dims = ["n"]
+
+[[bindings]]
+name = "y"
+access = "out"
+format = "f32"
+dims = ["n"]
+
+[[variants]]
+name = "slang"
+source = "flaky.slang"
+groups = ["ceil_div(n, 64)"]
+push = { count = "n" }
+
+[[cases]]
+shape = { n = 200 }
+"""
+_FLAKY = """
+struct Sizes { uint count; };
+[vk::push_constant] ConstantBuffer<Sizes> push;
+[vk::binding(0)] StructuredBuffer<float> x;
+[vk::binding(1)] RWStructuredBuffer<float> y;
+
+[shader("compute")]
+[numthreads(64, 1, 1)]
+void main(uint i: SV_DispatchThreadID)
+{
+    if (i < push.count) y[i] = x[i] + (i == 0 && x[0] > 0 ? 1 : 0);
+}
+"""
+_SUMS_DECLARED = """
+name = "sums"
+owner = "lab"
+reference = "sums.py:sums"
+batch = "m"
+
+[[bindings]]
+name = "x"
+access = "in"
+format = "f32"
+dims = ["m", "k"]
+
+[[bindings]]
+name = "y"
+access = "out"
+format = "f32"
+dims = ["m"]
+
+[[variants]]
+name = "slang"
+source = "sums.slang"
+groups = ["m"]
+push = { rows = "m", columns = "k" }
+
+[[cases]]
+shape = { m = 3, k = 300 }
+
+[[cases]]
+shape = { m = 7, k = 300 }
+"""
+_SUMS = """
+struct Sizes { uint rows, columns; };
+[vk::push_constant] ConstantBuffer<Sizes> push;
+[vk::binding(0)] StructuredBuffer<float> x;
+[vk::binding(1)] RWStructuredBuffer<float> y;
+
+[shader("compute")]
+[numthreads(1, 1, 1)]
+void main(uint3 group: SV_GroupID)
+{
+    float sum = 0;
+    uint row = group.x * push.columns;
+    for (uint i = 0; i < push.columns; i++)
+        sum += x[row + (push.rows > 4 ? push.columns - 1 - i : i)];
+    y[group.x] = sum;
+}
+"""
+_SUMMED = """
+def sums(inputs, given):
+    return {"y": inputs["x"].sum(axis=1)}
+"""
+_COPIED = """
+def copied(inputs, given):
+    return {"y": inputs["x"]}
+"""
+_DOUBLING_DECLARED = """
+name = "doubling"
+owner = "lab"
+reference = "doubling.py:doubling"
+
+[[bindings]]
+name = "y"
+access = "inout"
+format = "f32"
+dims = ["n"]
+
+[[bindings]]
+name = "x"
+access = "in"
+format = "f32"
+dims = ["n"]
+
+[[variants]]
+name = "slang"
+source = "doubling.slang"
+groups = ["ceil_div(n, 64)"]
+push = { count = "n" }
+
+[[cases]]
+shape = { n = 65536 }
+"""
+_DOUBLING = """
+struct Sizes { uint count; };
+[vk::push_constant] ConstantBuffer<Sizes> push;
+[vk::binding(0)] RWStructuredBuffer<float> y;
+[vk::binding(1)] StructuredBuffer<float> x;
+
+[shader("compute")]
+[numthreads(64, 1, 1)]
+void main(uint i: SV_DispatchThreadID)
+{
+    if (i < push.count) y[i] = 2 * y[i] + x[i];
+}
+"""
+_DOUBLED = """
+def doubling(inputs, given):
+    return {"y": 2 * inputs["y"] + inputs["x"]}
+"""
+
+
 def _copied(folder: Path) -> None:
     """The example's files, without those that make its folder a Python package."""
     package = shutil.ignore_patterns("__init__.py", "__pycache__")

@@ -302,6 +302,18 @@ def test_repeats_and_devices_multiply() -> None:
     assert count(often, BOTH) == 6 * count(once, BOTH) == len(list(plan(often, BOTH)))
 
 
+def test_repeated_checks_have_other_inputs_and_timings_the_same() -> None:
+    names = ("copy/f16/n64", "add/f32/b1_c1_h17_w129/seed=7")
+    jobs = list(plan(Selection(cases=names, repeat=3), [CPU]))
+    checked = [job.case for job in jobs if job.mode is Mode.CORRECTNESS]
+    assert checked == [
+        *("copy/f16/n64", "add/f32/b1_c1_h17_w129/seed=7"),
+        *("copy/f16/n64/seed=1", "add/f32/b1_c1_h17_w129/seed=7"),
+        *("copy/f16/n64/seed=2", "add/f32/b1_c1_h17_w129/seed=7"),
+    ]
+    assert {job.case for job in jobs if job.mode is Mode.PERFORMANCE} == set(names)
+
+
 def test_a_plan_is_never_whole_in_memory() -> None:
     one = count(Selection(suite="quick"), [CPU])
     times = 100_000 // one

@@ -107,6 +107,23 @@ def test_seeds_differ_by_case_and_binding_and_have_128_bits() -> None:
     assert 1 << 100 < max(seeds) < 1 << 128
 
 
+def test_a_seed_changes_the_inputs_and_nothing_else() -> None:
+    plain, other = (problem(f"add/f32/b2_c3_h5_w7{seed}") for seed in ("", "/seed=2"))
+    arrays = [each.kernel.inputs(each) for each in (plain, other)]
+    for name in ("a", "b"):
+        assert arrays[0][name].shape == arrays[1][name].shape
+        assert not np.array_equal(arrays[0][name], arrays[1][name])
+    assert (other.params, other.flops, other.bytes_moved) == (
+        plain.params,
+        plain.flops,
+        plain.bytes_moved,
+    )
+    assert problem("add/f32/b2_c3_h5_w7/seed=0").case.name == plain.case.name
+    for wrong in ("x", "-1", "1.5"):
+        with pytest.raises(UsageError, match="seed is a whole number"):
+            problem(f"add/f32/b2_c3_h5_w7/seed={wrong}")
+
+
 def test_a_buffer_over_the_device_s_range_is_refused_with_both_sizes() -> None:
     assert too_large(problem("copy/f32/n33554432"), DEVICE) is None
     reason = too_large(problem("copy/f32/n33554433"), DEVICE)

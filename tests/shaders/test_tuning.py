@@ -158,6 +158,12 @@ def test_a_table_is_for_sizes_that_round_to_the_same_powers_of_two() -> None:
         assert table.configuration(problem(case)) == ""
 
 
+def test_other_inputs_run_with_the_same_configuration() -> None:
+    case = "mul_mat_vec/q4_0/m4096_n1_k14336"
+    tuned = Tuned(case=case, configuration="x", seconds=1.0, estimated="y", estimated_seconds=2.0)
+    assert Table(tuned=(tuned,)).configuration(problem(f"{case}/seed=3")) == "x"
+
+
 def test_an_installed_table_goes_before_the_one_that_ships(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vkbench.case import Case, parse, parse_shape
+from vkbench.case import Case, parse, parse_shape, with_seed, without_seed
 from vkbench.errors import UsageError
 
 CASES = (
@@ -71,3 +71,18 @@ def test_shapes_are_forgiving_about_spelling() -> None:
 def test_malformed_shapes(text: str) -> None:
     with pytest.raises(UsageError, match="malformed shape"):
         parse_shape(text)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_seed_is_named_and_taken_off_again(case: Case) -> None:
+    seeded = with_seed(case.name, 3)
+    assert parse(seeded).params["seed"] == 3
+    assert without_seed(seeded) == (case.name, 3)
+    assert with_seed(case.name, 0) == case.name
+    assert without_seed(case.name) == (case.name, 0)
+    assert with_seed(seeded, 4) == seeded
+
+
+def test_whole_models_have_no_seeds() -> None:
+    name = "model/llama-8b-q4_K_M-0123456789ab/pp512"
+    assert with_seed(name, 3) == name

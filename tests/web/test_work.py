@@ -156,6 +156,7 @@ def test_a_command_to_run_it_again_says_all_that_matters(lab: Lab) -> None:
     }
     assert replay(paired) == ""
     assert replay(of_job(story, track=PEERS)) == ""  # others timed it: nothing runs it here
+    assert "--property batch --device" in replay(of_job(story, mode="batch"))
     compared = replay(of_job(story, mode="peer", variant="torch"))
     assert "--peer torch --mode performance" in compared
     assert "--variant" not in compared

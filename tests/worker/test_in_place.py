@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
+from planted_clock import Clock
 from vkbench.case import parse
 from vkbench.job import Job, Mode
-from vkbench.result import Verdict
+from vkbench.result import NEW, OLD, Verdict, unpack_samples
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Param, Problem
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.judging.judge import judge
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runner.variants import LaunchPlan
-from vkbench_worker.runtime.null import Function, NullBuffer, NullDevice, Shown, run_reference
-from vkbench_worker.runtime.program import POISON_A, POISON_B, Program
+from vkbench_worker.runtime.null import (
+    Function,
+    NullBuffer,
+    NullDevice,
+    NullRecording,
+    Shown,
+    run_reference,
+)
+from vkbench_worker.runtime.program import POISON_A, POISON_B, Copy, Program, Step
 from vkbench_worker.timing.bench import Bench
+from vkbench_worker.timing.paired import Arm, time_pair
 from vkbench_worker.timing.summary import Timed
-from vkbench_worker.timing.timed import Judged, time_work
+from vkbench_worker.timing.timed import Judged, judge_again, time_work
 
 ROWS, COLUMNS = 5, 7
 
@@ -64,13 +75,27 @@ SET_ROW = Kernel(
 )
 
 
+def added(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Array]:
+    return {"y": inputs["y"] + inputs["x"]}
+
+
+ADD = replace(SET_ROW, description="y = y + x", reference=added, idempotent=False)
+
+
 class Posed:
     """The kernel on a NullDevice that computes with a function."""
 
-    def __init__(self, function: Function, how: str, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        function: Function,
+        how: str,
+        stack: ExitStack,
+        kernel: Kernel = SET_ROW,
+        device: NullDevice | None = None,
+    ) -> None:
         params = "/layout=strided" if how == "strided" else ""
-        self.problem = Problem(SET_ROW, parse(f"set_row/f32/m{ROWS}_n1_k{COLUMNS}{params}"))
-        self.device = NullDevice(function)
+        self.problem = Problem(kernel, parse(f"set_row/f32/m{ROWS}_n1_k{COLUMNS}{params}"))
+        self.device = device or NullDevice(function)
         self.prepared = prepare(self.problem)
         made = Program(
             code=b"", sha="", bindings=(0, 1), push_bytes=0, constants=(), problem=self.problem
@@ -189,3 +214,68 @@ def test_right_bits_after_timing_come_from_the_timed_launches(lazy: str, stack: 
     assert not timed.verdict.passed
     assert "changed while it was timed" in timed.verdict.reason
     assert timed.timings == ()
+
+
+@each_layout
+@pytest.mark.parametrize("clock", ["gpu", "host"])
+def test_a_kernel_that_changes_its_input_finds_it_before_every_launch(
+    how: str, clock: str, stack: ExitStack
+) -> None:
+    odd: list[Array] = []
+
+    def function(posed: Problem, shown: Shown) -> None:
+        y = posed.layout("y").view(shown["y"])
+        if not np.array_equal(y, inputs(posed)["y"]):
+            odd.append(y.copy())
+        run_reference(posed, shown)
+
+    posed = Posed(function, how, stack, ADD)
+    posed.device.clock = clock
+    timed = posed.timed()
+    assert timed.verdict.passed, timed.verdict.reason
+    assert [timing.metric for timing in timed.timings] == ["hot", "cold"]
+    assert min(timing.count for timing in timed.timings) > 3
+    assert not odd
+
+
+def test_a_kernel_that_is_said_to_leave_its_output_is_wrong_if_it_does_not(
+    stack: ExitStack,
+) -> None:
+    timed = Posed(run_reference, "contiguous", stack, replace(ADD, idempotent=True)).timed()
+    assert not timed.verdict.passed
+    assert "changed while it was timed" in timed.verdict.reason
+
+
+def test_bringing_inputs_back_takes_none_of_a_sample(clock: Clock, stack: ExitStack) -> None:
+    """A second for each array that is copied, and a millisecond for each launch."""
+
+    class Slow(NullDevice):
+        def record(self, steps: Sequence[Step[Program, NullBuffer]]) -> NullRecording:
+            return Copying(self, steps)
+
+    class Copying(NullRecording):
+        def run(self) -> list[float]:
+            clock.now += sum(isinstance(step, Copy) for step in self._steps)
+            return super().run()
+
+    def function(posed: Problem, shown: Shown) -> None:
+        clock.now += 1e-3
+        run_reference(posed, shown)
+
+    posed = Posed(function, "contiguous", stack, ADD, Slow(function))
+    posed.device.clock = "gpu"
+    for timing in posed.timed().timings:
+        assert unpack_samples(timing.samples) == pytest.approx([1e-3] * timing.count)
+
+
+@pytest.mark.parametrize("metric", ["hot", "cold"])
+def test_pairs_find_their_input_before_every_launch(metric: str, stack: ExitStack) -> None:
+    posed = Posed(run_reference, "contiguous", stack, ADD)
+    judged = posed.judged()
+    arm = Arm(bench=posed.bench, again=partial(judge_again, posed.bench, judged))
+    job = Job(
+        id=1, token=1, case="", mode=Mode.PAIRED, metric=metric, measure_seconds=0.05, noise=0.0
+    )
+    timed = time_pair(posed.device, {OLD: arm, NEW: arm}, job, stack)
+    assert timed.verdict.passed, timed.verdict.reason
+    assert [timing.metric for timing in timed.timings] == ["old", "new"]

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from vkbench.errors import EXIT_OK, NothingToDo, VkbenchError, WrongResult
-from vkbench.job import FINISHED, JobState
+from vkbench.job import FINISHED, JobState, Mode
 from vkbench.units import counted
 from vkbench_cli.show.printing import Output, show
+from vkbench_cli.show.repeats import repeats
 from vkbench_cli.show.telling import tell
 from vkbench_db.ask import queries
 from vkbench_db.ask.queries import ResultRow
 from vkbench_db.database import Database
 from vkbench_detection.steps import Detected
+from vkbench_tables.batches import table_of_batches
 from vkbench_tables.results import rows_of, table
 from vkbench_tables.table import Cell
 
@@ -27,16 +29,34 @@ UNSCREENED = (
 def conclude(database: Database, run: int, output: Output, *, all_rows: bool = False) -> int:
     """Print a run's results on stdout and its counts on stderr; says the exit code."""
     with database.reading() as tx:
-        rows = rows_of(by_device(queries.results(tx, run=run, limit=None)))
+        results = queries.results(tx, run=run, limit=None)
+        rows = rows_of(by_device(results))
         counts = queries.find_run(tx, str(run)).progress.counts
     brief = not (all_rows or output.json or output.csv)
+    if brief and any(row["mode"] == Mode.BATCH for row in rows):
+        return _conclude_batches(run, rows, counts, output)
     shown = telling(rows) if brief else rows
     show(table(shown, hidden=("finished_at",)), output)
     hidden = [] if len(shown) == len(rows) else [row for row in rows if not _is_telling(row)]
     skipped = [row for row in hidden if row["verdict"] == JobState.SKIPPED]
     for line in reasons(skipped):
         tell(line)
+    for line in repeats(results):
+        tell(line)
     tell(summary(run, counts, len(hidden) - len(skipped), len(skipped)))
+    return exit_code(counts)
+
+
+def _conclude_batches(
+    run: int, rows: Sequence[Mapping[str, Cell]], counts: Mapping[JobState, int], output: Output
+) -> int:
+    """As `conclude`, of checks of batches: a row for each kernel and code path."""
+    show(table_of_batches(rows), output)
+    for line in reasons([row for row in rows if row["verdict"] == JobState.SKIPPED]):
+        tell(line)
+    tell(summary(run, counts))
+    if counts.get(JobState.WRONG):
+        tell(f"`vkbench results --run {run} --state wrong` says what differs")
     return exit_code(counts)
 
 
@@ -87,6 +107,12 @@ def summary(
 
 def findings(detected: Detected) -> Iterator[str]:
     """One line per kind of finding in the new results, or why they were not screened."""
+    if detected.suspects:
+        suspects = counted(len(detected.suspects), "job")
+        yield (
+            f"{suspects} faster than the device can be, which count nowhere: check them again "
+            "with other inputs, by --case NAME/seed=1"
+        )
     if detected.suspected:
         suspected = f"{counted(len(detected.suspected), 'change')} suspected"
         yield f"{suspected}: `vkbench regressions suspected`"

@@ -14,12 +14,12 @@ from sqlalchemy import ColumnElement, Connection, FromClause, func, or_, select
 
 from vkbench import names
 from vkbench.errors import UnknownName
-from vkbench.job import FINISHED, Mode
+from vkbench.job import CHECKS, FINISHED, Mode
 from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.ask.queries import ResultRow, results_of
 
-_MODES = (Mode.CORRECTNESS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
+_MODES = (*CHECKS, Mode.PERFORMANCE, Mode.PAIRED, Mode.PEER, Mode.SHARDED)
 _MOST_ID = 2**31 - 1
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
-from vkbench.job import Mode
+from vkbench.job import CHECKS, Mode
 from vkbench_db import schema
 
 
@@ -22,7 +22,7 @@ class Recent:
         """The estimate for a case in a mode. Timings of other cases say nothing of one."""
         if (seconds := self.by_case.get((case, mode))) is not None:
             return seconds
-        return self.check if self.check is not None and mode == Mode.CORRECTNESS else planned
+        return self.check if self.check is not None and mode in CHECKS else planned
 
 
 def recent_seconds(tx: Connection, device: str, most: int = 500) -> Recent:

@@ -23,6 +23,7 @@ from vkbench_db.rows import fetch
 from vkbench_detection.find.failures import decided_by
 from vkbench_detection.find.verdict_changes import record_failed_jobs, record_wrong_jobs
 from vkbench_detection.series import canaries, roofs
+from vkbench_detection.series.impossible import SUSPECT, is_impossible
 from vkbench_detection.series.points import Identity, series_ids
 
 SCREENED = (Mode.PERFORMANCE, Mode.SHARDED)  # modes whose timings may be suspected
@@ -39,6 +40,7 @@ class Placed:
 
     jobs: int = 0  # taken off the fresh ones, whether they count or not
     series: frozenset[int] = frozenset()  # that have new results
+    suspects: tuple[int, ...] = ()  # jobs that were faster than their device can be
     changes: tuple[int, ...] = ()  # change points: results that became wrong, cases that fail
 
 
@@ -69,6 +71,7 @@ class _Timing:
     bytes_moved: int
     flops: int
     path: str | None  # arithmetic whose limits applied; None without a verdict
+    kernel: str
     format: str
     types: str
 
@@ -89,7 +92,7 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     tracked = [row for row in rows if row.track]
     passed = [row for row in tracked if row.state == JobState.PASSED]
     timed = [row for row in passed if row.mode in SCREENED and row.track != PEERS]
-    touched = _place(tx, timed, known, off)
+    touched, suspects = _place(tx, timed, known, off)
     # Series of peers are kept, and never suspected: what changes there is no kernel of ours.
     of_peers = [row for row in passed if row.mode == Mode.PEER or row.track == PEERS]
     _place(tx, of_peers, known, off)
@@ -99,7 +102,12 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     done = [*(row.id for row in rows), *failed]
     tx.execute(delete(schema.fresh).where(schema.fresh.c.job_id.in_(done)))
     _note_scan(tx, touched, now)
-    return Placed(jobs=len(done), series=frozenset(touched), changes=(*wrong, *failing))
+    return Placed(
+        jobs=len(done),
+        series=frozenset(touched),
+        suspects=tuple(sorted(suspects)),
+        changes=(*wrong, *failing),
+    )
 
 
 def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list[_FreshJob]]:
@@ -170,15 +178,19 @@ def _canary(job: _FreshJob) -> canaries.CanaryReading | None:
 
 def _place(
     tx: Connection, jobs: Sequence[_FreshJob], known: dict[str, str], off: set[int]
-) -> set[int]:
-    """Give the timings of jobs their series, and those `off` a flag; return the series."""
+) -> tuple[set[int], set[int]]:
+    """Give the timings of jobs their series, and those `off` or suspect a flag.
+
+    Return the series, and the suspect jobs.
+    """
     by_id = {row.id: row for row in jobs}
     measurement, verdict = schema.measurement.c, schema.verdict.c
     asked = (
         select(
             *(measurement.job_id, measurement.metric, measurement.seconds, measurement.warnings),
             *(measurement.bytes_moved, measurement.flops, verdict.path),
-            *(schema.kernel_case.c.format, schema.kernel_case.c.types),
+            *(schema.kernel_case.c.kernel, schema.kernel_case.c.format),
+            schema.kernel_case.c.types,
         )
         .join(schema.job, schema.job.c.id == measurement.job_id)
         .join(schema.kernel_case, schema.kernel_case.c.id == schema.job.c.case_id)
@@ -187,6 +199,7 @@ def _place(
     )
     timings = fetch(tx, asked, _Timing)
     reached = roofs.newest(tx, {(row.device_id, row.environment) for row in jobs})
+    best = roofs.best(tx, {row.device_id for row in jobs})
     identities = [_identity(by_id[row.job_id], row.metric, known) for row in timings]
     ids = series_ids(tx, identities)
     rows = [
@@ -195,13 +208,14 @@ def _place(
             "of": timing.metric,
             "series": ids[identity],
             "moment": by_id[timing.job_id].finished_at,
-            "why": _flag(timing, by_id[timing.job_id], off),
+            "why": _flag(timing, by_id[timing.job_id], off, best),
             **_shares(timing, by_id[timing.job_id], reached),
         }
         for timing, identity in zip(timings, identities, strict=True)
     ]
     _update(tx, rows)
-    return set(ids.values())
+    flagged = zip(timings, rows, strict=True)
+    return set(ids.values()), {timing.job_id for timing, row in flagged if row["why"] == SUSPECT}
 
 
 def _identity(job: _FreshJob, metric: str, known: dict[str, str]) -> Identity:
@@ -220,14 +234,7 @@ def _shares(
 ) -> dict[str, float | None]:
     if job.mode == Mode.SHARDED:  # a roof is one device's
         return {"of_roof": None, "of_path": None}
-    load = roofs.RoofLoad(
-        bytes_moved=timing.bytes_moved,
-        flops=timing.flops,
-        numbers=roofs.numbers_of(timing.format, timing.types),
-        path=timing.path or "",
-        variant=variant_of(job.variant),
-        is_cold=_is_cold(timing),
-    )
+    load = _load(timing, job)
     known = reached.get((job.device_id, job.environment))
     return {
         "of_roof": roofs.roof_fraction(load, timing.seconds, known),
@@ -235,14 +242,29 @@ def _shares(
     }
 
 
+def _load(timing: _Timing, job: _FreshJob) -> roofs.RoofLoad:
+    return roofs.RoofLoad(
+        bytes_moved=timing.bytes_moved,
+        flops=timing.flops,
+        numbers=roofs.numbers_of(timing.format, timing.types),
+        path=timing.path or "",
+        variant=variant_of(job.variant),
+        is_cold=_is_cold(timing),
+        kernel=timing.kernel,
+    )
+
+
 def _is_cold(timing: _Timing) -> bool:
     is_warm = any(warning.startswith(NOT_COLD) for warning in timing.warnings)
     return timing.metric == "cold" and not is_warm
 
 
-def _flag(timing: _Timing, job: _FreshJob, off: set[int]) -> str:
+def _flag(timing: _Timing, job: _FreshJob, off: set[int], best: Mapping[int, roofs.Roofs]) -> str:
     if timing.seconds <= 0:
         return NO_TIME
+    is_ours = job.mode == Mode.PERFORMANCE and job.track != PEERS
+    if is_ours and is_impossible(_load(timing, job), timing.seconds, best.get(job.device_id)):
+        return SUSPECT
     if any(warning.startswith(THROTTLED) for warning in timing.warnings):
         return THROTTLED
     if (job.telemetry or {}).get(THROTTLED):

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, Select, select
 
 from vkbench.device import uncached_bytes
 from vkbench_db import schema
@@ -48,6 +49,27 @@ class Roofs:
     dot_i8: float | None = None
     matrices: Mapping[str, float] = field(default_factory=dict)  # by formats: f16_f32
     llc_bytes: int = 0  # last-level cache, 0 where unknown
+    is_cpu: bool = False  # its rates change with what else the processor does
+
+    def joined(self, other: Roofs) -> Roofs:
+        """The better of both, rate by rate."""
+
+        def better(one: float | None, two: float | None) -> float | None:
+            return max(filter(None, (one, two)), default=None)
+
+        kinds = {*self.matrices, *other.matrices}
+        return replace(
+            self,
+            read_bytes=better(self.read_bytes, other.read_bytes),
+            copy_bytes=better(self.copy_bytes, other.copy_bytes),
+            fma_f32=better(self.fma_f32, other.fma_f32),
+            fma_f16=better(self.fma_f16, other.fma_f16),
+            dot_i8=better(self.dot_i8, other.dot_i8),
+            matrices={
+                kind: max(self.matrices.get(kind, 0.0), other.matrices.get(kind, 0.0))
+                for kind in kinds
+            },
+        )
 
     @property
     def bandwidth(self) -> float | None:
@@ -81,6 +103,7 @@ class RoofLoad:
     path: str = ""  # arithmetic path
     variant: str = ""  # code path
     is_cold: bool = False  # nothing of the launch before is left in a cache
+    kernel: str = ""
 
 
 def numbers_of(format: str, types: str = "") -> str:
@@ -107,7 +130,7 @@ def roof_fraction(load: RoofLoad, seconds: float, roofs: Roofs | None) -> float 
     computing = _least(load.flops, roofs.peak(load))
     if moving is None or computing is None or not (least := max(moving, computing)):
         return None
-    return None if least == moving and not _is_from_memory(load, roofs) else least / seconds
+    return None if least == moving and not is_from_memory(load, roofs) else least / seconds
 
 
 def path_fraction(load: RoofLoad, seconds: float, roofs: Roofs | None) -> float | None:
@@ -120,24 +143,45 @@ def path_fraction(load: RoofLoad, seconds: float, roofs: Roofs | None) -> float 
 
 def newest(tx: Connection, places: Iterable[Place]) -> dict[Place, Roofs]:
     """The last calibration of each device and environment, where there is one."""
-    table, device = schema.calibration.c, schema.device.c
-    found = {}
+    table, found = schema.calibration.c, {}
     for number, environment in sorted(set(places)):
         row = tx.execute(
-            select(
-                *(table.read_bytes, table.copy_bytes, table.fma_f32, table.fma_f16),
-                *(table.dot_i8, table.matrices, device.facts),
-            )
-            .join(schema.device, device.id == table.device_id)
+            _calibrated()
             .where(table.device_id == number, table.environment == environment)
             .order_by(table.measured_at.desc(), table.id.desc())
             .limit(1)
         ).first()
         if row:
-            *_, facts = row
-            rates = {name: rate for name, rate in row._mapping.items() if name != "facts"}
-            found[number, environment] = Roofs(**rates, llc_bytes=facts.get("llc_bytes", 0))
+            found[number, environment] = _roofs(row)
     return found
+
+
+def best(tx: Connection, devices: Iterable[int]) -> dict[int, Roofs]:
+    """The best of all calibrations of each device, rate by rate, whatever its environment was.
+
+    One that was made while the device was throttled says nothing of what the device can do.
+    """
+    found: dict[int, Roofs] = {}
+    for number in sorted(set(devices)):
+        for row in tx.execute(_calibrated().where(schema.calibration.c.device_id == number)):
+            each = _roofs(row)
+            found[number] = found[number].joined(each) if number in found else each
+    return found
+
+
+def _calibrated() -> Select[*tuple[Any, ...]]:
+    table, device = schema.calibration.c, schema.device.c
+    return select(
+        *(table.read_bytes, table.copy_bytes, table.fma_f32, table.fma_f16),
+        *(table.dot_i8, table.matrices, device.facts),
+    ).join(schema.device, device.id == table.device_id)
+
+
+def _roofs(row: Row[*tuple[Any, ...]]) -> Roofs:
+    rates = {name: rate for name, rate in row._mapping.items() if name != "facts"}
+    facts = row.facts
+    is_cpu = facts.get("type") == "cpu"
+    return Roofs(**rates, llc_bytes=facts.get("llc_bytes", 0), is_cpu=is_cpu)
 
 
 def _least(amount: int, rate: float | None) -> float | None:
@@ -147,6 +191,6 @@ def _least(amount: int, rate: float | None) -> float | None:
     return amount / rate if rate else None
 
 
-def _is_from_memory(load: RoofLoad, roofs: Roofs) -> bool:
+def is_from_memory(load: RoofLoad, roofs: Roofs) -> bool:
     """Whether each launch has to fetch its bytes from memory again."""
     return load.is_cold or 0 < uncached_bytes(roofs.llc_bytes) <= load.bytes_moved

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vkbench import names
 from vkbench.case import is_model, is_own
 from vkbench.errors import UsageError
-from vkbench.job import Mode
+from vkbench.job import CHECKS
 from vkbench.peers import BY_NAME
 from vkbench_scheduler.planning.selection import AUTO, Selection
 
@@ -18,8 +18,8 @@ def peers_of(selection: Selection) -> tuple[str, ...]:
         return ()
     if selection.own:
         raise UsageError("--peer compares kernels of the catalogue alone: leave it out")
-    if selection.mode is Mode.CORRECTNESS:
-        raise UsageError("--peer compares timings: leave out --mode correctness")
+    if selection.mode in CHECKS:
+        raise UsageError("--peer compares timings: leave out --mode correctness and --property")
     if selection.variant.casefold() != AUTO:
         raise UsageError("--peer compares the best code path with others: leave out --variant")
     found = dict.fromkeys(names.pick(name, BY_NAME, "peer") for name in selection.peers)

@@ -10,11 +10,11 @@ from itertools import product
 from math import inf, prod
 
 from vkbench import names
-from vkbench.case import MODEL, WEIGHTS, Case, is_model
+from vkbench.case import MODEL, WEIGHTS, Case, is_model, with_seed
 from vkbench.configuration import Configuration, parse
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError, VkbenchError
-from vkbench.job import Mode, PlannedJob
+from vkbench.job import CHECKS, Mode, PlannedJob
 from vkbench.selector import choose
 from vkbench_scheduler.planning.models import (
     mode_of,
@@ -27,6 +27,7 @@ from vkbench_scheduler.planning.peers import peers_for, peers_of
 from vkbench_scheduler.planning.selection import ALL, AUTO, Selection
 from vkbench_scheduler.planning.suites import Suite, SuiteRow, suite_named
 from vkbench_scheduler.planning.weights import on_weights
+from vkbench_shaders.batches import parts
 from vkbench_shaders.catalogue import KERNELS, expand, kernel_named, matching, problem
 from vkbench_shaders.kernel import Problem, Settings
 from vkbench_shaders.models.cases import VARIANTS, named
@@ -91,8 +92,17 @@ def _jobs(
             if task.is_for(facts)
             for _ in range(task.times)
         ]
-        for _ in range(selection.repeat):
-            yield from first
+        for turn in range(selection.repeat):
+            yield from (_repeated(job, turn, selection) for job in first)
+
+
+def _repeated(job: PlannedJob, turn: int, selection: Selection) -> PlannedJob:
+    """A job's repetition: a check has other inputs each time, where there are others."""
+    if job.mode not in CHECKS:
+        return job
+    name = with_seed(job.case, turn)
+    is_known = not selection.own or name in selection.own.seeded
+    return replace(job, case=name) if is_known else job
 
 
 def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -> PlannedJob:
@@ -118,7 +128,7 @@ def job_of(facts: DeviceFacts, task: Task, selection: Selection, suite: Suite) -
 
 def _estimate(mode: Mode, budget: float) -> float:
     """Seconds of a job until its device has run one like it."""
-    return CHECK_SECONDS + (0.0 if mode is Mode.CORRECTNESS else METRICS * budget)
+    return CHECK_SECONDS + (0.0 if mode in CHECKS else METRICS * budget)
 
 
 def with_peers(wanted: Sequence[Task], peers: Sequence[str]) -> Sequence[Task]:
@@ -165,6 +175,8 @@ def _model_tasks(suite: Suite, selection: Selection) -> Iterator[Task]:
     """Those of a suite's models, which a choice among kernels leaves out."""
     if selection.kernels or selection.formats or selection.shapes or selection.weights:
         return
+    if selection.mode is Mode.BATCH:
+        return
     each = list(VARIANTS) if selection.variant.casefold() == ALL else [AUTO]
     for row in suite.models:
         for case, variant in product(row.cases, each):
@@ -178,6 +190,8 @@ def _named(selection: Selection) -> dict[Task, None]:
             "--case names full cases: leave out --suite, --kernel, --format and --shape"
         )
     models = [name for name in selection.cases if is_model(name)]
+    if models and selection.mode is Mode.BATCH:
+        raise UsageError(f"{models[0]} is a whole model's: --property is for kernels")
     for name in models:
         if not seeded_of(name):
             raise UsageError(f"{name} is a whole model's: give its file with --model")
@@ -239,7 +253,8 @@ def _cases(
         named = [problem(name).case for name in row.cases]
         return [case for case in named if case.kernel == kernel and _fits(case.format, (fmt,))]
     if not selection.shapes:
-        return list(_listed(row, kernel, fmt, timed=timed, any_format=bool(selection.formats)))
+        any_format, batches = bool(selection.formats), mode is Mode.BATCH
+        return list(_listed(row, kernel, fmt, timed, any_format=any_format, batches=batches))
     cases = expand(kernel, fmt, shape, timed=timed)
     return _some([case for case in cases if selection.formats or _has_formats(row, case)], row.each)
 
@@ -247,13 +262,16 @@ def _cases(
 # Processes that serve plan the same suites again and again, and to size each case takes longest.
 @lru_cache(maxsize=4096)
 def _listed(
-    row: SuiteRow, kernel: str, fmt: str, *, timed: bool, any_format: bool
+    row: SuiteRow, kernel: str, fmt: str, timed: bool, *, any_format: bool, batches: bool
 ) -> tuple[Case, ...]:
     """The catalogue's cases of a row, where no shape is asked for."""
     cases = [
         case for case in expand(kernel, fmt, timed=timed) if any_format or _has_formats(row, case)
     ]
-    return tuple(_some([case for case in cases if _is_small(row, case)], row.each))
+    found = [case for case in cases if _is_small(row, case)]
+    if batches:  # of one row there is nothing to find out
+        found = [case for case in found if any(parts(problem(case)))]
+    return tuple(_some(found, row.each))
 
 
 def _has_formats(row: SuiteRow, case: Case) -> bool:
@@ -290,6 +308,8 @@ def _fits(name: str, globs: Sequence[str]) -> bool:
 
 
 def _modes(row: SuiteRow, selection: Selection) -> list[Mode]:
+    if selection.mode is Mode.BATCH:
+        return [] if row.mode is Mode.PERFORMANCE else [Mode.BATCH]
     asked = {row.mode, selection.mode} - {Mode.BOTH}
     each = (Mode.CORRECTNESS, Mode.PERFORMANCE)
     return [mode for mode in each if not asked or asked == {mode}]

@@ -40,6 +40,7 @@ class OwnCases:
     cases: tuple[str, ...]  # whole names
     timed: tuple[str, ...]  # those of them that are timed too
     variants: tuple[str, ...]
+    seeded: tuple[str, ...] = ()  # more of its cases: the same ones with other inputs
     track: str = ""  # instead of the main one: of a shadow, whose cases are the catalogue's
 
 
@@ -58,7 +59,7 @@ class Selection:
     bundle: str = ""  # SHA-256 or its beginning; "" is the packaged one
     priority: int = 0  # higher goes first
     track: str = MAIN  # history that the timings join; "" is none
-    repeat: int = 1  # each job this many times
+    repeat: int = 1  # each job this many times, checks with other inputs each time
     peers: tuple[str, ...] = ()  # programs that each timed case is compared with
     measure_seconds: float | None = None  # None: the suite's
     noise: float = NOISE

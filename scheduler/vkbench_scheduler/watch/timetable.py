@@ -21,7 +21,16 @@ from vkbench_detection.find import history
 from vkbench_detection.series import calibrations
 from vkbench_detection.steps import catch_up, conclude, detect, scan
 from vkbench_detection.tune import sweeps
-from vkbench_scheduler.watch import alerts, bisect, confirm, falls, health, pauses, schedules
+from vkbench_scheduler.watch import (
+    alerts,
+    bisect,
+    confirm,
+    falls,
+    health,
+    pauses,
+    schedules,
+    suspects,
+)
 
 SCANNED = 10  # series of a turn, after which others may write
 
@@ -66,6 +75,8 @@ def place(database: Database, now: float) -> None:
     found = detect(database, now)
     if found.jobs:
         log.event(_log, "results_placed", logging.DEBUG, jobs=found.jobs)
+    if found.suspects:
+        suspects.check(database, found.suspects, now)
     if found.suspected or found.verdicts:
         counts = {"suspected": len(found.suspected), "verdicts": len(found.verdicts)}
         log.event(_log, "changes_found", **counts)
@@ -133,5 +144,10 @@ def telling(ours: Settings) -> tuple[WatchStep, ...]:
             name="falls",
             seconds=alerts.FIRST_RETRY_SECONDS / 2,
             act=lambda database, now: falls.step(database, ours, now),
+        ),
+        WatchStep(
+            name="suspects",
+            seconds=alerts.FIRST_RETRY_SECONDS / 2,
+            act=lambda database, now: suspects.step(database, ours, now),
         ),
     )

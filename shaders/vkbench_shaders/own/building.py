@@ -7,15 +7,17 @@ the machine of whoever wrote them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from vkbench.case import Case
+from vkbench.case import SEED, Case, parse
 from vkbench.errors import UsageError
+from vkbench_shaders.batches import dims_of, parts_along
 from vkbench_shaders.bundle import Bundle, interface_name, manifest_text
 from vkbench_shaders.compile.compiler import CompileError
 from vkbench_shaders.compile.spirv import MalformedSpirv
@@ -48,6 +50,7 @@ class Built:
     bundle: Bundle
     kernel: OwnKernel
     units: Mapping[str, OwnUnit]  # by variant
+    parts: frozenset[str] = frozenset()  # cases that are there as parts of others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +65,19 @@ class _Draft:
     blobs: dict[str, bytes] = field(default_factory=dict)  # of arrays, by SHA-256
 
 
-def build(path: Path, owner: str, shapes: Sequence[Mapping[str, int]] = ()) -> Built:
+def build(
+    path: Path,
+    owner: str,
+    shapes: Sequence[Mapping[str, int]] = (),
+    seeds: Collection[int] = (),
+    *,
+    batches: bool = False,
+) -> Built:
     """The bundle of the kernel that a file declares, with its cases or those of other shapes.
+
+    With seeds it also has these cases with the inputs of each, but for those whose inputs a file
+    brings. With batches it has the parts of its cases, by which a worker checks whether a row's
+    bits depend on how many there are.
 
     UsageError says in one line what is wrong, and where.
     """
@@ -71,12 +85,16 @@ def build(path: Path, owner: str, shapes: Sequence[Mapping[str, int]] = ()) -> B
     try:
         draft = _draft(declared)
         wanted = [CaseTable(shape=shape) for shape in shapes] or declared.table.cases
-        cases = tuple(_case(draft, each) for each in wanted)
-        own = replace(draft.head, cases=cases)
+        cases = [_case(draft, each) for each in (*wanted, *_seeded(draft, wanted, seeds))]
+        named = {case.name for case in cases}
+        beside = [_case(draft, each) for each in (_parts(draft, cases) if batches else ())]
+        beside = [case for case in beside if case.name not in named]
+        own = replace(draft.head, cases=(*cases, *beside))
         records.check(own)
     except _FAULTS as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
-    return Built(bundle=_bundle(own, draft), kernel=own, units=draft.units)
+    parts = frozenset(case.name for case in beside)
+    return Built(bundle=_bundle(own, draft), kernel=own, units=draft.units, parts=parts)
 
 
 def _draft(declared: Declared) -> _Draft:
@@ -153,6 +171,35 @@ def _case(draft: _Draft, asked: CaseTable) -> OwnCase:
     if asked.npz or draft.function:
         raise UnfitDeclaration(f"{draft.head.shadows} brings its own inputs and reference")
     return found
+
+
+def _seeded(
+    draft: _Draft, cases: Sequence[CaseTable], seeds: Collection[int]
+) -> Iterator[CaseTable]:
+    """Cases with other inputs, to be checked only."""
+    if SEED in draft.kernel.params:
+        return
+    for case, seed in product(cases, sorted(seeds)):
+        if not case.npz and SEED not in case.params:
+            yield replace(case, params={**case.params, SEED: seed}, timed=False)
+
+
+def _parts(draft: _Draft, cases: Sequence[OwnCase]) -> Iterator[CaseTable]:
+    """Parts of the rows of cases, each once."""
+    dim = draft.declared.table.batch
+    dims = (dim,) if dim else dims_of(draft.kernel) if draft.head.shadows else ()
+    if not dims:
+        raise UnfitDeclaration("it does not say which size is a batch's: give batch = 'SIZE'")
+    if dim and dim not in dims_of(draft.kernel):
+        raise UnfitDeclaration(f"batch = '{dim}' is no size of all of its outputs")
+    found = {
+        part.case.name: part.case
+        for case in cases
+        for each in dims
+        for part in parts_along(parse(case.name), each)
+    }
+    for case in found.values():
+        yield CaseTable(shape=case.shape, params=case.params, types=case.types, timed=False)
 
 
 def _named(draft: _Draft, asked: CaseTable) -> Case:

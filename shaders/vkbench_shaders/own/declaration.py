@@ -69,6 +69,7 @@ class Declaration:
     description: str = ""
     shadows: str = ""
     deterministic: bool = True
+    batch: str = ""  # dimension whose rows know nothing of each other
     flops: Formula = 0
     tolerance: str | Mapping[str, float] = "f32"
     reference: str = ""

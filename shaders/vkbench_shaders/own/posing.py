@@ -82,6 +82,7 @@ def declared(own: OwnKernel) -> Kernel:
         timed=(),
         params={name: Param(default=value) for name, value in own.params.items()},
         deterministic=own.deterministic,
+        idempotent=not any(binding.access == "inout" for binding in own.bindings),
     )
 
 

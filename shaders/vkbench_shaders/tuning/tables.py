@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from math import log2
 
 from vkbench import wire
-from vkbench.case import WEIGHTS, Case, parse
+from vkbench.case import SEED, WEIGHTS, Case, parse
 from vkbench.device import DeviceFacts
 from vkbench.names import pick
 from vkbench_shaders import catalogue
@@ -24,6 +24,7 @@ from vkbench_shaders.tuning.rates import Rates
 
 FORMAT = "vkbench-tuning"
 VERSION = 1
+_OF_INPUTS = (WEIGHTS, SEED)  # parameters that only say what arrays hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,7 @@ def written(table: Table) -> bytes:
 
 def _place(case: Case) -> tuple[object, ...]:
     """What similar cases have in common."""
-    params = sorted((name, value) for name, value in case.params.items() if name != WEIGHTS)
+    params = sorted((name, value) for name, value in case.params.items() if name not in _OF_INPUTS)
     sizes = tuple(_rounded(size) for size in case.shape.values())
     return (case.kernel, case.format, tuple(sorted(case.types.items())), tuple(params), sizes)
 

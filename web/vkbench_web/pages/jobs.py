@@ -92,7 +92,8 @@ def replay(story: JobStory) -> str:
     if facts.mode == Mode.PEER:
         words += ["--peer", facts.variant, "--mode", Mode.PERFORMANCE]
     else:
-        words += ["--variant", facts.variant, "--mode", facts.mode]
+        aim = "--property" if facts.mode == Mode.BATCH else "--mode"
+        words += ["--variant", facts.variant, aim, facts.mode]
     words += ["--device", facts.device]
     words += ["--bundle", bundle] if bundle else []
     words += ["--track", facts.track or "none"] if facts.track != MAIN else []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import Generic
@@ -13,6 +13,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import Job
 from vkbench.result import NEW, OLD, Result, Verdict
 from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.kernel import Array
 from vkbench_worker.models.execute import checked, judged_again, posed, sha_of, work_of
 from vkbench_worker.models.model import Model
 from vkbench_worker.models.trial import Left, Trial
@@ -32,6 +33,7 @@ class TrialBench(Generic[P, B]):
     seconds: float
     buffers: Sequence[B] = ()  # they are the phase's own
     is_poisoned: Sequence[bool] = ()
+    restored: Mapping[int, Array] = field(default_factory=dict)  # nothing: runs follow each other
 
     def renew(self, buffers: Sequence[B], poison: int) -> None:
         """Overwrite what a run writes, so that no arm is credited with what the other left."""

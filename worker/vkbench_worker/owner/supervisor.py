@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from vkbench import log, wire
-from vkbench.job import SETTLED, Job, Mode, Outcome
+from vkbench.job import CHECKS, SETTLED, Job, Mode, Outcome
 from vkbench.result import UNOPENED, Result
 from vkbench.settings import Sandbox, Settings
 from vkbench_worker.containment import environment, kernel
@@ -164,7 +164,7 @@ class Supervisor:
     def _held(self, jobs: Iterable[Job]) -> AbstractContextManager[bool]:
         if not self._ready:  # no runner ever started: `_run` says why, if none does
             return nullcontext(True)
-        is_timed = any(job.mode is not Mode.CORRECTNESS for job in jobs)
+        is_timed = any(job.mode not in CHECKS for job in jobs)
         hardware = Hardware.of(self._ready, self._settings)
         return hardware.held(alone=is_timed, leaving=self._leaving)
 

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from vkbench.case import WEIGHTS
+from vkbench.case import SEED, WEIGHTS
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS
 from vkbench_worker.peers.library import CannotDo, Library
@@ -24,7 +24,7 @@ from vkbench_worker.peers.row import Arguments, Row, Views
 M = TypeVar("M")
 
 # Parameters that say how arrays lie and what is in them: views and inputs have these already.
-_ABOUT_ARRAYS: Final = frozenset({"layout", "values", "broadcast", "routing", WEIGHTS})
+_ABOUT_ARRAYS: Final = frozenset({"layout", "values", "broadcast", "routing", WEIGHTS, SEED})
 _AXES: Final = "bchw"
 _FLOATS: Final = ("f32", "f16", "bf16", "f64")
 

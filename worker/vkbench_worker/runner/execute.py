@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,20 +11,23 @@ from functools import partial
 import numpy as np
 
 from vkbench.errors import UsageError, VkbenchError
-from vkbench.job import Job, Mode, Outcome
-from vkbench.result import DRIVER_FAILED, Result
+from vkbench.job import CHECKS, Job, Mode, Outcome
+from vkbench.result import DRIVER_FAILED, Result, Verdict
+from vkbench_shaders.batches import Part
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.own.posing import posed
+from vkbench_worker.judging.batches import Whole, judge_batch
 from vkbench_worker.judging.preparation import stored
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import closing_stack, phase, recorded, telemetry
-from vkbench_worker.runner.plans import PLANS
-from vkbench_worker.runner.variants import checks_bounds, choose, plan
+from vkbench_worker.runner.plans import PLANS, Planned
+from vkbench_worker.runner.variants import Choice, checks_bounds, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported, VulkanFailure
 from vkbench_worker.runtime.program import POISON_A
 from vkbench_worker.timing.bench import Bench
-from vkbench_worker.timing.timed import check, time_work
+from vkbench_worker.timing.timed import Judged, check, time_work
 
 
 def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
@@ -84,12 +87,19 @@ def compute(
         name: stored(_given(problem, name, arrays), problem.layout(name)) for name in inputs
     }
     chosen = choose(problem, variant, device.facts)
+    return _launched(device, bundle, chosen, storages), chosen.name
+
+
+def _launched(
+    device: Computer[P, B], bundle: Bundle, chosen: Choice, storages: Arrays
+) -> dict[str, Array]:
+    """The outputs of one launch."""
     with ExitStack() as stack:
         launches = plan(bundle, chosen, device.facts, checked=checks_bounds(bundle))
         bench = Bench(device, launches, storages, stack)
         images = bench.run(POISON_A)
         device.raise_messages()
-    return {name: bench.array(images, name) for name in bench.outputs}, chosen.name
+    return {name: bench.array(images, name) for name in bench.outputs}
 
 
 def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
@@ -114,14 +124,51 @@ def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
     prepared = SHELF.get(problem, job.source, arithmetic)
     with closing_stack() as stack:
         bench = Bench(device, planned, prepared.storages, stack)
-        if job.mode != Mode.CORRECTNESS:
+        if job.mode not in CHECKS:
             with phase("pipelines"):  # a driver that compiles meanwhile would show in the samples
                 device.quiet()
         judged = check(bench, arithmetic, prepared)
         verdict = judged.verdict
-        if verdict.passed and job.mode != Mode.CORRECTNESS:
+        if verdict.passed and job.mode == Mode.BATCH:
+            verdict = _batched(device, bundle, job, due, bench, judged)
+        elif verdict.passed and job.mode not in CHECKS:
             timed = time_work(device, bench, judged, job, stack)
             verdict = timed.verdict
             result = replace(result, timings=timed.timings, telemetry=timed.telemetry)
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
+
+
+def _batched(
+    device: Computer[P, B],
+    bundle: Bundle,
+    job: Job,
+    due: Planned,
+    bench: Bench[P, B],
+    judged: Judged,
+) -> Verdict:
+    """The verdict on a case that was right, after parts of its rows ran, too."""
+    problem = due.problem
+    inputs = {name: problem.layout(name).view(storage) for name, storage in bench.storages.items()}
+
+    def run(part: Problem, arrays: Arrays) -> tuple[Mapping[str, Array], str]:
+        chosen = choose(part, job.variant, device.facts)
+        storages = {name: stored(array, part.layout(name)) for name, array in arrays.items()}
+        return _launched(device, bundle, chosen, storages), _path(chosen)
+
+    def pose(part: Part) -> Problem:
+        return posed(bundle, part.case)
+
+    whole = Whole(
+        problem=problem,
+        inputs=inputs,
+        outputs={name: bench.array(judged.first, name) for name in bench.outputs},
+        expected=judged.expected,
+        path=_path(due.chosen),
+    )
+    return judge_batch(judged.verdict, whole, pose, run)
+
+
+def _path(chosen: Choice) -> str:
+    """A code path with all its settings."""
+    return ":".join(filter(None, (chosen.variant.name, chosen.settings)))

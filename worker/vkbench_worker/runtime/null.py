@@ -21,6 +21,7 @@ from vkbench_worker.runtime.program import (
     POISON_A,
     Barrier,
     Bytes,
+    Copy,
     Dispatch,
     Fill,
     Image,
@@ -120,6 +121,9 @@ class NullRecording:
                     self._device.dispatch(step)
                 case Fill():
                     step.buffer.bytes[:] = 0
+                case Copy():
+                    shown = slice(GUARD, GUARD + step.source.size)
+                    step.target.bytes[shown] = step.source.bytes[shown]
                 case Stamp():
                     stamps.append(time.perf_counter())
                 case Barrier():

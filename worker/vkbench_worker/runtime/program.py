@@ -82,7 +82,15 @@ class Fill(Generic[BufferT]):
     buffer: BufferT
 
 
-Step = Dispatch[PipelineT, BufferT] | Fill[BufferT] | Barrier | Stamp
+@dataclass(frozen=True)
+class Copy(Generic[BufferT]):
+    """The data of a buffer, not its guards, copied to another of the same size."""
+
+    source: BufferT
+    target: BufferT
+
+
+Step = Dispatch[PipelineT, BufferT] | Fill[BufferT] | Copy[BufferT] | Barrier | Stamp
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,15 @@ from vkbench_worker.runtime import vk
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.logical import Logical
 from vkbench_worker.runtime.pipeline import Pipeline
-from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step, region_bytes
+from vkbench_worker.runtime.program import (
+    Barrier,
+    Copy,
+    Dispatch,
+    Fill,
+    Stamp,
+    Step,
+    region_bytes,
+)
 from vkbench_worker.runtime.transfers import Transfers
 
 _RESULT_64_WAIT = vk.QueryResult.BITS_64 | vk.QueryResult.WAIT
@@ -85,7 +93,7 @@ class Recording:
 
     def enqueue(self) -> None:
         """Run with the next submission; at once where the host times."""
-        if self._queries is None:
+        if self._logical.clock == "host":
             self.run()
         else:
             self._transfers.enqueue(self._commands)
@@ -126,6 +134,8 @@ class Recording:
             elif isinstance(step, Stamp):
                 self._stamp(stamps)
                 stamps += 1
+            elif isinstance(step, Copy):
+                self._copy(step)
             else:
                 self._fill(step)
         vk.check(vk.lib.vkEndCommandBuffer(self._commands), "vkEndCommandBuffer")
@@ -156,6 +166,15 @@ class Recording:
     def _fill(self, step: Fill[Buffer]) -> None:
         region, size = step.buffer.region, region_bytes(step.buffer.size)
         vk.lib.vkCmdFillBuffer(self._commands, region.block.buffer, region.offset, size, 0)
+
+    def _copy(self, step: Copy[Buffer]) -> None:
+        source, target, size = step.source, step.target, step.source.size
+        if size:
+            piece = vk.struct(
+                "VkBufferCopy", srcOffset=source.offset, dstOffset=target.offset, size=size
+            )
+            buffers = (source.region.block.buffer, target.region.block.buffer)
+            vk.lib.vkCmdCopyBuffer(self._commands, *buffers, 1, piece)
 
     def _make_sets(self, dispatches: Sequence[Dispatch[Pipeline, Buffer]]) -> None:
         distinct = {_identity(step): step for step in dispatches}

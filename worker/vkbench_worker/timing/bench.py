@@ -1,7 +1,8 @@
 """One problem set up on a device: its buffers, its pipeline, and a launch that can be repeated.
 
-What a kernel changes in place holds its input again before every run; timed launches go on over
-what the launch before them left, so that such a kernel has to leave its own output as it is.
+What a kernel changes in place holds its input again before every run. Timed launches go on over
+what the launch before them left where the kernel is declared to leave its own output as it is;
+others find their input again each time (`restoring.py`).
 Counters are zero before the first launch, and every launch has to leave them so.
 """
 
@@ -86,6 +87,15 @@ class Bench(Generic[P, B]):
     def buffer(self, name: str) -> B:
         """The buffer of a binding."""
         return self._by_name[name]
+
+    @property
+    def restored(self) -> Mapping[int, Array]:
+        """By place among the buffers, the inputs that each timed launch has to find again."""
+        if self.problem.kernel.idempotent:
+            return {}
+        places = {name: place for place, name in enumerate(self._by_name)}
+        changed = [name for name in self._in_place if name != COUNTERS]
+        return {places[name]: self._in_place[name] for name in changed}
 
     @property
     def is_poisoned(self) -> list[bool]:

@@ -10,8 +10,9 @@ bounds (22 and 112 launches) read 1 to 2 % apart.
 
 Hot: always the same buffers. Cold: the buffers rotate, so that twice the last-level cache passes
 between two uses of one set; kernels too small for that have the caches overwritten before each
-sample of one launch a set. Devices whose queue has no timestamps are timed by the host, over longer
-rows of launches; `Timing.clock` says so.
+sample of one launch a set. Launches of a kernel that is not idempotent find their input again each
+time (`restoring.py`), hot ones too. Devices whose queue has no timestamps are timed by the host,
+over longer rows of launches; `Timing.clock` says so.
 
 Before that, launches go on until the clock has settled: for a while if the clock was down, a few
 times if it is up. Samples during which it fell are taken again.
@@ -35,7 +36,7 @@ from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.load import WARM_SECONDS
 from vkbench_worker.runtime.program import Barrier, Dispatch, Fill, Stamp, Step
-from vkbench_worker.timing.rotation import Rotation
+from vkbench_worker.timing.rotation import Restored, Rotation, restoring
 from vkbench_worker.timing.stopping import LEAST_SAMPLES, NoiseBound, TimeLimit, reached
 from vkbench_worker.timing.summary import timing_of
 
@@ -146,10 +147,32 @@ def measure_cold(
 
     `seconds` is what a hot launch took.
     """
-    with phase("cold"), ExitStack() as stack:
-        visitor = cold_visitor(device, work, rotation, seconds, stack)
+    return _measure_round("cold", device, work, rotation, seconds, bounds)
+
+
+def measure_restored(
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    ring: Rotation[B],
+    seconds: float,
+    bounds: SampleBounds,
+) -> Timing:
+    """Hot launches that find their input again; `seconds` is what one took so far, roughly."""
+    return _measure_round("hot", device, work, ring, seconds, bounds)[0]
+
+
+def _measure_round(
+    metric: str,
+    device: Computer[P, B],
+    work: LaunchWork[P],
+    rotation: Rotation[B],
+    seconds: float,
+    bounds: SampleBounds,
+) -> tuple[Timing, int]:
+    with phase(metric), ExitStack() as stack:
+        visitor = rotating_visitor(device, work, rotation, seconds, stack)
         visit = visitor.visit(bounds)
-    timing = visitor.summed_up("cold", [visit], rotation.warnings)
+    timing = visitor.summed_up(metric, [visit], rotation.warnings)
     return timing, min(len(rotation.sets), len(visit.samples) * rotation.launches)
 
 
@@ -206,7 +229,7 @@ def hot_visitor(
     return Visitor(device=device, work=work, recordings=[recording], launches=plan.launches)
 
 
-def cold_visitor(
+def rotating_visitor(
     device: Computer[P, B],
     work: LaunchWork[P],
     rotation: Rotation[B],
@@ -214,9 +237,15 @@ def cold_visitor(
     stack: ExitStack,
 ) -> Visitor[P, B]:
     """Launches that go round in the sets of a rotation; a hot one takes about so many seconds."""
-    recordings = [device.record(steps) for steps in _rounds(device, work, rotation, seconds)]
-    for recording in recordings:
+    recordings: list[Runnable] = []
+    for sets, steps in _rounds(device, work, rotation, seconds):
+        recording: Runnable = device.record(steps)
+        if rotation.originals:
+            recording = Restored(
+                restoring=device.record(restoring(rotation, sets)), timed=recording
+            )
         stack.callback(recording.close)
+        recordings.append(recording)
     return Visitor(device=device, work=work, recordings=recordings, launches=rotation.launches)
 
 
@@ -227,21 +256,22 @@ def _hot_steps(work: LaunchWork[P], buffers: Sequence[B], plan: _SamplePlan) -> 
 
 def _rounds(
     device: Computer[P, B], work: LaunchWork[P], rotation: Rotation[B], seconds: float
-) -> list[list[Step[P, B]]]:
-    """One round of samples, in one recording or, where that would take long, in one a sample."""
+) -> list[tuple[Sequence[Sequence[B]], list[Step[P, B]]]]:
+    """One round of samples, in one recording or, where that would take long, in one a sample.
+
+    Each with the sets that it launches.
+    """
     flush: list[Step[P, B]] = [Fill(rotation.scratch), Barrier()] if rotation.scratch else []
     starts = range(0, len(rotation.sets), rotation.launches)
-    samples = [
-        [
-            step
-            for buffers in rotation.sets[at : at + rotation.launches]
-            for step in work.launch(buffers)
-        ]
-        for at in starts
-    ]
+    parts = [rotation.sets[at : at + rotation.launches] for at in starts]
+    samples = [[step for buffers in part for step in work.launch(buffers)] for part in parts]
     if device.clock == "host" or seconds * len(rotation.sets) > _LONG_ROUND_SECONDS:
-        return [[*flush, Stamp(), *sample, Stamp()] for sample in samples]
-    return [[*flush, Stamp(), *(step for sample in samples for step in (*sample, Stamp()))]]
+        return [
+            (part, [*flush, Stamp(), *sample, Stamp()])
+            for part, sample in zip(parts, samples, strict=True)
+        ]
+    steps = [*flush, Stamp(), *(step for sample in samples for step in (*sample, Stamp()))]
+    return [(rotation.sets, steps)]
 
 
 def _settle(

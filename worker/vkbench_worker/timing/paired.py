@@ -17,7 +17,7 @@ from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome
 from vkbench.result import NEW, OLD, Result, Timing, Verdict, WrongArm
 from vkbench_shaders.bundle import Bundle
-from vkbench_shaders.kernel import Flow, Problem
+from vkbench_shaders.kernel import Array, Flow, Problem
 from vkbench_shaders.own.posing import NotDeclared, posed
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import closing_stack, phase
@@ -32,12 +32,13 @@ from vkbench_worker.timing.measure import (
     SampleBounds,
     Visit,
     Visitor,
-    cold_visitor,
     hot_visitor,
     launches_a_sample,
+    rotating_visitor,
     warmed,
 )
 from vkbench_worker.timing.paired_flights import time_flights
+from vkbench_worker.timing.restoring import restored, ring
 from vkbench_worker.timing.rotation import Rotation, rotation
 from vkbench_worker.timing.summary import Timed
 from vkbench_worker.timing.timed import Judged, check, judge_again
@@ -62,6 +63,9 @@ class Timeable(Protocol[P, B]):
 
     @property
     def is_poisoned(self) -> Sequence[bool]: ...
+
+    @property
+    def restored(self) -> Mapping[int, Array]: ...
 
     @property
     def seconds(self) -> float: ...
@@ -224,6 +228,8 @@ def _entrant(arm: Arm[P, B], sets: Rotation[B], visitor: Visitor[P, B]) -> Entra
 
 
 def _launch_seconds(device: Computer[P, B], bench: Timeable[P, B], bounds: SampleBounds) -> float:
+    if bench.restored:  # its launches cannot follow each other to warm up; visits do that
+        return bench.seconds
     return warmed(device, bench.work, bench.buffers, bench.seconds, bounds)
 
 
@@ -239,7 +245,10 @@ def _sets(
     launches = launches_a_sample(device, seconds, bounds)
     if metric == "cold":
         moved = bench.work.bytes_moved
-        return rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
+        sets = rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
+        return restored(device, sets, bench.restored, stack)
+    if bench.restored:
+        return ring(device, bench.buffers, bench.restored, launches, stack)
     return Rotation(sets=[bench.buffers], launches=launches)
 
 
@@ -252,6 +261,6 @@ def _visitor(
     bounds: SampleBounds,
     stack: ExitStack,
 ) -> Visitor[P, B]:
-    if metric == "cold":
-        return cold_visitor(device, bench.work, sets, seconds, stack)
+    if metric == "cold" or bench.restored:
+        return rotating_visitor(device, bench.work, sets, seconds, stack)
     return hot_visitor(device, bench.work, bench.buffers, seconds, bounds, stack)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic
 
 from vkbench.device import uncached_bytes
 from vkbench.result import NOT_COLD
-from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.errors import OutOfMemory
-from vkbench_worker.runtime.program import POISON_A, region_bytes
+from vkbench_worker.runtime.program import POISON_A, Barrier, Copy, Step, region_bytes
 
 DEFAULT_LLC_BYTES: Final = 64 << 20  # where a device's last-level cache is not known
 MOST_SETS: Final = 64  # kernels too small to fill the caches with so many get them flushed instead
@@ -28,6 +28,45 @@ class Rotation(Generic[B]):
         None  # filled before each sample where the sets alone do not displace the caches
     )
     warnings: tuple[str, ...] = ()
+    # by place in a set: what a launch changes there, to be copied back before the next
+    originals: Mapping[int, B] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored(Generic[P, B]):
+    """A recording before each run of which its sets get their inputs back."""
+
+    restoring: Runnable
+    timed: Runnable
+
+    def run(self) -> list[float]:
+        """Seconds of the timed recording alone."""
+        self.restoring.enqueue()
+        return self.timed.run()
+
+    def enqueue(self) -> None:
+        """Run with the next submission."""
+        self.restoring.enqueue()
+        self.timed.enqueue()
+
+    def seconds(self) -> list[float]:
+        """What the last run gave."""
+        return self.timed.seconds()
+
+    def close(self) -> None:
+        """Close both."""
+        self.timed.close()
+        self.restoring.close()
+
+
+def restoring(rotation: Rotation[B], sets: Sequence[Sequence[B]]) -> list[Step[P, B]]:
+    """Steps that bring back what launches over these sets of a rotation change."""
+    copies = [
+        Copy(original, buffers[place])
+        for buffers in sets
+        for place, original in rotation.originals.items()
+    ]
+    return [Barrier(), *copies, Barrier()]
 
 
 def rotation(
@@ -55,7 +94,7 @@ def rotation(
             return Rotation(sets=sets, launches=launches)
         launches = 1  # other programs have what seemed to be left
     count = min(launches, MOST_SETS, affordable, max(1, _MOST_FLUSHED // each))
-    scratch = _scratch(device, wanted, stack)
+    scratch = flushing(device, stack)
     sets = _sets(device, buffers, poisoned, count, stack) or [buffers]
     lacking = f"{NOT_COLD}: no memory to displace a cache of {wanted // 2} bytes"
     is_cold = scratch or touched >= wanted
@@ -103,7 +142,9 @@ def _copies(
     return copies
 
 
-def _scratch(device: Computer[P, B], wanted: int, stack: ExitStack) -> B | None:
+def flushing(device: Computer[P, B], stack: ExitStack) -> B | None:
+    """A buffer whose filling displaces the caches, if there is memory for it."""
+    wanted = uncached_bytes(device.facts.llc_bytes or DEFAULT_LLC_BYTES)
     size = min(wanted, device.facts.limits["max_storage_range"])
     if size < wanted // 2 or region_bytes(size) > device.memory_left():
         return None

@@ -21,7 +21,14 @@ from vkbench_worker.runtime.program import POISON_A, POISON_B, Image
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.bench import Bench
 from vkbench_worker.timing.flow import METRICS, flight_of, measure_flight, misread, poison
-from vkbench_worker.timing.measure import SampleBounds, launches_a_sample, measure_cold, measure_hot
+from vkbench_worker.timing.measure import (
+    SampleBounds,
+    launches_a_sample,
+    measure_cold,
+    measure_hot,
+    measure_restored,
+)
+from vkbench_worker.timing.restoring import restored, ring
 from vkbench_worker.timing.rotation import rotation
 from vkbench_worker.timing.summary import Timed
 
@@ -61,12 +68,12 @@ def time_work(
     with phase("buffers"):
         bench.reset(POISON_A)
     with SHELF.quiet():
-        hot = measure_hot(device, bench.work, bench.buffers, bench.seconds, bounds)
+        hot, sets = _hot(device, bench, bounds, stack)
         timings: list[Timing] = [hot]
-        sets: Sequence[Sequence[B]] = [bench.buffers]
         if not job.metric:
-            cold, sets = _cold(device, bench, hot, bounds, stack)
+            cold, others = _cold(device, bench, hot, bounds, stack)
             timings.append(cold)
+            sets = [*sets, *others[1:]]  # the first is the first hot one
         readings = _readings(device)
     with phase("judging"):
         verdict = judge_again(bench, judged, sets)
@@ -105,6 +112,20 @@ def judge_flown(bench: Bench[P, B], judged: Judged, flight: Flown) -> Verdict:
     return replace(verdict, passed=False, reason=reason, unrepeated=wrong)
 
 
+def _hot(
+    device: Computer[P, B], bench: Bench[P, B], bounds: SampleBounds, stack: ExitStack
+) -> tuple[Timing, Sequence[Sequence[B]]]:
+    """Hot, and the sets of buffers that were launched."""
+    work, seconds = bench.work, bench.seconds
+    if not bench.restored:
+        timing = measure_hot(device, work, bench.buffers, seconds, bounds)
+        return timing, [bench.buffers]
+    with phase("sets"):
+        launches = launches_a_sample(device, seconds, bounds)
+        sets = ring(device, bench.buffers, bench.restored, launches, stack)
+    return measure_restored(device, work, sets, seconds, bounds), sets.sets
+
+
 def _cold(
     device: Computer[P, B],
     bench: Bench[P, B],
@@ -119,6 +140,7 @@ def _cold(
         rotating = rotation(device, bench.buffers, bench.is_poisoned, launches, moved, stack)
         for buffers in rotating.sets[1:]:
             bench.restore(buffers)
+        rotating = restored(device, rotating, bench.restored, stack)
     cold, used = measure_cold(device, bench.work, rotating, hot.seconds, bounds)
     return cold, rotating.sets[:used]
 

@@ -14,7 +14,8 @@ from typer import Option
 from vkbench import names
 from vkbench.errors import UsageError
 from vkbench.settings import settings
-from vkbench_cli.options import CacheFormat, Formats, KernelsOf, OneDevice, RunLabel, Store
+from vkbench_cli.choices import CacheFormat
+from vkbench_cli.options import Formats, KernelsOf, OneDevice, RunLabel, Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell

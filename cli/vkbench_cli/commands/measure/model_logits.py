@@ -10,8 +10,9 @@ from typer import Argument, Option
 from vkbench.errors import UsageError
 from vkbench.settings import settings
 from vkbench.visible import visible
+from vkbench_cli.choices import CacheFormat
 from vkbench_cli.files import check_writable, whole_file
-from vkbench_cli.options import CacheFormat, KernelsOf, OneDevice
+from vkbench_cli.options import KernelsOf, OneDevice
 
 
 def logits(

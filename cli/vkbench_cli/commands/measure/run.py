@@ -148,7 +148,7 @@ def planned(
     from vkbench_shaders.bundle import packaged
 
     with database.reading() as tx:
-        bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
+        bundle = bundle_chosen(tx, selecting.own(effort.repeat), selecting.bundle)
     selection = selecting.selection(effort, bundle)
     if bundle is None:
         packaged()  # says now, not in every job, that it was never built

@@ -110,7 +110,7 @@ def submitted(
     with database.reading() as tx:
         known = [row.facts for row in queries.devices(tx)]
         meant = served_keys(tx, selecting.device)
-        bundle = bundle_chosen(tx, selecting.own(), selecting.bundle)
+        bundle = bundle_chosen(tx, selecting.own(effort.repeat), selecting.bundle)
     selection = replace(selecting.selection(effort, bundle), devices=tuple(meant))
     if sweep:
         return sweeps.submit(database, selection, known, sweep, bundle=bundle, user=user_name())

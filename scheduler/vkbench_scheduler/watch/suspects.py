@@ -1,0 +1,138 @@
+"""Timings that are faster than their device can be: checked again with other inputs, and told."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, select
+
+from vkbench import log, units
+from vkbench.job import JobState
+from vkbench.markdown import code, escaped
+from vkbench.settings import Settings
+from vkbench_db import schema
+from vkbench_db.ask.queries import ResultRow, results_of
+from vkbench_db.database import Database
+from vkbench_db.upkeep import second_checks
+from vkbench_db.upkeep.second_checks import SecondCheck
+from vkbench_detection.series.impossible import SUSPECT
+from vkbench_scheduler.watch.alerts import Message, channels_of, heard_by_all
+
+PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
+WAIT_SECONDS = 3600.0  # for a second check; then people hear without it
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspect:
+    """A suspect timing and what its second check found."""
+
+    check: SecondCheck
+    first: ResultRow
+    again: ResultRow | None  # the same metric with other inputs
+
+
+def check(database: Database, jobs: Iterable[int], now: float) -> None:
+    """Have jobs whose timings are suspect done again with other inputs."""
+    with database.transaction() as tx:
+        runs = second_checks.submit(tx, sorted(jobs), now)
+    if runs:
+        log.event(_log, "timings_suspect", checks=len(runs))
+
+
+def step(database: Database, ours: Settings, now: float) -> None:
+    """Tell what has not been told, once its second check has ended."""
+    channels = channels_of(ours)
+    if not channels:
+        return
+    with database.reading() as tx:
+        waiting = [
+            each
+            for each in second_checks.untold(tx, now - PATIENCE_SECONDS)
+            if each.is_finished or now - each.created_at > WAIT_SECONDS
+        ]
+        suspects = [_suspect(tx, each) for each in waiting]
+    for each, suspect in zip(waiting, suspects, strict=True):
+        is_over = suspect is None or heard_by_all(channels, message_of(suspect), now, job=each.job)
+        if is_over:
+            with database.transaction() as tx:
+                second_checks.note_told(tx, each, now)
+
+
+def message_of(suspect: Suspect) -> Message:
+    """The message about one suspect timing."""
+    first, again = suspect.first, suspect.again
+    identity = f"{first.host} {first.device} {first.case_name} {first.finished_at} {SUSPECT}"
+    summary = _summary(suspect)
+    data = {
+        "case": first.case_name,
+        "variant": first.variant_run,
+        "metric": first.metric,
+        "host": first.host,
+        "device": first.device,
+        "device_name": first.device_name,
+        "run": first.run,
+        "job": first.job,
+        "seconds": first.seconds,
+        "seconds_again": again.seconds if again else None,
+        "second_check": suspect.check.state,
+        "second_check_run": suspect.check.run,
+        "summary": summary,
+    }
+    return Message(
+        id=f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
+        title=f"vkbench: {first.case_name} on {first.device_name} is {SUSPECT}",
+        text=summary,
+        body={
+            "type": "timing.suspect",
+            "timestamp": datetime.fromtimestamp(first.finished_at, UTC).isoformat(),
+            "data": data,
+        },
+    )
+
+
+def _suspect(tx: Connection, each: SecondCheck) -> Suspect | None:
+    """None where the timing counts by now, or is gone."""
+    firsts = [row for row in _rows(tx, each.job) if row.flag == SUSPECT]
+    if not firsts:
+        return None
+    job = tx.execute(select(schema.job.c.id).where(schema.job.c.run_id == each.run)).scalar_one()
+    again = {row.metric: row for row in _rows(tx, job)}
+    return Suspect(check=each, first=firsts[0], again=again.get(firsts[0].metric))
+
+
+def _rows(tx: Connection, job: int) -> Sequence[ResultRow]:
+    return results_of(tx, [job])
+
+
+def _summary(suspect: Suspect) -> str:
+    """In Markdown: what was timed, and what its second check says of it."""
+    first = suspect.first
+    unit, (shown, *others) = units.seconds_column(
+        [first.seconds, *([suspect.again.seconds] if suspect.again else [])]
+    )
+    return (
+        f"{code(first.case_name)} ({escaped(first.variant_run or first.variant)}, {first.metric}) "
+        f"on {escaped(first.device_name)} of {escaped(first.host)} takes {shown} {unit}: "
+        f"faster than any calibration says that this device can be. It counts in no series and "
+        f"passes no gate. {_second(suspect, unit, others)}"
+    )
+
+
+def _second(suspect: Suspect, unit: str, seconds: Sequence[str]) -> str:
+    check = suspect.check
+    if check.state == JobState.PASSED and seconds:
+        return (
+            f"With other inputs it was right again, and took {seconds[0]} {unit}: look at what it "
+            "leaves out, at its count of operations, or calibrate the device anew."
+        )
+    if check.state == JobState.WRONG:
+        return f"With other inputs it is wrong: {escaped(check.reason)}"
+    if check.is_finished:
+        return f"Its second check with other inputs ended as {check.state}: {escaped(check.reason)}"
+    return "Its second check with other inputs has not ended yet."

@@ -1,0 +1,90 @@
+"""Launches that each find their input again, for kernels that change it in place for good.
+
+Such launches go round in sets of buffers, hot ones in sets that share all but what is changed.
+Before each recording, outside its timestamps, copies on the device bring the inputs of its sets
+back. So a sample holds no copy and no launch over another's output, and what is judged after the
+timing is what one launch left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from vkbench.result import NOT_COLD
+from vkbench_worker.runtime.computer import B, Computer, P
+from vkbench_worker.runtime.program import POISON_A, region_bytes
+from vkbench_worker.timing.rotation import DEFAULT_LLC_BYTES, MOST_SETS, Rotation, flushing
+
+_RING_SHARE: Final = 2  # hot sets take one part in so many of the last-level cache
+
+
+def ring(
+    device: Computer[P, B],
+    buffers: Sequence[B],
+    inputs: Mapping[int, np.ndarray],
+    launches: int,
+    stack: ExitStack,
+) -> Rotation[B]:
+    """Sets for hot launches, so few that what changes stays in the caches; closes with the stack.
+
+    `inputs` are what each launch has to find, by their places among the buffers.
+    """
+    originals = _originals(device, buffers, inputs, stack)
+    each = sum(region_bytes(buffers[place].size) for place in originals)
+    room = (device.facts.llc_bytes or DEFAULT_LLC_BYTES) // _RING_SHARE
+    room = min(room, device.memory_left() // 2)
+    count = max(1, min(launches, MOST_SETS, room // each))
+    others = [_beside(device, buffers, originals, stack) for _ in range(count - 1)]
+    return Rotation(sets=[buffers, *others], launches=count, originals=originals)
+
+
+def restored(
+    device: Computer[P, B],
+    rotation: Rotation[B],
+    inputs: Mapping[int, np.ndarray],
+    stack: ExitStack,
+) -> Rotation[B]:
+    """A rotation of cold launches whose inputs come back; caches are overwritten behind that."""
+    if not inputs:
+        return rotation
+    originals = _originals(device, rotation.sets[0], inputs, stack)
+    scratch = rotation.scratch or flushing(device, stack)
+    warnings = rotation.warnings
+    if scratch is None and not warnings:
+        warnings = (f"{NOT_COLD}: no memory to displace what was copied before each sample",)
+    return replace(rotation, originals=originals, scratch=scratch, warnings=warnings)
+
+
+def _originals(
+    device: Computer[P, B],
+    buffers: Sequence[B],
+    inputs: Mapping[int, np.ndarray],
+    stack: ExitStack,
+) -> dict[int, B]:
+    found = {}
+    for place, array in inputs.items():
+        found[place] = _made(device, buffers[place].size, stack)
+        found[place].upload(array)
+    return found
+
+
+def _beside(
+    device: Computer[P, B], buffers: Sequence[B], places: Mapping[int, B], stack: ExitStack
+) -> Sequence[B]:
+    """A set of the same buffers, but for those at some places."""
+    found = list(buffers)
+    for place in places:
+        found[place] = _made(device, buffers[place].size, stack)
+        found[place].fill(POISON_A)
+    return found
+
+
+def _made(device: Computer[P, B], size: int, stack: ExitStack) -> B:
+    made = device.buffer(size)
+    stack.callback(made.close)
+    return made
