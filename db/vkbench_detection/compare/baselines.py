@@ -25,7 +25,7 @@ from vkbench_detection.compare.references import (
     find_of_bundle,
     find_of_date,
 )
-from vkbench_detection.compare.result_sets import Side
+from vkbench_detection.compare.sides import Side
 from vkbench_detection.series.profiles import device_sigmas
 from vkbench_detection.statistics.ratios import Ratio
 from vkbench_detection.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST
