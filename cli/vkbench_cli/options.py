@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DEFAULT_SUITE = "quick"
 PROMPTS, GENERATED, BATCHES = "512", "128", "1"  # of a model, where nothing else is asked for
 NO_TRACK = "none"
-RUN_HELP = "A run: its number, label, UUID (or the beginning of it), or 'last' (run of work)."
+RUN_HELP = "A run: its number, label, UUID (or the beginning of it), or 'last'."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ def make(lab: Lab, wanted: RunKind, device: str) -> int:
     lab.now += 60
     with lab.database.transaction() as tx:
         if wanted in PLAIN:
-            options = {"selection": {}, **PLAIN[wanted]}
+            options: dict[str, Any] = {"selection": {}, **PLAIN[wanted]}
             return store.create_run(tx, now=lab.now, **options).id
         if wanted is RunKind.TRIAL:
             facts = tx.execute(select(schema.device.c.facts)).scalar_one()

@@ -61,7 +61,8 @@ def test_each_suggestion_has_cases_in_common(compared: Lab, pages: TestClient) -
     ]
     with lab.database.transaction() as tx:
         for options in others:
-            store.create_run(tx, **{"selection": {}, "now": lab.now + 60, **options})
+            asked: dict[str, Any] = {"selection": {}, "now": lab.now + 60, **options}
+            store.create_run(tx, **asked)
     page = pages.get("/compare").text
     links = re.findall(r'href="(/compare\?old=[^"]*)"', page)
     assert [unquote(unescape(link)) for link in links] == [
@@ -74,7 +75,7 @@ def test_each_suggestion_has_cases_in_common(compared: Lab, pages: TestClient) -
         answer = pages.get(unescape(link))
         assert answer.status_code == 200, link
         assert "in common" in answer.text
-    assert f"run {run} " in pages.get("/compare?old=1&new=last").text
+    assert f"run 1 → run {run}:" in pages.get("/compare?old=1&new=last").text
 
 
 def test_all_timings_with_their_bars(compared: Lab, pages: TestClient) -> None:

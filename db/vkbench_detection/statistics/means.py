@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log, pi, sqrt
+from math import exp, log, sqrt
 from statistics import fmean
 
 import numpy as np
@@ -19,6 +19,8 @@ from vkbench_detection.statistics.ratios import CONFIDENCE, Floats, Mean
 
 LEAST_RUNS = 3  # without a change, for a device's day to have a size
 LEAST_REMEMBERED = 8  # runs from which one is held against the next
+CHANCE_SIGMAS = 2.0  # a correlation of fewer standard errors is none
+MEDIAN_EXCESS = 0.25  # share by which the variance of medians of a dozen runs is over their mean's
 MOST_MEMORY = 0.9  # correlation of a run with the next: of more, hundreds of runs would be one
 
 Numbers = NDArray[np.int64]
@@ -40,8 +42,14 @@ class DaySpread:
         """How much of a run's variance is left in the median of so many runs in a row."""
         if count < 2:
             return 1.0
-        of_median = 1.0 if count == 2 else pi / 2  # at most, over the mean's
-        return min(1.0, of_median / count * (1 + self.memory) / (1 - self.memory))
+        memory = self.memory
+        of_mean = 1.0
+        if memory:
+            rest = 2 * memory * (1 - memory**count) / (count * (1 - memory) ** 2)
+            of_mean = (1 + memory) / (1 - memory) - rest
+        # a median is less sure than a mean, and hardly so of runs that resemble each other
+        of_median = 1 + MEDIAN_EXCESS * (1 - memory) if count > 2 else 1.0
+        return min(1.0, of_median * of_mean / count)
 
 
 def day_spread(logs: Floats, levels: Numbers) -> DaySpread | None:
@@ -84,9 +92,9 @@ def _memory(runs: Floats) -> float:
     if len(runs) < LEAST_REMEMBERED or not runs.std():
         return 0.0
     found = float(np.corrcoef(runs[:-1], runs[1:])[0, 1])
-    if found * sqrt(len(runs)) < 1:
+    if found * sqrt(len(runs)) < CHANCE_SIGMAS:
         return 0.0
-    return min(MOST_MEMORY, found + (1 + 3 * found) / len(runs))  # an estimate of few is low
+    return min(MOST_MEMORY, found + 1 / len(runs))  # an estimate of few is low
 
 
 def mean_of_days(middle: float, count: int, variances: Sequence[tuple[float, float]]) -> Mean:
