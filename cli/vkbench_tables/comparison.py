@@ -14,11 +14,11 @@ from vkbench.units import counted
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
-    from vkbench_detection.compare.comparison import ComparedChange, Comparison, Named, Pair, Place
+    from vkbench_detection.compare.compared import ComparedChange, Comparison, Named, Pair, Place
     from vkbench_detection.compare.drift import Drift
     from vkbench_detection.compare.provenance import Provenance
     from vkbench_detection.compare.references import Reference
-    from vkbench_detection.compare.result_sets import Side
+    from vkbench_detection.compare.sides import Side
     from vkbench_detection.statistics.ratios import Mean
 
     Made = Mapping[int, Provenance]
@@ -54,6 +54,8 @@ COLUMNS = (
     Column(key="n", heading="n", for_people=True),
     Column(key="old_results", heading="old results", kind=ValueKind.COUNT, hidden=True),
     Column(key="new_results", heading="new results", kind=ValueKind.COUNT, hidden=True),
+    Column(key="old_left_out", heading="old, left out", kind=ValueKind.COUNT, hidden=True),
+    Column(key="new_left_out", heading="new, left out", kind=ValueKind.COUNT, hidden=True),
     Column(key="moved", heading="what moved", prose=True),
     Column(key="reason", heading="why", prose=True),
     Column(key="old_series", heading="old series", kind=ValueKind.ID, hidden=True),
@@ -68,6 +70,13 @@ COLUMNS = (
 _DEVICE = ("host", "device_name", "device")  # columns of the device that both sides share
 DEVICES = tuple(f"{side}_{name}" for side in ("old", "new") for name in _DEVICE)
 _ACROSS = {"old_verdict": "old verdict", "new_verdict": "new verdict", "moved": "also differs"}
+# vkbench_detection.compare.compared.Word: what was compared, and what says nothing
+COUNTED = ("slower", "faster", "~")
+UNCOUNTED = {
+    "flagged": "flagged and not counted",
+    "too noisy": "too noisy",
+    "too few": "of too few samples",
+}
 _NEARER = "above 1 the new side is nearer"
 _MOST_NAMED = 3  # devices of a side in the summary
 
@@ -100,15 +109,15 @@ def _has_twins(pairs: Sequence[Pair]) -> bool:
 
 
 def _geomean(found: Comparison) -> dict[str, Cell] | None:
-    """The last row: means of all timings that count, of those that are not shown too."""
+    """The last row: means of all timings with a ratio, of those that are not shown too."""
     if found.mean is None:
         return None
     sides = {
-        "old_seconds": [pair.old.value for pair in found.counting],
-        "new_seconds": [pair.new.value for pair in found.counting],
+        "old_seconds": [pair.old.value for pair in found.averaged],
+        "new_seconds": [pair.new.value for pair in found.averaged],
     }
     return {
-        "case": f"geomean of {len(found.counting)}",
+        "case": f"geomean of {len(found.averaged)}",
         **{name: exp(fmean(map(log, values))) for name, values in sides.items()},
         "ratio": found.mean.value,
         "ratio_low": found.mean.low,
@@ -127,7 +136,7 @@ def _device_columns(found: Comparison, works: Sequence[Named]) -> tuple[str, ...
 
 def by_change(pair: Pair) -> tuple[int, float, str, str]:
     """The order of timings: slower, faster, the rest; the largest change first."""
-    rank = (pair.is_slower, pair.is_faster, not pair.is_changed).index(True)
+    rank = 0 if pair.is_slower else 1 if pair.is_faster else 2
     size = pair.quotient if pair.is_faster else -pair.quotient
     return rank, size, pair.work.case_name, pair.metric
 
@@ -136,16 +145,21 @@ def summary(found: Comparison) -> str:
     """One line: what was compared, what changed, and the mean of all."""
     words = [f"{sides(found)}: {counted(len(found.pairs), 'timing')} in common"]
     if found.pairs:
-        slower, faster = timing_counts(found)
-        same = len(found.counting) - slower - faster
-        flagged = len(found.pairs) - len(found.counting)
-        left_out = f", {flagged} flagged and not counted" if flagged else ""
-        words[0] += f" ({slower} slower, {faster} faster, {same} ~{left_out})"
+        words[0] += f" ({counted_words(found)})"
     if found.mean:
         words.append(f"geometric mean of new/old {_mean(found.mean)}")
     if found.changes:
         words.append(_verdict_words(found))
     return ", ".join(words) + alone(found)
+
+
+def counted_words(found: Comparison) -> str:
+    """How many timings are slower, faster, the same, and how many say nothing."""
+    said = [f"{found.words[word]} {word}" for word in COUNTED]
+    said += [
+        f"{count} {words}" for word, words in UNCOUNTED.items() if (count := found.words[word])
+    ]
+    return ", ".join(said)
 
 
 def sides(found: Comparison) -> str:
@@ -244,7 +258,6 @@ def _place(work: Named) -> dict[str, Cell]:
 def _timed(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
     old, new = made.get(pair.old.job), made.get(pair.new.job)
     ran = dict.fromkeys(one.variant for one in (old, new) if one and one.variant)
-    ratio = pair.ratio
     has_shares = is_across and pair.share_quotient is not None
     return {
         **_place(pair.work),
@@ -256,15 +269,24 @@ def _timed(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
         **_side("new", pair.new, new),
         "old_roof_fraction": pair.old.roof if has_shares else None,
         "new_roof_fraction": pair.new.roof if has_shares else None,
-        "ratio": ratio.ratio,
-        "ratio_low": ratio.low if ratio.low > 0 else None,
-        "ratio_high": ratio.high if isfinite(ratio.high) else None,
-        "delta": _delta(pair.quotient) if pair.is_changed else "~",
-        "p": ratio.p,
+        **_ratio(pair),
         "n": _counts(len(pair.old.values), len(pair.new.values)),
-        "change": "slower" if pair.is_slower else "faster" if pair.is_faster else "~",
-        "moved": _moved(old, new, is_across) if pair.is_changed else "",
+        "moved": _moved(old, new, is_across) if pair.is_slower or pair.is_faster else "",
         "reason": _doubts(pair),
+    }
+
+
+def _ratio(pair: Pair) -> dict[str, Cell]:
+    """The ratio with its interval and p, as far as there is one; what that says."""
+    ratio, word = pair.ratio, pair.word
+    is_judged = word in COUNTED
+    return {
+        "ratio": ratio.ratio if ratio else None,
+        "ratio_low": ratio.low if ratio and ratio.low > 0 else None,
+        "ratio_high": ratio.high if ratio and isfinite(ratio.high) else None,
+        "delta": _delta(pair.quotient) if pair.is_slower or pair.is_faster else str(word),
+        "p": ratio.p if ratio and is_judged else None,
+        "change": str(word),
     }
 
 
@@ -273,6 +295,7 @@ def _side(name: str, side: Side, made: Provenance | None) -> dict[str, Cell]:
         f"{name}_seconds": side.value,
         f"{name}_spread": (side.high - side.low) / 2 / side.value if side.samples > 1 else None,
         f"{name}_results": len(side.values),
+        f"{name}_left_out": side.left_out,
         f"{name}_series": side.series,
         f"{name}_job": side.job,
         f"{name}_bundle": made.bundle if made else "",
@@ -307,14 +330,32 @@ def _moved(old: Provenance | None, new: Provenance | None, is_across: bool) -> s
 
 
 def _doubts(pair: Pair) -> str:
-    said = {"old": pair.old.flag, "new": pair.new.flag}
-    return "; ".join(f"{side}: {flag}" for side, flag in said.items() if flag)
+    """Why the pair says nothing, and what of a side is not as the newest result."""
+    said = [
+        f"{name}: {', '.join(words)}"
+        for name, side in (("old", pair.old), ("new", pair.new))
+        if (words := _side_doubts(side, pair.word))
+    ]
+    return "; ".join(said)
+
+
+def _side_doubts(side: Side, word: str) -> list[str]:
+    said = [side.flag] if side.flag else []
+    if word == "too noisy" and side.is_too_noisy:
+        said.append("known to no better than 5 %")
+    if word == "too few":
+        said.append(f"{counted(side.samples, 'sample')}, of no known scatter")
+    if side.left_out:
+        said.append(f"{side.left_out} left out, of another {side.left_out_for}")
+    if not side.is_pure:
+        said.append(f"its {len(side.values)} results do not all say what they ran")
+    return said
 
 
 def timing_counts(found: Comparison) -> tuple[int, int]:
     """Slower and faster ones."""
-    slower = sum(pair.is_slower for pair in found.pairs)
-    return slower, sum(pair.is_faster for pair in found.pairs)
+    slower, faster, _ = (sum(pair.word == word for pair in found.pairs) for word in COUNTED)
+    return slower, faster
 
 
 def verdict_counts(found: Comparison) -> tuple[int, int]:
@@ -330,7 +371,7 @@ def ends_of(found: Comparison) -> Counter[JobState]:
 
 def _mean(mean: Mean) -> str:
     if mean.low is None or mean.high is None:
-        return f"{mean.value:.4f}"
+        return f"{mean.value:.4f} ({mean.why})" if mean.why else f"{mean.value:.4f}"
     return f"{mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f})"
 
 
@@ -347,6 +388,10 @@ def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
         "pairs": len(found.pairs),
         "slower": slower,
         "faster": faster,
+        "same": found.words["~"],
+        "flagged": found.words["flagged"],
+        "too_noisy": found.words["too noisy"],
+        "too_few": found.words["too few"],
         "wrong": wrong,
         "fixed": fixed,
         "only_old": found.only_old,
@@ -354,12 +399,19 @@ def _figures(found: Comparison, drifts: Sequence[Drift]) -> dict[str, Cell]:
         "geometric_mean": mean.value if mean else None,
         "geometric_mean_low": mean.low if mean else None,
         "geometric_mean_high": mean.high if mean else None,
+        "geometric_mean_why": mean.why if mean else "",
         "roof_pairs": share.count if share else 0,
         "roof_geometric_mean": share.value if share else None,
         "roof_geometric_mean_low": share.low if share else None,
         "roof_geometric_mean_high": share.high if share else None,
         "devices": {
-            key: {"name": name, "geometric_mean": one.value, "low": one.low, "high": one.high}
+            key: {
+                "name": name,
+                "geometric_mean": one.value,
+                "low": one.low,
+                "high": one.high,
+                "why": one.why,
+            }
             for (key, name), one in found.device_means.items()
         },
         "canaries": {each.device: {"ratio": each.ratio, "count": each.count} for each in drifts},

@@ -13,7 +13,7 @@ from vkbench_tables.table import Cell, Table
 from vkbench_tables.text import markdown_table
 
 if TYPE_CHECKING:
-    from vkbench_detection.compare.comparison import Comparison
+    from vkbench_detection.compare.compared import Comparison
     from vkbench_detection.compare.drift import Drift
 
 Rows = Sequence[Mapping[str, Cell]]
@@ -61,6 +61,7 @@ def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
         ),
         *((change.capitalize(), of(change)) for change in ("slower", "faster")),
         ("Within noise", of("~")),
+        *((words.capitalize(), of(word)) for word, words in comparison.UNCOUNTED.items()),
     ]
 
 

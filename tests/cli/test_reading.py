@@ -73,7 +73,7 @@ def test_results_are_the_latest_of_each_case(capsys: Captured) -> None:
 
 
 def test_trials_of_sweeps_are_left_out_unless_asked_for(past: Past, capsys: Captured) -> None:
-    past.sweep(past.done(0.5), past.done(0.5), past.done(0.5))
+    sweep = past.sweep(past.done(0.5), past.done(0.5), past.done(0.5))
 
     def copies(*words: str) -> tuple[list[float], str]:
         assert cli.main(["results", "--kernel", "copy", *words, "--json"]) == 0
@@ -87,7 +87,8 @@ def test_trials_of_sweeps_are_left_out_unless_asked_for(past: Past, capsys: Capt
     assert copies("--shape", "n=7") == ([], "nothing to show\n")
     assert copies("--trials") == ([0.5], "")
     assert copies("--trials", "--history") == ([0.5, 2e-3, 1e-3], "")
-    assert copies("--run", "last") == ([0.5], "")
+    assert copies("--run", str(sweep)) == ([0.5], "")
+    assert copies("--run", "last") == ([2e-3], "")  # the last run of work
 
 
 @pytest.mark.parametrize(

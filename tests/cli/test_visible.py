@@ -110,7 +110,7 @@ RENAMED = {"nightly": f"nightly{WRITTEN}", "long": "42", "sweep": "43"}
 TABLES = {
     name: [RENAMED.get(word, word) for word in words]
     for name, words in WORDS.items()
-    if name != "selftest detector"
+    if not name.startswith("selftest")
 }
 TEXTS = {
     "report run": ["report", "run", "20"],

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from vkbench_detection.compare.evidence import RANKED, ratio_of
-from vkbench_detection.compare.result_sets import Side
+from vkbench_detection.compare.sides import Side
 from vkbench_detection.statistics.discoveries import believed
 
 SIGMA = 0.01

@@ -1,10 +1,17 @@
 """Two sides beside each other: what changed, the means, and the words for what cannot be."""
 
+import re
+from dataclasses import replace
+from html import unescape
+from typing import Any
+from urllib.parse import unquote
+
 import pytest
 from fastapi.testclient import TestClient
 
-from databases import Lab
-from vkbench.job import Outcome
+from databases import ENVIRONMENT, Lab
+from vkbench.job import PEERS, Mode, Outcome
+from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.compare.candidates import candidates
 
@@ -34,6 +41,41 @@ def test_the_form_offers_what_there_is(compared: Lab, pages: TestClient) -> None
     assert "driver:22.3.6" in asked
     assert 'value="driver:22.3.6"' in page.text
     assert "<i>" not in page.text
+
+
+def test_each_suggestion_has_cases_in_common(compared: Lab, pages: TestClient) -> None:
+    """Also after runs that compare with nothing: pairs, calibrations, sweeps, imports."""
+    lab, device = compared, compared.add_device()
+    newer = replace(ENVIRONMENT, driver_version="23.0")
+    said = Announcement(worker="w", facts=lab.facts(), environment=newer, bundle="")
+    with lab.database.transaction() as tx:
+        store.register_device(tx, said, lab.now)
+    run = lab.submit(device, CASES)
+    for job in lab.pick(device):
+        lab.record(replace(lab.answer(job), environment=newer.hash))
+    others: list[dict[str, Any]] = [
+        {"mode": Mode.PAIRED, "track": "", "tags": {"change_point": 1}},
+        {"mode": Mode.BOTH, "selection": {"suite": "calibration"}},
+        {"mode": Mode.PERFORMANCE, "track": "", "tags": {"tune": {}}},
+        {"mode": Mode.PERFORMANCE, "track": PEERS},
+    ]
+    with lab.database.transaction() as tx:
+        for options in others:
+            asked: dict[str, Any] = {"selection": {}, "now": lab.now + 60, **options}
+            store.create_run(tx, **asked)
+    page = pages.get("/compare").text
+    links = re.findall(r'href="(/compare\?old=[^"]*)"', page)
+    assert [unquote(unescape(link)) for link in links] == [
+        f"/compare?old=2&new={run}",  # all that the third did on that device is wrong
+        "/compare?old=2&new=3",
+        "/compare?old=1&new=2",
+        "/compare?old=driver:llvmpipe 22.3.6&new=driver:llvmpipe 23.0",
+    ]
+    for link in links:
+        answer = pages.get(unescape(link))
+        assert answer.status_code == 200, link
+        assert "in common" in answer.text
+    assert f"run 1 → run {run}:" in pages.get("/compare?old=1&new=last").text
 
 
 def test_all_timings_with_their_bars(compared: Lab, pages: TestClient) -> None:

@@ -16,7 +16,7 @@ from vkbench_tables.table import Cell, Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vkbench_detection.compare.comparison import Comparison
+    from vkbench_detection.compare.compared import Comparison
     from vkbench_detection.compare.drift import Drift
 
 METRICS = ("hot", "cold")
@@ -58,7 +58,7 @@ def compared(
         raise NothingToDo(
             f"{comparison.sides(found)}: no timed case in common{comparison.alone(found)}"
         )
-    chosen = [pair for pair in found.pairs if unchanged or pair.is_changed]
+    chosen = [pair for pair in found.pairs if unchanged or pair.is_slower or pair.is_faster]
     pairs = sorted(with_noise(tx, chosen), key=comparison.by_change)
     jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
     canaries = drifts(tx, found.pairs)

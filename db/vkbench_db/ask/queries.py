@@ -18,6 +18,7 @@ from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
 from vkbench_db.work.progress import Progress
+from vkbench_db.work.run_kinds import MEASURED, RunKind, kind
 
 PREFIX = 4  # digits of a hash or UUID that are enough to name it
 
@@ -228,11 +229,14 @@ def runs(tx: Connection, *, limit: int | None = 20, before: int | None = None) -
     return _runs(tx, *where, limit=limit)
 
 
-def find_run(tx: Connection, asked: str) -> RunRow:
-    """Find a run by `last`, its number, its label or the beginning of its UUID."""
+def find_run(tx: Connection, asked: str, last: Sequence[RunKind] = MEASURED) -> RunRow:
+    """Find a run by `last`, its number, its label or the beginning of its UUID.
+
+    `last` is the newest of these kinds: no confirmation, bisection, calibration, sweep or import.
+    """
     run = schema.run.c
     if asked == "last":
-        found = _runs(tx, limit=1)
+        found = _runs(tx, kind().in_(last), limit=1)
     elif asked.isdecimal() and int(asked) < 2**31 and (one := _runs(tx, run.id == int(asked))):
         found = one
     else:

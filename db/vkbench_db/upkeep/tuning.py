@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Select, func, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch, insert_missing
-from vkbench_db.work.latest import SWEEP as SWEEP
-from vkbench_db.work.latest import is_sweep
+from vkbench_db.work.run_kinds import SWEEP as SWEEP
+from vkbench_db.work.run_kinds import is_sweep
 from vkbench_db.work.runs import run_progress
 
 # Key in the tags of a sweep: cases of which nothing is kept, as `auto` never takes what was swept.

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
 
 from vkbench.job import PEERS
 from vkbench_db import schema
 from vkbench_db.batches import batches
+from vkbench_db.work.run_kinds import is_sweep
 
-SWEEP = "tune"  # key in the tags of a run that is a sweep
 _WORK = ("device_id", "case_id", "mode", "variant")
 _NOTED = ("job_id", "state", "finished_at")
 
@@ -32,12 +32,6 @@ def note(tx: Connection, jobs: Iterable[int]) -> None:
 def note_runs(tx: Connection, runs: Collection[int]) -> None:
     """Note all jobs of these runs that ended."""
     _note(tx, schema.job.c.run_id.in_(runs))
-
-
-def is_sweep() -> ColumnElement[bool]:
-    """Whether a run is a sweep of configurations."""
-    run = schema.run.c
-    return (run.track == "") & cast(run.tags, Text).contains(f'"{SWEEP}": ')
 
 
 def is_ours() -> ColumnElement[bool]:

@@ -17,6 +17,7 @@ from vkbench_db import schema
 from vkbench_db.ask.queries import find_run
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
+from vkbench_db.work.run_kinds import COMPARED
 from vkbench_detection.compare.evidence import ratio_of
 from vkbench_detection.compare.references import (
     Reference,
@@ -25,7 +26,7 @@ from vkbench_detection.compare.references import (
     find_of_bundle,
     find_of_date,
 )
-from vkbench_detection.compare.result_sets import Side
+from vkbench_detection.compare.sides import Side
 from vkbench_detection.series.profiles import device_sigmas
 from vkbench_detection.statistics.ratios import Ratio
 from vkbench_detection.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST
@@ -136,7 +137,7 @@ def _value(tx: Connection, kind: ReferenceKind, asked: str) -> str:
     """The value to store: it means the same in every database."""
     match kind:
         case ReferenceKind.RUN:
-            return find_run(tx, asked).uuid
+            return find_run(tx, asked, COMPARED).uuid
         case ReferenceKind.BUNDLE:
             return find_of_bundle(tx, asked).bundle
         case ReferenceKind.DATE:

@@ -1,4 +1,4 @@
-"""What people may want to compare: recent runs and their bundles, drivers, devices, baselines."""
+"""What people may name as a side: recent runs of work, bundles, drivers, devices, baselines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
+from vkbench_db.work.run_kinds import COMPARED, kind
 from vkbench_detection.compare.baselines import baselines
 
 RUNS = 40  # the newest
@@ -49,6 +50,7 @@ def _runs(tx: Connection) -> tuple[list[Candidate], list[Candidate]]:
     )
     rows = tx.execute(
         select(run.id, run.label, run.created_at, bundle)
+        .where(kind().in_(COMPARED))
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(RUNS)
     ).all()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -17,158 +16,26 @@ from vkbench.errors import UsageError
 from vkbench.job import SEVERITY, JobState
 from vkbench_db import schema
 from vkbench_db.batches import batches
-from vkbench_detection.compare.evidence import ratio_of
+from vkbench_detection.compare.compared import (
+    ComparedChange,
+    Comparison,
+    Named,
+    Pair,
+    Place,
+    Word,
+)
+from vkbench_detection.compare.device_histories import DeviceHistory, device_history
+from vkbench_detection.compare.evidence import LEAST_SAMPLES
 from vkbench_detection.compare.references import Reference
-from vkbench_detection.compare.result_sets import ComparedWork, Key, Side, works
+from vkbench_detection.compare.result_sets import works
+from vkbench_detection.compare.sides import ComparedWork, Key, Side
 from vkbench_detection.series.profiles import device_sigmas
-from vkbench_detection.statistics import ratios
 from vkbench_detection.statistics.discoveries import believed
-from vkbench_detection.statistics.ratios import FLOOR, Mean, Ratio
+from vkbench_detection.statistics.ratios import FLOOR
 
 DENSE = 4  # cases in a range, for each that is wanted
 
 _Both: TypeAlias = Sequence[tuple[Key, Key, ComparedWork, ComparedWork]]  # old and new side
-
-
-class Place(NamedTuple):
-    """A device's key, name and host."""
-
-    key: str
-    name: str
-    host: str
-
-
-class Named(NamedTuple):
-    """Which work it is, and on which device of each side: mostly the same one."""
-
-    old: Place
-    new: Place
-    case_name: str
-    mode: str
-    variant: str  # asked for
-
-    @property
-    def device(self) -> str:
-        """The device's key; "old → new" of two."""
-        return self._of_both(self.old.key, self.new.key)
-
-    @property
-    def device_name(self) -> str:
-        """The device's name, likewise."""
-        return self._of_both(self.old.name, self.new.name)
-
-    @property
-    def host(self) -> str:
-        """The device's host, likewise."""
-        return self._of_both(self.old.host, self.new.host)
-
-    def _of_both(self, old: str, new: str) -> str:
-        return new if self.old == self.new else f"{old} → {new}"
-
-
-class Pair(NamedTuple):
-    """The same work timed on both sides."""
-
-    work: Named
-    metric: str
-    old: Side
-    new: Side
-    quotient: float  # of the medians, new over old: above 1 is slower
-    is_changed: bool = False  # chance is unlikely, among so many, and it is worth a word
-
-    @property
-    def ratio(self) -> Ratio:
-        """The quotient with its interval; of many results by their order."""
-        return ratio_of(self.old, self.new)
-
-    @property
-    def is_flagged(self) -> bool:
-        """Whether a side says little: it was timed while its device was throttled or off."""
-        return bool(self.old.flag or self.new.flag)
-
-    @property
-    def is_slower(self) -> bool:
-        """Whether the new side takes longer."""
-        return self.is_changed and self.quotient > 1
-
-    @property
-    def is_faster(self) -> bool:
-        """Whether the new side takes less time."""
-        return self.is_changed and self.quotient < 1
-
-    @property
-    def share_quotient(self) -> float | None:
-        """Shares of the devices' roofs, new over old; None without both."""
-        return self.new.roof / self.old.roof if self.new.roof and self.old.roof else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparedChange:
-    """The same work, whose states differ between both sides."""
-
-    work: Named
-    old: JobState
-    new: JobState
-    job: int  # that shows it
-    reason: str = ""  # of the new state
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """The work that two references share, and how much each has alone."""
-
-    old: Reference
-    new: Reference
-    changes: tuple[ComparedChange, ...]  # the gravest first
-    pairs: tuple[Pair, ...]  # the slowest first
-    only_old: int  # pieces of work, finished on one side alone
-    only_new: int
-    # (device key, old, new): clock policies under which equal work was done
-    policies: tuple[tuple[str, str, str], ...]
-    is_across: bool  # the sides have results, and no device in common
-    old_places: tuple[Place, ...]  # devices that have results there
-    new_places: tuple[Place, ...]
-    otherwise: int = 0  # cases that both have, though no work: they asked for other variants
-
-    @cached_property
-    def counting(self) -> tuple[Pair, ...]:
-        """The pairs without a flag, which the means are of."""
-        return tuple(pair for pair in self.pairs if not pair.is_flagged)
-
-    @cached_property
-    def mean(self) -> Mean | None:
-        """Geometric mean of all ratios that count, with its interval; None where none does."""
-        return _mean([(pair.work.case_name, pair.quotient) for pair in self.counting])
-
-    @cached_property
-    def share_mean(self) -> Mean | None:
-        """The same of the shares of roofs, new over old, where both devices are calibrated."""
-        if not self.is_across:
-            return None
-        found = ((pair.work.case_name, pair.share_quotient) for pair in self.counting)
-        return _mean([(case, share) for case, share in found if share])
-
-    @cached_property
-    def device_means(self) -> dict[tuple[str, str], Mean]:
-        """The same of each device, by its key and name; empty where there is one alone."""
-        grouped: dict[tuple[str, str], list[tuple[str, float]]] = {}
-        for pair in self.counting:
-            device = pair.work.device, pair.work.device_name
-            grouped.setdefault(device, []).append((pair.work.case_name, pair.quotient))
-        if len(grouped) < 2:
-            return {}
-        means = {device: _mean(found) for device, found in grouped.items()}
-        return {device: mean for device, mean in means.items() if mean}
-
-    @cached_property
-    def fleet_mean(self) -> Mean | None:
-        """Of the devices' means: one with many cases weighs no more than another."""
-        return ratios.geometric_mean([mean.value for mean in self.device_means.values()])
-
-
-def _mean(found: Sequence[tuple[str, float]]) -> Mean | None:
-    """The mean of ratios, each with its case: those of one case are no evidence for each other."""
-    return ratios.geometric_mean([ratio for _, ratio in found], alike=[case for case, _ in found])
 
 
 def compare(
@@ -181,11 +48,13 @@ def compare(
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
     named = _Names.load(tx, [key for key, *_ in both])
+    pairs = _pairs(named, both)
+    histories = _histories(tx, pairs)
     return Comparison(
         old=old,
         new=new,
         changes=tuple(sorted(_changes(tx, named, both), key=_gravity)),
-        pairs=tuple(_pairs(tx, named, both)),
+        pairs=tuple(_judged(tx, pairs, histories)),
         only_old=len(before) - len({key for key, *_ in both}),
         only_new=len(after) - len({key for _, key, *_ in both}),
         policies=tuple(_policies(tx, named, both)),
@@ -193,6 +62,7 @@ def compare(
         old_places=named.places(before),
         new_places=named.places(after),
         otherwise=0 if both else len(_cases(before) & _cases(after)),
+        histories=histories,
     )
 
 
@@ -225,20 +95,18 @@ def _on_any_two(before: Mapping[Key, ComparedWork], after: Mapping[Key, Compared
 def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
     """The same pairs, whose sides know the noise of their series."""
     series = {side.series for pair in pairs for side in (pair.old, pair.new)}
-    sigmas: dict[int | None, float | None] = {}
+    table, noise = schema.series.c, dict[int | None, tuple[float | None, float | None]]()
     for page in batches(sorted(number for number in series if number is not None)):
-        sigmas |= dict(
-            tx.execute(
-                select(schema.series.c.id, schema.series.c.sigma).where(
-                    schema.series.c.id.in_(page)
-                )
-            ).all()
+        rows = tx.execute(
+            select(table.id, table.sigma, table.autocorrelation).where(table.id.in_(page))
         )
-    is_known = all(sigmas.get(number) for number in series)
+        noise |= {number: (sigma, memory) for number, sigma, memory in rows}
+    is_known = all(noise.get(number, (None,))[0] for number in series)
     usual = {} if is_known else device_sigmas(tx)
 
     def known(side: Side, device: str) -> Side:
-        return side._replace(sigma=sigmas.get(side.series), device_sigma=usual.get(device))
+        sigma, memory = noise.get(side.series, (None, None))
+        return side._replace(sigma=sigma, autocorrelation=memory, device_sigma=usual.get(device))
 
     return [
         pair._replace(
@@ -246,6 +114,22 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
         )
         for pair in pairs
     ]
+
+
+def _histories(tx: Connection, pairs: Sequence[Pair]) -> dict[str, DeviceHistory]:
+    """How the results of each device scatter, by its key: of the series that are compared."""
+    series: dict[str, set[int]] = {}
+    alone: dict[str, set[int]] = {}
+    for pair in pairs:
+        for place, side in ((pair.work.old, pair.old), (pair.work.new, pair.new)):
+            series.setdefault(place.key, set())
+            if side.series is not None:
+                series[place.key].add(side.series)
+            if len(side.values) == 1:
+                alone.setdefault(place.key, set()).add(side.job)
+    return {
+        key: device_history(tx, key, numbers, alone.get(key, ())) for key, numbers in series.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +166,7 @@ class _Names:
         return tuple(sorted(self.devices[number] for number in {key[0] for key in side}))
 
 
-def _pairs(tx: Connection, named: _Names, works: _Both) -> list[Pair]:
+def _pairs(named: _Names, works: _Both) -> list[Pair]:
     pairs: list[Pair] = []
     for old_key, new_key, before, after in works:
         work = named.of(old_key, new_key)
@@ -291,27 +175,41 @@ def _pairs(tx: Connection, named: _Names, works: _Both) -> list[Pair]:
             if new:
                 pairs.append(Pair(work, metric, old, new, new.value / old.value))
     pairs.sort(key=_slowness)
-    return _judged(tx, pairs)
+    return pairs
 
 
-def _judged(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+def _judged(
+    tx: Connection, pairs: Sequence[Pair], histories: Mapping[str, DeviceHistory]
+) -> list[Pair]:
     """Of thousands some look changed by chance. One too small to matter is not one that does."""
-    judged = list(pairs)
-    places = [place for place, pair in enumerate(pairs) if _is_large(pair)]
-    if not places:
-        return judged
-    p_values = [1.0] * len(pairs)
-    for place, pair in zip(places, with_noise(tx, [pairs[at] for at in places]), strict=True):
-        judged[place], p_values[place] = pair, pair.ratio.p
-    answers = believed(p_values)
-    for place in places:
-        if answers[place]:
+    judged = [_with_tails(pair, histories) for pair in pairs]
+    asked = [place for place, pair in enumerate(judged) if _is_large(pair) or _is_short(pair)]
+    for place, pair in zip(asked, with_noise(tx, [judged[at] for at in asked]), strict=True):
+        judged[place] = pair
+    counting = [place for place, pair in enumerate(judged) if pair.word is Word.SAME]
+    p_values = [_p(judged[place]) for place in counting]
+    for place, is_believed in zip(counting, believed(p_values), strict=True):
+        if is_believed:
             judged[place] = judged[place]._replace(is_changed=True)
     return judged
 
 
+def _with_tails(pair: Pair, histories: Mapping[str, DeviceHistory]) -> Pair:
+    devices = dict.fromkeys((pair.work.old.key, pair.work.new.key))
+    return pair._replace(tails=tuple(histories[key].tails for key in devices))
+
+
+def _p(pair: Pair) -> float:
+    ratio = pair.ratio if _is_large(pair) else None
+    return ratio.p if ratio else 1.0
+
+
 def _is_large(pair: Pair) -> bool:
-    return not pair.is_flagged and not 1 / (1 + FLOOR) < pair.quotient < 1 + FLOOR
+    return not 1 / (1 + FLOOR) < pair.quotient < 1 + FLOOR
+
+
+def _is_short(pair: Pair) -> bool:
+    return min(pair.old.samples, pair.new.samples) < LEAST_SAMPLES
 
 
 def _changes(tx: Connection, named: _Names, works: _Both) -> list[ComparedChange]:

@@ -13,11 +13,10 @@ from sqlalchemy import ColumnElement, Connection, Select, select, true
 from vkbench.errors import UsageError
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
-from vkbench_db.batches import batches
 from vkbench_db.work.latest import is_ours
 from vkbench_detection.compare.references import Reference, ReferenceKind
-
-MOST_RUNS = 12  # of a bundle or a driver, the newest, in which its results are looked for
+from vkbench_detection.compare.result_sets import MOST_RESULTS, works_of_jobs
+from vkbench_detection.compare.sides import Side
 
 _Work = tuple[int, str]  # case, variant asked for
 
@@ -29,7 +28,7 @@ class LatestChange:
     kernel: str
     format: str
     case_name: str
-    ratio: float  # new over old: above 1 is slower
+    ratio: float | None  # new over old: above 1 is slower; None where a side is too noisy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,27 +41,42 @@ class _Latest:
 
 
 def changes(tx: Connection, device: str, reference: Reference, metric: str) -> list[LatestChange]:
-    """The latest timings of a device over the newest of a reference that passed.
+    """The latest timings of a device over those of a reference that passed.
 
-    Timings that their series leave out count on neither side.
+    The reference's newest are pooled as a comparison pools them: those that ran what the newest
+    ran. Timings that their series leave out count on neither side.
     """
     number = tx.execute(select(schema.device.c.id).where(schema.device.c.key == device)).scalar()
     if number is None:
         return []
     latest = _latest(tx, number)
     before = _before(tx, number, reference, {each.work for each in latest})
-    both = [(each, before[each.work]) for each in latest if each.work in before]
-    seconds = _seconds(tx, {job for each, old in both for job in (each.job, old)}, metric)
+    new = _sides(tx, (each.job for each in latest if each.work in before), metric)
+    old = _sides(tx, (job for jobs in before.values() for job in jobs), metric)
     return [
         LatestChange(
             kernel=each.kernel,
             format=each.format,
             case_name=each.case_name,
-            ratio=seconds[each.job] / seconds[old],
+            ratio=_ratio(old[each.work], new[each.work]),
         )
-        for each, old in both
-        if each.job in seconds and old in seconds
+        for each in latest
+        if each.work in old and each.work in new
     ]
+
+
+def _ratio(old: Side, new: Side) -> float | None:
+    return None if old.is_too_noisy or new.is_too_noisy else new.value / old.value
+
+
+def _sides(tx: Connection, jobs: Iterable[int], metric: str) -> dict[_Work, Side]:
+    """What of these jobs was timed and counts, by piece of work."""
+    found = works_of_jobs(tx, jobs, metrics=[metric])
+    return {
+        (case, variant): side
+        for (_, case, _, variant), work in found.items()
+        if (side := work.sides.get(metric)) and not side.flag
+    }
 
 
 def _latest(tx: Connection, device: int) -> list[_Latest]:
@@ -88,8 +102,8 @@ def _latest(tx: Connection, device: int) -> list[_Latest]:
 
 def _before(
     tx: Connection, device: int, reference: Reference, wanted: set[_Work]
-) -> Mapping[_Work, int]:
-    """The reference's newest job of each piece of work."""
+) -> Mapping[_Work, Sequence[int]]:
+    """The reference's newest jobs of each piece of work."""
     match reference.kind:
         case ReferenceKind.DATE:
             return _until(tx, device, reference.until)
@@ -104,7 +118,7 @@ def _before(
     return _of_runs(tx, device, _runs(tx, device, settled), settled, wanted)
 
 
-def _until(tx: Connection, device: int, moment: float) -> dict[_Work, int]:
+def _until(tx: Connection, device: int, moment: float) -> dict[_Work, Sequence[int]]:
     job, latest = schema.job.c, schema.latest.c
     newest = (
         select(job.id)
@@ -124,7 +138,7 @@ def _until(tx: Connection, device: int, moment: float) -> dict[_Work, int]:
             latest.device_id == device, latest.mode == Mode.PERFORMANCE
         )
     )
-    return {(case, variant): found for case, variant, found in rows if found is not None}
+    return {(case, variant): [found] for case, variant, found in rows if found is not None}
 
 
 def _runs(tx: Connection, device: int, settled: ColumnElement[bool]) -> Sequence[int]:
@@ -144,7 +158,7 @@ def _runs(tx: Connection, device: int, settled: ColumnElement[bool]) -> Sequence
         .join(schema.attempt, attempt.job_id == first)
         .where(settled, run.mode.in_((Mode.PERFORMANCE, Mode.BOTH)))
         .order_by(run.created_at.desc(), run.id.desc())
-        .limit(MOST_RUNS)
+        .limit(MOST_RESULTS)
     )
     return tx.execute(asked).scalars().all()
 
@@ -155,16 +169,15 @@ def _of_runs(
     runs: Iterable[int],
     settled: ColumnElement[bool],
     wanted: set[_Work],
-) -> dict[_Work, int]:
-    """The newest job of each piece of work in runs, the newest run first."""
-    found: dict[_Work, int] = {}
+) -> dict[_Work, Sequence[int]]:
+    """The newest jobs of each piece of work in runs, the newest run first."""
+    found: dict[_Work, list[int]] = {}
     for run in runs:
-        rows = tx.execute(_jobs(device, run, settled))
-        of_run = {(case, variant): job for case, variant, job in rows}
-        found = {**{work: job for work, job in of_run.items() if work in wanted}, **found}
-        if len(found) == len(wanted):
-            break
-    return found
+        for case, variant, job in tx.execute(_jobs(device, run, settled)):
+            jobs = found.setdefault((case, variant), [])
+            if (case, variant) in wanted and len(jobs) < MOST_RESULTS:
+                jobs.append(job)
+    return {work: jobs for work, jobs in found.items() if jobs}
 
 
 def _jobs(device: int, run: int, settled: ColumnElement[bool]) -> Select[int, str, int]:
@@ -177,16 +190,5 @@ def _jobs(device: int, run: int, settled: ColumnElement[bool]) -> Select[int, st
             *(job.run_id == run, job.device_id == device, job.mode == Mode.PERFORMANCE),
             *(job.state == JobState.PASSED, settled),
         )
-        .order_by(job.finished_at, job.id)
+        .order_by(job.finished_at.desc(), job.id.desc())
     )
-
-
-def _seconds(tx: Connection, jobs: set[int], metric: str) -> dict[int, float]:
-    timing = schema.measurement.c
-    found: dict[int, float] = {}
-    for page in batches(sorted(jobs)):
-        asked = select(timing.job_id, timing.seconds).where(
-            timing.job_id.in_(page), timing.metric == metric, timing.flag == "", timing.seconds > 0
-        )
-        found |= dict(tx.execute(asked).all())
-    return found

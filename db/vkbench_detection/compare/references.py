@@ -17,6 +17,7 @@ from vkbench.settings import settings
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
 from vkbench_db.ask.queries import PREFIX, find_run
+from vkbench_db.work.run_kinds import COMPARED
 
 _HEX = frozenset("0123456789abcdef")
 _SHA_DIGITS = 64
@@ -61,7 +62,7 @@ def find(tx: Connection, asked: str) -> Reference:
 
 def find_of_run(tx: Connection, asked: str) -> Reference:
     """A run by its number, label, UUID or `last`."""
-    run = find_run(tx, asked)
+    run = find_run(tx, asked, COMPARED)
     label = f" ({run.label})" if run.label else ""
     return Reference(kind=ReferenceKind.RUN, name=f"run {run.id}{label}", run=run.id)
 

@@ -6,151 +6,115 @@ thousands of cases needs three. Medians alone are read, never samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from statistics import median
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from vkbench.job import SEVERITY, JobState, Mode
+from vkbench.job import Mode
 from vkbench_db import schema
+from vkbench_db.batches import batches
+from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.compare.references import Reference, ReferenceKind
+from vkbench_detection.compare.sides import (
+    END,
+    JOB,
+    SERIES,
+    ComparedWork,
+    Cuts,
+    Found,
+    Key,
+    work_of_job,
+    work_of_jobs,
+)
 
 MOST_RESULTS = 12  # of one piece of work, the newest: enough for any test, and not months of them
-
-Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked for
-# the key, then metric, job, state, environment, value, low, high, samples, flag, series, roof
-_Found: TypeAlias = tuple[
-    *tuple[int, int, str, str, str, int, str, str | None, float, float, float, int, str],
-    *tuple[int | None, float | None],
-]
-_METRIC: Final = 4
-_JOB: Final = 5
-_STATE: Final = 6
-_ENVIRONMENT: Final = 7
-_VALUE: Final = 8
-_LOW: Final = 9
-_HIGH: Final = 10
-_SAMPLES: Final = 11
-_FLAG: Final = 12
-_ROOF: Final = 14
-_PASSED = str(JobState.PASSED)
-
-
-# Tuples and no dataclasses, here and in `comparison`: tens of thousands are made for one answer.
-class Side(NamedTuple):
-    """One metric of one piece of work on one side of a comparison."""
-
-    value: float  # the median of these:
-    values: tuple[float, ...]  # medians of its results in seconds, in the order of jobs
-    low: float  # the lowest and the highest bound of their own intervals
-    high: float
-    samples: int  # of all results
-    job: int  # of the newest
-    flag: str  # why they should not count: only where none is without a flag
-    series: int | None  # where the newest is placed
-    roof: float | None = None  # share of the device's roof, the median of these
-    sigma: float | None = None  # of one result in that series, relative, once it was looked up
-    device_sigma: float | None = None  # what its device's results usually have
-
-
-class ComparedWork(NamedTuple):
-    """A piece of work as one side knows it."""
-
-    state: str  # the gravest of its results'
-    job: int  # the newest in that state
-    environments: tuple[str, ...]  # hashes, sorted; empty where nothing ran
-    sides: Mapping[str, Side]  # by metric
 
 
 def works(
     tx: Connection, reference: Reference, *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
     """All finished work, timed by these metrics or by all."""
-    grouped: dict[Key, list[_Found]] = {}
+    return _grouped(tx, _details(_chosen(reference), metrics))
+
+
+def works_of_jobs(
+    tx: Connection, jobs: Iterable[int], *, metrics: Sequence[str] = ()
+) -> dict[Key, ComparedWork]:
+    """The work of these jobs, likewise."""
+    found: dict[Key, list[Found]] = {}
+    for page in batches(sorted(set(jobs))):
+        _add(found, tx, _details([schema.job.c.id.in_(page)], metrics))
+    return _pooled(tx, found)
+
+
+def _grouped(tx: Connection, question: Select[*tuple[Any, ...]]) -> dict[Key, ComparedWork]:
+    found: dict[Key, list[Found]] = {}
+    _add(found, tx, question)
+    return _pooled(tx, found)
+
+
+def _add(
+    grouped: dict[Key, list[Found]], tx: Connection, question: Select[*tuple[Any, ...]]
+) -> None:
     # straight from the driver: a Row more for each of thousands is a tenth of the time
-    found = tx.execute(_details(_chosen(reference), metrics))
-    # and in their order from here: PostgreSQL starts a worker to sort them
-    rows: list[_Found] = sorted(found.cursor.fetchall(), key=_job_of)
+    rows: Sequence[Found] = tx.execute(question).cursor.fetchall()
     for row in rows:
         known = grouped.get(key := row[:4])
         if known is None:
             grouped[key] = [row]
         else:
             known.append(row)
+
+
+def _pooled(tx: Connection, grouped: dict[Key, list[Found]]) -> dict[Key, ComparedWork]:
+    repeated = {
+        key: sorted(rows, key=_moment)  # in their order from here: PostgreSQL starts a worker
+        for key, rows in grouped.items()
+        if any(row[JOB] != rows[0][JOB] for row in rows)
+    }
+    cuts = _cuts(tx, {row[SERIES] for rows in repeated.values() for row in rows})
     return {
-        key: _of_job(rows) if rows[0][_JOB] == rows[-1][_JOB] else _of_jobs(rows)
+        key: work_of_jobs(repeated[key], cuts) if key in repeated else work_of_job(rows)
         for key, rows in grouped.items()
     }
 
 
-_job_of = itemgetter(_JOB)
+_moment = itemgetter(END, JOB)
 
 
-def _of_job(rows: list[_Found]) -> ComparedWork:
-    """The work of one job: each metric once. Most are so, and there are thousands."""
-    job, state, environment = rows[0][_JOB:_VALUE]
-    sides = {}
-    for row in rows:
-        if _is_timed(row):
-            value, low, high, samples, flag, series, roof = row[_VALUE:]
-            sides[row[_METRIC]] = Side(value, (value,), low, high, samples, job, flag, series, roof)
-    return ComparedWork(state, job, (environment,) if environment else (), sides)
-
-
-def _of_jobs(rows: list[_Found]) -> ComparedWork:
-    by_metric: dict[str, list[_Found]] = {}
-    for row in rows:
-        if _is_timed(row):
-            by_metric.setdefault(row[_METRIC], []).append(row)
-    state = min({row[_STATE] for row in rows}, key=_severity)
-    return ComparedWork(
-        state,
-        max(row[_JOB] for row in rows if row[_STATE] == state),
-        tuple(sorted({row[_ENVIRONMENT] for row in rows if row[_ENVIRONMENT]})),
-        {metric: _side(found) for metric, found in by_metric.items()},
-    )
-
-
-def _is_timed(row: _Found) -> bool:
-    """A time counts only with a right output, and a ratio only of times above zero."""
-    return bool(row[_VALUE]) and row[_STATE] == _PASSED
-
-
-def _side(found: list[_Found]) -> Side:
-    rows = [row for row in found if not row[_FLAG]] or found
-    *_, flag, series, _ = rows[-1]
-    values = tuple(row[_VALUE] for row in rows)
-    shares = [row[_ROOF] for row in rows if row[_ROOF]]
-    return Side(
-        value=median(values),
-        values=values,
-        low=min(row[_LOW] for row in rows),
-        high=max(row[_HIGH] for row in rows),
-        samples=sum(row[_SAMPLES] for row in rows),
-        job=rows[-1][_JOB],
-        flag=flag,
-        series=series,
-        roof=median(shares) if shares else None,
-    )
-
-
-def _severity(state: str) -> int:
-    return SEVERITY.index(JobState(state))
+def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
+    """When the confirmed changes of these series began."""
+    change, job = schema.change_point.c, schema.job.c
+    found: dict[int, list[object]] = {}
+    for page in batches(sorted(number for number in set(series) if number is not None)):
+        asked = (
+            select(change.series_id, job.finished_at)
+            .join(schema.job, job.id == change.after_job)
+            .where(
+                *(change.series_id.in_(page), change.state == ChangeState.CONFIRMED),
+                job.finished_at.is_not(None),
+            )
+        )
+        for number, moment in tx.execute(asked).cursor.fetchall():
+            found.setdefault(number, []).append(moment)
+    return found
 
 
 def _details(
     chosen: Sequence[ColumnElement[bool]], metrics: Sequence[str]
 ) -> Select[*tuple[Any, ...]]:
-    """Rows of the chosen jobs, a metric each: their key, the metric, what `_Found` has."""
+    """Rows of the chosen jobs, a metric each: their key, the metric, what `Found` has."""
     job, attempt, timing = schema.job.c, schema.attempt.c, schema.measurement.c
     asked = (timing.metric.in_(metrics),) if metrics else ()
     return (
         select(
             *(job.device_id, job.case_id, job.mode, job.variant, timing.metric),
-            *(job.id, job.state, attempt.environment, timing.seconds, timing.low, timing.high),
-            *(timing.count, timing.flag, timing.series_id, timing.roof_fraction),
+            *(job.id, job.finished_at, job.state),
+            *(attempt.variant, attempt.kernel_sha, attempt.settings, attempt.environment),
+            *(timing.seconds, timing.low, timing.high, timing.count),
+            *(timing.flag, timing.series_id, timing.roof_fraction),
         )
         .select_from(schema.job)
         .outerjoin(

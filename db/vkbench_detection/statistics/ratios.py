@@ -78,12 +78,13 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """A geometric mean of ratios; without an interval where there are fewer than two."""
+    """A geometric mean of ratios; without an interval where nothing says how sure it is."""
 
     value: float
     low: float | None
     high: float | None
     count: int
+    why: str = ""  # it has no interval
 
 
 @dataclass(frozen=True, kw_only=True)

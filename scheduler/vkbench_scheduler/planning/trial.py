@@ -7,9 +7,8 @@ from sqlalchemy import Connection
 from vkbench.calibration import canary_of
 from vkbench.device import DeviceFacts
 from vkbench.job import Mode, PlannedJob
+from vkbench_db.work.run_kinds import TRIAL_PRIORITY
 from vkbench_db.work.store import add_jobs, create_run
-
-PRIORITY = 1_000_000  # before whatever waits
 
 
 def submit_trial(tx: Connection, facts: DeviceFacts, now: float) -> int:
@@ -21,7 +20,7 @@ def submit_trial(tx: Connection, facts: DeviceFacts, now: float) -> int:
         selection={},
         now=now,
         label="trial",
-        priority=PRIORITY,
+        priority=TRIAL_PRIORITY,
         track="",
     )
     add_jobs(tx, run.id, [job])

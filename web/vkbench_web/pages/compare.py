@@ -26,18 +26,20 @@ NOTHING_CHANGED = "no timing changed significantly, and no verdict did"
 def compare(request: Request) -> Response:
     """The comparison that the URL asks for, or the form alone."""
     from vkbench_detection.compare.candidates import candidates
+    from vkbench_detection.compare.suggestions import suggestions
 
     asked = {name: request.query_params.get(name, "").strip() for name in OPTIONS}
     lab = lab_of(request)
     with lab.reading() as tx:
         offered = candidates(tx)
         if not (asked["old"] and asked["new"]):
-            return page(request, "compare.html", asked=asked, offered=offered, error="")
+            shown = {"asked": asked, "offered": offered, "suggested": suggestions(tx)}
+            return page(request, "compare.html", 200, error="", **shown)
         try:
             answer = _asked(tx, asked)
         except VkbenchError as error:
-            said = {"asked": asked, "offered": offered, "error": str(error)}
-            return page(request, "compare.html", status_of(error), **said)
+            said = {"asked": asked, "offered": offered, "suggested": suggestions(tx)}
+            return page(request, "compare.html", status_of(error), error=str(error), **said)
     return _answer(request, asked, answer, offered)
 
 
@@ -122,6 +124,7 @@ def _means(answer: Compared) -> list[dict[str, Cell]]:
             "ratio_high": mean.high,
             "count": mean.count,
             "change": _word(mean.low, mean.high),
+            "why": mean.why,
         }
         for name, mean in named
         if mean

@@ -267,7 +267,17 @@ def _reference(text: str) -> str:
     return f"date:{text}" if is_day else text
 
 
-def _ratio(asked: Asked, key: Key, found: Mapping[str, float]) -> Heat:
+def _ratio(asked: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
+    found = {name: ratio for name, ratio in timed.items() if ratio is not None}
+    noisy = len(timed) - len(found)
+    if not found:
+        return Heat(
+            text="?",
+            tone=_SAME,
+            said=_said(key, f"{_cases(timed)} too noisy for a ratio"),
+            link=_link(asked, key, mode=str(Mode.PERFORMANCE)),
+            figures={"cases": 0, "too_noisy": noisy},
+        )
     mean = _mean(found)
     worst = max(found, key=lambda name: found[name])
     tone = _tone(1 / mean)
@@ -277,11 +287,13 @@ def _ratio(asked: Asked, key: Key, found: Mapping[str, float]) -> Heat:
         said=_said(
             key,
             f"{100 * (mean - 1):+.1f} % time over {_cases(found)} (geometric mean); "
-            f"slowest {100 * (found[worst] - 1):+.1f} %, {worst}",
+            f"slowest {100 * (found[worst] - 1):+.1f} %, {worst}"
+            + (f"; {noisy} more too noisy" if noisy else ""),
         ),
         link=_link(asked, key, mode=str(Mode.PERFORMANCE)),
         figures={
             "cases": len(found),
+            "too_noisy": noisy,
             "ratio": mean,
             "slowest_ratio": found[worst],
             "slowest_case": worst,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -27,7 +28,7 @@ from vkbench_cli.store import reading
 from vkbench_tables import comparison, comparison_markdown
 
 if TYPE_CHECKING:
-    from vkbench_detection.compare.comparison import Comparison, Pair
+    from vkbench_detection.compare.compared import Comparison, Pair
 
 METRICS = ("hot", "cold", COPIES)
 _FORMS = (
@@ -111,10 +112,11 @@ def compare(
     """Compare two runs, bundles, drivers, devices, days or baselines.
 
     Changed verdicts come first, then slower timings, then faster ones. A positive delta means
-    slower, and `~` no significant change; p is the probability that chance makes such a
-    difference, and n counts the results of each side. The last row has the geometric means of all
-    timings. If the two sides have no device in common, timings of different devices are shown side
-    by side, with their shares of the peak rate where both devices are calibrated.
+    slower, and `~` no significant change; "too noisy", "too few" samples and "flagged" mean that
+    nothing is known. p is the probability that chance makes such a difference, and n counts the
+    results of each side, which all ran the same kernel. The last row has the geometric means of
+    all timings that count. If the two sides have no device in common, timings of different devices
+    are shown side by side, with their shares of the peak rate where both devices are calibrated.
 
     --peer shows what `vkbench run --peer` timed in turns on one device: above 1 our kernel is
     faster. A ratio has fallen if it is below all of the last ten, and 5 % below their median; then
@@ -128,7 +130,7 @@ def compare(
     vkbench compare --peer torch
 
     Exit codes with --fail-on: 0 nothing became worse, 1 slower, 3 a result became wrong, 4 a job
-    failed that did not fail before.
+    failed that did not fail before, 7 no timing could be compared.
     A slower device is no regression: --fail-on regression exits with 2 if the two sides have no
     device in common.
     """
@@ -151,7 +153,11 @@ def compare(
     with reading(store.settings()) as tx:
         found = ask(tx, find(tx, old), find(tx, new), metrics=metrics)
         _check(found, mix=mix, fail_on=fail_on)
-        chosen = found.pairs if all_rows else [pair for pair in found.pairs if pair.is_changed]
+        chosen = (
+            found.pairs
+            if all_rows
+            else [pair for pair in found.pairs if pair.is_slower or pair.is_faster]
+        )
         pairs = sorted(with_noise(tx, chosen), key=_ORDERS[sort])
         jobs = (side.job for pair in pairs for side in (pair.old, pair.new))
         canaries = drifts(tx, found.pairs)
@@ -195,8 +201,13 @@ def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
 _ORDERS: Mapping[Sort, Callable[[Pair], tuple[object, ...]]] = {
     Sort.CHANGE: comparison.by_change,
     Sort.CASE: lambda pair: (pair.work.case_name, pair.metric, pair.work.device),
-    Sort.P: lambda pair: (pair.ratio.p, pair.work.case_name, pair.metric),
+    Sort.P: lambda pair: (_p(pair), pair.work.case_name, pair.metric),
 }
+
+
+def _p(pair: Pair) -> float:
+    ratio = pair.ratio
+    return ratio.p if ratio else inf
 
 
 def _exit_code(found: Comparison, fail_on: FailOn) -> int:
@@ -207,4 +218,6 @@ def _exit_code(found: Comparison, fail_on: FailOn) -> int:
         return EXIT_OK
     if any(change.new is JobState.FAILED for change in found.changes):
         return VkbenchError.exit_code
+    if found.pairs and not found.counting:
+        raise NothingToDo(f"no timing was compared: {comparison.counted_words(found)}")
     return EXIT_REGRESSION if any(pair.is_slower for pair in found.pairs) else EXIT_OK

@@ -195,10 +195,12 @@ def accuracy(
     """
     from vkbench_db.ask import queries
     from vkbench_db.ask.accuracies import accuracies
+    from vkbench_db.work.run_kinds import RunKind
     from vkbench_tables.kept_accuracy import COLUMNS, kept_row
 
     with reading(store.settings()) as tx:
-        found = accuracies(tx, run=queries.find_run(tx, run).id if run else None)
+        asked = queries.find_run(tx, run, [RunKind.ACCURACY]).id if run else None
+        found = accuracies(tx, run=asked)
     models = _chosen(model, {row.model for row in found if row.model}, "model")
     formats = _chosen(format, {row.format for row in found}, "format")
     rows = [

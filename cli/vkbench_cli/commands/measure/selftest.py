@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option, Typer
 
 from vkbench.errors import EXIT_OK, EXIT_REGRESSION
+from vkbench_cli.commands.measure.selftest_comparisons import comparisons
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
@@ -29,6 +30,7 @@ WITHIN = (1, 3, 10, 20)  # results
 PAIRS, HISTORY = "pairs", "history"  # what is tried: screen and pairs, or the pass over histories
 
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+app.command()(comparisons)
 
 COLUMNS = (
     Column(key="noise", heading="noise of a job"),

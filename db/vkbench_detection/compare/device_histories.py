@@ -1,0 +1,154 @@
+"""What the results of a device differ by while nothing changes: its runs of the same software.
+
+Such runs are the device's own A/A nights. They say how far a device's day moves all its timings
+together, and how often single results lie far off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from vkbench_db import schema
+from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.series.profiles import GPU_SIGMA, device_sigmas
+from vkbench_detection.statistics.means import DaySpread, Numbers, day_spread
+from vkbench_detection.statistics.ratios import Floats
+from vkbench_detection.statistics.tails import Tails
+
+MOST_SERIES: Final = 40  # of those that are compared: more say little more of a day
+MOST_RUNS: Final = 50  # of a device, the newest
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceHistory:
+    """How a device's results scatter while nothing changes."""
+
+    day: DaySpread | None = None  # None where too few runs of the same software are known
+    tails: Tails = Tails()  # noqa: RUF009 - frozen
+
+
+def device_history(
+    tx: Connection, device: str, series: Iterable[int], without: Iterable[int] = ()
+) -> DeviceHistory:
+    """What these series of a device (its key) tell; the jobs of `without` do not count.
+
+    A result that is compared alone is no evidence of how such results scatter.
+    """
+    chosen = _chosen(sorted(set(series)))
+    if not chosen:
+        return DeviceHistory()
+    logs, levels = _matrix(chosen, _results(tx, chosen, set(without)), _changes(tx, chosen))
+    return DeviceHistory(
+        day=day_spread(logs, levels),
+        tails=Tails.of(_differences(logs, levels, _sigmas(tx, device, chosen))),
+    )
+
+
+def _chosen(series: Sequence[int]) -> list[int]:
+    """At most so many, from all over the list."""
+    step = max(1, len(series) / MOST_SERIES)
+    return [series[int(place * step)] for place in range(min(len(series), MOST_SERIES))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Result:
+    series: int
+    run: int
+    at: float
+    seconds: float
+    software: tuple[str, ...]
+
+
+def _results(tx: Connection, series: Sequence[int], without: set[int]) -> list[_Result]:
+    """What counts in these series since the first of the device's last runs, in order."""
+    timing, job, attempt = schema.measurement.c, schema.job.c, schema.attempt.c
+    since = _since(tx, series[0])
+    rows = tx.execute(
+        select(
+            *(timing.series_id, timing.job_id, job.run_id, timing.measured_at, timing.seconds),
+            *(attempt.kernel_sha, attempt.settings, attempt.environment),
+        )
+        .join(schema.job, job.id == timing.job_id)
+        .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
+        .where(
+            *(timing.series_id.in_(series), timing.measured_at >= since),
+            *(timing.flag == "", timing.seconds > 0),
+        )
+        .order_by(timing.measured_at, timing.job_id)
+    )
+    return [
+        _Result(series=number, run=run, at=at, seconds=seconds, software=tuple(software))
+        for number, job_id, run, at, seconds, *software in rows
+        if job_id not in without and number is not None and at is not None
+    ]
+
+
+def _since(tx: Connection, series: int) -> float:
+    timing = schema.measurement.c
+    newest = (
+        select(timing.measured_at)
+        .where(timing.series_id == series, timing.measured_at.is_not(None))
+        .order_by(timing.measured_at.desc())
+        .limit(MOST_RUNS)
+    )
+    return min((at for at in tx.execute(newest).scalars() if at is not None), default=0.0)
+
+
+def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[float]]:
+    """When the confirmed changes of these series began."""
+    change, timing = schema.change_point.c, schema.measurement.c
+    rows = tx.execute(
+        select(change.series_id, timing.measured_at)
+        .join(
+            schema.measurement,
+            (timing.job_id == change.after_job) & (timing.series_id == change.series_id),
+        )
+        .where(change.series_id.in_(series), change.state == ChangeState.CONFIRMED)
+    )
+    found: dict[int, list[float]] = {}
+    for number, at in rows:
+        if at is not None:
+            found.setdefault(number, []).append(at)
+    return found
+
+
+def _matrix(
+    series: Sequence[int], results: Sequence[_Result], changes: Mapping[int, Sequence[float]]
+) -> tuple[Floats, Numbers]:
+    """Logarithms of seconds, and levels: a row a run, in order, and a column a series."""
+    runs = {run: row for row, run in enumerate(dict.fromkeys(each.run for each in results))}
+    columns = {number: column for column, number in enumerate(series)}
+    logs = np.full((len(runs), len(series)), np.nan)
+    levels = np.zeros(logs.shape, dtype=np.int64)
+    known: dict[Any, int] = {}
+    for each in results:
+        place = runs[each.run], columns[each.series]
+        level = each.software, sum(at <= each.at for at in changes.get(each.series, ()))
+        logs[place] = log(each.seconds)  # of a case that a run has twice, the last
+        levels[place] = known.setdefault(level, len(known))
+    return logs, levels
+
+
+def _differences(logs: Floats, levels: Numbers, sigmas: Sequence[float]) -> list[float]:
+    """What results of one level differ by that are half its length apart, in sigmas of both."""
+    found: list[float] = []
+    for column, sigma in enumerate(sigmas):
+        values = logs[:, column]
+        for level in np.unique(levels[np.isfinite(values), column]):
+            alike = values[np.isfinite(values) & (levels[:, column] == level)]
+            apart = max(1, len(alike) // 2)
+            found += ((alike[apart:] - alike[:-apart]) / (sigma * sqrt(2))).tolist()
+    return found
+
+
+def _sigmas(tx: Connection, device: str, series: Sequence[int]) -> list[float]:
+    table = schema.series.c
+    known = dict(tx.execute(select(table.id, table.sigma).where(table.id.in_(series))).all())
+    usual = GPU_SIGMA if all(known.values()) else device_sigmas(tx).get(device, GPU_SIGMA)
+    return [known.get(number) or usual for number in series]

@@ -1,0 +1,208 @@
+"""One side of a comparison: the results of a piece of work, pooled as far as they are alike.
+
+A driver's or a bundle's newest results may span several kernels, a run's may too. Their median is
+of none of them: so a side has what the newest job has, kernel, settings and environment alike, and
+nothing from before the last confirmed change of its series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import comb
+from statistics import median
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from vkbench.job import SEVERITY, JobState
+from vkbench_detection.statistics.ratios import CONFIDENCE, Estimate
+
+RANKED_FROM: Final = 6  # results whose order has an interval of the median
+
+Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked for
+Moment: TypeAlias = Any  # as the database's driver has it; they have an order
+# key; metric, job, its end, state; what it ran; value, low, high, samples, flag, series, roof
+Found: TypeAlias = tuple[
+    *tuple[int, int, str, str],
+    *tuple[str, int, Moment, str],
+    *tuple[str | None, str | None, str | None, str | None],
+    *tuple[float, float, float, int, str, int | None, float | None],
+]
+METRIC: Final = 4
+JOB: Final = 5
+END: Final = 6
+STATE: Final = 7
+KERNEL: Final = 9
+ENVIRONMENT: Final = 11
+VALUE: Final = 12
+LOW: Final = 13
+HIGH: Final = 14
+SAMPLES: Final = 15
+FLAG: Final = 16
+SERIES: Final = 17
+ROOF: Final = 18
+SOFTWARE: Final = ("code path", "kernel", "settings", "environment")
+_PASSED: Final = str(JobState.PASSED)
+
+# series to the jobs with which a confirmed change of it began, and their ends
+Cuts: TypeAlias = Mapping[int, Sequence[Moment]]
+
+
+# Tuples and no dataclasses, here and in `comparison`: tens of thousands are made for one answer.
+class Side(NamedTuple):
+    """One metric of one piece of work on one side of a comparison."""
+
+    value: float  # the median of these:
+    values: tuple[float, ...]  # medians of its results in seconds, the oldest first
+    low: float  # the interval of the median
+    high: float
+    samples: int  # of all results
+    job: int  # of the newest
+    flag: str  # why they should not count: only where none is without a flag
+    series: int | None  # where the newest is placed
+    roof: float | None = None  # share of the device's roof, the median of these
+    left_out: int = 0  # results that ran something else, or are older than a confirmed change
+    left_out_for: str = ""  # what they had otherwise: "kernel, environment"
+    is_pure: bool = True  # whether all results say what they ran, and it is the same
+    sigma: float | None = None  # of one result in that series, relative, once it was looked up
+    autocorrelation: float | None = None  # of a result in that series with the next, likewise
+    device_sigma: float | None = None  # what its device's results usually have
+
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether its time is known too badly to be one side of a ratio."""
+        return Estimate(value=self.value, low=self.low, high=self.high).is_too_noisy
+
+
+class ComparedWork(NamedTuple):
+    """A piece of work as one side knows it."""
+
+    state: str  # the gravest of its results'
+    job: int  # the newest in that state
+    environments: tuple[str, ...]  # hashes, sorted; empty where nothing ran
+    sides: Mapping[str, Side]  # by metric
+
+
+def work_of_job(rows: Sequence[Found]) -> ComparedWork:
+    """The work of one job: each metric once. Most are so, and there are thousands."""
+    first = rows[0]
+    job, environment = first[JOB], first[ENVIRONMENT]
+    sides = {}
+    for row in rows:
+        if _is_timed(row):
+            value, low, high, samples, flag, series, roof = row[VALUE:]
+            sides[row[METRIC]] = Side(value, (value,), low, high, samples, job, flag, series, roof)
+    return ComparedWork(first[STATE], job, (environment,) if environment else (), sides)
+
+
+def work_of_jobs(rows: Sequence[Found], cuts: Cuts) -> ComparedWork:
+    """The work of several jobs, the oldest first: of those that ran what the newest ran."""
+    alike = _alike(rows)
+    by_metric: dict[str, list[Found]] = {}
+    others: dict[str, list[Found]] = {}
+    jobs = {row[JOB] for row in alike}
+    for row in rows:
+        if _is_timed(row):
+            chosen = by_metric if row[JOB] in jobs else others
+            chosen.setdefault(row[METRIC], []).append(row)
+    state = min({row[STATE] for row in alike}, key=_severity)
+    return ComparedWork(
+        state,
+        max(row[JOB] for row in alike if row[STATE] == state),
+        tuple(sorted({row[ENVIRONMENT] for row in alike if row[ENVIRONMENT]})),
+        {
+            metric: _pooled(timed, others.get(metric, []), cuts)
+            for metric, timed in by_metric.items()
+        },
+    )
+
+
+def interval(
+    values: Sequence[float], lows: Sequence[float], highs: Sequence[float]
+) -> tuple[float, float]:
+    """The interval of the median of results: by their order, of few their own widest bounds."""
+    if len(values) < RANKED_FROM:
+        return min(lows), max(highs)
+    ordered, skipped = sorted(values), _skipped(len(values))
+    return ordered[skipped], ordered[-1 - skipped]
+
+
+@lru_cache(maxsize=512)
+def _skipped(count: int) -> int:
+    """How many ordered values lie outside the interval of their median on each side."""
+    outside, skipped = 0.0, -1
+    while 2 * (outside := outside + comb(count, skipped + 1) / 2**count) <= 1 - CONFIDENCE:
+        skipped += 1
+    return max(0, skipped)
+
+
+def _alike(rows: Sequence[Found]) -> list[Found]:
+    """What ran the same as the newest.
+
+    A job whose tries all failed says not what it ran: it is of the time that it lies in.
+    """
+    newest = next((ran for row in reversed(rows) if any(ran := _software(row))), None)
+    found: list[Found] = []
+    has_passed_others = False
+    for row in reversed(rows):
+        ran = _software(row)
+        if ran == newest or (not any(ran) and not has_passed_others):
+            found.append(row)
+        elif any(ran):
+            has_passed_others = True
+    return found[::-1]
+
+
+def _pooled(alike: Sequence[Found], others: Sequence[Found], cuts: Cuts) -> Side:
+    counting = [row for row in alike if not row[FLAG]] or alike
+    newest = counting[-1]
+    pool = _since_the_last_change(counting, cuts)
+    values = tuple(row[VALUE] for row in pool)
+    low, high = interval(values, [row[LOW] for row in pool], [row[HIGH] for row in pool])
+    shares = [row[ROOF] for row in pool if row[ROOF]]
+    unlike = [row for row in others if not row[FLAG]]
+    older = len(counting) - len(pool)
+    differing = _differing(newest, unlike) + (["level"] if older else [])
+    return Side(
+        value=median(values),
+        values=values,
+        low=low,
+        high=high,
+        samples=sum(row[SAMPLES] for row in pool),
+        job=newest[JOB],
+        flag=newest[FLAG],
+        series=newest[SERIES],
+        roof=median(shares) if shares else None,
+        left_out=len(unlike) + older,
+        left_out_for=", ".join(differing),
+        is_pure=len(pool) < 2 or bool(newest[KERNEL] and newest[ENVIRONMENT]),
+    )
+
+
+def _since_the_last_change(rows: Sequence[Found], cuts: Cuts) -> Sequence[Found]:
+    """What is not older than the last confirmed change before the newest."""
+    newest = rows[-1]
+    began = [end for end in cuts.get(newest[SERIES] or 0, ()) if end <= newest[END]]
+    return [row for row in rows if row[END] >= max(began)] if began else rows
+
+
+def _differing(newest: Found, unlike: Sequence[Found]) -> list[str]:
+    """What of the software of these is not the newest one's."""
+    return [
+        name
+        for place, name in enumerate(SOFTWARE)
+        if any(_software(row)[place] != _software(newest)[place] for row in unlike)
+    ]
+
+
+def _software(row: Found) -> tuple[str | None, ...]:
+    """What it ran, in the order of `SOFTWARE`."""
+    return row[8:12]
+
+
+def _is_timed(row: Found) -> bool:
+    """A time counts only with a right output, and a ratio only of times above zero."""
+    return bool(row[VALUE]) and row[STATE] == _PASSED
+
+
+def _severity(state: str) -> int:
+    return SEVERITY.index(JobState(state))
