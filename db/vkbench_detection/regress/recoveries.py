@@ -1,4 +1,8 @@
-"""Regressions that are over: fixed when every member is back, verified when all of them stay so."""
+"""Regressions that are over: fixed when every member is back, verified when all of them stay so.
+
+A member is back when later changes of its own cause took most of it back: a driver that makes all
+faster hides a slower kernel, and does not mend it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.decisions import VERDICTS
+from vkbench_detection.changes.decisions import VERDICTS, Cause
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.find.verdict_changes import chain, links
 from vkbench_detection.regress.regressions import move
@@ -51,9 +55,12 @@ class _Member:
 
     series_id: int
     direction: str
+    cause: str
     ratio: float | None
     before_job: int
     after_job: int
+    before_kernel: str
+    before_environment: str
     finished_at: float
 
 
@@ -63,7 +70,10 @@ class _Later:
 
     state: str
     direction: str
+    cause: str
     ratio: float | None
+    after_kernel: str
+    after_environment: str
     finished_at: float
 
 
@@ -119,8 +129,9 @@ def _returns(tx: Connection, regression: _Regression) -> list[Return]:
     change, member, job = schema.change_point.c, schema.regression_member.c, schema.job.c
     asked = (
         select(
-            *(change.series_id, change.direction, change.ratio),
+            *(change.series_id, change.direction, change.cause, change.ratio),
             *(change.before_job, change.after_job, job.finished_at),
+            *(change.before_kernel, change.before_environment),
         )
         .join(schema.regression_member, member.change_point_id == change.id)
         .join(schema.job, job.id == change.after_job)
@@ -156,22 +167,40 @@ def _verdict(tx: Connection, member: _Member) -> Return:
 
 
 def _time(tx: Connection, member: _Member) -> Return:
-    """Whether the changes after it took most of it back, and how long ago."""
+    """Whether later changes of its cause took most of it back, and how long ago the last did."""
     later = _later(tx, member)
     if any(row.state in UNDECIDED and row.direction == member.direction for row in later):
         return Return(False)
-    confirmed = [row for row in later if row.state == ChangeState.CONFIRMED and row.ratio]
-    change = log(member.ratio or 1.0)
-    left = change + sum(log(row.ratio or 1.0) for row in confirmed)
-    if not confirmed or left / change > BACK:
-        return Return(False)
-    return Return(True, _results(tx, member.series_id, confirmed[-1].finished_at))
+    left = change = log(member.ratio or 1.0)
+    for row in later:
+        if row.state == ChangeState.CONFIRMED and row.ratio and _has_its_cause(member, row):
+            left += log(row.ratio)
+            if abs(left) <= BACK * abs(change) or left * change < 0:
+                return Return(True, _results(tx, member.series_id, row.finished_at))
+    return Return(False)
+
+
+def _has_its_cause(member: _Member, later: _Later) -> bool:
+    """Whether a later change can undo a member: it has the same cause, as far as that is known."""
+    if later.cause == member.cause:
+        return True
+    if member.cause == Cause.UNKNOWN:
+        return later.cause in (Cause.KERNEL, Cause.ENVIRONMENT)
+    if later.cause != Cause.UNKNOWN:
+        return False
+    if member.cause == Cause.KERNEL:
+        return later.after_kernel == member.before_kernel
+    is_old_environment = later.after_environment == member.before_environment
+    return member.cause == Cause.ENVIRONMENT and is_old_environment
 
 
 def _later(tx: Connection, member: _Member) -> list[_Later]:
     change, job = schema.change_point.c, schema.job.c
     asked = (
-        select(change.state, change.direction, change.ratio, job.finished_at)
+        select(
+            *(change.state, change.direction, change.cause, change.ratio),
+            *(change.after_kernel, change.after_environment, job.finished_at),
+        )
         .join(schema.job, job.id == change.after_job)
         .where(change.series_id == member.series_id, job.finished_at > member.finished_at)
         .order_by(job.finished_at, change.id)
