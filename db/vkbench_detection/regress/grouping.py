@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
@@ -35,6 +35,7 @@ class Ungrouped(ChangePoint):
     device: str  # key
     device_name: str
     host: str
+    measured_at: float  # when its first bad job ended
 
 
 def ungrouped(tx: Connection) -> list[Ungrouped]:
@@ -46,7 +47,9 @@ def ungrouped(tx: Connection) -> list[Ungrouped]:
             schema.change_point,
             *(case.kernel.label("family"), device.key.label("device")),
             *(device.name.label("device_name"), schema.host.c.name.label("host")),
+            func.coalesce(schema.job.c.finished_at, change.found_at).label("measured_at"),
         )
+        .join(schema.job, schema.job.c.id == change.after_job)
         .join(schema.series, series.id == change.series_id)
         .join(schema.kernel_case, case.id == series.case_id)
         .join(schema.device, device.id == series.device_id)
