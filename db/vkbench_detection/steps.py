@@ -19,8 +19,9 @@ from vkbench_db.batches import batches
 from vkbench_db.database import Database, watch_alone
 from vkbench_detection.changes.decisions import Method, Suspicion
 from vkbench_detection.changes.questions import undecided
-from vkbench_detection.changes.transitions import suspect
+from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.compare.baselines import departures
+from vkbench_detection.confirm.endings import undecidable
 from vkbench_detection.find import history
 from vkbench_detection.find.screening import behind, screen
 from vkbench_detection.regress import recoveries, regressions
@@ -124,8 +125,10 @@ def scan(
 
 
 def conclude(database: Database, now: float) -> tuple[int, ...]:
-    """Group confirmed changes, move regressions that are over; return the new regressions."""
+    """Group confirmed changes, end what is over; return the new regressions."""
     with database.transaction() as tx:
+        watch_alone(tx)
+        apply(tx, undecidable(tx, now), now)
         grouped = regressions.group(tx, now)
     with database.transaction() as tx:
         recoveries.settle(tx, now)
