@@ -22,7 +22,7 @@ from vkbench_detection.changes.questions import undecided
 from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.compare.baselines import departures
 from vkbench_detection.confirm.endings import undecidable
-from vkbench_detection.find import history
+from vkbench_detection.find import decay, history
 from vkbench_detection.find.screening import behind, screen
 from vkbench_detection.regress import recoveries, regressions
 from vkbench_detection.regress.grouping import ungrouped
@@ -120,6 +120,7 @@ def scan(
     for batch in batches(over(sorted(set(series))), SCANNED):
         with database.transaction() as tx:
             touched += history.scan(tx, batch, now)
+            touched += decay.look(tx, batch, now)
             profiles.refresh(tx, batch)
     return touched
 

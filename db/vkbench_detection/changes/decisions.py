@@ -34,6 +34,7 @@ class Method(StrEnum):
     HISTORY = "history"
     BASELINE = "baseline"  # for a series with too few results for the screen
     VERDICT = "verdict"
+    DECAY = "decay"  # slower than a release, little by little: where it lies is not known
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil, log
 
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
+from vkbench_detection.changes.decisions import Cause, Conclusion, Figures, Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
@@ -76,9 +76,12 @@ def _of_arms(case: _Case) -> Remeasured:
     judgement = judge(case.found.old, case.found.new, direction=case.direction)
     if judgement.verdict is PairVerdict.MORE:
         return _more(judgement.next_look - judgement.pairs)
-    if judgement.verdict is PairVerdict.SAME:
-        return _beside_series(case)
     figures = _figures(judgement)
+    if judgement.verdict is PairVerdict.SAME:
+        if case.change.method != Method.DECAY:
+            return _beside_series(case)
+        text = f"{judgement.pairs} pairs of both bundles do not differ"
+        return _ended(ChangeState.DISMISSED, text, "gone", figures)
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
         return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, figures)

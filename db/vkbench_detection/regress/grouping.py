@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Cause
+from vkbench_detection.changes.decisions import Cause, Method
 from vkbench_detection.changes.states import ChangeState
 
 SHOWN = 12  # digits of a hash
@@ -78,6 +78,9 @@ def group_of(change: Ungrouped, facts: Facts) -> Group:
     if change.cause == Cause.HOST:
         what = f"on {change.device_name} on {change.host}: neither kernels nor driver changed"
         return Group(key=_key(change, change.device), title=f"{change.direction} {what}")
+    if change.method == Method.DECAY:
+        what = f"than bundle {change.before_bundle[:SHOWN]}, little by little"
+        return Group(key=_key(change, what), title=f"{change.direction} {what}")
     moved = _moved(change, facts)
     return Group(key=_key(change, moved), title=f"{change.direction} since {moved}")
 

@@ -17,7 +17,7 @@ from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.decisions import VERDICTS, Cause
+from vkbench_detection.changes.decisions import VERDICTS, Cause, Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.confirm.fleet import GONE_SECONDS, gone
 from vkbench_detection.find.verdict_changes import chain, links
@@ -226,7 +226,10 @@ def _later(tx: Connection, member: _Member) -> list[_Later]:
             *(change.after_kernel, change.after_environment, job.finished_at),
         )
         .join(schema.job, job.id == change.after_job)
-        .where(change.series_id == member.series_id, job.finished_at > member.finished_at)
+        .where(
+            *(change.series_id == member.series_id, job.finished_at > member.finished_at),
+            change.method != Method.DECAY,  # the sum of what was below every threshold
+        )
         .order_by(job.finished_at, change.id)
     )
     return fetch(tx, asked, _Later)
