@@ -23,6 +23,7 @@ from vkbench_detection.changes.transitions import apply, suspect
 from vkbench_detection.compare.baselines import departures
 from vkbench_detection.confirm.endings import undecidable
 from vkbench_detection.find import decay, history
+from vkbench_detection.find.kin import judge_young
 from vkbench_detection.find.screening import behind, screen
 from vkbench_detection.regress import recoveries, regressions
 from vkbench_detection.regress.grouping import ungrouped
@@ -167,6 +168,7 @@ def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
             watch_alone(tx)
             suspected += screen(tx, batch, now)
             suspected += _depart(tx, batch, now)
+            suspected += judge_young(tx, batch, now)
     return suspected
 
 

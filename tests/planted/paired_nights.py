@@ -45,6 +45,7 @@ class Nights:
     cases: int = 1
     bundle: str = FIRST.sha
     rng: random.Random = field(default_factory=lambda: random.Random(3))
+    name: str = "llvmpipe"  # of the device
     untouched: int = 0  # cases, the first ones, whose kernel is the same in all bundles
 
     def pass_by(self, count: int, factor: float = 1.0) -> None:
@@ -60,7 +61,7 @@ class Nights:
         """The worker is there."""
         announcement = Announcement(
             worker="alpha:1",
-            facts=self.lab.facts(),
+            facts=self.lab.facts(self.name),
             environment=self.environment,
             bundle=self.bundle,
         )

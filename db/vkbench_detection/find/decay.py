@@ -9,10 +9,9 @@ and now a device has had many days.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, pi, sqrt
-from statistics import median
 
 from sqlalchemy import ColumnElement, Connection, select
 
@@ -22,11 +21,18 @@ from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.decisions import Cause, Method, Suspicion
-from vkbench_detection.changes.states import UNDECIDED, ChangeState
+from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.compare.baselines import baselines
 from vkbench_detection.compare.references import Reference, ReferenceKind, find_baseline
 from vkbench_detection.confirm.fleet import watched
+from vkbench_detection.find.levels import (
+    begins_level,
+    changes_of,
+    first_jobs,
+    level,
+    of_one_level,
+)
 from vkbench_detection.regress.stages import UNSETTLED
 from vkbench_detection.series.points import Origin, Point, origins, points
 from vkbench_detection.series.profiles import device_sigmas
@@ -84,20 +90,20 @@ def _suspicion(
     tx: Connection, series: _Series, references: Sequence[Reference], sigma: float, now: float
 ) -> Suspicion | None:
     """The suspicion against the first reference that the newest results are slower than."""
-    known = _changes(tx, series.id)
+    known = changes_of(tx, series.id)
     if any(_was_asked_lately(row, now) for row in known) or _is_being_mended(tx, series.id):
         return None
-    levels = {row.after_job for row in known if _begins_level(row)}
-    new = _of_one_level(points(tx, series.id, NEWEST), levels)
+    first = first_jobs(known)
+    new = of_one_level(points(tx, series.id, NEWEST), first)
     for reference in references:
-        old = _of_one_level(_points_of(tx, series.id, reference), levels)
+        old = of_one_level(_points_of(tx, series.id, reference), first)
         if not new or not old or old[-1].measured_at >= new[0].measured_at:
             continue
         moments = origins(tx, [old[-1].job, new[-1].job])
         before, after = moments[old[-1].job], moments[new[-1].job]
         if not _can_be_paired(tx, series, before, after, known):
             continue
-        change = _median(new) - _median(old)
+        change = level(new) - level(old)
         error = sigma * sqrt(pi / 2 * (1 / len(old) + 1 / len(new)))
         since = _since(tx, known, old[-1])
         others = sum(log(row.ratio or 1.0) for row in since if row.cause != Cause.KERNEL)
@@ -114,12 +120,6 @@ def _suspicion(
             note=f"{exp(change):.4f} of {reference.name}, little by little",
         )
     return None
-
-
-def _changes(tx: Connection, series: int) -> list[ChangePoint]:
-    change = schema.change_point.c
-    asked = select(schema.change_point).where(change.series_id == series, change.ratio.is_not(None))
-    return fetch(tx, asked.order_by(change.id), ChangePoint)
 
 
 def _was_asked_lately(row: ChangePoint, now: float) -> bool:
@@ -154,19 +154,9 @@ def _can_be_paired(
     )
 
 
-def _begins_level(row: ChangePoint) -> bool:
-    return row.state == ChangeState.CONFIRMED and row.method != Method.DECAY
-
-
-def _of_one_level(results: Sequence[Point], levels: Collection[int]) -> Sequence[Point]:
-    """The results since the last confirmed change among them; `levels` are its first jobs."""
-    starts = [place for place, point in enumerate(results) if point.job in levels]
-    return results[starts[-1] :] if starts else results
-
-
 def _since(tx: Connection, known: Sequence[ChangePoint], start: Point) -> list[ChangePoint]:
     """The confirmed changes of neighbouring results after a moment."""
-    rows = [row for row in known if _begins_level(row)]
+    rows = [row for row in known if begins_level(row)]
     job = schema.job.c
     later = set(
         tx.execute(
@@ -199,7 +189,3 @@ def _is_of(reference: Reference) -> ColumnElement[bool]:
         case ReferenceKind.BUNDLE:
             return schema.attempt.c.bundle == reference.bundle
     return schema.measurement.c.measured_at < reference.until
-
-
-def _median(results: Sequence[Point]) -> float:
-    return median(log(point.seconds) for point in results)
