@@ -20,7 +20,7 @@ from vkbench_db.database import Database, watch_alone
 from vkbench_detection.changes.decisions import Method, Suspicion
 from vkbench_detection.changes.questions import undecided
 from vkbench_detection.changes.transitions import apply, suspect
-from vkbench_detection.compare.baselines import departures
+from vkbench_detection.compare.baselines import departures, last_references
 from vkbench_detection.confirm.endings import undecidable
 from vkbench_detection.find import decay, history
 from vkbench_detection.find.kin import judge_young
@@ -121,7 +121,7 @@ def scan(
     for batch in batches(over(sorted(set(series))), SCANNED):
         with database.transaction() as tx:
             touched += history.scan(tx, batch, now)
-            touched += decay.look(tx, batch, now)
+            touched += decay.look(tx, batch, last_references(tx), now)
             profiles.refresh(tx, batch)
     return touched
 

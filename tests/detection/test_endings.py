@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -98,7 +99,7 @@ def judged(database: Database) -> Judged:
         now = BEGAN + plan.runs * NIGHT
         for run in range(plan.runs):
             devices = 2 if run < gone_after else 1
-            some = Plan(**{**vars(plan), "devices": devices})
+            some = replace(plan, devices=devices)
             with database.transaction() as tx:
                 import_lines(tx, file_lines(some, [run]), now)
         detect(database, now, all_at_once=True)

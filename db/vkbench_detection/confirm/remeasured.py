@@ -20,6 +20,7 @@ from vkbench_detection.statistics.screen import JUMP_SIGMAS, Direction, referenc
 
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
+PAIRS_ALONE = (Method.DECAY, Method.KIN)  # what came before is too long ago, or too little
 LEAST_BEFORE = 8  # results of the series, which a few values of now can be held against
 
 
@@ -68,6 +69,8 @@ def judged(
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
     if not found.old:
         return _ended(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
+    if is_same and change.method in PAIRS_ALONE:
+        return _ended(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
     case = _Case(change, found, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
 
@@ -78,7 +81,7 @@ def _of_arms(case: _Case) -> Remeasured:
         return _more(judgement.next_look - judgement.pairs)
     figures = _figures(judgement)
     if judgement.verdict is PairVerdict.SAME:
-        if case.change.method != Method.DECAY:
+        if case.change.method not in PAIRS_ALONE:
             return _beside_series(case)
         text = f"{judgement.pairs} pairs of both bundles do not differ"
         return _ended(ChangeState.DISMISSED, text, "gone", figures)

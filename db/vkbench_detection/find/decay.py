@@ -8,7 +8,6 @@ and now a device has had many days.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, pi, sqrt
@@ -23,8 +22,7 @@ from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.decisions import Cause, Method, Suspicion
 from vkbench_detection.changes.states import UNDECIDED
 from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.compare.baselines import baselines
-from vkbench_detection.compare.references import Reference, ReferenceKind, find_baseline
+from vkbench_detection.compare.references import Reference, ReferenceKind
 from vkbench_detection.confirm.fleet import watched
 from vkbench_detection.find.levels import (
     begins_level,
@@ -38,7 +36,6 @@ from vkbench_detection.series.points import Origin, Point, origins, points
 from vkbench_detection.series.profiles import device_sigmas
 from vkbench_detection.statistics.screen import Direction
 
-RELEASE = re.compile(r"(release|v\d)", re.IGNORECASE)  # how names of such baselines begin
 WEEK_SECONDS = 7 * 86_400.0
 NEWEST, OLDEST = 5, 10  # results of now, and of the reference, at most
 LEAST_CHANGE = log(1.015)  # what pairs confirm
@@ -55,9 +52,10 @@ class _Series:
     packaged: str  # SHA-256 of the packaged bundle there
 
 
-def look(tx: Connection, series: Sequence[int], now: float) -> list[int]:
+def look(
+    tx: Connection, series: Sequence[int], references: Sequence[Reference], now: float
+) -> list[int]:
     """Suspect the series that have become slower little by little; return the new change points."""
-    references = _references(tx)
     if not references:
         return []
     usual = device_sigmas(tx)
@@ -66,13 +64,6 @@ def look(tx: Connection, series: Sequence[int], now: float) -> list[int]:
         suspicion = _suspicion(tx, each, references, each.sigma or usual[each.device], now)
         found += [suspicion] if suspicion else []
     return suspect(tx, found, now)
-
-
-def _references(tx: Connection) -> list[Reference]:
-    """The last release, and the last baseline if that is another."""
-    names = [each.name for each in baselines(tx)]
-    releases = [name for name in names if RELEASE.match(name)]
-    return [find_baseline(tx, name) for name in dict.fromkeys([*releases[:1], *names[:1]])]
 
 
 def _served(tx: Connection, series: Sequence[int], now: float) -> list[_Series]:
