@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil, log
 
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
+from vkbench_detection.changes.decisions import Cause, Conclusion, Figures, Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
@@ -20,6 +20,7 @@ from vkbench_detection.statistics.screen import JUMP_SIGMAS, Direction, referenc
 
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
+PAIRS_ALONE = (Method.DECAY, Method.KIN)  # what came before is too long ago, or too little
 LEAST_BEFORE = 8  # results of the series, which a few values of now can be held against
 
 
@@ -68,6 +69,8 @@ def judged(
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
     if not found.old:
         return _ended(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
+    if is_same and change.method in PAIRS_ALONE:
+        return _ended(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
     case = _Case(change, found, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
 
@@ -76,9 +79,12 @@ def _of_arms(case: _Case) -> Remeasured:
     judgement = judge(case.found.old, case.found.new, direction=case.direction)
     if judgement.verdict is PairVerdict.MORE:
         return _more(judgement.next_look - judgement.pairs)
-    if judgement.verdict is PairVerdict.SAME:
-        return _beside_series(case)
     figures = _figures(judgement)
+    if judgement.verdict is PairVerdict.SAME:
+        if case.change.method not in PAIRS_ALONE:
+            return _beside_series(case)
+        text = f"{judgement.pairs} pairs of both bundles do not differ"
+        return _ended(ChangeState.DISMISSED, text, "gone", figures)
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
         return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, figures)
