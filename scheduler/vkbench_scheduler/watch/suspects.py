@@ -20,7 +20,8 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep import second_checks
 from vkbench_db.upkeep.second_checks import SecondCheck
 from vkbench_detection.series.impossible import SUSPECT
-from vkbench_scheduler.watch.alerts import Message, channels_of, heard_by_all
+from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
+from vkbench_scheduler.watch.messages import Message
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
 WAIT_SECONDS = 3600.0  # for a second check; then people hear without it
