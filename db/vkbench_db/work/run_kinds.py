@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, String, Text, and_, case, cast
 
 from vkbench.calibration import SUITE
 from vkbench.job import PEERS, Mode
-from vkbench_db import schema
+from vkbench_db.schema.work import run as run_table
 
 SWEEP = "tune"  # key in the tags of a run that is a sweep
 BISECTION = "bisection"  # of one that is a round of a bisection
@@ -41,7 +41,7 @@ COMPARED: Final = (RunKind.WORK, RunKind.SHARD)
 
 def kind() -> ColumnElement[str]:
     """The kind of a run, as a column."""
-    run = schema.run.c
+    run = run_table.c
     return case(
         (is_sweep(), RunKind.SWEEP.value),
         (and_(run.mode == Mode.PAIRED, _has_tag(BISECTION)), RunKind.BISECTION.value),
@@ -57,8 +57,8 @@ def kind() -> ColumnElement[str]:
 
 def is_sweep() -> ColumnElement[bool]:
     """Whether a run is a sweep of configurations."""
-    return (schema.run.c.track == "") & _has_tag(SWEEP)
+    return (run_table.c.track == "") & _has_tag(SWEEP)
 
 
 def _has_tag(name: str) -> ColumnElement[bool]:
-    return cast(schema.run.c.tags, Text).contains(f'"{name}": ')
+    return cast(run_table.c.tags, Text).contains(f'"{name}": ')
