@@ -20,7 +20,7 @@ KERNEL, DRIVER, HOST = Cause.KERNEL, Cause.ENVIRONMENT, Cause.HOST
 _BY_NAME = {noise.name: noise for noise in KINDS}
 GAUSS_HALF, GAUSS_1, GAUSS_2 = (_BY_NAME[f"gauss {percent} %"] for percent in ("0.5", "1", "2"))
 SLOW = tuple(_BY_NAME[name] for name in ("day drift 2 %", "wave 2 %", "walk 2 %"))
-CLOCK = Noise(name="clock states", sigma=0.005, states=0.03)
+CLOCK = Noise(name="clock states", sigma=0.005, states=0.03, stay=3.0)
 HOURS = Noise(name="time of day", sigma=0.005, hours=0.01)
 SIZES = ((1.03, GAUSS_1), (1.05, GAUSS_2), (1 / 1.03, GAUSS_1), (1 / 1.05, GAUSS_2))
 
@@ -237,21 +237,65 @@ def _quiet(name: str, rng: Rng) -> Rig:
 
 
 SCENARIOS = (
-    Scenario(name="kernel steps", about="3 % at 1 % noise, 5 % at 2 %", series=4, make=_steps(KERNEL)),
-    Scenario(name="driver steps", about="3 % at 1 % noise, 5 % at 2 %", series=4, make=_steps(DRIVER)),
+    Scenario(
+        name="kernel steps", about="3 % at 1 % noise, 5 % at 2 %", series=4, make=_steps(KERNEL)
+    ),
+    Scenario(
+        name="driver steps", about="3 % at 1 % noise, 5 % at 2 %", series=4, make=_steps(DRIVER)
+    ),
     Scenario(name="both at once", about="driver and kernel in one night", series=4, make=_both),
     Scenario(name="two in four nights", about="5 %, and 5 % again", series=4, make=_in_four_nights),
-    Scenario(name="driver returns", about="8 % again after 5 to 14 good nights", series=2, make=_returning_driver, nights=RETURNS),
-    Scenario(name="kernel fixed", about="6 % for 10 and 18 nights; or a faster driver", series=3, make=_fixed, nights=FIXED),
-    Scenario(name="slow decay", about="0.6 % a bundle, ten times", series=2, make=_decay, nights=DECAY),
-    Scenario(name="clock states", about="two clocks 3 % apart; steps of 6 %", series=4, make=_in_noise(CLOCK)),
-    Scenario(name="time of day", about="1 % by the hour; steps of 6 %", series=4, make=_in_noise(HOURS)),
-    Scenario(name="heavy tails", about="Student's t; steps of 6 %", series=4, make=_in_noise(_BY_NAME["tails 2 %"])),
+    Scenario(
+        name="driver returns",
+        about="8 % again after 5 to 14 good nights",
+        series=2,
+        make=_returning_driver,
+        nights=RETURNS,
+    ),
+    Scenario(
+        name="kernel fixed",
+        about="6 % for 10 and 18 nights; or a faster driver",
+        series=3,
+        make=_fixed,
+        nights=FIXED,
+    ),
+    Scenario(
+        name="slow decay", about="0.6 % a bundle, ten times", series=2, make=_decay, nights=DECAY
+    ),
+    Scenario(
+        name="clock states",
+        about="two clocks 3 % apart; steps of 6 %",
+        series=4,
+        make=_in_noise(CLOCK),
+    ),
+    Scenario(
+        name="time of day", about="1 % by the hour; steps of 6 %", series=4, make=_in_noise(HOURS)
+    ),
+    Scenario(
+        name="heavy tails",
+        about="Student's t; steps of 6 %",
+        series=4,
+        make=_in_noise(_BY_NAME["tails 2 %"]),
+    ),
     Scenario(name="cold only", about="5 % of cold timings", series=4, make=_cold),
-    Scenario(name="missing nights", about="three of ten; steps of 5 %", series=3, make=_missing, nights=NIGHTS + 30),
+    Scenario(
+        name="missing nights",
+        about="three of ten; steps of 5 %",
+        series=3,
+        make=_missing,
+        nights=NIGHTS + 30,
+    ),
     Scenario(name="device swapped", about="every case 5 to 15 % slower", series=6, make=_swapped),
     Scenario(name="host load", about="some nights 5 to 20 % slower", series=4, make=_loaded),
-    *(Scenario(name=f"harmless, {noise.name[:-4]}", about="drivers that change nothing", series=4, make=_harmless(noise)) for noise in SLOW),
+    *(
+        Scenario(
+            name=f"harmless, {noise.name[:-4]}",
+            about="drivers that change nothing",
+            series=4,
+            make=_harmless(noise),
+        )
+        for noise in SLOW
+    ),
     Scenario(name="A/A", about="nothing changes", series=4, make=_quiet),
-)  # fmt: skip
+)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
