@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,14 +152,14 @@ def _decay(name: str, rng: Rng) -> Rig:
 DECAY = NIGHTS + 30
 
 
-def _in_noise(noise: Noise, metrics: Sequence[str] = ("hot",)) -> Make:
+def _in_noise(noise: Noise) -> Make:
     """A kernel that is slower by 6 %, a driver by 6 %, and two cases without a change."""
 
     def make(name: str, rng: Rng) -> Rig:
-        planted = ([_step(rng, 1.06, KERNEL)], [_step(rng, 1.06, DRIVER)], [], [])
+        planted = [[_step(rng, 1.06, cause)] for cause in (KERNEL, DRIVER)]
         streams = [
-            stream(number, noise, rng, NIGHTS, steps=steps, metrics=metrics)
-            for number, steps in enumerate(planted)
+            stream(number, noise, rng, NIGHTS, steps=steps)
+            for number, steps in enumerate([*planted, [], []])
         ]
         return Rig(name=name, streams=streams, builds=range(10, NIGHTS, 10), rng=rng)
 

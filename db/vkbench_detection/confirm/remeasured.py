@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import ceil, log
 
 from vkbench_detection.changes.change_point import ChangePoint
@@ -16,7 +17,9 @@ from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
+from vkbench_detection.statistics.ratios import Ratio
 from vkbench_detection.statistics.screen import JUMP_SIGMAS, Direction, reference
+from vkbench_detection.statistics.sizes import LATER, decided, size
 
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
@@ -49,7 +52,8 @@ class _Case:
 
     @property
     def fresh(self) -> tuple[float, ...]:
-        return (*self.found.old, *self.found.new)
+        """Seconds of both arms in the order of their pairs."""
+        return tuple(chain.from_iterable(zip(self.found.old, self.found.new, strict=True)))
 
     @property
     def direction(self) -> Direction:
@@ -73,17 +77,36 @@ def judged(
 
 
 def _of_arms(case: _Case) -> Remeasured:
-    judgement = judge(case.found.old, case.found.new, direction=case.direction)
+    old, new = case.found.old, case.found.new
+    judgement, looked = decided(
+        lambda n: judge(old[:n], new[:n], direction=case.direction), len(old)
+    )
     if judgement.verdict is PairVerdict.MORE:
         return _more(judgement.next_look - judgement.pairs)
     if judgement.verdict is PairVerdict.SAME:
         return _beside_series(case)
-    figures = _figures(judgement)
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
-        return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, figures)
+        return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
     text = f"{judgement.pairs} pairs of both bundles differ"
-    return _ended(ChangeState.CONFIRMED, text, judgement.verdict, figures, Cause.KERNEL)
+    confirmed = _confirmed(text, judgement.verdict, _figures(judgement), Cause.KERNEL)
+    later = size(old[looked:], new[looked:])
+    return _sized(case, confirmed, later, looked + LATER - len(old))
+
+
+def _sized(case: _Case, confirmed: Remeasured, later: Ratio | None, missing: int) -> Remeasured:
+    """A confirmed change with the size that later measurements tell, or how many these need.
+
+    Those that go the other way are not certain of any change.
+    """
+    if later is None:
+        return replace(confirmed, more=missing)
+    figures = {"ratio": later.ratio, "low": later.low, "high": later.high}
+    known = {**confirmed.figures, **figures}
+    if (later.ratio > 1) != (case.direction is Direction.SLOWER):
+        text = f"{confirmed.conclusion.note}, and those after them do not"
+        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", known)
+    return replace(confirmed, conclusion=replace(confirmed.conclusion, figures=known))
 
 
 def _beside_series(case: _Case) -> Remeasured:
@@ -92,7 +115,9 @@ def _beside_series(case: _Case) -> Remeasured:
     if len(before) < LEAST_BEFORE:
         text = "too few results before it to hold new ones against"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
-    judgement = judge(before, fresh, direction=case.direction)
+    judgement, looked = decided(
+        lambda n: judge(before, fresh[:n], direction=case.direction), min(len(fresh), MOST_FRESH)
+    )
     if judgement.verdict is PairVerdict.MORE and len(fresh) < MOST_FRESH:
         return _more(max(1, ceil((judgement.next_look - len(fresh)) / 2)))
     figures = _figures(judgement)
@@ -104,8 +129,10 @@ def _beside_series(case: _Case) -> Remeasured:
     if not is_there or (cause is not Cause.ENVIRONMENT and not _is_plain(judgement, before)):
         text = "there is a shift, within what the series scatters by from day to day"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
-    text = f"measured again {len(fresh)} times, the change stays; {_WHY[cause]}"
-    return _ended(ChangeState.CONFIRMED, text, "stays", figures, cause)
+    text = f"measured again {looked} times, the change stays; {_WHY[cause]}"
+    later = fresh[looked:]
+    missing = ceil((LATER - len(later)) / 2)
+    return _sized(case, _confirmed(text, "stays", figures, cause), size(before, later), missing)
 
 
 _WHY = {
@@ -137,6 +164,10 @@ def _is_plain(judgement: PairJudgement, before: Sequence[float]) -> bool:
 def _more(pairs: int) -> Remeasured:
     failed = Conclusion(state=ChangeState.AMBIGUOUS, note="pairs that were asked for failed")
     return Remeasured(conclusion=failed, verdict="ambiguous", more=pairs)
+
+
+def _confirmed(text: str, verdict: str, figures: Figures, cause: Cause) -> Remeasured:
+    return _ended(ChangeState.CONFIRMED, text, verdict, figures, cause)
 
 
 def _ended(
