@@ -3,8 +3,7 @@
     suspected ── confirming ── confirmed | dismissed | ambiguous
 
 A suspicion need not be measured again to be decided. A decision may be revised: more results
-confirm what was dismissed or ambiguous, and a confirmed change becomes ambiguous where it may be
-chance among many tests.
+confirm what was dismissed or ambiguous.
 """
 
 from __future__ import annotations
@@ -42,5 +41,5 @@ REACHED_FROM: Mapping[ChangeState, tuple[ChangeState, ...]] = {
     ChangeState.CONFIRMING: (ChangeState.SUSPECTED,),
     ChangeState.CONFIRMED: (*UNDECIDED, ChangeState.DISMISSED, ChangeState.AMBIGUOUS),
     ChangeState.DISMISSED: UNDECIDED,
-    ChangeState.AMBIGUOUS: (*UNDECIDED, ChangeState.DISMISSED, ChangeState.CONFIRMED),
+    ChangeState.AMBIGUOUS: (*UNDECIDED, ChangeState.DISMISSED),
 }
