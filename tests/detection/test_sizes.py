@@ -15,6 +15,8 @@ from vkbench_detection.confirm.remeasured import Remeasured, judged
 from vkbench_detection.statistics.pairs import LOOKS
 from vkbench_detection.statistics.ratios import Floats
 
+pytestmark = pytest.mark.slow
+
 TRUE = 0.01
 NOISE = 0.01
 TRIALS = 2000

@@ -56,6 +56,22 @@ def _steps(cause: Cause) -> Make:
     return make
 
 
+def _small(name: str, rng: Rng) -> Rig:
+    """Kernels that are slower or faster by less than is promised: found or not, sizes are true."""
+    factors = (1.01, 1.015, 1.02, 1 / 1.015)
+    streams = [
+        stream(
+            number,
+            GAUSS_1,
+            rng,
+            NIGHTS,
+            steps=[Step(night=_moment(rng), factor=factor, cause=KERNEL, is_wanted=False)],
+        )
+        for number, factor in enumerate(factors)
+    ]
+    return Rig(name=name, streams=streams, rng=rng)
+
+
 def _step(rng: Rng, factor: float, cause: Cause) -> Step:
     return Step(night=_moment(rng), factor=factor, cause=cause)
 
@@ -240,6 +256,7 @@ SCENARIOS = (
     Scenario(
         name="kernel steps", about="3 % at 1 % noise, 5 % at 2 %", series=4, make=_steps(KERNEL)
     ),
+    Scenario(name="small steps", about="1 to 2 % at 1 % noise", series=4, make=_small),
     Scenario(
         name="driver steps", about="3 % at 1 % noise, 5 % at 2 %", series=4, make=_steps(DRIVER)
     ),

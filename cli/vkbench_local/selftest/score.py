@@ -62,9 +62,15 @@ class Outcome:
 
     answer: Answer
     nights: int | None = None  # until it was told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The size of a planted change, and what was told of it."""
+
     truth: float  # ratio of the levels
-    ratio: float | None = None  # that was told
-    is_covered: bool | None = None  # whether the told interval holds the truth
+    told: float
+    is_covered: bool  # whether the told interval holds the truth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +78,7 @@ class Score:
     """All that a lab shows."""
 
     outcomes: Sequence[Outcome] = ()  # of changes that people have to hear of
+    sizes: Sequence[Size] = ()  # of all changes that were told with their cause
     false: Mapping[str, int] = field(default_factory=dict)  # changes that were none, by cause
     states_right: int = 0  # changed series whose regressions end open, or over, as they should
     states: int = 0
@@ -83,6 +90,7 @@ class Score:
         """Both together."""
         return Score(
             outcomes=(*self.outcomes, *other.outcomes),
+            sizes=(*self.sizes, *other.sizes),
             false=Counter(self.false) + Counter(other.false),
             states_right=self.states_right + other.states_right,
             states=self.states + other.states,
@@ -132,9 +140,11 @@ class _Series:
             if not edge or change.cause not in edge.causes:
                 false[change.cause] += 1
         wanted = [self._outcome(edge, matched[edge]) for edge in planted if edge.is_wanted]
+        sizes = [_size(edge, each) for edge in planted for each in matched[edge]]
         is_right = _is_open(told) == is_slower(self.rig, self.stream, self.metric, self.nights)
         return Score(
             outcomes=wanted,
+            sizes=[size for size in sizes if size],
             false=false,
             states_right=bool(wanted) and is_right,
             states=bool(wanted),
@@ -144,17 +154,9 @@ class _Series:
     def _outcome(self, edge: Edge, told: Sequence[Told]) -> Outcome:
         if not told:
             is_listed = edge.direction in self.unsure
-            answer = Answer.AMBIGUOUS if is_listed else Answer.NOTHING
-            return Outcome(answer=answer, truth=edge.ratio)
-        answers = [(RANKS.index(self._answer(edge, each)), each.told, each) for each in told]
-        rank, night, best = min(answers, key=lambda answer: answer[:2])
-        return Outcome(
-            answer=RANKS[rank],
-            nights=night - edge.night,
-            truth=edge.ratio,
-            ratio=best.member.ratio,
-            is_covered=best.covers(edge.ratio),
-        )
+            return Outcome(answer=Answer.AMBIGUOUS if is_listed else Answer.NOTHING)
+        rank, night = min((RANKS.index(self._answer(edge, each)), each.told) for each in told)
+        return Outcome(answer=RANKS[rank], nights=night - edge.night)
 
     def _answer(self, edge: Edge, change: Told) -> Answer:
         if change.cause not in edge.causes:
@@ -171,6 +173,14 @@ class _Series:
             and member.before_driver_version != driver,
         }.get(Cause(change.cause), is_new and member.after_bundle in bundles)
         return Answer.RIGHT if is_right else Answer.MISPLACED
+
+
+def _size(edge: Edge, change: Told) -> Size | None:
+    """What was told of the size of a change; None where its cause is wrong, or no size is."""
+    truth, told = edge.size(change.cause), change.member.ratio
+    if change.cause not in edge.causes or truth is None or told is None:
+        return None
+    return Size(truth=truth, told=told, is_covered=change.covers(truth))
 
 
 def _nearest(planted: Sequence[Edge], change: Told) -> Edge | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from multiprocessing import get_context
 from statistics import median
+from zlib import crc32
 
 import numpy as np
 
@@ -26,6 +27,8 @@ RIGHT_CAUSE = 0.97
 BLAMED_PER_1000 = 0.2  # results: changes that are none, blamed on a kernel or a driver, at most
 FALSE_PER_1000 = 1.0  # of any cause
 PAIRS_PER_100 = 20.0  # results
+COVERED = 0.9  # of told sizes, whose 95 % intervals hold the true ones, at least
+LEAST_SIZES = 20  # that tell such a share
 BLAMED = (Cause.KERNEL, Cause.ENVIRONMENT, Cause.UNKNOWN)
 
 
@@ -69,8 +72,8 @@ class Row:
     @property
     def covered(self) -> float | None:
         """Share of the told sizes whose intervals hold the true one."""
-        told = [each.is_covered for each in self.score.outcomes if each.is_covered is not None]
-        return sum(told) / len(told) if told else None
+        sizes = self.score.sizes
+        return sum(size.is_covered for size in sizes) / len(sizes) if sizes else None
 
     def false_per_1000(self, *causes: str) -> float:
         """Changes of these causes that were none, for each thousand results."""
@@ -109,8 +112,10 @@ class Row:
             (place is not None and place >= RIGHT_PLACE, f"right bundle ≥ {RIGHT_PLACE:.0%}"),
             (cause is not None and cause >= RIGHT_CAUSE, f"right cause ≥ {RIGHT_CAUSE:.0%}"),
         ]
+        of_sizes = (self.covered is None or self.covered >= COVERED, f"size ≥ {COVERED:.0%}")
         return [
             *(of_changes if self.score.outcomes else []),
+            *([of_sizes] if len(self.score.sizes) >= LEAST_SIZES else []),
             (self.all_false_per_1000 <= FALSE_PER_1000, f"false ≤ {FALSE_PER_1000:g}/1000"),
             (self.blamed_per_1000 <= BLAMED_PER_1000, f"blamed ≤ {BLAMED_PER_1000}/1000"),
             (self.pairs_per_100 <= PAIRS_PER_100, f"pairs ≤ {PAIRS_PER_100:g}/100"),
@@ -172,7 +177,7 @@ def _tried(parts: Sequence[Part]) -> Iterable[tuple[Part, Score]]:
 def try_part(part: Part) -> Score:
     """Let the nights of some devices pass, in a database that is gone afterwards."""
     scenario = BY_NAME[part.scenario]
-    number = list(BY_NAME).index(part.scenario)
+    number = crc32(part.scenario.encode())
     rigs = [
         scenario.make(f"rig{device}", np.random.default_rng((part.seed, number, device)))
         for device in range(part.first, part.first + part.devices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -15,20 +15,25 @@ LATE = 25  # nights after it within which it has to be told
 OPEN = 1.01  # a case that is slower than this by what was planted has an open regression
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Edge:
     """A planted change of a series, at one moment."""
 
     night: int
     last: int  # of a slow change, the night of its last step; else the same
     ratio: float  # new level over old
-    causes: frozenset[Cause]  # any of which is right
+    parts: Mapping[Cause, float]  # of it, what each cause brings
+    causes: Collection[Cause]  # any of which is right
     is_wanted: bool  # whether people have to hear of it
 
     @property
     def direction(self) -> Direction:
         """Where times go."""
         return Direction.SLOWER if self.ratio > 1 else Direction.FASTER
+
+    def size(self, cause: str) -> float | None:
+        """The ratio that a change of a cause should tell; None of a slow one, which has parts."""
+        return self.parts.get(Cause(cause), self.ratio) if self.night == self.last else None
 
     def is_near(self, night: int) -> bool:
         """Whether a change that is placed at a night may be this one."""
@@ -46,18 +51,24 @@ def edges(stream: Stream, metric: str, nights: int) -> list[Edge]:
 
 def _edge(steps: Sequence[Step], metric: str, first: int, last: int) -> Edge:
     moved = [step for step in steps if first <= step.night <= last or first <= step.until <= last]
-    causes = {step.cause for step in moved}
+    parts = {
+        cause: _ratio([step for step in steps if step.cause == cause], metric, first, last)
+        for cause in {step.cause for step in moved}
+    }
     return Edge(
         night=first,
         last=last,
-        ratio=_level(steps, metric, last) / _level(steps, metric, first - 1),
-        causes=frozenset(causes | ({Cause.UNKNOWN} if len(causes) > 1 else set())),
+        ratio=_ratio(steps, metric, first, last),
+        parts=parts,
+        causes=(*parts, Cause.UNKNOWN) if len(parts) > 1 else tuple(parts),
         is_wanted=any(step.is_wanted for step in moved),
     )
 
 
-def _level(steps: Iterable[Step], metric: str, night: int) -> float:
-    return prod(step.factor for step in steps if step.holds(night, metric))
+def _ratio(steps: Sequence[Step], metric: str, first: int, last: int) -> float:
+    """What these steps take in the last of these nights, beside before the first of them."""
+    before = prod(step.factor for step in steps if step.holds(first - 1, metric))
+    return prod(step.factor for step in steps if step.holds(last, metric)) / before
 
 
 def is_slower(rig: Rig, stream: Stream, metric: str, nights: int) -> bool:
