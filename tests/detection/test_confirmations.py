@@ -144,7 +144,7 @@ def test_a_slower_kernel(nights: Nights) -> None:
     [(ratio, p, pairs)] = rows(nights, "SELECT ratio, p, pairs FROM confirmation")
     assert ratio == pytest.approx(1.05, abs=0.01)
     assert p < 0.001
-    assert pairs == 16  # eight that decide, and eight that tell the size
+    assert pairs == 8
     states = "SELECT state FROM change_point_event ORDER BY id"
     assert [state for (state,) in rows(nights, states)][-3:] == [
         *("suspected", "confirming", "confirmed"),

@@ -14,8 +14,7 @@ from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.confirm.remeasured import Remeasured, judged
 from vkbench_detection.statistics.pairs import LOOKS
 from vkbench_detection.statistics.ratios import Floats
-
-pytestmark = pytest.mark.slow
+from vkbench_detection.statistics.sizes import LATER
 
 TRUE = 0.01
 NOISE = 0.01
@@ -51,6 +50,7 @@ def trials(true: float) -> Iterator[tuple[Remeasured, int]]:
         yield ended(*rng.normal([[0.0], [log(1 + true)]], NOISE, (2, 48)))
 
 
+@pytest.mark.slow
 def test_a_small_change_is_not_told_as_a_larger_one() -> None:
     """The pairs that confirm a true 1 % at 1 % noise say 1.8 %, and cover it in two of three."""
     sizes = [
@@ -64,28 +64,33 @@ def test_a_small_change_is_not_told_as_a_larger_one() -> None:
     assert np.mean(covered) >= 0.9
 
 
-def test_eight_pairs_after_the_decision_tell_the_size() -> None:
-    rng = np.random.default_rng(1)
-    old, new = rng.normal([[0.0], [0.05]], NOISE, (2, 48))
-    new[8:] -= 0.02  # the size that the pairs before told is not asked any more
-    found, pairs = ended(old, new)
-    assert pairs == 16
+def drawn(true: float, later: float) -> tuple[Floats, Floats]:
+    """Pairs of which the first eight have one change, and those after them another."""
+    old, new = np.random.default_rng(1).normal([[0.0], [true]], NOISE / 4, (2, 48))
+    new[8:] += later - true
+    return old, new
+
+
+def test_pairs_after_the_decision_tell_the_size_of_a_small_change() -> None:
+    found, pairs = ended(*drawn(0.025, 0.015))
+    assert pairs == 8 + LATER
     assert found.conclusion.state == ChangeState.CONFIRMED
-    assert found.figures["ratio"] == pytest.approx(1.03, abs=0.01)
+    assert found.figures["ratio"] == pytest.approx(1.015, abs=0.003)
+
+
+def test_a_large_change_needs_no_more_pairs() -> None:
+    found, pairs = ended(*drawn(0.05, 0.05))
+    assert pairs == 8
+    assert found.figures["ratio"] == pytest.approx(1.05, abs=0.005)
 
 
 def test_pairs_that_go_the_other_way_afterwards_leave_it_ambiguous() -> None:
-    rng = np.random.default_rng(1)
-    old, new = rng.normal([[0.0], [0.05]], NOISE, (2, 48))
-    new[8:] -= 0.08
-    found, _ = ended(old, new)
+    found, _ = ended(*drawn(0.025, -0.02))
     assert found.conclusion.state == ChangeState.AMBIGUOUS
     assert "do not" in found.conclusion.note
 
 
 def test_without_the_later_pairs_the_change_is_confirmed_as_far_as_known() -> None:
-    rng = np.random.default_rng(1)
-    old, new = rng.normal([[0.0], [0.05]], NOISE, (2, 48))
-    found = judgement(old, new, 8)
-    assert found.more == 8
+    found = judgement(*drawn(0.025, 0.025), pairs=8)
+    assert found.more == LATER
     assert found.conclusion.state == ChangeState.CONFIRMED

@@ -19,7 +19,7 @@ from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
 from vkbench_detection.statistics.ratios import Ratio
 from vkbench_detection.statistics.screen import JUMP_SIGMAS, Direction, reference
-from vkbench_detection.statistics.sizes import LATER, decided, size
+from vkbench_detection.statistics.sizes import LATER, decided, is_clear, size
 
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
@@ -90,12 +90,14 @@ def _of_arms(case: _Case) -> Remeasured:
         return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
     text = f"{judgement.pairs} pairs of both bundles differ"
     confirmed = _confirmed(text, judgement.verdict, _figures(judgement), Cause.KERNEL)
+    if is_clear(judgement):
+        return confirmed
     later = size(old[looked:], new[looked:])
     return _sized(case, confirmed, later, looked + LATER - len(old))
 
 
 def _sized(case: _Case, confirmed: Remeasured, later: Ratio | None, missing: int) -> Remeasured:
-    """A confirmed change with the size that later measurements tell, or how many these need.
+    """A small confirmed change with the size that later pairs tell, or how many more these need.
 
     Those that go the other way are not certain of any change.
     """
@@ -130,9 +132,11 @@ def _beside_series(case: _Case) -> Remeasured:
         text = "there is a shift, within what the series scatters by from day to day"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
     text = f"measured again {looked} times, the change stays; {_WHY[cause]}"
+    confirmed = _confirmed(text, "stays", figures, cause)
+    if is_clear(judgement):
+        return confirmed
     later = fresh[looked:]
-    missing = ceil((LATER - len(later)) / 2)
-    return _sized(case, _confirmed(text, "stays", figures, cause), size(before, later), missing)
+    return _sized(case, confirmed, size(before, later), ceil((LATER - len(later)) / 2))
 
 
 _WHY = {
