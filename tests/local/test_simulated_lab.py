@@ -10,7 +10,8 @@ from vkbench_detection.confirm import waiting
 from vkbench_detection.confirm.waiting import Arms
 from vkbench_detection.statistics.synthetic import Noise
 from vkbench_local.selftest.rigs import Rig, Step, stream
-from vkbench_local.selftest.trial import Part, Row, try_part
+from vkbench_local.selftest.score import Row
+from vkbench_local.selftest.trial import Part, try_part
 from vkbench_local.selftest.truth import bringing, edges, is_slower
 
 NIGHTS = 100

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         Quiet,
         Report,
     )
-    from vkbench_local.selftest.trial import Row
+    from vkbench_local.selftest.score import Row
 
 WITHIN = (1, 3, 10, 20)  # results
 # what is tried: screen and pairs, the pass over histories, or the scheduler's steps in a lab

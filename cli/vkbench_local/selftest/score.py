@@ -1,27 +1,26 @@
-"""What people are told of a simulated lab, held against what happened in it.
+"""What a simulated lab shows: what became of planted changes, what was told that was none.
 
-A regression's members are what counts: a change that is listed as ambiguous tells nobody.
+The targets are declared here.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import median
 
-from vkbench_db.database import Transaction
 from vkbench_detection.changes.decisions import Cause
-from vkbench_detection.changes.states import ChangeState
-from vkbench_detection.regress import inbox
-from vkbench_detection.regress.inbox import MemberRow, RegressionRow
-from vkbench_detection.regress.stages import UNSETTLED
-from vkbench_detection.statistics.screen import Direction
-from vkbench_local.selftest.nights import Lab
-from vkbench_local.selftest.rigs import Rig, Stream
-from vkbench_local.selftest.truth import Edge, bringing, edges, is_slower
 
-Place = tuple[str, str, str]  # device, case, metric
+RIGHT_PLACE = 0.95  # of changes, with the bundle or the driver that brought them, at least
+RIGHT_CAUSE = 0.97
+BLAMED_PER_1000 = 0.2  # results: changes that are none, blamed on a kernel or a driver, at most
+FALSE_PER_1000 = 1.0  # of any cause
+PAIRS_PER_100 = 20.0  # results
+COVERED = 0.9  # of told sizes, whose 95 % intervals hold the true ones, at least
+LEAST_SIZES = 20  # that tell such a share
+BLAMED = (Cause.KERNEL, Cause.ENVIRONMENT, Cause.UNKNOWN)
 
 
 class Answer(StrEnum):
@@ -35,25 +34,6 @@ class Answer(StrEnum):
 
 
 RANKS = tuple(Answer)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """A confirmed change of a series, as its regression tells people of it."""
-
-    night: int  # with whose result it began
-    told: int  # the night in which people heard of it
-    regression: RegressionRow
-    member: MemberRow
-
-    @property
-    def cause(self) -> str:
-        """What is blamed."""
-        return self.regression.cause
-
-    def covers(self, ratio: float) -> bool:
-        """Whether the interval of its size holds a ratio."""
-        return (self.member.low or 0.0) <= ratio <= (self.member.high or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,123 +80,91 @@ class Score:
         )
 
 
-def score(tx: Transaction, lab: Lab) -> Score:
-    """What the regressions of a lab say, held against what was planted."""
-    told = _told(tx, lab)
-    ambiguous = inbox.suspected(tx, states=(ChangeState.AMBIGUOUS,))
-    unsure = {
-        (row.device, row.case_name, row.metric, Direction(row.direction)) for row in ambiguous
-    }
-    found = Score(results=lab.results, pairs=lab.pairs)
-    for rig in lab.rigs:
-        for stream in rig.streams:
-            for metric in stream.metrics:
-                place = (rig.key, stream.case, metric)
-                directions = {way for *where, way in unsure if tuple(where) == place}
-                series = _Series(rig, stream, metric, len(lab.moments), directions)
-                found = found.plus(series.score(told.get(place, ())))
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What one scenario shows, or all of them."""
 
+    name: str
+    about: str
+    score: Score
 
-@dataclass(frozen=True)
-class _Series:
-    """A series of the lab, and the directions in which it has ambiguous changes."""
+    def share(self, *answers: Answer) -> float | None:
+        """Share of the planted changes that became one of these; None where none was planted."""
+        outcomes = self.score.outcomes
+        if not outcomes:
+            return None
+        return sum(each.answer in answers for each in outcomes) / len(outcomes)
 
-    rig: Rig
-    stream: Stream
-    metric: str
-    nights: int
-    unsure: Collection[Direction]
+    @property
+    def right_place(self) -> float | None:
+        """Share of changes told with their cause, and with what brought them."""
+        return self.share(Answer.RIGHT)
 
-    def score(self, told: Sequence[Told]) -> Score:
-        """What it adds to the score, by what people are told of it."""
-        planted = edges(self.stream, self.metric, self.nights)
-        matched: dict[Edge, list[Told]] = {edge: [] for edge in planted}
-        false: Counter[str] = Counter()
-        for change in told:
-            edge = _nearest(planted, change)
-            if edge:
-                matched[edge].append(change)
-            if not edge or change.cause not in edge.causes:
-                false[change.cause] += 1
-        wanted = [self._outcome(edge, matched[edge]) for edge in planted if edge.is_wanted]
-        sizes = [_size(edge, each) for edge in planted for each in matched[edge]]
-        is_right = _is_open(told) == is_slower(self.rig, self.stream, self.metric, self.nights)
-        return Score(
-            outcomes=wanted,
-            sizes=[size for size in sizes if size],
-            false=false,
-            states_right=bool(wanted) and is_right,
-            states=bool(wanted),
-            series=1,
-        )
+    @property
+    def right_cause(self) -> float | None:
+        """Share of changes told with their cause."""
+        return self.share(Answer.RIGHT, Answer.MISPLACED)
 
-    def _outcome(self, edge: Edge, told: Sequence[Told]) -> Outcome:
-        if not told:
-            is_listed = edge.direction in self.unsure
-            return Outcome(answer=Answer.AMBIGUOUS if is_listed else Answer.NOTHING)
-        rank, night = min((RANKS.index(self._answer(edge, each)), each.told) for each in told)
-        return Outcome(answer=RANKS[rank], nights=night - edge.night)
+    @property
+    def right_state(self) -> float | None:
+        """Share of changed series whose regressions end open, or over, as they should."""
+        right, total = self.score.states_right, self.score.states
+        return right / total if total else None
 
-    def _answer(self, edge: Edge, change: Told) -> Answer:
-        if change.cause not in edge.causes:
-            return Answer.BLAMED
-        bundles, driver = bringing(self.rig, edge, self.nights)
-        member = change.member
-        is_new = (
-            member.before_kernel != member.after_kernel
-            and member.before_bundle != member.after_bundle
-        )
-        is_right = {
-            Cause.HOST: True,
-            Cause.ENVIRONMENT: member.after_driver_version == driver
-            and member.before_driver_version != driver,
-        }.get(Cause(change.cause), is_new and member.after_bundle in bundles)
-        return Answer.RIGHT if is_right else Answer.MISPLACED
+    @property
+    def nights(self) -> float | None:
+        """Median of the nights until a change was told."""
+        told = [each.nights for each in self.score.outcomes if each.nights is not None]
+        return median(told) if told else None
 
+    @property
+    def covered(self) -> float | None:
+        """Share of the told sizes whose intervals hold the true one."""
+        sizes = self.score.sizes
+        return sum(size.is_covered for size in sizes) / len(sizes) if sizes else None
 
-def _size(edge: Edge, change: Told) -> Size | None:
-    """What was told of the size of a change; None where its cause is wrong, or no size is."""
-    truth, told = edge.size(change.cause), change.member.ratio
-    if change.cause not in edge.causes or truth is None or told is None:
-        return None
-    return Size(truth=truth, told=told, is_covered=change.covers(truth))
+    def false_per_1000(self, *causes: str) -> float:
+        """Changes of these causes that were none, for each thousand results."""
+        found = sum(count for cause, count in self.score.false.items() if cause in causes)
+        return 1000 * found / self.score.results
 
+    @property
+    def blamed_per_1000(self) -> float:
+        """Those that a kernel or a driver is blamed for."""
+        return self.false_per_1000(*BLAMED)
 
-def _nearest(planted: Sequence[Edge], change: Told) -> Edge | None:
-    """The planted change that a told one is, if any."""
-    near = [
-        edge
-        for edge in planted
-        if edge.direction == change.regression.direction
-        and edge.is_near(change.night)
-        and change.told >= edge.night
-    ]
-    return min(near, key=lambda edge: abs(edge.night - change.night), default=None)
+    @property
+    def all_false_per_1000(self) -> float:
+        """Those of any cause."""
+        return self.false_per_1000(*self.score.false)
 
+    @property
+    def pairs_per_100(self) -> float:
+        """Paired jobs for each hundred results."""
+        return 100 * self.score.pairs / self.score.results
 
-def _is_open(told: Sequence[Told]) -> bool:
-    return any(
-        change.regression.state in UNSETTLED and change.regression.direction == Direction.SLOWER
-        for change in told
-    )
+    @property
+    def targets(self) -> list[str]:
+        """What is asked of it, in words."""
+        return [words for _, words in self._asked]
 
+    @property
+    def missed(self) -> list[str]:
+        """What it does not reach of that."""
+        return [words for is_met, words in self._asked if not is_met]
 
-def _told(tx: Transaction, lab: Lab) -> Mapping[Place, list[Told]]:
-    """The confirmed changes that regressions and improvements have, by series."""
-    found: dict[Place, list[Told]] = defaultdict(list)
-    for row in inbox.regressions(tx):
-        for member in inbox.story(tx, row.id).members:
-            change = Told(
-                night=lab.nights.get(member.after_job, -1),
-                told=_night(lab, max(member.found_at, row.opened_at)),
-                regression=row,
-                member=member,
-            )
-            found[member.device, member.case_name, member.metric].append(change)
-    return found
-
-
-def _night(lab: Lab, at: float) -> int:
-    """The night that a moment belongs to."""
-    return sum(moment <= at + 2 for moment in lab.moments) - 1
+    @property
+    def _asked(self) -> list[tuple[bool, str]]:
+        place, cause = self.right_place, self.right_cause
+        of_changes = [
+            (place is not None and place >= RIGHT_PLACE, f"right bundle ≥ {RIGHT_PLACE:.0%}"),
+            (cause is not None and cause >= RIGHT_CAUSE, f"right cause ≥ {RIGHT_CAUSE:.0%}"),
+        ]
+        of_sizes = (self.covered is None or self.covered >= COVERED, f"size ≥ {COVERED:.0%}")
+        return [
+            *(of_changes if self.score.outcomes else []),
+            *([of_sizes] if len(self.score.sizes) >= LEAST_SIZES else []),
+            (self.all_false_per_1000 <= FALSE_PER_1000, f"false ≤ {FALSE_PER_1000:g}/1000"),
+            (self.blamed_per_1000 <= BLAMED_PER_1000, f"blamed ≤ {BLAMED_PER_1000}/1000"),
+            (self.pairs_per_100 <= PAIRS_PER_100, f"pairs ≤ {PAIRS_PER_100:g}/100"),
+        ]
