@@ -33,9 +33,6 @@ class Answer(StrEnum):
     NOTHING = "nothing"
 
 
-RANKS = tuple(Answer)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What became of one planted change."""
