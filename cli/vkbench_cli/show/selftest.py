@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vkbench_tables.table import Cell, Column, ValueKind
+from vkbench_tables.table import Cell, Column, Rank, ValueKind
 
 if TYPE_CHECKING:
     from vkbench_detection.statistics.selftest import (
@@ -24,8 +24,8 @@ PAIRS, HISTORY, LAB = "pairs", "history", "lab"
 COLUMNS = (
     Column(key="noise", heading="noise of a job"),
     Column(key="scenario", heading="what happens in the lab"),
-    Column(key="about", heading=""),
-    Column(key="stage", heading="tried"),
+    Column(key="about", heading="", rank=Rank.MINOR),
+    Column(key="stage", heading="tried", rank=Rank.MINOR),
     Column(key="change", heading="change", kind=ValueKind.PERCENT),
     Column(key="direction", heading=""),
     Column(key="false_per_1000", heading="false/1000", kind=ValueKind.VALUE),
@@ -39,12 +39,12 @@ COLUMNS = (
     Column(key="changes", heading="changes", kind=ValueKind.COUNT),
     Column(key="right_place", heading="right bundle", kind=ValueKind.PERCENT),
     Column(key="right_cause", heading="right cause", kind=ValueKind.PERCENT),
-    Column(key="right_state", heading="state", kind=ValueKind.PERCENT),
-    Column(key="covered", heading="size covered", kind=ValueKind.PERCENT),
+    Column(key="right_state", heading="state", kind=ValueKind.PERCENT, rank=Rank.MINOR),
+    Column(key="covered", heading="size covered", kind=ValueKind.PERCENT, rank=Rank.MINOR),
     Column(key="nights", heading="nights", kind=ValueKind.VALUE),
     Column(key="pairs_per_100", heading="pairs/100", kind=ValueKind.VALUE),
     Column(key="target", heading="target"),
-    Column(key="verdict", heading=""),
+    Column(key="verdict", heading="", rank=Rank.KEY),
     Column(key="count", heading="results, or streams", hidden=True),
 )
 
@@ -139,7 +139,7 @@ def _scenario(row: Row) -> dict[str, Cell]:
         "blamed_per_1000": round(row.blamed_per_1000, 2),
         "false_per_1000": round(row.all_false_per_1000, 2),
         "pairs_per_100": round(row.pairs_per_100, 1),
-        "target": "; ".join(row.missed or row.targets),
+        "target": "; ".join(row.missed),
         "verdict": _verdict(not row.missed),
         "count": row.score.results,
     }

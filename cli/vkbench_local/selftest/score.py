@@ -20,6 +20,14 @@ FALSE_PER_1000 = 1.0  # of any cause
 PAIRS_PER_100 = 20.0  # results
 COVERED = 0.9  # of told sizes, whose 95 % intervals hold the true ones, at least
 LEAST_SIZES = 20  # that tell such a share
+TARGETS = (
+    f"right bundle ≥ {RIGHT_PLACE:.0%}",
+    f"right cause ≥ {RIGHT_CAUSE:.0%}",
+    f"size covered ≥ {COVERED:.0%}",
+    f"false ≤ {FALSE_PER_1000:g}/1000",
+    f"blamed on a kernel or driver ≤ {BLAMED_PER_1000:g}/1000",
+    f"pairs ≤ {PAIRS_PER_100:g}/100",
+)
 BLAMED = (Cause.KERNEL, Cause.ENVIRONMENT, Cause.UNKNOWN)
 
 
@@ -141,27 +149,16 @@ class Row:
         return 100 * self.score.pairs / self.score.results
 
     @property
-    def targets(self) -> list[str]:
-        """What is asked of it, in words."""
-        return [words for _, words in self._asked]
-
-    @property
     def missed(self) -> list[str]:
-        """What it does not reach of that."""
-        return [words for is_met, words in self._asked if not is_met]
-
-    @property
-    def _asked(self) -> list[tuple[bool, str]]:
-        place, cause = self.right_place, self.right_cause
-        of_changes = [
-            (place is not None and place >= RIGHT_PLACE, f"right bundle ≥ {RIGHT_PLACE:.0%}"),
-            (cause is not None and cause >= RIGHT_CAUSE, f"right cause ≥ {RIGHT_CAUSE:.0%}"),
-        ]
-        of_sizes = (self.covered is None or self.covered >= COVERED, f"size ≥ {COVERED:.0%}")
-        return [
-            *(of_changes if self.score.outcomes else []),
-            *([of_sizes] if len(self.score.sizes) >= LEAST_SIZES else []),
-            (self.all_false_per_1000 <= FALSE_PER_1000, f"false ≤ {FALSE_PER_1000:g}/1000"),
-            (self.blamed_per_1000 <= BLAMED_PER_1000, f"blamed ≤ {BLAMED_PER_1000}/1000"),
-            (self.pairs_per_100 <= PAIRS_PER_100, f"pairs ≤ {PAIRS_PER_100:g}/100"),
-        ]
+        """The targets that it misses."""
+        place, cause, covered = self.right_place, self.right_cause, self.covered
+        is_enough = len(self.score.sizes) >= LEAST_SIZES
+        met = (
+            place is None or place >= RIGHT_PLACE,
+            cause is None or cause >= RIGHT_CAUSE,
+            covered is None or covered >= COVERED or not is_enough,
+            self.all_false_per_1000 <= FALSE_PER_1000,
+            self.blamed_per_1000 <= BLAMED_PER_1000,
+            self.pairs_per_100 <= PAIRS_PER_100,
+        )
+        return [words for words, is_met in zip(TARGETS, met, strict=True) if not is_met]

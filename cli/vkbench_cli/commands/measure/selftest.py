@@ -117,8 +117,10 @@ def _scenarios(parts: Sequence[str]) -> list[Scenario]:
 
 def _try_lab(scenarios: Sequence[Scenario], series: int, seed: int) -> list[dict[str, Cell]]:
     """Half of the series have another seed."""
+    from vkbench_local.selftest.score import TARGETS
     from vkbench_local.selftest.trial import run
 
+    tell(f"targets of each row of the lab: {', '.join(TARGETS)}")
     with CountedProgress("lab", len(scenarios)) as progress:
         seeds = (seed, seed + 1)
         found = run(scenarios, series=(series + 1) // 2, seeds=seeds, told=progress.count)
