@@ -18,6 +18,8 @@ from vkbench.wire import Announcement
 from vkbench_db.ask.queues import queues
 from vkbench_db.database import Database, Transaction
 from vkbench_db.work import store
+from vkbench_detection.compare.baselines import pin
+from vkbench_detection.compare.references import ReferenceKind
 from vkbench_detection.find import history
 from vkbench_local.selftest.rigs import Rig, Stream
 from vkbench_scheduler.watch.timetable import WatchStep, steps
@@ -41,6 +43,7 @@ class Lab:
     database: Database
     rigs: Sequence[Rig]
     rng: random.Random
+    release: int | None = None  # the night whose run is pinned as a release
     nights: dict[int, int] = field(default_factory=dict)  # of jobs that are no pairs
     pairs: int = 0  # that were measured
     results: int = 0  # timings of the nights
@@ -70,6 +73,8 @@ class Lab:
             store.add_jobs(tx, run.id, [job for rig in there for job in _planned(rig)])
             results = [each for rig in there for each in self._measured(tx, rig, night, now)]
             store.record(tx, results, now)
+            if night == self.release:
+                pin(tx, "release", ReferenceKind.RUN, str(run.id), now, "")
         self.results += sum(len(result.timings) for result in results)
         self._settle(night, now)
 

@@ -37,6 +37,7 @@ class Scenario:
     series: int  # of a device
     make: Make
     nights: int = NIGHTS
+    release: int | None = None  # the night whose run is pinned as a release
 
 
 def _moment(rng: Rng) -> int:

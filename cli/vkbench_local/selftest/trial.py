@@ -87,7 +87,7 @@ def try_part(part: Part) -> Score:
         url = f"sqlite:///{folder}/lab.db"
         with Database.open(url, create=True) as database:
             rng = random.Random(f"{part.seed} {number} {part.first}")
-            lab = Lab(database=database, rigs=rigs, rng=rng)
+            lab = Lab(database=database, rigs=rigs, rng=rng, release=scenario.release)
             for night in range(scenario.nights):
                 lab.pass_night(night)
             with database.reading() as tx:
