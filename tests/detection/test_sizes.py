@@ -59,7 +59,7 @@ def test_a_small_change_is_not_told_as_a_larger_one() -> None:
         if found.conclusion.state == ChangeState.CONFIRMED
     ]
     assert len(sizes) > 100
-    assert np.mean([size["ratio"] for size in sizes]) == pytest.approx(1 + TRUE, abs=0.002)
+    assert np.mean([size["ratio"] or 0.0 for size in sizes]) == pytest.approx(1 + TRUE, abs=0.002)
     covered = [(size["low"] or 0) <= 1 + TRUE <= (size["high"] or 0) for size in sizes]
     assert np.mean(covered) >= 0.9
 
