@@ -1,13 +1,13 @@
 """What pairs say of a suspicion, beside the results that its series had before it.
 
 Pairs that differ speak for themselves. Values against a series do not: a pair is another protocol,
-and the device has its days. So a shift stays if at least half of it is there, and unless another
-environment explains it, it must be plain beside what the series scatters by.
+and the device has its days. So a shift stays if at least half of it is there, and it must be plain
+beside what the series does by itself, whatever explains it: drivers are updated on bad days too.
+One that no kernel explains has to be there in three results, as hosts are busy for a night or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil, log
@@ -15,15 +15,15 @@ from math import ceil, log
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
 from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
 from vkbench_detection.statistics.ratios import Ratio
-from vkbench_detection.statistics.screen import JUMP_SIGMAS, Direction, reference
+from vkbench_detection.statistics.screen import Direction
 from vkbench_detection.statistics.sizes import LATER, decided, is_clear, size
 
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
-LEAST_BEFORE = 8  # results of the series, which a few values of now can be held against
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class _Case:
 
     change: ChangePoint
     found: PairResults
-    before: Sequence[float]  # seconds of the series
+    before: Before
     is_same: bool  # the pairs are of one bundle
 
     @property
@@ -60,9 +60,7 @@ class _Case:
         return Direction(self.change.direction)
 
 
-def judged(
-    change: ChangePoint, found: PairResults, before: Sequence[float], *, is_same: bool
-) -> Remeasured:
+def judged(change: ChangePoint, found: PairResults, before: Before, *, is_same: bool) -> Remeasured:
     """The judgement of a change point by its pairs and the results before it."""
     if found.new_wrong:
         text = f"outputs of the new bundle are wrong: {found.new_wrong}"
@@ -114,11 +112,11 @@ def _sized(case: _Case, confirmed: Remeasured, later: Ratio | None, missing: int
 def _beside_series(case: _Case) -> Remeasured:
     """Both arms are the same: what they have in common against what the series was."""
     fresh, before = case.fresh, case.before
-    if len(before) < LEAST_BEFORE:
+    if not before.are_enough:
         text = "too few results before it to hold new ones against"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
     judgement, looked = decided(
-        lambda n: judge(before, fresh[:n], direction=case.direction), min(len(fresh), MOST_FRESH)
+        lambda n: judge(before.seconds, fresh[:n], direction=case.direction), min(len(fresh), MOST_FRESH)
     )
     if judgement.verdict is PairVerdict.MORE and len(fresh) < MOST_FRESH:
         return _more(max(1, ceil((judgement.next_look - len(fresh)) / 2)))
@@ -128,7 +126,7 @@ def _beside_series(case: _Case) -> Remeasured:
         text = f"measured again {len(fresh)} times, the change is gone"
         return _ended(ChangeState.DISMISSED, text, "gone", figures)
     cause = _cause(case)
-    if not is_there or (cause is not Cause.ENVIRONMENT and not _is_plain(judgement, before)):
+    if not is_there or not is_plain:
         text = "there is a shift, within what the series scatters by from day to day"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
     text = f"measured again {looked} times, the change stays; {_WHY[cause]}"
@@ -136,7 +134,7 @@ def _beside_series(case: _Case) -> Remeasured:
     if is_clear(judgement):
         return confirmed
     later = fresh[looked:]
-    return _sized(case, confirmed, size(before, later), ceil((LATER - len(later)) / 2))
+    return _sized(case, confirmed, size(before.seconds, later), ceil((LATER - len(later)) / 2))
 
 
 _WHY = {
@@ -158,11 +156,6 @@ def _cause(case: _Case) -> Cause:
 def _stays(change: ChangePoint, judgement: PairJudgement) -> bool:
     suspected = log(change.ratio) if change.ratio else 0.0
     return abs(log(judgement.ratio)) >= STAYING * abs(suspected)
-
-
-def _is_plain(judgement: PairJudgement, before: Sequence[float]) -> bool:
-    _, sigma = reference(tuple(map(log, before)))
-    return abs(log(judgement.ratio)) >= JUMP_SIGMAS * sigma
 
 
 def _more(pairs: int) -> Remeasured:
