@@ -19,9 +19,11 @@ from vkbench_db.batches import batches
 from vkbench_db.database import Database, watch_alone
 from vkbench_detection.changes.decisions import Method, Suspicion
 from vkbench_detection.changes.questions import undecided
-from vkbench_detection.changes.transitions import suspect
-from vkbench_detection.compare.baselines import departures
-from vkbench_detection.find import history
+from vkbench_detection.changes.transitions import apply, suspect
+from vkbench_detection.compare.baselines import departures, last_references
+from vkbench_detection.confirm.endings import undecidable
+from vkbench_detection.find import decay, history
+from vkbench_detection.find.kin import judge_young
 from vkbench_detection.find.screening import behind, screen
 from vkbench_detection.regress import recoveries, regressions
 from vkbench_detection.regress.grouping import ungrouped
@@ -119,13 +121,16 @@ def scan(
     for batch in batches(over(sorted(set(series))), SCANNED):
         with database.transaction() as tx:
             touched += history.scan(tx, batch, now)
+            touched += decay.look(tx, batch, last_references(tx), now)
             profiles.refresh(tx, batch)
     return touched
 
 
 def conclude(database: Database, now: float) -> tuple[int, ...]:
-    """Group confirmed changes, move regressions that are over; return the new regressions."""
+    """Group confirmed changes, end what is over; return the new regressions."""
     with database.transaction() as tx:
+        watch_alone(tx)
+        apply(tx, undecidable(tx, now), now)
         grouped = regressions.group(tx, now)
     with database.transaction() as tx:
         recoveries.settle(tx, now)
@@ -163,6 +168,7 @@ def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
             watch_alone(tx)
             suspected += screen(tx, batch, now)
             suspected += _depart(tx, batch, now)
+            suspected += judge_young(tx, batch, now)
     return suspected
 
 

@@ -45,7 +45,7 @@ def test_a_regression_is_summed_up_and_its_alerts_are_shown(
     assert "| kernels | `aaaaaaaaaaaa` | `bbbbbbbbbbbb` |" in text
 
     with database.transaction() as tx:
-        alerts.expect(tx, [(number, "open", "webhook")], 5.0)
+        alerts.expect(tx, [(number, "open", "webhook")], 5.0, 5.0)
     (row,) = json.loads(said(capsys, "regressions", "show", str(number), "--json"))["rows"]
     assert row["alerts"][0]["channel"] == "webhook"
     assert "webhook" in said(capsys, "regressions", "show", str(number))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert
 
-from listener import SECRET, listening, settings_for
+from listener import SECRET, Listener, listening, settings_for
 from vkbench.settings import read
 from vkbench_db import schema
 from vkbench_db.database import Database
@@ -24,6 +24,8 @@ from vkbench_scheduler.watch import webhook
 from vkbench_scheduler.watch.alerts import (
     AT_ONCE,
     FIRST_RETRY_SECONDS,
+    GATHER_SECONDS,
+    MOST_APART,
     MOST_TRIES,
     channels_of,
     retry_seconds,
@@ -57,9 +59,14 @@ def happens(
     return regression
 
 
-def moves(tx: Connection, regression: int, state: str, at: float = NOW) -> None:
-    event = {"regression_id": regression, "at": at, "state": state, "user_name": "", "note": ""}
+def moves(tx: Connection, regression: int, state: str, at: float = NOW, note: str = "") -> None:
+    event = {"regression_id": regression, "at": at, "state": state, "user_name": "", "note": note}
     tx.execute(insert(schema.regression_event).values(**event))
+
+
+def said(listener: Listener) -> list[dict[str, Any]]:
+    """The messages that a listener heard."""
+    return [json.loads(body) for _, body in listener.heard]
 
 
 def deliveries(database: Database, regression: int) -> list[alerts.Delivery]:
@@ -133,6 +140,81 @@ def test_each_state_that_counts_is_told_once(database: Database) -> None:
     assert deliveries(database, improvement) == deliveries(database, old) == []
 
 
+def test_what_returns_and_grows_is_told_each_time_as_what_it_is(database: Database) -> None:
+    regression = happens(database)
+    with listening() as listener:
+        ours = settings_for(listener)
+        moment = NOW
+        for event in ("open", "grown", "fixed", "again", "open", "grown", "fixed", "verified"):
+            with database.transaction() as tx:
+                moves(tx, regression, event, moment)
+            for _ in range(2):
+                moment += GATHER_SECONDS
+                step(database, ours, moment)
+    told = [each["type"].removeprefix("regression.") for each in said(listener)]
+    assert told == ["open", "grown", "fixed", "again", "grown", "fixed", "verified"]
+    assert len({each["id"] for each in said(listener)}) == len(told)
+    names = {each.state for each in deliveries(database, regression)}
+    assert {"grown", "grown 2", "fixed", "fixed 2", "again"} < names
+
+
+def test_growths_within_half_an_hour_are_one_message(database: Database) -> None:
+    regression = happens(database)
+    with listening() as listener:
+        ours = settings_for(listener)
+        step(database, ours, NOW)
+        for minute in range(9):
+            with database.transaction() as tx:
+                moves(tx, regression, "grown", NOW + 60 * minute, f"now also on B{minute}")
+            step(database, ours, NOW + 60 * minute)
+        assert len(listener.heard) == 1
+        for _ in range(2):
+            step(database, ours, NOW + GATHER_SECONDS)
+    _, grown = said(listener)
+    assert grown["type"] == "regression.grown"
+    assert grown["data"]["note"] == "; ".join(f"now also on B{n}" for n in range(9))
+
+
+def test_many_regressions_at_once_are_a_digest(database: Database) -> None:
+    """It is sent again as it was, though more came up meanwhile."""
+    numbers = [happens(database) for _ in range(12)]
+    with database.transaction() as tx:
+        moves(tx, numbers[3], "again", note="1 series of 1 kernel on 1 device more")
+    with listening(500) as listener:
+        ours = settings_for(listener)
+        step(database, ours, NOW)
+        numbers += [happens(database, at=NOW + 1) for _ in range(2)]
+        for after in (FIRST_RETRY_SECONDS, GATHER_SECONDS, GATHER_SECONDS + 1):
+            step(database, ours, NOW + after)
+    first, again, *others = said(listener)
+    assert first == again
+    assert first["type"] == "regressions.digest"
+    told = first["data"]["regressions"]
+    assert (told[0]["id"], told[0]["type"]) == (numbers[3], "regression.again")
+    assert sorted(each["id"] for each in told) == numbers[:12]
+    summary = first["data"]["summary"]
+    assert "12 regressions: 1 is back, 11 became open" in summary
+    assert "1 series of 1 kernel on 1 device more" in summary
+    assert [each["data"]["id"] for each in others] == numbers[12:]
+    assert all(deliveries(database, number)[0].delivered_at for number in numbers)
+
+
+def test_a_trickle_becomes_a_digest(database: Database) -> None:
+    """Twenty regressions, one each minute: five messages, and then one of all the others."""
+    with listening() as listener:
+        ours = settings_for(listener)
+        began = NOW - NOW % GATHER_SECONDS
+        for minute in range(20):
+            happens(database, at=began + 60 * minute)
+            step(database, ours, began + 60 * minute)
+        assert len(listener.heard) == MOST_APART
+        step(database, ours, began + GATHER_SECONDS)
+    assert [each["type"] for each in said(listener)] == [
+        *(["regression.open"] * MOST_APART), "regressions.digest",
+    ]  # fmt: skip
+    assert said(listener)[-1]["data"]["regression_count"] == 20 - MOST_APART
+
+
 def test_schedulers_at_once_tell_it_once(database: Database) -> None:
     for _ in range(5):
         happens(database)
@@ -155,7 +237,7 @@ def test_a_process_that_died_of_sending_is_followed_by_another_try(database: Dat
     with listening() as listener:
         ours = settings_for(listener)
         with database.transaction() as tx:
-            alerts.expect(tx, unannounced(tx, ["webhook"], NOW), NOW)
+            alerts.expect(tx, unannounced(tx, ["webhook"], NOW), NOW, NOW)
             (due,) = alerts.due(tx, ["webhook"], NOW, most_tries=9, limit=9)
             assert alerts.claim(tx, due, NOW + 30)
             assert not alerts.claim(tx, due, NOW + 30)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import hashlib
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+=======
+from dataclasses import replace
+>>>>>>> regress
 
 import pytest
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import delete, select, update
 
 from databases import Lab, one_engine
+from paired_nights import FIRST, NIGHT, SECOND, Nights, rows
 from vkbench.device import Environment
-from vkbench.job import Job, Mode, Outcome
-from vkbench.result import NEW, OLD, Result, WrongArm
-from vkbench.wire import Announcement
+from vkbench.job import Job, Outcome
+from vkbench.result import Result, WrongArm
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.changes.decisions import Method, Suspicion
@@ -30,6 +34,7 @@ from vkbench_detection.steps import conclude, detect, scan
 from vkbench_scheduler.planning import pairs
 from vkbench_scheduler.watch import confirm
 
+<<<<<<< HEAD
 NIGHT = 86_400.0
 LEVEL = 1e-3
 Speed = Callable[[str], float]  # of a bundle now, against LEVEL
@@ -125,6 +130,8 @@ class Nights:
         answer = self.lab.answer(job)
         return replace(answer, timings=timings, bundle=job.bundle)
 
+=======
+>>>>>>> regress
 
 @pytest.fixture
 def nights(lab: Lab, environment: Environment) -> Nights:
@@ -136,11 +143,6 @@ def nights(lab: Lab, environment: Environment) -> Nights:
     made.pass_by(40)
     assert rows(made, "SELECT count(*) FROM change_point WHERE state = 'confirmed'") == [(0,)]
     return made
-
-
-def rows(nights: Nights, question: str) -> list[tuple[Any, ...]]:
-    with nights.lab.database.reading() as tx:
-        return [tuple(row) for row in tx.execute(text(question))]
 
 
 CHANGES = "SELECT direction, state, cause FROM change_point ORDER BY id DESC LIMIT 1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from sqlalchemy import delete, insert, select, text, update
 
 from databases import Lab
+from listener import listening, settings_for
 from vkbench.device import Environment
 from vkbench.errors import UnknownName, UsageError
 from vkbench.wire import Announcement
@@ -22,6 +24,7 @@ from vkbench_detection.regress.announcements import unannounced
 from vkbench_detection.regress.regressions import Grouped, group, move
 from vkbench_detection.regress.stages import RegressionStage
 from vkbench_detection.series.placing import place
+from vkbench_scheduler.watch import alerts
 
 NIGHT = 86_400.0
 CASES = ("softmax/f32/rows1_width64", "softmax/f32/rows2_width64", "copy/f32/n8")
@@ -158,6 +161,75 @@ def test_a_regression_of_many_kernels_waits_for_all_of_them(full: Lab) -> None:
             place(tx, full.now)
             assert recoveries.settle(tx, full.now) == settled
     assert rows(full, f"SELECT state FROM regression WHERE id = {opened}") == [("fixed",)]
+
+
+def test_what_grows_or_returns_is_told_as_what_it_is(full: Lab) -> None:
+    """Another series of the same kernel and device is no news; a device, a kernel, a return are."""
+    told: list[dict[str, Any]] = []
+    with listening() as listener:
+        ours = settings_for(listener)
+
+        def hear() -> None:
+            for _ in range(2):
+                full.now += alerts.GATHER_SECONDS
+                alerts.step(full.database, ours, full.now)
+            told.extend(json.loads(body) for _, body in listener.heard[len(told) :])
+
+        change(full, CASES[0])
+        [opened] = grouped(full).opened
+        hear()
+        with full.database.transaction() as tx:
+            move(tx, opened, RegressionStage.ACKNOWLEDGED, full.now, user="ann")
+        for case, device in ((CASES[1], 1), (CASES[2], 1), (CASES[0], 2)):
+            change(full, case, device=device)
+            grouped(full)
+            hear()
+        with full.database.transaction() as tx:
+            move(tx, opened, RegressionStage.FIXED, full.now)
+        hear()
+        [(key,)] = rows(full, "SELECT key FROM device WHERE id = 2")
+        full.now += NIGHT
+        full.submit(key, [CASES[1]])
+        full.settle(key)
+        change(full, CASES[1], device=2)
+        grouped(full)
+        hear()
+    kinds = [each["type"].removeprefix("regression.") for each in told]
+    assert kinds == ["open", "grown", "grown", "fixed", "again"]
+    notes = [each["data"]["note"] for each in told]
+    assert notes[1:3] == [
+        "now also copy; 1 series of 1 kernel on 1 device more",
+        "now also on other of alpha; 1 series of 1 kernel on 1 device more",
+    ]
+    assert "**open**" in told[-1]["data"]["summary"]
+
+
+def test_what_pairs_confirm_after_a_fix_is_not_back(full: Lab) -> None:
+    """It was slow before the fix: its pairs took longer than those of another device."""
+    change(full, CASES[0])
+    [opened] = grouped(full).opened
+    full.now += NIGHT
+    with full.database.transaction() as tx:
+        move(tx, opened, RegressionStage.FIXED, full.now)
+    change(full, CASES[0], device=2)
+    grouped(full)
+    assert rows(full, EVENTS)[-1] == (
+        "grown", "now also on other of alpha; 1 series of 1 kernel on 1 device more",
+    )  # fmt: skip
+    assert rows(full, "SELECT state FROM regression") == [("open",)]
+
+
+def test_a_regression_after_a_verified_one_says_so(full: Lab) -> None:
+    change(full, CASES[0])
+    [opened] = grouped(full).opened
+    with full.database.transaction() as tx:
+        for stage in (RegressionStage.FIXED, RegressionStage.VERIFIED):
+            move(tx, opened, stage, full.now)
+    change(full, CASES[1])
+    assert grouped(full).opened == (2,)
+    assert rows(full, EVENTS)[-1] == (
+        "open", "1 series of 1 kernel on 1 device; again, after regression 1, which is verified",
+    )  # fmt: skip
 
 
 def test_directions_and_bundles_part(full: Lab) -> None:

@@ -53,7 +53,7 @@ def test_the_detection_finds_what_is_planted_and_nothing_else(lab: Path) -> None
     kinds = {tuple(row[:4]) for row in found}
     assert kinds == {
         ("slower", "kernel", "rms_norm", "verified"),
-        ("faster", "kernel", "rms_norm", "open"),
+        ("faster", "kernel", "rms_norm", "closed"),  # it has stayed for 14 days
         ("slower", "kernel", "mul_mat_vec", "open"),
         ("slower", "environment", "flash_attn", "open"),
         ("slower", "environment", "softmax", "open"),

@@ -18,7 +18,7 @@ from vkbench_db.work import store
 from vkbench_db.work.devices import SCHEDULER
 from vkbench_scheduler.planning.trial import submit_trial
 from vkbench_scheduler.watch import health, pauses
-from vkbench_scheduler.watch.alerts import Message
+from vkbench_scheduler.watch.messages import Message
 
 ADD, COPY, MUL = "add/f32/n64", "copy/f32/n64", "mul/f32/n64"
 CRASHED, LOST, PASSED = Outcome.CRASHED, Outcome.DEVICE_LOST, Outcome.PASSED

@@ -75,7 +75,7 @@ class ChangePointColumns(Columns):
 
     id: Named[int] = Column(primary_key=True)
     series_id: Named[int] = Column(ForeignKey("series.id"))
-    method: Named[str] = Column(Text)  # screen | history | baseline | verdict
+    method: Named[str] = Column(Text)  # screen | history | baseline | kin | verdict | decay
     direction: Named[str] = Column(Text)  # slower | faster | wrong | failed
     before_job: Named[int] = Column(ForeignKey("job.id"))  # the last good job
     after_job: Named[int] = Column(ForeignKey("job.id"))  # the first bad job

@@ -209,9 +209,10 @@ refused = Table("refused", TABLES, RefusedColumns)
 
 
 class AlertDeliveryColumns(Columns):
-    """A message about one state of a regression through one channel, sent or to be sent."""
+    """One piece of news of a regression through one channel, sent or to be sent."""
 
     regression_id: Named[int] = Column(ForeignKey("regression.id"), primary_key=True)
+    # a state that it came to, or again or grown; numbered from the second time on: "fixed 2"
     state: Named[str] = Column(Text, primary_key=True)
     channel: Named[str] = Column(Text, primary_key=True)
     created_at: Named[float] = Column(Moment)

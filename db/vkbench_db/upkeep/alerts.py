@@ -1,4 +1,4 @@
-"""Deliveries of alerts: a row for each state of a regression and channel: each is sent once.
+"""Deliveries of alerts: a row for each news of a regression and channel: each is sent once.
 
 `vkbench_detection.regress.announcements` says which there are to be. A try is claimed before it is
 made: of two schedulers one makes it.
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, select, update
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch, insert_missing
@@ -18,10 +18,10 @@ from vkbench_db.rows import fetch, insert_missing
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A message about one state of a regression through one channel."""
+    """One piece of news of a regression through one channel."""
 
     regression: int
-    state: str
+    state: str  # what it is: open, fixed, verified, again, grown; then "fixed 2" and so on
     channel: str
     created_at: float
     tries: int
@@ -30,8 +30,10 @@ class Delivery:
     error: str  # of the last try
 
 
-def expect(tx: Connection, wanted: Sequence[tuple[int, str, str]], now: float) -> None:
-    """Store that these states are to be sent; those that are stored stay as they are."""
+def expect(
+    tx: Connection, wanted: Sequence[tuple[int, str, str]], now: float, first_try_at: float
+) -> None:
+    """Store that these are to be sent; those that are stored stay as they are."""
     rows = [
         {
             "regression_id": regression,
@@ -39,12 +41,19 @@ def expect(tx: Connection, wanted: Sequence[tuple[int, str, str]], now: float) -
             "channel": channel,
             "created_at": now,
             "tries": 0,
-            "next_try_at": now,
+            "next_try_at": first_try_at,
             "error": "",
         }
         for regression, state, channel in wanted
     ]
     insert_missing(tx, schema.alert_delivery, rows)
+
+
+def counts(tx: Connection, since: float) -> dict[str, int]:
+    """How many deliveries came up since a moment, by channel."""
+    delivery = schema.alert_delivery.c
+    asked = select(delivery.channel, func.count()).where(delivery.created_at > since)
+    return dict(tx.execute(asked.group_by(delivery.channel)).all())
 
 
 def known(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, str]]:
@@ -61,7 +70,7 @@ def known(tx: Connection, regressions: Collection[int]) -> set[tuple[int, str, s
 def due(
     tx: Connection, channels: Sequence[str], now: float, *, most_tries: int, limit: int
 ) -> list[Delivery]:
-    """Deliveries to try now, oldest first."""
+    """Deliveries to try now, those together that came up, or failed, together."""
     delivery = schema.alert_delivery.c
     asked = (
         _deliveries()
@@ -71,7 +80,10 @@ def due(
             delivery.tries < most_tries,
             delivery.channel.in_(channels),
         )
-        .order_by(delivery.created_at, delivery.regression_id, delivery.state)
+        .order_by(
+            *(delivery.next_try_at, delivery.tries, delivery.created_at),
+            *(delivery.regression_id, delivery.state),
+        )
         .limit(limit)
     )
     return fetch(tx, asked, Delivery)

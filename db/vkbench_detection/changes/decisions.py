@@ -33,7 +33,9 @@ class Method(StrEnum):
     SCREEN = "screen"
     HISTORY = "history"
     BASELINE = "baseline"  # for a series with too few results for the screen
+    KIN = "kin"  # in a level with too few results for the screen
     VERDICT = "verdict"
+    DECAY = "decay"  # slower than a release, little by little: where it lies is not known
 
 
 @dataclass(frozen=True, kw_only=True)

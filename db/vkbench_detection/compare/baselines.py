@@ -32,6 +32,7 @@ from vkbench_detection.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST
 
 _NAME = re.compile(r"[A-Za-z][\w.+-]*")
 _TAKEN = ("last",)
+RELEASE = re.compile(r"(release|v\d)", re.IGNORECASE)  # how the names of releases begin
 JUMP_CHANCE = erfc(JUMP_SIGMAS / sqrt(2))  # two-sided p
 BATCH = 200  # series whose rows are read at once
 
@@ -112,6 +113,13 @@ def baselines(tx: Connection) -> list[Baseline]:
         )
     )
     return [Baseline(**found._mapping) for found in rows]
+
+
+def last_references(tx: Connection) -> list[Reference]:
+    """The last release, and the last baseline if that is another."""
+    pinned = [each.name for each in baselines(tx)]
+    releases = [name for name in pinned if RELEASE.match(name)]
+    return [find_baseline(tx, name) for name in dict.fromkeys([*releases[:1], *pinned[:1]])]
 
 
 def departures(tx: Connection, series: Iterable[int]) -> list[Departure]:

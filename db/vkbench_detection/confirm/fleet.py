@@ -1,15 +1,16 @@
-"""Which devices can measure something again: those that a worker serves."""
+"""Which devices can measure something again: those that a worker serves; and which are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from vkbench_db import schema
 
 SERVED_SECONDS = 60.0  # since its worker was last heard
 WATCHED_SECONDS = 86_400.0  # a device that is away for longer is not waited for
+GONE_SECONDS = 30 * 86_400.0  # without a worker and a result: no more are expected
 
 
 def served(tx: Connection, now: float) -> set[int]:
@@ -32,6 +33,14 @@ def watched(tx: Connection, now: float) -> set[int]:
         select(device.id).where(device.worker != "", device.last_seen >= now - WATCHED_SECONDS)
     )
     return set(rows.scalars())
+
+
+def gone(tx: Connection, now: float) -> set[int]:
+    """Devices that no worker has served and no result has come from for GONE_SECONDS."""
+    device, job = schema.device.c, schema.job.c
+    ended = select(job.id).where(job.device_id == device.id, job.finished_at > now - GONE_SECONDS)
+    unseen = or_(device.last_seen.is_(None), device.last_seen <= now - GONE_SECONDS)
+    return set(tx.execute(select(device.id).where(unseen, ~ended.exists())).scalars())
 
 
 def device_ids(tx: Connection, keys: Collection[str]) -> set[int]:

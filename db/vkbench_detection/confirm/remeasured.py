@@ -13,7 +13,7 @@ from itertools import chain
 from math import ceil, log
 
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Cause, Conclusion, Figures
+from vkbench_detection.changes.decisions import Cause, Conclusion, Figures, Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults
@@ -70,6 +70,8 @@ def judged(change: ChangePoint, found: PairResults, before: Before, *, is_same: 
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
     if not found.old:
         return _ended(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
+    if is_same and change.method in PAIRS_ALONE:
+        return _ended(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
     case = _Case(change, found, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
 

@@ -95,7 +95,10 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
     for row in tx.execute(asked).all():
         found = (
             select(schema.change_point)
-            .where(change.series_id == row.id, change.direction.not_in(VERDICTS))
+            .where(
+                *(change.series_id == row.id, change.direction.not_in(VERDICTS)),
+                change.method != Method.DECAY,  # no shift between neighbours
+            )
             .order_by(change.id)
         )
         known = fetch(tx, found, ChangePoint)

@@ -1,19 +1,22 @@
-"""Which states of regressions are news that people are alerted to.
+"""Which events of regressions are news that people are alerted to.
 
-They are found by a sweep over the last events, so that the code that moves a regression need not
-know who wants to hear of it.
+A regression opens, is back after it was fixed, has grown, is fixed, is verified. News are found by
+a sweep over the last events, so that the code that moves a regression need not know who wants to
+hear of it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
 from vkbench_db.upkeep import alerts
 from vkbench_detection.changes.decisions import VERDICTS
-from vkbench_detection.regress.stages import ANNOUNCED
+from vkbench_detection.regress.stages import ANNOUNCED, RegressionStage
 from vkbench_detection.statistics.screen import Direction
 
 DIRECTIONS = (Direction.SLOWER, *VERDICTS)  # improvements raise no alert
@@ -23,31 +26,72 @@ MEMORY_SECONDS = 86_400.0  # a channel that is new does not get older news
 STALE_SECONDS = 14 * 86_400.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Announcement:
+    """An event of a regression that people hear of."""
+
+    regression: int
+    name: str  # of its delivery: its kind, numbered from the second of this kind on: "grown 2"
+    kind: str  # one of ANNOUNCED
+    note: str
+
+
 def unannounced(tx: Connection, channels: Sequence[str], now: float) -> list[tuple[int, str, str]]:
-    """States of regressions (regression, state, channel) that are news and have no delivery yet."""
+    """News of regressions (regression, name, channel) that have no delivery yet."""
     news = _news(tx, now)
     known = alerts.known(tx, {regression for regression, _ in news})
     wanted = dict.fromkeys((*row, channel) for row in news for channel in channels)
     return [key for key in wanted if key not in known]
 
 
+def announcements(tx: Connection, regressions: Collection[int]) -> dict[int, list[Announcement]]:
+    """All news that there ever were of these regressions, in their order."""
+    event = schema.regression_event.c
+    rows = tx.execute(
+        select(event.regression_id, event.state, event.note)
+        .where(event.regression_id.in_(regressions), event.state.in_(ANNOUNCED))
+        .order_by(event.id)
+    )
+    found: dict[int, list[Announcement]] = {}
+    times: Counter[tuple[int, str]] = Counter()
+    for row in rows:
+        times[row.regression_id, row.state] += 1
+        each = Announcement(
+            regression=row.regression_id,
+            name=_name(row.state, times[row.regression_id, row.state]),
+            kind=row.state,
+            note=row.note,
+        )
+        found.setdefault(row.regression_id, []).append(each)
+    return found
+
+
+def _name(kind: str, time: int) -> str:
+    """The name of a delivery: that a regression is open is told once, whoever opens it again."""
+    return kind if time == 1 or kind == RegressionStage.OPEN else f"{kind} {time}"
+
+
 def _news(tx: Connection, now: float) -> list[tuple[int, str]]:
+    """Regression and name of what happened lately, in its order."""
     event, regression = schema.regression_event.c, schema.regression.c
     found = tx.execute(
-        select(event.regression_id, event.state, regression.opened_at)
+        select(event.regression_id, regression.opened_at, func.count().label("events"))
         .join(schema.regression, regression.id == event.regression_id)
         .where(
             event.at >= now - MEMORY_SECONDS,
             event.state.in_(ANNOUNCED),
             regression.direction.in_(DIRECTIONS),
         )
-        .order_by(event.id)
+        .group_by(event.regression_id, regression.opened_at)
+        .order_by(func.min(event.id))
     ).all()
     measured = _measured(tx, {row.regression_id for row in found})
+    news = announcements(tx, {row.regression_id for row in found})
     return [
-        (row.regression_id, row.state)
+        (row.regression_id, each.name)
         for row in found
         if measured.get(row.regression_id, now) >= row.opened_at - STALE_SECONDS
+        for each in news[row.regression_id][-row.events :]
     ]
 
 

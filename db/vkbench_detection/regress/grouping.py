@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Cause
+from vkbench_detection.changes.decisions import Cause, Method
 from vkbench_detection.changes.states import ChangeState
 
 SHOWN = 12  # digits of a hash
@@ -35,6 +35,7 @@ class Ungrouped(ChangePoint):
     device: str  # key
     device_name: str
     host: str
+    measured_at: float  # when its first bad job ended
 
 
 def ungrouped(tx: Connection) -> list[Ungrouped]:
@@ -46,7 +47,9 @@ def ungrouped(tx: Connection) -> list[Ungrouped]:
             schema.change_point,
             *(case.kernel.label("family"), device.key.label("device")),
             *(device.name.label("device_name"), schema.host.c.name.label("host")),
+            func.coalesce(schema.job.c.finished_at, change.found_at).label("measured_at"),
         )
+        .join(schema.job, schema.job.c.id == change.after_job)
         .join(schema.series, series.id == change.series_id)
         .join(schema.kernel_case, case.id == series.case_id)
         .join(schema.device, device.id == series.device_id)
@@ -75,6 +78,9 @@ def group_of(change: Ungrouped, facts: Facts) -> Group:
     if change.cause == Cause.HOST:
         what = f"on {change.device_name} on {change.host}: neither kernels nor driver changed"
         return Group(key=_key(change, change.device), title=f"{change.direction} {what}")
+    if change.method == Method.DECAY:
+        what = f"than bundle {change.before_bundle[:SHOWN]}, little by little"
+        return Group(key=_key(change, what), title=f"{change.direction} {what}")
     moved = _moved(change, facts)
     return Group(key=_key(change, moved), title=f"{change.direction} since {moved}")
 

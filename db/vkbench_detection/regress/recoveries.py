@@ -1,9 +1,14 @@
-"""Regressions that are over: fixed when every member is back, verified when all of them stay so."""
+"""Regressions that are over: fixed when every member is back, verified when all of them stay so.
+
+A member is back when later changes of its own cause took most of it back: a driver that makes all
+faster hides a slower kernel, and does not mend it. Nobody waits for members on devices that are
+gone, and improvements close by themselves: there is nothing to do about them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from math import log
 
 from sqlalchemy import Connection, func, select
@@ -12,14 +17,16 @@ from vkbench.job import JobState
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.decisions import VERDICTS
+from vkbench_detection.changes.decisions import VERDICTS, Cause, Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
+from vkbench_detection.confirm.fleet import GONE_SECONDS, gone
 from vkbench_detection.find.verdict_changes import chain, links
 from vkbench_detection.regress.regressions import move
 from vkbench_detection.regress.stages import JOINED, UNSETTLED, RegressionStage
 from vkbench_detection.statistics.screen import Direction
 
 STAYS = 5  # good results after a fix that verify it
+PRAISED_SECONDS = 14 * 86_400.0  # an improvement that did not grow for so long is closed
 BACK = 0.5  # of a change: what is left when a series counts as back
 
 
@@ -29,6 +36,7 @@ class Return:
 
     is_back: bool
     results: int = 0  # since it came back
+    is_gone: bool = False  # its device brings no more results
 
     @property
     def stays(self) -> bool:
@@ -43,6 +51,7 @@ class _Regression:
     id: int
     state: str
     direction: str
+    changed_at: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +59,14 @@ class _Member:
     """A change of a regression, and when its first bad job ended."""
 
     series_id: int
+    device_id: int
     direction: str
+    cause: str
     ratio: float | None
     before_job: int
     after_job: int
+    before_kernel: str
+    before_environment: str
     finished_at: float
 
 
@@ -63,7 +76,10 @@ class _Later:
 
     state: str
     direction: str
+    cause: str
     ratio: float | None
+    after_kernel: str
+    after_environment: str
     finished_at: float
 
 
@@ -79,48 +95,68 @@ class Recovery:
 def settle(tx: Connection, now: float) -> list[int]:
     """Move regressions that are over to their next stage; return which."""
     watch_alone(tx)
-    found = recoveries(tx)
+    found = recoveries(tx, now)
     for each in found:
         move(tx, each.regression, each.stage, now, note=each.note)
     return [each.regression for each in found]
 
 
-def recoveries(tx: Connection) -> list[Recovery]:
-    """Regressions whose members are back, or have stayed so, and what each becomes."""
+def recoveries(tx: Connection, now: float) -> list[Recovery]:
+    """Regressions whose members are back, have stayed so, or are gone; and what each becomes."""
     table = schema.regression.c
     asked = (
-        select(table.id, table.state, table.direction)
+        select(table.id, table.state, table.direction, table.changed_at)
         .where(table.state.in_(JOINED))
         .order_by(table.id)
     )
-    found = (_recovery(each, _returns(tx, each)) for each in fetch(tx, asked, _Regression))
+    devices = gone(tx, now)
+    found = (
+        _recovery(each, _returns(tx, each, devices), now) for each in fetch(tx, asked, _Regression)
+    )
     return [each for each in found if each]
 
 
-def _recovery(regression: _Regression, returns: Sequence[Return]) -> Recovery | None:
-    if not returns or not all(each.is_back for each in returns):
+def _recovery(regression: _Regression, returns: Sequence[Return], now: float) -> Recovery | None:
+    is_praise = regression.direction == Direction.FASTER
+    if is_praise and regression.changed_at <= now - PRAISED_SECONDS:
+        return _closed(regression, f"it has stayed for {_days(PRAISED_SECONDS)} days")
+    over = [each for each in returns if _is_over(regression, each)]
+    left = [each for each in returns if not _is_over(regression, each)]
+    if not returns or not all(each.is_gone for each in left):
         return None
+    if not over:
+        is_old = regression.changed_at <= now - GONE_SECONDS
+        text = f"its devices have brought no result for {_days(GONE_SECONDS)} days"
+        return _closed(regression, text) if is_old else None
+    without = ", without those on devices that bring no more results" if left else ""
     if regression.state in UNSETTLED:
-        over = (
-            RegressionStage.CLOSED
-            if regression.direction == Direction.FASTER
-            else RegressionStage.FIXED
-        )
-        note = "every member is back where it was"
-        return Recovery(regression=regression.id, stage=over, note=note)
-    if not all(each.stays for each in returns):
-        return None
-    note = f"{STAYS} good results of each since then"
+        note = f"every member is back where it was{without}"
+        stage = RegressionStage.CLOSED if is_praise else RegressionStage.FIXED
+        return Recovery(regression=regression.id, stage=stage, note=note)
+    note = f"{STAYS} good results of each since then{without}"
     return Recovery(regression=regression.id, stage=RegressionStage.VERIFIED, note=note)
 
 
-def _returns(tx: Connection, regression: _Regression) -> list[Return]:
-    """Whether each member is back, up to the first that is not, or not for long enough."""
+def _is_over(regression: _Regression, member: Return) -> bool:
+    return member.stays if regression.state == RegressionStage.FIXED else member.is_back
+
+
+def _closed(regression: _Regression, note: str) -> Recovery:
+    return Recovery(regression=regression.id, stage=RegressionStage.CLOSED, note=note)
+
+
+def _days(seconds: float) -> int:
+    return round(seconds / 86_400)
+
+
+def _returns(tx: Connection, regression: _Regression, devices: Collection[int]) -> list[Return]:
+    """Whether each member is back, up to the first that is waited for; `devices` are gone."""
     change, member, job = schema.change_point.c, schema.regression_member.c, schema.job.c
     asked = (
         select(
-            *(change.series_id, change.direction, change.ratio),
+            *(change.series_id, job.device_id, change.direction, change.cause, change.ratio),
             *(change.before_job, change.after_job, job.finished_at),
+            *(change.before_kernel, change.before_environment),
         )
         .join(schema.regression_member, member.change_point_id == change.id)
         .join(schema.job, job.id == change.after_job)
@@ -129,10 +165,9 @@ def _returns(tx: Connection, regression: _Regression) -> list[Return]:
     )
     found = []
     for each in fetch(tx, asked, _Member):
-        found.append(_verdict(tx, each) if each.direction in VERDICTS else _time(tx, each))
-        if not found[-1].is_back or (
-            regression.state == RegressionStage.FIXED and not found[-1].stays
-        ):
+        back = _verdict(tx, each) if each.direction in VERDICTS else _time(tx, each)
+        found.append(replace(back, is_gone=each.device_id in devices))
+        if not _is_over(regression, back) and not found[-1].is_gone:
             break
     return found
 
@@ -156,24 +191,45 @@ def _verdict(tx: Connection, member: _Member) -> Return:
 
 
 def _time(tx: Connection, member: _Member) -> Return:
-    """Whether the changes after it took most of it back, and how long ago."""
+    """Whether later changes of its cause took most of it back, and how long ago the last did."""
     later = _later(tx, member)
     if any(row.state in UNDECIDED and row.direction == member.direction for row in later):
         return Return(False)
-    confirmed = [row for row in later if row.state == ChangeState.CONFIRMED and row.ratio]
-    change = log(member.ratio or 1.0)
-    left = change + sum(log(row.ratio or 1.0) for row in confirmed)
-    if not confirmed or left / change > BACK:
-        return Return(False)
-    return Return(True, _results(tx, member.series_id, confirmed[-1].finished_at))
+    left = change = log(member.ratio or 1.0)
+    for row in later:
+        if row.state == ChangeState.CONFIRMED and row.ratio and _has_its_cause(member, row):
+            left += log(row.ratio)
+            if abs(left) <= BACK * abs(change) or left * change < 0:
+                return Return(True, _results(tx, member.series_id, row.finished_at))
+    return Return(False)
+
+
+def _has_its_cause(member: _Member, later: _Later) -> bool:
+    """Whether a later change can undo a member: it has the same cause, as far as that is known."""
+    if later.cause == member.cause:
+        return True
+    if member.cause == Cause.UNKNOWN:
+        return later.cause in (Cause.KERNEL, Cause.ENVIRONMENT)
+    if later.cause != Cause.UNKNOWN:
+        return False
+    if member.cause == Cause.KERNEL:
+        return later.after_kernel == member.before_kernel
+    is_old_environment = later.after_environment == member.before_environment
+    return member.cause == Cause.ENVIRONMENT and is_old_environment
 
 
 def _later(tx: Connection, member: _Member) -> list[_Later]:
     change, job = schema.change_point.c, schema.job.c
     asked = (
-        select(change.state, change.direction, change.ratio, job.finished_at)
+        select(
+            *(change.state, change.direction, change.cause, change.ratio),
+            *(change.after_kernel, change.after_environment, job.finished_at),
+        )
         .join(schema.job, job.id == change.after_job)
-        .where(change.series_id == member.series_id, job.finished_at > member.finished_at)
+        .where(
+            *(change.series_id == member.series_id, job.finished_at > member.finished_at),
+            change.method != Method.DECAY,  # the sum of what was below every threshold
+        )
         .order_by(job.finished_at, change.id)
     )
     return fetch(tx, asked, _Later)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import Connection, Select, insert, or_, select, update
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
@@ -25,9 +25,16 @@ from vkbench_detection.regress.grouping import (
     group_of,
     ungrouped,
 )
-from vkbench_detection.regress.stages import JOINED, REACHED_FROM, RegressionStage
+from vkbench_detection.regress.stages import (
+    AGAIN,
+    GROWN,
+    JOINED,
+    REACHED_FROM,
+    RegressionStage,
+)
 
 NOTE, OWNER = "note", "owner"  # events of people that leave the stage as it is
+MOST_NAMED = 5  # devices, or kernels, that are new to a regression
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,23 +136,27 @@ class _Joinable:
 
     id: int
     state: str
+    changed_at: float
 
 
 def _joinable(tx: Connection, key: str) -> _Joinable | None:
+    found = _of_key(key).where(schema.regression.c.state.in_(JOINED))
+    return fetch_first(tx, found, _Joinable)
+
+
+def _of_key(key: str) -> Select[int, str, float]:
+    """Select the regressions of a key, the newest first."""
     table = schema.regression.c
-    asked = (
-        select(table.id, table.state)
-        .where(
-            # an older vkbench put the family of kernels at the end of its keys
-            or_(table.group_key == key, table.group_key.startswith(f"{key}|", autoescape=True)),
-            table.state.in_(JOINED),
-        )
+    return (
+        select(table.id, table.state, table.changed_at)
+        # an older vkbench put the family of kernels at the end of its keys
+        .where(or_(table.group_key == key, table.group_key.startswith(f"{key}|", autoescape=True)))
         .order_by(table.id.desc())
     )
-    return fetch_first(tx, asked, _Joinable)
 
 
 def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float) -> int:
+    earlier = fetch_first(tx, _of_key(found.key), _Joinable)
     row = {
         "group_key": found.key,
         "direction": members[0].direction,
@@ -159,22 +170,46 @@ def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float
         insert(schema.regression).returning(schema.regression.c.id), [row]
     ).scalar_one()
     _add(tx, made, members)
-    note_event(tx, made, RegressionStage.OPEN, now, note=_counted(members))
+    again = f"; again, after regression {earlier.id}, which is {earlier.state}" if earlier else ""
+    note_event(tx, made, RegressionStage.OPEN, now, note=f"{_counted(members)}{again}")
     return made
 
 
 def _join(tx: Connection, known: _Joinable, members: Sequence[Ungrouped], now: float) -> None:
-    stage = (
-        RegressionStage.OPEN
-        if known.state == RegressionStage.FIXED
-        else RegressionStage(known.state)
-    )
+    """Add changes; note what they are: a return, a growth, or more series of what it has."""
+    was_fixed = known.state == RegressionStage.FIXED
+    stage = RegressionStage.OPEN if was_fixed else RegressionStage(known.state)
+    growth = _growth(tx, known.id, members)
+    # what was measured before the fix is not back: its pairs took longer
+    is_back = was_fixed and any(each.measured_at > known.changed_at for each in members)
     table = schema.regression.c
     tx.execute(
         update(schema.regression).where(table.id == known.id).values(state=stage, changed_at=now)
     )
     _add(tx, known.id, members)
-    note_event(tx, known.id, stage, now, note=f"{_counted(members)} more")
+    event = AGAIN if is_back else GROWN if growth else stage
+    note = "; ".join(filter(None, (growth, f"{_counted(members)} more")))
+    note_event(tx, known.id, event, now, note=note)
+
+
+def _growth(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> str:
+    """Which devices and kernels of these a regression does not have yet, in words."""
+    view = schema.v_regressions.c
+    has = select(view.device, view.kernel).where(view.regression == regression).distinct()
+    pairs = tx.execute(has).all()
+    devices, kernels = {row.device for row in pairs}, {row.kernel for row in pairs}
+    new_devices = dict.fromkeys(
+        f"{each.device_name} of {each.host}" for each in members if each.device not in devices
+    )
+    new_kernels = dict.fromkeys(each.family for each in members if each.family not in kernels)
+    found = [f"now also on {_some(list(new_devices))}"] if new_devices else []
+    found += [f"now also {_some(list(new_kernels))}"] if new_kernels else []
+    return ", ".join(found)
+
+
+def _some(names: Sequence[str]) -> str:
+    left = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
 def _add(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> None:

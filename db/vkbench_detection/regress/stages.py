@@ -21,11 +21,14 @@ class RegressionStage(StrEnum):
 
 UNSETTLED = (RegressionStage.OPEN, RegressionStage.ACKNOWLEDGED)
 JOINED = (*UNSETTLED, RegressionStage.FIXED)  # a new change with the same key joins these
-ANNOUNCED = (
+AGAIN, GROWN = "again", "grown"  # events: it was fixed and is back; it has more devices or kernels
+ANNOUNCED: tuple[str, ...] = (  # events that people are alerted to
     RegressionStage.OPEN,
+    AGAIN,
+    GROWN,
     RegressionStage.FIXED,
     RegressionStage.VERIFIED,
-)  # people are alerted to these
+)
 
 _ANY = frozenset(RegressionStage)
 REACHED_FROM: Mapping[RegressionStage, frozenset[RegressionStage]] = {

@@ -122,7 +122,10 @@ def _starts(tx: Connection, series: Sequence[int]) -> Mapping[int, float]:
             schema.measurement,
             (timing.job_id == change.after_job) & (timing.series_id == change.series_id),
         )
-        .where(change.series_id.in_(series), change.state == "confirmed")
+        .where(
+            *(change.series_id.in_(series), change.state == "confirmed"),
+            change.method != "decay",  # which begins no level
+        )
         .group_by(change.series_id)
     )
     return {number: at for number, at in found if at is not None}

@@ -1,4 +1,4 @@
-"""Alerts: a regression's states told once through each channel, again until it is heard.
+"""Alerts: news of regressions, told once through each channel, again until they are heard.
 
     channel        is set by
     webhook        VKBENCH_ALERT_WEBHOOK, signed with VKBENCH_ALERT_SECRET
@@ -6,6 +6,9 @@
 
 A delivery is recorded once. On the wire it may come twice, when this process dies between sending
 and recording: the message's id is the same then.
+
+A flood becomes a digest: many regressions at once are one message. What grows is told at the end of
+GATHER_SECONDS, and so is everything that comes after MOST_APART messages within so long.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import TypeAlias
+
+from sqlalchemy import Connection
 
 from vkbench import log
 from vkbench.settings import Settings
@@ -25,28 +29,21 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep import alerts
 from vkbench_db.upkeep.alerts import Delivery
 from vkbench_detection.regress import news
-from vkbench_detection.regress.announcements import unannounced
-from vkbench_detection.regress.news import RegressionNews
+from vkbench_detection.regress.announcements import announcements, unannounced
+from vkbench_detection.regress.stages import GROWN
 from vkbench_scheduler.errors import AlertFailed
-from vkbench_scheduler.watch import summaries, webhook
+from vkbench_scheduler.watch import webhook
+from vkbench_scheduler.watch.messages import Message, Told, digest_of, message_of
 
 FIRST_RETRY_SECONDS = 30.0  # after the first try; each wait is four times the one before
 LONGEST_RETRY_SECONDS = 6 * 3600.0
 MOST_TRIES = 9  # over about 21 hours
-AT_ONCE = 20  # deliveries of a step
-MOST_CHANGES = 50  # told in a message; the count says of how many
+AT_ONCE = 20  # messages of a step
+MOST_DUE = 1000  # deliveries of a step
+MOST_APART = 5  # regressions that have messages of their own at once; more are a digest
+GATHER_SECONDS = 1800.0  # what comes up in so long, and can wait or has to, is told together
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """What is said of one state of a regression."""
-
-    id: str  # the same in every try and channel: who heard it before can tell
-    title: str
-    text: str  # Markdown
-    body: Mapping[str, Any]  # for programs
 
 
 Send: TypeAlias = Callable[[Message, float], None]  # raises AlertFailed
@@ -61,13 +58,14 @@ def step(database: Database, ours: Settings, now: float) -> None:
         missing = unannounced(tx, list(channels), now)
     if missing:
         with database.transaction() as tx:
-            alerts.expect(tx, missing, now)
+            _expect(tx, missing, now)
     with database.reading() as tx:
-        due = alerts.due(tx, list(channels), now, most_tries=MOST_TRIES, limit=AT_ONCE)
+        due = alerts.due(tx, list(channels), now, most_tries=MOST_TRIES, limit=MOST_DUE)
     broken: set[str] = set()
-    for delivery in due:
-        if delivery.channel not in broken and not _deliver(database, delivery, channels, now):
-            broken.add(delivery.channel)
+    for together in islice(_messages(due), AT_ONCE):
+        channel = together[0].channel
+        if channel not in broken and not _deliver(database, together, channels[channel], now):
+            broken.add(channel)
 
 
 def channels_of(ours: Settings) -> dict[str, Send]:
@@ -95,47 +93,74 @@ def heard_by_all(
     return True
 
 
-def message_of(told: RegressionNews, state: str) -> Message:
-    """The message about one state of a regression."""
-    identity = f"{told.id} {told.opened_at} {told.title} {state}"
-    shown = told.changes[:MOST_CHANGES]
-    return Message(
-        id=f"msg_{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
-        title=f"vkbench: regression {told.id} became {state}: {told.title}",
-        text=summaries.of_regression(told),
-        body={
-            "type": f"regression.{state}",
-            "timestamp": datetime.fromtimestamp(told.changed_at, UTC).isoformat(),
-            "data": asdict(told)
-            | {"changes": [asdict(change) for change in shown]}
-            | {"change_count": len(told.changes), "summary": summaries.of_regression(told)},
-        },
-    )
-
-
 def retry_seconds(tries: int) -> float:
     """How long to wait after so many tries."""
     return min(FIRST_RETRY_SECONDS * 4.0 ** (tries - 1), LONGEST_RETRY_SECONDS)
 
 
-def _deliver(
-    database: Database, delivery: Delivery, channels: Mapping[str, Send], now: float
-) -> bool:
+def _expect(tx: Connection, missing: Sequence[tuple[int, str, str]], now: float) -> None:
+    """Store what is to be told: at once, or with all else that comes up within GATHER_SECONDS."""
+    lately = alerts.counts(tx, now - GATHER_SECONDS)
+    gathered = now - now % GATHER_SECONDS + GATHER_SECONDS
+
+    def waits(key: tuple[int, str, str]) -> bool:
+        _, name, channel = key
+        return name.startswith(GROWN) or lately.get(channel, 0) >= MOST_APART
+
+    alerts.expect(tx, [key for key in missing if not waits(key)], now, now)
+    alerts.expect(tx, [key for key in missing if waits(key)], now, gathered)
+
+
+def _messages(due: Sequence[Delivery]) -> Iterator[list[Delivery]]:
+    """The deliveries of each message: those of a regression, or all of many regressions.
+
+    What was told together and failed is told together again, with the same id.
+    """
+    groups: dict[tuple[str, float, int], list[Delivery]] = {}
+    for each in due:
+        groups.setdefault((each.channel, each.next_try_at, each.tries), []).append(each)
+    for together in groups.values():
+        apart: dict[int, list[Delivery]] = {}
+        for each in together:
+            apart.setdefault(each.regression, []).append(each)
+        yield from [together] if len(apart) > MOST_APART else apart.values()
+
+
+def _deliver(database: Database, together: Sequence[Delivery], send: Send, now: float) -> bool:
     """Whether the channel is fit for more."""
-    tries = delivery.tries + 1
+    tries = together[0].tries + 1
     with database.transaction() as tx:
-        if not alerts.claim(tx, delivery, now + retry_seconds(tries)):
+        next_try_at = now + retry_seconds(tries)
+        claimed = [each for each in together if alerts.claim(tx, each, next_try_at)]
+        if not claimed:
             return True  # another scheduler's
-        message = message_of(news.of_regression(tx, delivery.regression), delivery.state)
+        message = _message(tx, claimed)
     error = ""
     try:
-        channels[delivery.channel](message, now)
+        send(message, now)
     except AlertFailed as failure:
         error = str(failure)
     with database.transaction() as tx:
-        alerts.settle(tx, delivery, None if error else now, error)
-    _note(delivery, tries, error)
+        for each in claimed:
+            alerts.settle(tx, each, None if error else now, error)
+    for each in claimed:
+        _note(each, tries, error)
     return not error
+
+
+def _message(tx: Connection, deliveries: Sequence[Delivery]) -> Message:
+    names: dict[int, set[str]] = {}
+    for each in deliveries:
+        names.setdefault(each.regression, set()).add(each.state)
+    known = announcements(tx, list(names))
+    told = [
+        Told(
+            news=news.of_regression(tx, regression),
+            announcements=[each for each in known[regression] if each.name in wanted],
+        )
+        for regression, wanted in names.items()
+    ]
+    return message_of(told[0]) if len(told) == 1 else digest_of(told)
 
 
 def _note(delivery: Delivery, tries: int, error: str) -> None:

@@ -15,7 +15,8 @@ from vkbench_db.database import Database
 from vkbench_db.upkeep.peer_standings import note_told, untold
 from vkbench_detection.compare.peer_ratios import Standing, judge, standings
 from vkbench_detection.regress.announcements import STALE_SECONDS
-from vkbench_scheduler.watch.alerts import Message, channels_of, heard_by_all
+from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
+from vkbench_scheduler.watch.messages import Message
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
 

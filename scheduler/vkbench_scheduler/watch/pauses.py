@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from vkbench.settings import Settings
 from vkbench_db.database import Database
 from vkbench_db.upkeep.pauses import UntoldPause, note_told, untold
-from vkbench_scheduler.watch.alerts import Message, channels_of, heard_by_all
+from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
+from vkbench_scheduler.watch.messages import Message
 
 PATIENCE_SECONDS = 86_400.0  # after which a channel that never heard is given up
 

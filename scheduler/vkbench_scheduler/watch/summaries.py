@@ -29,6 +29,23 @@ def of_regression(news: RegressionNews) -> str:
     return markdown.summary(f"Regression {news.id}: {news.title}", parts)
 
 
+def of_many(title: str, rows: Sequence[tuple[RegressionNews, str, str]]) -> str:
+    """Regressions that came up at once: each with what became of it, and what happened."""
+    cells = [
+        [
+            str(news.id),
+            became,
+            markdown.escaped(news.title),
+            markdown.escaped(news.cause),
+            _largest(news.changes),
+            markdown.escaped(note),
+        ]
+        for news, became, note in rows
+    ]
+    headings = ["id", "news", "what", "cause", "worst", "where"]
+    return markdown.summary(title, [markdown.table(headings, cells, right=(0, 4))])
+
+
 def of_run(news: RunNews) -> str:
     """A run: what is wrong or failed, what became slower, what became faster, and the counts."""
     told = [change for change in news.changes if change.state in REPORTED]
@@ -138,6 +155,14 @@ def _provenance(changes: Sequence[ChangedCase]) -> str:
     )
     rows = [[what, markdown.code(before), markdown.code(after)] for what, before, after in pairs]
     return markdown.table(["what moved", "before", "after"], rows) if rows else ""
+
+
+def _largest(changes: Sequence[ChangedCase]) -> str:
+    """The gravest of these changes."""
+    worst = next(iter(_by_size(changes)), None)
+    if worst is None:
+        return ""
+    return worst.direction if worst.direction in VERDICTS else _number(worst.ratio)
 
 
 def _by_size(changes: Sequence[ChangedCase]) -> list[ChangedCase]:

@@ -102,6 +102,11 @@ def look_back(database: Database, now: float) -> None:
         conclude(database, now)
 
 
+def end(database: Database, now: float) -> None:
+    """End what only time ends: regressions and suspicions on devices that are gone."""
+    conclude(database, now)
+
+
 def steps() -> tuple[WatchStep, ...]:
     """The steps that judge results."""
     return (
@@ -114,6 +119,7 @@ def steps() -> tuple[WatchStep, ...]:
         WatchStep(name="health", seconds=2.0, act=health.step),
         WatchStep(name="schedule", seconds=1.0, act=schedules.step),
         WatchStep(name="peers", seconds=15.0, act=falls.look),
+        WatchStep(name="end", seconds=3600.0, act=end),
         WatchStep(name="history", seconds=0.25, act=look_back),
     )
 

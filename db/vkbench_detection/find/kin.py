@@ -1,0 +1,151 @@
+"""Levels too young for the screen are judged by their kin, from their third result.
+
+The screen needs 20 results of a level. Until then the results before the last new kernel are held
+against those after it, by the scatter of the series or of its device. Where kin show the same
+change, the same case on another device with the same two kernels, its size alone counts. Pairs of
+both bundles decide alone: what came before is too little to hold results against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, sqrt
+from statistics import median
+from typing import TypeAlias
+
+from sqlalchemy import Connection, select
+
+from vkbench_db import schema
+from vkbench_db.rows import fetch
+from vkbench_detection.changes.change_point import ChangePoint
+from vkbench_detection.changes.decisions import Method, Suspicion
+from vkbench_detection.changes.states import UNDECIDED, ChangeState
+from vkbench_detection.changes.transitions import suspect
+from vkbench_detection.find.levels import changes_of
+from vkbench_detection.series import screens
+from vkbench_detection.series.points import Origin, origins
+from vkbench_detection.series.profiles import device_sigmas
+from vkbench_detection.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST, Direction
+
+FEWEST = 3  # results of a level
+Level: TypeAlias = Sequence[tuple[int, float]]  # jobs, and logarithms of seconds
+
+AGREEING = (ChangeState.CONFIRMED, *UNDECIDED)  # changes of kin that speak for one here
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Young:
+    """A series whose level is too young for the screen."""
+
+    id: int
+    case_id: int
+    device_id: int
+    device: str  # key
+    sigma: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Move:
+    """What a series did when its kernel became another."""
+
+    before_job: int
+    after_job: int
+    before_kernel: str
+    after_kernel: str
+    results: int  # of the level, before it
+    change: float  # of the logarithm of seconds
+    error: float  # of it, in sigmas of one result
+
+    @property
+    def direction(self) -> Direction:
+        """Where the times went."""
+        return Direction.SLOWER if self.change > 0 else Direction.FASTER
+
+
+def judge_young(tx: Connection, series: Iterable[int], now: float) -> list[int]:
+    """Suspect changes within levels that the screen cannot judge yet; return the new ones."""
+    stored = screens.load(tx, list(series))
+    levels = {number: screen.level for number, screen in stored.items()}
+    young = {number: level for number, level in levels.items() if FEWEST <= len(level) < LEAST}
+    moments = origins(tx, [job for level in young.values() for job, _ in level])
+    found = {number: _last_move(level, moments) for number, level in young.items()}
+    moves = {n: move for n, move in found.items() if move and abs(move.change) >= JUMP_CHANGE}
+    if not moves:
+        return []
+    usual = device_sigmas(tx)
+    suspicions = [
+        _suspicion(tx, each, moves[each.id], each.sigma or usual[each.device])
+        for each in _rows(tx, moves)
+    ]
+    return suspect(tx, [each for each in suspicions if each], now)
+
+
+def _rows(tx: Connection, series: Collection[int]) -> list[_Young]:
+    table, device = schema.series.c, schema.device.c
+    asked = (
+        select(table.id, table.case_id, table.device_id, device.key.label("device"), table.sigma)
+        .join(schema.device, device.id == table.device_id)
+        .where(table.id.in_(series))
+        .order_by(table.id)
+    )
+    return fetch(tx, asked, _Young)
+
+
+def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Suspicion | None:
+    is_plain = abs(move.change) >= JUMP_SIGMAS * sigma * move.error
+    if not is_plain and not _has_kin(tx, series, move):
+        return None
+    if any(_is_asked(row, move) for row in changes_of(tx, series.id)):
+        return None
+    said = "plain beside its scatter" if is_plain else "as its kin"
+    return Suspicion(
+        series=series.id,
+        method=Method.KIN,
+        direction=move.direction,
+        before_job=move.before_job,
+        after_job=move.after_job,
+        ratio=exp(move.change),
+        note=f"{exp(move.change):.4f} after {move.results} results of a young level, {said}",
+    )
+
+
+def _last_move(level: Level, moments: Mapping[int, Origin]) -> _Move | None:
+    """Where the kernel moved last, if it did."""
+    jobs = [job for job, _ in level]
+    seconds = [value for _, value in level]
+    kernels = [moments.get(job, Origin()).kernel for job in jobs]
+    moved = [place for place in range(1, len(jobs)) if kernels[place - 1] != kernels[place]]
+    if not moved:
+        return None
+    place = moved[-1]
+    return _Move(
+        before_job=jobs[place - 1],
+        after_job=jobs[place],
+        before_kernel=kernels[place - 1],
+        after_kernel=kernels[place],
+        results=place,
+        change=median(seconds[place:]) - median(seconds[:place]),
+        error=sqrt(1 / place + 1 / (len(jobs) - place)),
+    )
+
+
+def _is_asked(row: ChangePoint, move: _Move) -> bool:
+    """Whether a change is such a suspicion that is open, or was decided."""
+    is_same = row.state in UNDECIDED or row.after_job == move.after_job
+    return is_same and row.direction == move.direction
+
+
+def _has_kin(tx: Connection, series: _Young, move: _Move) -> bool:
+    """Whether a change of these kernels is suspected or confirmed on another device."""
+    change, table = schema.change_point.c, schema.series.c
+    asked = (
+        select(change.id)
+        .join(schema.series, table.id == change.series_id)
+        .where(
+            *(table.case_id == series.case_id, table.device_id != series.device_id),
+            *(change.before_kernel == move.before_kernel, change.direction == move.direction),
+            *(change.after_kernel == move.after_kernel, change.state.in_(AGREEING)),
+        )
+    )
+    return tx.execute(asked.limit(1)).first() is not None

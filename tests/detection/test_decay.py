@@ -1,0 +1,115 @@
+"""Slow decay is found by pairs of the newest bundle with the last release and the last baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from databases import Lab, one_engine
+from paired_nights import NIGHT, Nights, Speed, bundle, rows
+from vkbench.device import Environment
+from vkbench_db.work import store
+from vkbench_detection.compare.baselines import pin
+from vkbench_detection.compare.references import ReferenceKind
+from vkbench_scheduler.watch import timetable
+
+BUNDLES = [bundle(f"bundle {number}") for number in range(12)]
+ORDER = {each.sha: number for number, each in enumerate(BUNDLES)}
+FOUND = "SELECT method, direction, state, cause FROM change_point WHERE method = 'decay'"
+TITLES = "SELECT title, state FROM regression WHERE direction = 'slower'"
+PAIRS = "SELECT count(*) FROM confirmation"
+
+
+@pytest.fixture
+def nights(lab: Lab, environment: Environment) -> Nights:
+    """Twenty-five nights with the bundle of a release."""
+    with lab.database.transaction() as tx:
+        for each in BUNDLES:
+            store.store_bundle(tx, each, lab.now)
+    made = Nights(lab, lab.add_device(), environment=environment, bundle=BUNDLES[0].sha)
+    made.pass_by(25)
+    with lab.database.transaction() as tx:
+        pin(tx, "release-1.2", ReferenceKind.BUNDLE, BUNDLES[0].sha, lab.now, "ann")
+    return made
+
+
+def decay(nights: Nights, bundles: Sequence[store.StoredBundle], a_bundle: float) -> None:
+    """Four nights with each bundle, all that a scheduler does in them, and each bundle slower."""
+
+    def speed(sha: str) -> float:
+        return a_bundle ** ORDER[sha]
+
+    for each in bundles:
+        nights.bundle = each.sha
+        for _ in range(4):
+            nights.pass_by(1, speed(each.sha))
+            nights.confirm(speed)
+            timetable.look_back(nights.lab.database, nights.lab.now)
+            nights.confirm(speed)
+
+
+def test_ten_bundles_that_are_each_a_little_slower(nights: Nights) -> None:
+    """0.6 % a bundle: no two neighbours differ by what anything notices."""
+    decay(nights, BUNDLES[1:11], 1.006)
+    kinds = rows(nights, FOUND)
+    assert kinds[-1] == ("decay", "slower", "confirmed", "kernel")
+    name = BUNDLES[0].sha[:12]
+    assert (f"slower than bundle {name}, little by little", "open") in rows(nights, TITLES)
+    [(ratio,)] = rows(
+        nights, "SELECT ratio FROM change_point WHERE method = 'decay' AND state = 'confirmed'"
+    )
+    assert 1.012 < ratio < 1.07
+    told = "SELECT note FROM change_point_event WHERE note LIKE '%little by little'"
+    assert "of baseline release-1.2" in rows(nights, told)[0][0]
+
+
+def level_of(number: int) -> Speed:
+    """A host that is so slow with whatever bundle."""
+    return lambda sha: 1.006**number
+
+
+@one_engine
+def test_a_series_is_paired_with_a_release_once_a_week_at_most(nights: Nights) -> None:
+    """And once for a kernel: what was no slower is not asked again."""
+    decay(nights, BUNDLES[1:4], 1.0)
+    found = "SELECT found_at FROM change_point WHERE method = 'decay' ORDER BY id"
+    assert rows(nights, found) == []
+    # the host has become slower, little by little; the kernels have not
+    for number, each in enumerate(BUNDLES[4:12]):
+        nights.bundle = each.sha
+        for _ in range(4):
+            nights.pass_by(1, 1.006 ** (number + 1))
+            nights.confirm(level_of(number + 1))
+            timetable.look_back(nights.lab.database, nights.lab.now)
+            nights.confirm(level_of(number + 1))
+    moments = [moment for (moment,) in rows(nights, found)]
+    assert 1 <= len(moments) <= 5
+    assert rows(nights, "SELECT DISTINCT state FROM change_point WHERE method = 'decay'") == [
+        ("dismissed",)
+    ]
+    assert all("than bundle" not in title for title, _ in rows(nights, TITLES))
+
+
+@one_engine
+def test_what_a_driver_explains_is_no_decay(nights: Nights) -> None:
+    nights.environment = replace(nights.environment, driver_version="23.1")
+    nights.pass_by(1, 1.08)
+    nights.confirm(lambda sha: 1.08)
+    before = rows(nights, PAIRS)
+    for each in BUNDLES[1:4]:
+        nights.bundle = each.sha
+        nights.pass_by(3, 1.08)
+        timetable.look_back(nights.lab.database, nights.lab.now)
+    assert rows(nights, FOUND) == []
+    assert rows(nights, PAIRS) == before
+
+
+@one_engine
+def test_a_release_whose_bundle_is_not_kept_is_not_paired(nights: Nights) -> None:
+    with nights.lab.database.transaction() as tx:
+        tx.exec_driver_sql(f"DELETE FROM bundle_blob WHERE bundle = '{BUNDLES[0].sha}'")
+    decay(nights, BUNDLES[8:9], 1.006)
+    nights.lab.now += NIGHT
+    assert rows(nights, FOUND) == []
