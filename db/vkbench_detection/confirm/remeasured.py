@@ -84,7 +84,10 @@ def _of_arms(case: _Case) -> Remeasured:
     if judgement.verdict is PairVerdict.MORE:
         return _more(judgement.next_look - judgement.pairs)
     if judgement.verdict is PairVerdict.SAME:
-        return _beside_series(case)
+        if case.change.method != Method.DECAY:
+            return _beside_series(case)
+        text = f"{judgement.pairs} pairs of both bundles do not differ"
+        return _ended(ChangeState.DISMISSED, text, "gone", _figures(judgement))
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
         return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
@@ -118,9 +121,11 @@ def _beside_series(case: _Case) -> Remeasured:
         text = "too few results before it to hold new ones against"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
     judgement, looked = decided(
-        lambda n: judge(before.seconds, fresh[:n], direction=case.direction), min(len(fresh), MOST_FRESH)
+        lambda n: judge(before.seconds, fresh[:n], direction=case.direction),
+        min(len(fresh), MOST_FRESH),
     )
-    if judgement.verdict is PairVerdict.MORE and len(fresh) < MOST_FRESH:
+    is_plain = before.is_plain(fresh)  # if it is not, more values of this night do not help
+    if judgement.verdict is PairVerdict.MORE and is_plain and len(fresh) < MOST_FRESH:
         return _more(max(1, ceil((judgement.next_look - len(fresh)) / 2)))
     figures = _figures(judgement)
     is_there = judgement.verdict in (PairVerdict.REGRESSED, PairVerdict.IMPROVED)
@@ -130,6 +135,11 @@ def _beside_series(case: _Case) -> Remeasured:
     cause = _cause(case)
     if not is_there or not is_plain:
         text = "there is a shift, within what the series scatters by from day to day"
+        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
+    if cause in (Cause.HOST, Cause.ENVIRONMENT) and not before.has_lasted:
+        text = (
+            f"measured again {len(fresh)} times, the change stays; the next results have to show it"
+        )
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
     text = f"measured again {looked} times, the change stays; {_WHY[cause]}"
     confirmed = _confirmed(text, "stays", figures, cause)
