@@ -13,7 +13,7 @@ from itertools import chain
 from math import ceil, log
 
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Cause, Conclusion, Figures, Method
+from vkbench_detection.changes.decisions import PAIRS_ALONE, Cause, Conclusion, Figures
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults
@@ -84,7 +84,7 @@ def _of_arms(case: _Case) -> Remeasured:
     if judgement.verdict is PairVerdict.MORE:
         return _more(judgement.next_look - judgement.pairs)
     if judgement.verdict is PairVerdict.SAME:
-        if case.change.method != Method.DECAY:
+        if case.change.method not in PAIRS_ALONE:
             return _beside_series(case)
         text = f"{judgement.pairs} pairs of both bundles do not differ"
         return _ended(ChangeState.DISMISSED, text, "gone", _figures(judgement))
