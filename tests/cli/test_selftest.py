@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 
 from vkbench_cli import main as cli
-from vkbench_cli.commands.measure.selftest import COLUMNS
+from vkbench_cli.show.selftest import COLUMNS
 from vkbench_detection.statistics import pairs, screen, segments, selftest
 from vkbench_detection.statistics.pairs import Look
 from vkbench_detection.statistics.synthetic import KINDS
 
 pytestmark = pytest.mark.slow
 
+# what is shown of scenarios in which something changes
+OF_CHANGES = ("right_place", "right_cause", "right_state", "covered", "nights")
+
 Captured = pytest.CaptureFixture[str]
 
 
 def tried(capsys: Captured, *words: str) -> tuple[int, list[dict[str, Any]]]:
-    code = cli.main(["selftest", "detector", "--json", *words])
+    code = cli.main(["selftest", "detector", "--json", "--only", "noise", *words])
     return code, json.loads(capsys.readouterr().out)["rows"]
 
 
@@ -37,6 +40,23 @@ def test_all_targets_are_met(capsys: Captured) -> None:
     changes = {(row["change"], row["direction"]) for row in rows if row["change"]}
     assert changes >= {(c, d) for c in (0.02, 0.03, 0.05, 0.1) for d in ("slower", "faster")}
     assert changes >= {(c, "either") for c in (0.03, 0.05, 0.1, 0.2)}
+
+
+def test_the_steps_of_the_scheduler_tell_causes_and_bundles(capsys: Captured) -> None:
+    """The part of the simulated lab that every change of the detection has to pass."""
+    chosen = [word for name in ("kernel steps", "driver returns") for word in ("--only", name)]
+    words = ("selftest", "detector", "--json", "--series", "8", "--seed", "1", *chosen)
+    cli.main([*words])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    missed = {words for row in rows for words in row["target"].split("; ") if words}
+    assert {words for words in missed if not words.startswith("pairs")} == set()
+    assert [row["changes"] for row in rows] == [8, 24, 32]
+    assert all(row["right_state"] == 1.0 for row in rows)
+
+
+def test_a_part_that_there_is_not_is_refused(capsys: Captured) -> None:
+    assert cli.main(["selftest", "detector", "--only", "kernel step"]) == 2
+    assert "did you mean 'kernel steps'" in capsys.readouterr().err
 
 
 def test_a_pass_over_histories_that_ignores_jumps_fails(
@@ -74,10 +94,16 @@ def test_a_detector_that_sleeps_fails(capsys: Captured, monkeypatch: pytest.Monk
 
 
 def test_the_table_is_for_people_too(capsys: Captured) -> None:
-    assert cli.main(["selftest", "detector", "--streams", "1"]) in (0, 1)
+    words = ("--only", "noise", "--only", "A/A", "--streams", "1", "--series", "1")
+    assert cli.main(["selftest", "detector", *words]) in (0, 1)
     said = capsys.readouterr()
-    heading = said.out.splitlines()[0]
-    assert all(c.heading in heading for c in COLUMNS if not c.hidden)
+    headings = [line for line in said.out.splitlines() if "tried" in line]
+    assert [line.split("  ")[0] for line in headings] == [
+        "noise of a job",
+        "what happens in the lab",
+    ]
+    shown = [c.heading for c in COLUMNS if not c.hidden and c.key not in OF_CHANGES]
+    assert all(heading in " ".join(headings) for heading in shown)
     assert "PASS" in said.out
     assert "targets met" in said.err
 

@@ -185,3 +185,13 @@ def test_a_quiet_series_has_the_least_floor() -> None:
 def test_too_few_values_have_no_profile() -> None:
     with pytest.raises(ValueError, match="7 values"):
         profile([1e-3] * 7)
+
+
+def test_scans_of_every_night_are_not_each_a_test_of_their_own() -> None:
+    """A day that drifts looks like a new level in some night, if it is asked often enough."""
+    found = set()
+    for number, values in enumerate(drawn("day drift 2 %", 16, 100, seed=11)):
+        for night in range(20, 101, 4):
+            shifts = segments.find(values[:night].tolist())
+            found |= {(number, each.index // 5) for each in shifts if each.is_certain}
+    assert len(found) <= 2

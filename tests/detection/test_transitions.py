@@ -11,9 +11,16 @@ from sqlalchemy import Row, select
 
 from databases import Lab
 from vkbench_db import schema
-from vkbench_detection.changes.decisions import Cause, Conclusion, Decision, Method, Suspicion
+from vkbench_detection.changes.decisions import (
+    Cause,
+    Conclusion,
+    Decision,
+    Method,
+    Reopening,
+    Suspicion,
+)
 from vkbench_detection.changes.states import DECIDED, REACHED_FROM, ChangeState
-from vkbench_detection.changes.transitions import apply, begin, suspect
+from vkbench_detection.changes.transitions import apply, begin, reopen, suspect
 from vkbench_detection.errors import ImpossibleTransition
 from vkbench_detection.find.screening import screen
 from vkbench_detection.series import screens
@@ -69,6 +76,8 @@ class Line:
         with self.lab.database.transaction() as tx:
             if state == ChangeState.CONFIRMING:
                 begin(tx, change, "4 pairs", self.lab.now)
+            elif state == ChangeState.SUSPECTED:
+                reopen(tx, [Reopening(change=change, note="again", ratio=1.1)], self.lab.now)
             else:
                 apply(tx, [Decision(change=change, conclusion=conclusion(state))], self.lab.now)
 
@@ -183,7 +192,22 @@ def test_a_decision_says_where_the_change_lies(line: Line) -> None:
     assert min(line.screen().segment_jobs) == 27
 
 
-WANTED = [ChangeState.CONFIRMING, *DECIDED]
+def test_a_change_that_is_suspected_again_may_lie_elsewhere(line: Line) -> None:
+    """Its events keep where it was and what was decided; its row says what is known now."""
+    made = line.suspect(25)
+    line.move(made, ChangeState.DISMISSED)
+    again = Reopening(change=made, note="again", ratio=1.2, between=(26, 27))
+    before = line.screen()
+    with line.lab.database.transaction() as tx:
+        reopen(tx, [again], line.lab.now)
+    row = line.changes()[made]
+    assert (row.state, row.before_job, row.after_job, row.ratio) == ("suspected", 26, 27, 1.2)
+    assert (row.cause, row.low, row.high, row.p) == ("", None, None, None)
+    assert line.events(made) == ["suspected", "dismissed", "dismissed", "suspected"]
+    assert line.screen() == before
+
+
+WANTED = list(ChangeState)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +252,7 @@ def test_change_and_screen_agree_after_any_sequence(lab: Lab, seed: int) -> None
         elif not changes or rng.random() < 0.3:
             line.suspect(rng.randint(2, len(line.screen().jobs)))
         else:
-            _try(line, rng.choice(list(changes.values())), rng.choice(list(ChangeState)[1:]))
+            _try(line, rng.choice(list(changes.values())), rng.choice(list(ChangeState)))
         _check(line)
 
 

@@ -19,6 +19,7 @@ from vkbench_db.database import Database
 from vkbench_db.work.devices import store_device
 from vkbench_db.work.ended import add_ended
 from vkbench_db.work.runs import create_run
+from vkbench_detection.confirm.levels import LASTING
 from vkbench_detection.steps import detect
 from vkbench_scheduler.bundles import keep
 from vkbench_shaders.bundle import packaged_sha
@@ -66,7 +67,8 @@ def test_a_driver_that_is_slower_with_submissions_is_confirmed_here(
     before = replace(of, seconds=of.seconds / 50, environment="1" * 64)  # an earlier driver
     with Database.open(f"sqlite:///{database}") as opened:
         quiet_nights(opened, facts.key, packaged_sha(), now, of=before)
-        settle(opened, facts.key, packaged_sha(), of.seconds, now, of)
+        for minutes in range(LASTING, 0, -1):
+            settle(opened, facts.key, packaged_sha(), of.seconds, now - 60 * minutes, of)
         detect(opened, now)
     (suspected,) = vkbench("regressions", "suspected", "--json").rows
     assert (suspected["direction"], suspected["state"]) == ("slower", "suspected")

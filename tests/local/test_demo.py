@@ -70,11 +70,11 @@ def test_the_detection_finds_what_is_planted_and_nothing_else(lab: Path) -> None
 @pytest.mark.timeout(180)
 def test_changes_were_measured_again_before_anyone_was_told(lab: Path) -> None:
     sql = """
-        SELECT c.state, count(DISTINCT c.id), count(DISTINCT f.id) FROM change_point c
+        SELECT c.state, count(DISTINCT c.id), count(DISTINCT f.change_point_id) FROM change_point c
         LEFT JOIN confirmation f ON f.change_point_id = c.id
         WHERE c.method <> 'verdict' GROUP BY c.state
     """
-    states = {str(state): (changes, runs) for state, changes, runs in asked(lab, sql)}
+    states = {str(state): (changes, measured) for state, changes, measured in asked(lab, sql)}
     assert set(states) == {"confirmed", "dismissed"}
     assert states["dismissed"][0] == states["dismissed"][1]
     assert states["confirmed"][1] == states["confirmed"][0]

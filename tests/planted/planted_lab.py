@@ -65,7 +65,7 @@ WORDS = {
     "model ls": ["model", "ls"],
     "shard": ["shard", "--no-keep", "matmul/f32/b1_m8_n8_k8", "--seconds", "0.01"],
     "kernel check": ["kernel", "check", str(Path(example.__path__[0], "rms_quant.toml"))],
-    "selftest detector": ["selftest", "detector", "--streams", "1"],
+    "selftest detector": ["selftest", "detector", "--streams", "1", "--only", "noise"],
     "selftest comparisons": ["selftest", "comparisons", "--count", "2"],
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -72,6 +72,16 @@ class Decision:
     between: tuple[int, int] | None = None  # jobs between which it lies, where that is known better
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reopening:
+    """A change point that is not confirmed, and is to be measured again from the start."""
+
+    change: int
+    note: str  # why
+    ratio: float | None = None  # new over old, as it is suspected now
+    between: tuple[int, int] | None = None  # jobs between which it lies, where that is known better
+
+
 def cause_of(before: Origin, after: Origin) -> Cause:
     """The cause that history alone suggests: whatever moved between two neighbours."""
     kernel = before.kernel != after.kernel
@@ -81,3 +91,10 @@ def cause_of(before: Origin, after: Origin) -> Cause:
     if kernel:
         return Cause.KERNEL
     return Cause.ENVIRONMENT if environment else Cause.HOST
+
+
+def moves(made_with: Mapping[int, Origin], jobs: Sequence[int]) -> list[int]:
+    """The places of those jobs, in their order, before which kernel or environment moved."""
+    moments = [made_with.get(job, Origin()) for job in jobs]
+    causes = map(cause_of, moments, moments[1:])
+    return [place for place, cause in enumerate(causes, start=1) if cause != Cause.HOST]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, or_, select
 
 from vkbench_db import schema
-from vkbench_detection.changes.states import UNDECIDED, ChangeState
+from vkbench_db.rows import fetch
+from vkbench_detection.changes.decisions import Method
+from vkbench_detection.changes.states import DECIDED, UNDECIDED, ChangeState
 
 
 def undecided(tx: Connection, series: Iterable[int]) -> set[tuple[int, str]]:
@@ -19,6 +22,59 @@ def undecided(tx: Connection, series: Iterable[int]) -> set[tuple[int, str]]:
         )
     )
     return {(row.series_id, row.direction) for row in rows}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookedInto:
+    """A change that was decided, and not confirmed."""
+
+    id: int
+    series_id: int
+    after_job: int
+    direction: str
+    is_explained: bool  # by a kernel or an environment that moved there
+    decided_at: float  # the last time
+
+
+def looked_into(tx: Connection, series: Iterable[int]) -> list[LookedInto]:
+    """The changes of these series that were decided, and not confirmed, the newest first."""
+    table, event = schema.change_point.c, schema.change_point_event.c
+    is_explained = or_(
+        table.before_kernel != table.after_kernel,
+        table.before_environment != table.after_environment,
+    )
+    decided_at = (
+        select(func.max(event.at))
+        .where(event.change_point_id == table.id, event.state.in_(DECIDED))
+        .scalar_subquery()
+    )
+    asked = (
+        select(
+            *(table.id, table.series_id, table.after_job, table.direction),
+            is_explained.label("is_explained"),
+            decided_at.label("decided_at"),
+        )
+        .where(
+            table.series_id.in_(set(series)),
+            table.state.in_((ChangeState.DISMISSED, ChangeState.AMBIGUOUS)),
+        )
+        .order_by(table.id.desc())
+    )
+    return fetch(tx, asked, LookedInto)
+
+
+def confirmed_jobs(tx: Connection, series: int) -> set[int]:
+    """The first bad jobs of a series' confirmed changes: with each of them a level begins.
+
+    A decay begins none: it is the sum of what was below every threshold.
+    """
+    table = schema.change_point.c
+    asked = select(table.after_job).where(
+        table.series_id == series,
+        table.state == ChangeState.CONFIRMED,
+        table.method != Method.DECAY,
+    )
+    return set(tx.execute(asked).scalars())
 
 
 def is_any_suspected(tx: Connection) -> bool:

@@ -3,8 +3,8 @@
     suspected ── confirming ── confirmed | dismissed | ambiguous
 
 A suspicion need not be measured again to be decided. A decision may be revised: more results
-confirm what was dismissed or ambiguous, and a confirmed change becomes ambiguous where it may be
-chance among many tests.
+confirm what was dismissed or ambiguous, or make it suspected again, so that it is measured once
+more. So is what proves to lie at another place.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ NEAREST = (
 )
 
 REACHED_FROM: Mapping[ChangeState, tuple[ChangeState, ...]] = {
-    ChangeState.SUSPECTED: (),  # a new change point
+    # a new change point comes from none
+    ChangeState.SUSPECTED: (*UNDECIDED, ChangeState.DISMISSED, ChangeState.AMBIGUOUS),
     ChangeState.CONFIRMING: (ChangeState.SUSPECTED,),
     ChangeState.CONFIRMED: (*UNDECIDED, ChangeState.DISMISSED, ChangeState.AMBIGUOUS),
     ChangeState.DISMISSED: UNDECIDED,
-    ChangeState.AMBIGUOUS: (*UNDECIDED, ChangeState.DISMISSED, ChangeState.CONFIRMED),
+    ChangeState.AMBIGUOUS: (*UNDECIDED, ChangeState.DISMISSED),
 }

@@ -1,8 +1,8 @@
 """The only code that writes change points: each transition writes state, event and screen together.
 
-Code that judges results returns `Suspicion`s and `Decision`s; `suspect` and `apply` write them. A
-confirmed change restarts its series' screen at the new level. After one that was dismissed or
-stays ambiguous, the screen goes on with the level that it has.
+Code that judges results returns `Suspicion`s, `Reopening`s and `Decision`s; `suspect`, `reopen` and
+`apply` write them. A confirmed change restarts its series' screen at the new level. After one that
+was dismissed or stays ambiguous, the screen goes on with the level that it has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert, select, tuple_, update
 
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
-from vkbench_detection.changes.decisions import Decision, Method, Suspicion
+from vkbench_detection.changes.decisions import Decision, Method, Reopening, Suspicion
 from vkbench_detection.changes.states import REACHED_FROM, ChangeState
 from vkbench_detection.errors import ImpossibleTransition
 from vkbench_detection.series import screens
@@ -45,6 +45,22 @@ def suspect(tx: Connection, suspicions: Sequence[Suspicion], now: float) -> list
     ]
     apply(tx, concluded, now)
     return sorted(new)
+
+
+def reopen(tx: Connection, reopenings: Iterable[Reopening], now: float) -> None:
+    """Suspect changes again that are not confirmed, be it at another place; the screen goes on."""
+    for each in reopenings:
+        figures = {"ratio": each.ratio, "low": None, "high": None, "p": None}
+        if each.between:
+            _relocate(tx, each.change, *each.between, now)
+        _move(tx, each.change, ChangeState.SUSPECTED, cause="", **figures)
+        _note(tx, each.change, ChangeState.SUSPECTED, each.note, now)
+
+
+def pass_over(tx: Connection, series: Iterable[int]) -> None:
+    """Leave alarms alone that tell nothing new of a decided change; their screens go on."""
+    for each in series:
+        screens.resume(tx, each)
 
 
 def begin(tx: Connection, change: int, note: str, now: float) -> None:

@@ -16,18 +16,18 @@ from sqlalchemy import Connection, insert, select, update
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
+from vkbench_db.work.runs import cancel
 from vkbench_detection.changes import transitions
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.decisions import Conclusion, Decision
 from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.confirm.levels import before_change
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.confirm.remeasured import Remeasured, judged
 from vkbench_detection.find.verdict_changes import record_wrong_pairs
-from vkbench_detection.series.points import points_until
 
 FIRST_PAIRS = 4
 MOST_PAIRS = 48  # asked for in all, those that failed too
-LEVEL = 30  # results before a change that it is held against
 PATIENCE_SECONDS = 86_400.0  # for pairs on a device that went away
 
 
@@ -122,9 +122,8 @@ def begin(tx: Connection, change: int, run: int, now: float) -> None:
 def judge(tx: Connection, confirmation: Running, found: PairResults) -> Remeasured:
     """What pairs that have all ended say, or how many more of them are needed."""
     change = _change(tx, confirmation)
-    before = points_until(tx, change.series_id, change.before_job, LEVEL)
-    seconds = [point.seconds for point in before]
-    judgement = judged(change, found, seconds, is_same=_is_same(tx, confirmation.run))
+    before = before_change(tx, change)
+    judgement = judged(change, found, before, is_same=_is_same(tx, confirmation.run))
     if _is_cancelled(tx, confirmation.run):
         return replace(judgement, more=0)
     return replace(judgement, more=max(0, min(judgement.more, MOST_PAIRS - confirmation.pairs)))
@@ -149,6 +148,16 @@ def finish(tx: Connection, confirmation: Running, judgement: Remeasured, now: fl
     transitions.apply(tx, [decision], now)
     if judgement.is_new_wrong:
         record_wrong_pairs(tx, _change(tx, confirmation), confirmation.run, now)
+
+
+def interrupt(tx: Connection, change: int, now: float) -> None:
+    """End the confirmation of a change that proves to lie elsewhere, if one runs."""
+    for each in running(tx):
+        if each.change == change:
+            cancel(tx, each.run, now)
+            values = {"finished_at": now, "verdict": "moved"}
+            table = schema.confirmation.c
+            tx.execute(update(schema.confirmation).where(table.id == each.id).values(**values))
 
 
 def abandon(tx: Connection, confirmation: Running, now: float) -> None:

@@ -1,27 +1,30 @@
 """What pairs say of a suspicion, beside the results that its series had before it.
 
 Pairs that differ speak for themselves. Values against a series do not: a pair is another protocol,
-and the device has its days. So a shift stays if at least half of it is there, and unless another
-environment explains it, it must be plain beside what the series scatters by.
+and the device has its days. So a shift stays if at least half of it is there, and it must be plain
+beside what the series does by itself, whatever explains it: drivers are updated on bad days too.
+One that no kernel explains has to be there in three results, as hosts are busy for a night or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import ceil, log
 
 from vkbench_detection.changes.change_point import ChangePoint
 from vkbench_detection.changes.decisions import Cause, Conclusion, Figures, Method
 from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.statistics.pairs import LOOKS, PairJudgement, PairVerdict, judge
-from vkbench_detection.statistics.screen import JUMP_SIGMAS, Direction, reference
+from vkbench_detection.statistics.ratios import Ratio
+from vkbench_detection.statistics.screen import Direction
+from vkbench_detection.statistics.sizes import LATER, decided, is_clear, size
 
+PAIRS_ALONE = (Method.DECAY, Method.KIN)  # what came before is too long ago, or too little
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
-PAIRS_ALONE = (Method.DECAY, Method.KIN)  # what came before is too long ago, or too little
-LEAST_BEFORE = 8  # results of the series, which a few values of now can be held against
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +48,20 @@ class _Case:
 
     change: ChangePoint
     found: PairResults
-    before: Sequence[float]  # seconds of the series
+    before: Before
     is_same: bool  # the pairs are of one bundle
 
     @property
     def fresh(self) -> tuple[float, ...]:
-        return (*self.found.old, *self.found.new)
+        """Seconds of both arms in the order of their pairs."""
+        return tuple(chain.from_iterable(zip(self.found.old, self.found.new, strict=True)))
 
     @property
     def direction(self) -> Direction:
         return Direction(self.change.direction)
 
 
-def judged(
-    change: ChangePoint, found: PairResults, before: Sequence[float], *, is_same: bool
-) -> Remeasured:
+def judged(change: ChangePoint, found: PairResults, before: Before, *, is_same: bool) -> Remeasured:
     """The judgement of a change point by its pairs and the results before it."""
     if found.new_wrong:
         text = f"outputs of the new bundle are wrong: {found.new_wrong}"
@@ -76,30 +78,55 @@ def judged(
 
 
 def _of_arms(case: _Case) -> Remeasured:
-    judgement = judge(case.found.old, case.found.new, direction=case.direction)
+    old, new = case.found.old, case.found.new
+    judgement, looked = decided(
+        lambda n: judge(old[:n], new[:n], direction=case.direction), len(old)
+    )
     if judgement.verdict is PairVerdict.MORE:
         return _more(judgement.next_look - judgement.pairs)
-    figures = _figures(judgement)
     if judgement.verdict is PairVerdict.SAME:
         if case.change.method not in PAIRS_ALONE:
             return _beside_series(case)
         text = f"{judgement.pairs} pairs of both bundles do not differ"
-        return _ended(ChangeState.DISMISSED, text, "gone", figures)
+        return _ended(ChangeState.DISMISSED, text, "gone", _figures(judgement))
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
-        return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, figures)
+        return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
     text = f"{judgement.pairs} pairs of both bundles differ"
-    return _ended(ChangeState.CONFIRMED, text, judgement.verdict, figures, Cause.KERNEL)
+    confirmed = _confirmed(text, judgement.verdict, _figures(judgement), Cause.KERNEL)
+    if is_clear(judgement):
+        return confirmed
+    later = size(old[looked:], new[looked:])
+    return _sized(case, confirmed, later, looked + LATER - len(old))
+
+
+def _sized(case: _Case, confirmed: Remeasured, later: Ratio | None, missing: int) -> Remeasured:
+    """A small confirmed change with the size that later pairs tell, or how many more these need.
+
+    Those that go the other way are not certain of any change.
+    """
+    if later is None:
+        return replace(confirmed, more=missing)
+    figures = {"ratio": later.ratio, "low": later.low, "high": later.high}
+    known = {**confirmed.figures, **figures}
+    if (later.ratio > 1) != (case.direction is Direction.SLOWER):
+        text = f"{confirmed.conclusion.note}, and those after them do not"
+        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", known)
+    return replace(confirmed, conclusion=replace(confirmed.conclusion, figures=known))
 
 
 def _beside_series(case: _Case) -> Remeasured:
     """Both arms are the same: what they have in common against what the series was."""
     fresh, before = case.fresh, case.before
-    if len(before) < LEAST_BEFORE:
+    if not before.are_enough:
         text = "too few results before it to hold new ones against"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
-    judgement = judge(before, fresh, direction=case.direction)
-    if judgement.verdict is PairVerdict.MORE and len(fresh) < MOST_FRESH:
+    judgement, looked = decided(
+        lambda n: judge(before.seconds, fresh[:n], direction=case.direction),
+        min(len(fresh), MOST_FRESH),
+    )
+    is_plain = before.is_plain(fresh)  # if it is not, more values of this night do not help
+    if judgement.verdict is PairVerdict.MORE and is_plain and len(fresh) < MOST_FRESH:
         return _more(max(1, ceil((judgement.next_look - len(fresh)) / 2)))
     figures = _figures(judgement)
     is_there = judgement.verdict in (PairVerdict.REGRESSED, PairVerdict.IMPROVED)
@@ -107,11 +134,20 @@ def _beside_series(case: _Case) -> Remeasured:
         text = f"measured again {len(fresh)} times, the change is gone"
         return _ended(ChangeState.DISMISSED, text, "gone", figures)
     cause = _cause(case)
-    if not is_there or (cause is not Cause.ENVIRONMENT and not _is_plain(judgement, before)):
+    if not is_there or not is_plain:
         text = "there is a shift, within what the series scatters by from day to day"
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
-    text = f"measured again {len(fresh)} times, the change stays; {_WHY[cause]}"
-    return _ended(ChangeState.CONFIRMED, text, "stays", figures, cause)
+    if cause in (Cause.HOST, Cause.ENVIRONMENT) and not before.has_lasted:
+        text = (
+            f"measured again {len(fresh)} times, the change stays; the next results have to show it"
+        )
+        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
+    text = f"measured again {looked} times, the change stays; {_WHY[cause]}"
+    confirmed = _confirmed(text, "stays", figures, cause)
+    if is_clear(judgement):
+        return confirmed
+    later = fresh[looked:]
+    return _sized(case, confirmed, size(before.seconds, later), ceil((LATER - len(later)) / 2))
 
 
 _WHY = {
@@ -135,14 +171,13 @@ def _stays(change: ChangePoint, judgement: PairJudgement) -> bool:
     return abs(log(judgement.ratio)) >= STAYING * abs(suspected)
 
 
-def _is_plain(judgement: PairJudgement, before: Sequence[float]) -> bool:
-    _, sigma = reference(tuple(map(log, before)))
-    return abs(log(judgement.ratio)) >= JUMP_SIGMAS * sigma
-
-
 def _more(pairs: int) -> Remeasured:
     failed = Conclusion(state=ChangeState.AMBIGUOUS, note="pairs that were asked for failed")
     return Remeasured(conclusion=failed, verdict="ambiguous", more=pairs)
+
+
+def _confirmed(text: str, verdict: str, figures: Figures, cause: Cause) -> Remeasured:
+    return _ended(ChangeState.CONFIRMED, text, verdict, figures, cause)
 
 
 def _ended(

@@ -2,7 +2,8 @@
 
 A host under load slows down everything that runs on it. Where many series of a device are suspected
 in one direction and no kernel is to blame, that is one event: a sample of them is measured again,
-and if the sample agrees, the others are decided like it.
+and if the sample agrees, the others are decided like it. One that is suspected once more is not
+dismissed unmeasured: its own results keep its shift.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def next_turn(
     for key, group in _events(able).items():
         conclusion = _sampled(tx, key, len(group), now)
         if conclusion:
-            decisions += [Decision(change=each.change, conclusion=conclusion) for each in group]
+            theirs = [each for each in group if _is_like(each, conclusion)]
+            decisions += [Decision(change=each.change, conclusion=conclusion) for each in theirs]
+            chosen += [each for each in group if each not in theirs]
         else:
             chosen += group if len(group) < EVENT else _sample(group)
     ordered = sorted(chosen, key=lambda each: each.change)
@@ -66,6 +69,11 @@ def _without_bundle(each: Waiting) -> Decision:
     return Decision(
         change=each.change, conclusion=Conclusion(state=ChangeState.AMBIGUOUS, note=text)
     )
+
+
+def _is_like(each: Waiting, conclusion: Conclusion) -> bool:
+    """Whether the measured sample speaks for a suspicion."""
+    return not each.is_again or conclusion.state != ChangeState.DISMISSED
 
 
 def _events(suspected: Iterable[Waiting]) -> Mapping[Key, list[Waiting]]:
@@ -97,6 +105,7 @@ def _measured(tx: Connection, key: Key, now: float) -> Counter[tuple[str, str]]:
     change, series, done = schema.change_point.c, schema.series.c, schema.confirmation.c
     rows = tx.execute(
         select(change.id, change.state, change.cause)
+        .distinct()
         .join(schema.series, series.id == change.series_id)
         .join(schema.confirmation, done.change_point_id == change.id)
         .where(

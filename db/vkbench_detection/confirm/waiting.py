@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from vkbench.job import SHARDS
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.changes.states import DECIDED, ChangeState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,7 @@ class Waiting:
     direction: str
     environments: tuple[str, str]  # hashes, before and after the change
     is_new_kernel: bool  # whether another kernel came with the change
+    is_again: bool  # whether it was decided before, and later results keep its shift
     arms: Arms | None  # None where the new bundle is not kept
 
 
@@ -48,6 +49,7 @@ class _Suspected(ChangePoint):
     device: str  # key
     packaged: str  # SHA-256 of the packaged bundle there
     case: str
+    times_decided: int
 
 
 def waiting(tx: Connection, devices: set[int]) -> list[Waiting]:
@@ -57,12 +59,19 @@ def waiting(tx: Connection, devices: set[int]) -> list[Waiting]:
 
 def _suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
     change, series, device = schema.change_point.c, schema.series.c, schema.device.c
+    event = schema.change_point_event.c
+    decisions = (
+        select(func.count())
+        .where(event.change_point_id == change.id, event.state.in_(DECIDED))
+        .scalar_subquery()
+    )
     asked = (
         select(
             schema.change_point,
             *(series.variant, series.metric, series.device_id),
             *(device.key.label("device"), device.bundle.label("packaged")),
             schema.kernel_case.c.name.label("case"),
+            decisions.label("times_decided"),
         )
         .join(schema.series, series.id == change.series_id)
         .join(schema.device, device.id == series.device_id)
@@ -94,5 +103,6 @@ def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:
         direction=row.direction,
         environments=(row.before_environment, row.after_environment),
         is_new_kernel=row.before_kernel != row.after_kernel,
+        is_again=row.times_decided > 0,
         arms=arms,
     )

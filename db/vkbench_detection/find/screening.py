@@ -1,23 +1,28 @@
 """The screen of each series steps over its new results; its alarms become suspicions.
 
-A result that is older than the last one that was screened is left to the pass over the history.
+A suspicion lies where a kernel or the environment moved, if that is near. An alarm at a place that
+was looked into before, and not confirmed, opens that change again. A result that is older than the
+last one that was screened is left to the pass over the history.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, literal, or_, select
 
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.schema.moment import Moment
-from vkbench_detection.changes.decisions import Method, Suspicion
-from vkbench_detection.changes.questions import undecided
-from vkbench_detection.changes.transitions import suspect
+from vkbench_detection.changes.decisions import Method, Reopening, Suspicion, moves
+from vkbench_detection.changes.questions import LookedInto, looked_into, undecided
+from vkbench_detection.changes.transitions import pass_over, reopen, suspect
+from vkbench_detection.confirm.levels import LASTING
 from vkbench_detection.series import screens
-from vkbench_detection.series.points import Point
+from vkbench_detection.series.points import Point, origins, results_since
 from vkbench_detection.series.screens import Screen
+from vkbench_detection.statistics.onsets import NEAR, Onset, find_onset
 from vkbench_detection.statistics.screen import Alarm
 
 BATCH = 200  # series whose new results are read at once
@@ -44,33 +49,67 @@ def behind(tx: Connection) -> list[int]:
     return list(tx.execute(asked).scalars())
 
 
+@dataclass(frozen=True)
+class _Raised:
+    """An alarm, and the screen that raised it."""
+
+    series: int
+    screen: Screen
+    alarm: Alarm
+
+
 def _screen(tx: Connection, series: Sequence[int], now: float) -> list[int]:
     stored = screens.load(tx, series)
     after: dict[int, Screen] = {}
-    found: list[Suspicion] = []
+    alarms: list[_Raised] = []
     for number, results in _new(tx, series).items():
-        after[number], suspicions = _stepped(number, stored[number], results)
-        found += suspicions
+        after[number], raised = _stepped(number, stored[number], results)
+        alarms += raised
     screens.store(tx, after)
-    known = undecided(tx, {each.series for each in found})
-    return suspect(tx, _first(found, known), now)
+    known = undecided(tx, {each.series for each in alarms})
+    return _suspect(tx, _first(alarms, known), now)
 
 
-def _stepped(
-    series: int, screen: Screen, results: Iterable[Point]
-) -> tuple[Screen, list[Suspicion]]:
-    found = []
+def _stepped(series: int, screen: Screen, results: Iterable[Point]) -> tuple[Screen, list[_Raised]]:
+    raised = []
     for point in results:
         screen, alarm = screen.stepped(point)
         if alarm:
-            found.append(_suspicion(series, screen, alarm))
-    return screen, found
+            raised.append(_Raised(series, screen, alarm))
+    return screen, raised
 
 
-def _suspicion(series: int, screen: Screen, alarm: Alarm) -> Suspicion:
-    before, after = screen.neighbours(alarm.since)
-    return Suspicion(
-        series=series,
+def _suspect(tx: Connection, alarms: Sequence[_Raised], now: float) -> list[int]:
+    """Store alarms as suspicions; where one was looked into before, that may be suspected again."""
+    before = looked_into(tx, {each.series for each in alarms})
+    suspicions, again, passed = [], [], []
+    for each in alarms:
+        suspicion, onset = _suspicion(tx, each)
+        known = _same(before, each, suspicion, onset)
+        if known is None:
+            suspicions.append(suspicion)
+        elif _is_due_again(tx, each, known):
+            note = f"again, {suspicion.note}"
+            again.append(Reopening(change=known.id, note=note, ratio=suspicion.ratio))
+        else:
+            passed.append(each.series)
+    reopen(tx, again, now)
+    pass_over(tx, passed)
+    return sorted([*(each.change for each in again), *suspect(tx, suspicions, now)])
+
+
+def _suspicion(tx: Connection, raised: _Raised) -> tuple[Suspicion, Onset]:
+    """An alarm at the place where the change began, as far as that can be told."""
+    alarm, recent = raised.alarm, raised.screen.recent
+    jobs = [job for _, job, _ in recent]
+    at = next((place for place, (index, *_) in enumerate(recent) if index >= alarm.since), 0)
+    onset = find_onset([value for *_, value in recent], at, _moved(tx, jobs, at))
+    if onset.is_moved:
+        before, after = jobs[onset.index - 1], jobs[onset.index]
+    else:
+        before, after = raised.screen.neighbours(recent[onset.index][0] if at else alarm.since)
+    suspicion = Suspicion(
+        series=raised.series,
         method=Method.SCREEN,
         direction=alarm.direction,
         before_job=before,
@@ -78,13 +117,53 @@ def _suspicion(series: int, screen: Screen, alarm: Alarm) -> Suspicion:
         ratio=alarm.ratio,
         note=f"{alarm.rule}: {alarm.ratio:.4f} of the level, the last {alarm.sigmas:+.1f} sigma",
     )
+    return suspicion, onset
 
 
-def _first(found: Iterable[Suspicion], known: set[tuple[int, str]]) -> list[Suspicion]:
-    """The first suspicion of each series and direction that has no undecided one yet."""
-    first: dict[tuple[int, str], Suspicion] = {}
-    for each in found:
-        first.setdefault((each.series, str(each.direction)), each)
+def _moved(tx: Connection, jobs: Sequence[int], at: int) -> list[int]:
+    """The places near one of these jobs at which kernel or environment moved."""
+    first = max(0, at - NEAR - 1)
+    near = jobs[first : at + NEAR + 1]
+    return [first + place for place in moves(origins(tx, near), near)]
+
+
+def _same(
+    before: Iterable[LookedInto], raised: _Raised, suspicion: Suspicion, onset: Onset
+) -> LookedInto | None:
+    """What was looked into at the place of a suspicion; or near it, where nothing moved."""
+    mine = [
+        each
+        for each in before
+        if (each.series_id, each.direction) == (raised.series, str(raised.alarm.direction))
+    ]
+    there = [each for each in mine if each.after_job == suspicion.after_job]
+    if not there and not onset.is_moved:
+        near = set(_jobs_around(raised.screen, suspicion.after_job))
+        there = [each for each in mine if not each.is_explained and each.after_job in near]
+    return there[0] if there else None
+
+
+def _jobs_around(screen: Screen, job: int) -> Sequence[int]:
+    at = screen.jobs.index(job)
+    return screen.jobs[max(0, at - NEAR) : at + NEAR + 1]
+
+
+def _is_due_again(tx: Connection, raised: _Raised, known: LookedInto) -> bool:
+    """Whether as many results came since a change was decided as spoke for it then.
+
+    What no kernel explains has to last, so that a single one tells nothing.
+    """
+    since = results_since(tx, raised.series, known.decided_at)
+    jobs = raised.screen.jobs
+    after = len(jobs) - jobs.index(known.after_job) if known.after_job in jobs else len(jobs)
+    return since >= max(LASTING - 1, after - since)
+
+
+def _first(alarms: Iterable[_Raised], known: set[tuple[int, str]]) -> list[_Raised]:
+    """The first alarm of each series and direction that has no undecided suspicion yet."""
+    first: dict[tuple[int, str], _Raised] = {}
+    for each in alarms:
+        first.setdefault((each.series, str(each.alarm.direction)), each)
     return [each for key, each in first.items() if key not in known]
 
 

@@ -18,9 +18,6 @@ from vkbench.units import counted
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch_first
-from vkbench_detection.changes.decisions import Conclusion, Decision
-from vkbench_detection.changes.states import DECIDED, ChangeState
-from vkbench_detection.changes.transitions import apply
 from vkbench_detection.regress.grouping import (
     Group,
     Ungrouped,
@@ -35,11 +32,9 @@ from vkbench_detection.regress.stages import (
     REACHED_FROM,
     RegressionStage,
 )
-from vkbench_detection.statistics.discoveries import believed
 
 NOTE, OWNER = "note", "owner"  # events of people that leave the stage as it is
 MOST_NAMED = 5  # devices, or kernels, that are new to a regression
-BATCH_SECONDS = 86_400.0  # tests of so long are one batch, of which few may be chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +43,6 @@ class Grouped:
 
     opened: tuple[int, ...] = ()  # regressions
     joined: tuple[int, ...] = ()
-    doubted: int = 0  # confirmed changes that may be chance among so many tests
 
 
 def group(tx: Connection, now: float) -> Grouped:
@@ -57,16 +51,12 @@ def group(tx: Connection, now: float) -> Grouped:
     changes = ungrouped(tx)
     if not changes:
         return Grouped()
-    doubts = _doubts(tx, changes, now)
-    apply(tx, doubts, now)
-    chance = {each.change for each in doubts}
-    kept = [each for each in changes if each.id not in chance]
-    hashes = {each.before_environment for each in kept} | {each.after_environment for each in kept}
-    facts = environment_facts(tx, hashes)
-    groups = {each.id: group_of(each, facts) for each in kept}
-    kept = sorted(kept, key=lambda each: (groups[each.id].key, each.id))
+    befores = {each.before_environment for each in changes}
+    facts = environment_facts(tx, befores | {each.after_environment for each in changes})
+    groups = {each.id: group_of(each, facts) for each in changes}
+    changes = sorted(changes, key=lambda each: (groups[each.id].key, each.id))
     opened, joined = [], []
-    for _, members in groupby(kept, key=lambda each: groups[each.id].key):
+    for _, members in groupby(changes, key=lambda each: groups[each.id].key):
         together = list(members)
         found = groups[together[0].id]
         known = _joinable(tx, found.key)
@@ -75,7 +65,7 @@ def group(tx: Connection, now: float) -> Grouped:
         else:
             _join(tx, known, together, now)
             joined.append(known.id)
-    return Grouped(opened=tuple(opened), joined=tuple(joined), doubted=len(doubts))
+    return Grouped(opened=tuple(opened), joined=tuple(joined))
 
 
 def move(
@@ -138,34 +128,6 @@ def _require(tx: Connection, regression: int) -> str:
         near = names.nearest(str(regression), [str(number) for number in known])
         raise UnknownName("regression", str(regression), near)
     return state
-
-
-def _doubts(tx: Connection, changes: Sequence[Ungrouped], now: float) -> list[Decision]:
-    """Doubt the changes that so many tests bring by chance (Benjamini and Hochberg)."""
-    tested = {each.id: each.p for each in changes if each.p is not None}
-    others = _other_tests(tx, set(tested), now)
-    answers = believed([*tested.values(), *others])[: len(tested)]
-    text = f"of {len(tested) + len(others)} tests some are as clear by chance alone"
-    doubt = Conclusion(state=ChangeState.AMBIGUOUS, note=text)
-    return [
-        Decision(change=number, conclusion=doubt)
-        for number, is_real in zip(tested, answers, strict=True)
-        if not is_real
-    ]
-
-
-def _other_tests(tx: Connection, changes: set[int], now: float) -> list[float]:
-    """p of the other changes that were decided within BATCH_SECONDS, for or against."""
-    change, event = schema.change_point.c, schema.change_point_event.c
-    lately = (
-        select(event.change_point_id)
-        .where(event.at >= now - BATCH_SECONDS, event.state.in_(DECIDED))
-        .distinct()
-    )
-    rows = tx.execute(
-        select(change.id, change.p).where(change.id.in_(lately), change.p.is_not(None))
-    )
-    return [row.p for row in rows if row.id not in changes and row.p is not None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from vkbench_db import schema
 from vkbench_db.batches import batches
@@ -74,6 +74,12 @@ def points_from(tx: Connection, series: int, job: int, most: int) -> list[Point]
         return []
     newest = points(tx, series, most)
     return [point for point in newest if (point.measured_at, point.job) >= (start, job)]
+
+
+def results_since(tx: Connection, series: int, moment: float) -> int:
+    """How many results that count came into a series after a moment."""
+    newer = _counting(series).where(schema.measurement.c.measured_at > moment).subquery()
+    return tx.execute(select(func.count()).select_from(newer)).scalar_one()
 
 
 def points_until(tx: Connection, series: int, job: int, most: int) -> list[Point]:

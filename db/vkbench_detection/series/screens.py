@@ -45,6 +45,16 @@ class Screen:
         return self.jobs[before - first], self.jobs[after - first]
 
     @property
+    def recent(self) -> list[tuple[int, int, float]]:
+        """The last results of the segment, refused ones too: index, job, and value."""
+        first = self.state.count - len(self.jobs)
+        known = dict(self.state.refused) | dict(
+            zip(self.state.indices, self.state.values, strict=True)
+        )
+        start = max(first, self.state.start)
+        return [(n, self.jobs[n - first], known[n]) for n in sorted(known) if n >= start]
+
+    @property
     def level(self) -> list[tuple[int, float]]:
         """The last results since the level began, refused ones too: jobs, and their logarithms."""
         first = self.state.count - len(self.jobs)

@@ -88,10 +88,12 @@ def is_sudden(before: Floats, after: Floats) -> bool:
     return float(steps @ steps) <= float(rest @ rest)
 
 
-def exceeds_wander(change: Ratio, logs: Floats, ends: Sequence[int]) -> bool:
+def exceeds_wander(
+    change: Ratio, logs: Floats, ends: Sequence[int], sigmas: float = WANDER_SIGMAS
+) -> bool:
     """Whether a change is larger than what the series comes and goes by between its changes."""
     rest = residuals(logs, ends)
-    return abs(log(change.ratio)) >= WANDER_SIGMAS * float(rest.std())
+    return abs(log(change.ratio)) >= sigmas * float(rest.std())
 
 
 def residuals(logs: Floats, ends: Sequence[int]) -> Floats:

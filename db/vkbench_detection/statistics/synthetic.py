@@ -30,6 +30,9 @@ class Noise:
     drift: float = 0.0  # sigma of what all jobs of a day share
     drift_memory: float = 0.0  # correlation of one day with the next
     wave: float = 0.0  # sigma of a slow sinusoid that all jobs of a day share
+    hours: float = 0.0  # sigma of what the time of day brings: each day's jobs have another
+    states: float = 0.0  # how far apart two states of the clock are, one of which a day has
+    stay: float = 6.0  # days that a state of the clock lasts on average
     tails: int = 0  # degrees of freedom of Student's t; 0 is normal noise
 
 
@@ -50,21 +53,33 @@ KINDS = (
 
 def series(noise: Noise, rng: np.random.Generator, streams: int, length: int) -> Floats:
     """Streams of results, a row each; a result a day."""
-    days = _remembering(rng, (streams, length), noise.drift, noise.drift_memory)
+    return days(noise, rng, streams, length) + jobs(noise, rng, (streams, length))
+
+
+def days(noise: Noise, rng: np.random.Generator, streams: int, length: int) -> Floats:
+    """What all jobs of a day share, of so many days; a row each stream."""
+    found = _remembering(rng, (streams, length), noise.drift, noise.drift_memory)
     if noise.wave:
         turns = np.arange(length) / PERIOD + rng.random((streams, 1))
-        days = days + noise.wave * np.sqrt(2) * np.sin(2 * np.pi * turns)
-    return days + _jobs(noise, rng, (streams, length))
+        found = found + noise.wave * np.sqrt(2) * np.sin(2 * np.pi * turns)
+    if noise.hours:
+        hours = rng.random((streams, length))
+        found = found + noise.hours * np.sqrt(2) * np.sin(2 * np.pi * hours)
+    if noise.states:
+        switches = np.cumsum(rng.random((streams, length)) < 1 / noise.stay, axis=1)
+        found = found + noise.states * (switches % 2)
+    return found
 
 
 def pairs(noise: Noise, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
     """Old and new arm of so many pairs, measured in turn within minutes."""
-    jobs = _jobs(noise, rng, (1, 2 * count))[0]
+    measured = jobs(noise, rng, (1, 2 * count))[0]
     order = np.array(arms(count))
-    return jobs[order == "old"], jobs[order == "new"]
+    return measured[order == "old"], measured[order == "new"]
 
 
-def _jobs(noise: Noise, rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+def jobs(noise: Noise, rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    """What each job has for itself."""
     found = _remembering(rng, shape, noise.sigma, noise.memory)
     if noise.tails:
         found = rng.standard_t(noise.tails, shape) * noise.sigma / _sigma_of_t(noise.tails)

@@ -1,0 +1,164 @@
+"""What a simulated lab shows: what became of planted changes, what was told that was none.
+
+The targets are declared here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+
+from vkbench_detection.changes.decisions import Cause
+
+RIGHT_PLACE = 0.95  # of changes, with the bundle or the driver that brought them, at least
+RIGHT_CAUSE = 0.97
+BLAMED_PER_1000 = 0.2  # results: changes that are none, blamed on a kernel or a driver, at most
+FALSE_PER_1000 = 1.0  # of any cause
+PAIRS_PER_100 = 20.0  # results
+COVERED = 0.9  # of told sizes, whose 95 % intervals hold the true ones, at least
+LEAST_SIZES = 20  # that tell such a share
+TARGETS = (
+    f"right bundle ≥ {RIGHT_PLACE:.0%}",
+    f"right cause ≥ {RIGHT_CAUSE:.0%}",
+    f"size covered ≥ {COVERED:.0%}",
+    f"false ≤ {FALSE_PER_1000:g}/1000",
+    f"blamed on a kernel or driver ≤ {BLAMED_PER_1000:g}/1000",
+    f"pairs ≤ {PAIRS_PER_100:g}/100",
+)
+BLAMED = (Cause.KERNEL, Cause.ENVIRONMENT, Cause.UNKNOWN)
+
+
+class Answer(StrEnum):
+    """What became of a planted change, the best first."""
+
+    RIGHT = "right"  # its cause, and the bundle or driver that brought it
+    MISPLACED = "misplaced"  # its cause, with another bundle or driver, or with none
+    BLAMED = "blamed"  # another cause
+    AMBIGUOUS = "ambiguous"  # listed as uncertain
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of one planted change."""
+
+    answer: Answer
+    nights: int | None = None  # until it was told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The size of a planted change, and what was told of it."""
+
+    truth: float  # ratio of the levels
+    told: float
+    is_covered: bool  # whether the told interval holds the truth
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """All that a lab shows."""
+
+    outcomes: Sequence[Outcome] = ()  # of changes that people have to hear of
+    sizes: Sequence[Size] = ()  # of all changes that were told with their cause
+    false: Mapping[str, int] = field(default_factory=dict)  # changes that were none, by cause
+    states_right: int = 0  # changed series whose regressions end open, or over, as they should
+    states: int = 0
+    series: int = 0
+    results: int = 0
+    pairs: int = 0
+
+    def plus(self, other: Score) -> Score:
+        """Both together."""
+        return Score(
+            outcomes=(*self.outcomes, *other.outcomes),
+            sizes=(*self.sizes, *other.sizes),
+            false=Counter(self.false) + Counter(other.false),
+            states_right=self.states_right + other.states_right,
+            states=self.states + other.states,
+            series=self.series + other.series,
+            results=self.results + other.results,
+            pairs=self.pairs + other.pairs,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What one scenario shows, or all of them."""
+
+    name: str
+    about: str
+    score: Score
+
+    def share(self, *answers: Answer) -> float | None:
+        """Share of the planted changes that became one of these; None where none was planted."""
+        outcomes = self.score.outcomes
+        if not outcomes:
+            return None
+        return sum(each.answer in answers for each in outcomes) / len(outcomes)
+
+    @property
+    def right_place(self) -> float | None:
+        """Share of changes told with their cause, and with what brought them."""
+        return self.share(Answer.RIGHT)
+
+    @property
+    def right_cause(self) -> float | None:
+        """Share of changes told with their cause."""
+        return self.share(Answer.RIGHT, Answer.MISPLACED)
+
+    @property
+    def right_state(self) -> float | None:
+        """Share of changed series whose regressions end open, or over, as they should."""
+        right, total = self.score.states_right, self.score.states
+        return right / total if total else None
+
+    @property
+    def nights(self) -> float | None:
+        """Median of the nights until a change was told."""
+        told = [each.nights for each in self.score.outcomes if each.nights is not None]
+        return median(told) if told else None
+
+    @property
+    def covered(self) -> float | None:
+        """Share of the told sizes whose intervals hold the true one."""
+        sizes = self.score.sizes
+        return sum(size.is_covered for size in sizes) / len(sizes) if sizes else None
+
+    def false_per_1000(self, *causes: str) -> float:
+        """Changes of these causes that were none, for each thousand results."""
+        found = sum(count for cause, count in self.score.false.items() if cause in causes)
+        return 1000 * found / self.score.results
+
+    @property
+    def blamed_per_1000(self) -> float:
+        """Those that a kernel or a driver is blamed for."""
+        return self.false_per_1000(*BLAMED)
+
+    @property
+    def all_false_per_1000(self) -> float:
+        """Those of any cause."""
+        return self.false_per_1000(*self.score.false)
+
+    @property
+    def pairs_per_100(self) -> float:
+        """Paired jobs for each hundred results."""
+        return 100 * self.score.pairs / self.score.results
+
+    @property
+    def missed(self) -> list[str]:
+        """The targets that it misses."""
+        place, cause, covered = self.right_place, self.right_cause, self.covered
+        is_enough = len(self.score.sizes) >= LEAST_SIZES
+        met = (
+            place is None or place >= RIGHT_PLACE,
+            cause is None or cause >= RIGHT_CAUSE,
+            covered is None or covered >= COVERED or not is_enough,
+            self.all_false_per_1000 <= FALSE_PER_1000,
+            self.blamed_per_1000 <= BLAMED_PER_1000,
+            self.pairs_per_100 <= PAIRS_PER_100,
+        )
+        return [words for words, is_met in zip(TARGETS, met, strict=True) if not is_met]

@@ -1,0 +1,166 @@
+"""What people are told of a simulated lab, held against what happened in it.
+
+A regression's members are what counts: a change that is listed as ambiguous tells nobody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from vkbench_db.database import Transaction
+from vkbench_detection.changes.decisions import Cause
+from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.regress import inbox
+from vkbench_detection.regress.inbox import MemberRow, RegressionRow
+from vkbench_detection.regress.stages import UNSETTLED
+from vkbench_detection.statistics.screen import Direction
+from vkbench_local.selftest.nights import Lab
+from vkbench_local.selftest.rigs import Rig, Stream
+from vkbench_local.selftest.score import Answer, Outcome, Score, Size
+from vkbench_local.selftest.truth import Edge, bringing, edges, is_slower
+
+RANKS = tuple(Answer)
+Place = tuple[str, str, str]  # device, case, metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A confirmed change of a series, as its regression tells people of it."""
+
+    night: int  # with whose result it began
+    told: int  # the night in which people heard of it
+    regression: RegressionRow
+    member: MemberRow
+
+    @property
+    def cause(self) -> str:
+        """What is blamed."""
+        return self.regression.cause
+
+    def covers(self, ratio: float) -> bool:
+        """Whether the interval of its size holds a ratio."""
+        return (self.member.low or 0.0) <= ratio <= (self.member.high or 0.0)
+
+
+def score(tx: Transaction, lab: Lab) -> Score:
+    """What the regressions of a lab say, held against what was planted."""
+    told = _told(tx, lab)
+    ambiguous = inbox.suspected(tx, states=(ChangeState.AMBIGUOUS,))
+    unsure = {
+        (row.device, row.case_name, row.metric, Direction(row.direction)) for row in ambiguous
+    }
+    found = Score(results=lab.results, pairs=lab.pairs)
+    for rig in lab.rigs:
+        for stream in rig.streams:
+            for metric in stream.metrics:
+                place = (rig.key, stream.case, metric)
+                directions = {way for *where, way in unsure if tuple(where) == place}
+                series = _Series(rig, stream, metric, len(lab.moments), directions)
+                found = found.plus(series.score(told.get(place, ())))
+    return found
+
+
+@dataclass(frozen=True)
+class _Series:
+    """A series of the lab, and the directions in which it has ambiguous changes."""
+
+    rig: Rig
+    stream: Stream
+    metric: str
+    nights: int
+    unsure: Collection[Direction]
+
+    def score(self, told: Sequence[Told]) -> Score:
+        """What it adds to the score, by what people are told of it."""
+        planted = edges(self.stream, self.metric, self.nights)
+        matched: dict[Edge, list[Told]] = {edge: [] for edge in planted}
+        false: Counter[str] = Counter()
+        for change in told:
+            edge = _nearest(planted, change)
+            if edge:
+                matched[edge].append(change)
+            if not edge or change.cause not in edge.causes:
+                false[change.cause] += 1
+        wanted = [self._outcome(edge, matched[edge]) for edge in planted if edge.is_wanted]
+        sizes = [_size(edge, each) for edge in planted for each in matched[edge]]
+        is_right = _is_open(told) == is_slower(self.rig, self.stream, self.metric, self.nights)
+        return Score(
+            outcomes=wanted,
+            sizes=[size for size in sizes if size],
+            false=false,
+            states_right=bool(wanted) and is_right,
+            states=bool(wanted),
+            series=1,
+        )
+
+    def _outcome(self, edge: Edge, told: Sequence[Told]) -> Outcome:
+        if not told:
+            is_listed = edge.direction in self.unsure
+            return Outcome(answer=Answer.AMBIGUOUS if is_listed else Answer.NOTHING)
+        rank, night = min((RANKS.index(self._answer(edge, each)), each.told) for each in told)
+        return Outcome(answer=RANKS[rank], nights=night - edge.night)
+
+    def _answer(self, edge: Edge, change: Told) -> Answer:
+        if change.cause not in edge.causes:
+            return Answer.BLAMED
+        bundles, driver = bringing(self.rig, edge, self.nights)
+        member = change.member
+        is_new = (
+            member.before_kernel != member.after_kernel
+            and member.before_bundle != member.after_bundle
+        )
+        is_right = {
+            Cause.HOST: True,
+            Cause.ENVIRONMENT: member.after_driver_version == driver
+            and member.before_driver_version != driver,
+        }.get(Cause(change.cause), is_new and member.after_bundle in bundles)
+        return Answer.RIGHT if is_right else Answer.MISPLACED
+
+
+def _size(edge: Edge, change: Told) -> Size | None:
+    """What was told of the size of a change; None where its cause is wrong, or no size is."""
+    truth, told = edge.size(change.cause), change.member.ratio
+    if change.cause not in edge.causes or truth is None or told is None:
+        return None
+    return Size(truth=truth, told=told, is_covered=change.covers(truth))
+
+
+def _nearest(planted: Sequence[Edge], change: Told) -> Edge | None:
+    """The planted change that a told one is, if any."""
+    near = [
+        edge
+        for edge in planted
+        if edge.direction == change.regression.direction
+        and edge.is_near(change.night)
+        and change.told >= edge.night
+    ]
+    return min(near, key=lambda edge: abs(edge.night - change.night), default=None)
+
+
+def _is_open(told: Sequence[Told]) -> bool:
+    return any(
+        change.regression.state in UNSETTLED and change.regression.direction == Direction.SLOWER
+        for change in told
+    )
+
+
+def _told(tx: Transaction, lab: Lab) -> Mapping[Place, list[Told]]:
+    """The confirmed changes that regressions and improvements have, by series."""
+    found: dict[Place, list[Told]] = defaultdict(list)
+    for row in inbox.regressions(tx):
+        for member in inbox.story(tx, row.id).members:
+            change = Told(
+                night=lab.nights.get(member.after_job, -1),
+                told=_night(lab, max(member.found_at, row.opened_at)),
+                regression=row,
+                member=member,
+            )
+            found[member.device, member.case_name, member.metric].append(change)
+    return found
+
+
+def _night(lab: Lab, at: float) -> int:
+    """The night that a moment belongs to."""
+    return sum(moment <= at + 2 for moment in lab.moments) - 1
