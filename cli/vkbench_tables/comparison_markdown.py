@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vkbench import markdown
 from vkbench.job import JobState
-from vkbench_tables import comparison
+from vkbench_tables import comparison, comparison_words
 from vkbench_tables.table import Cell, Table
 from vkbench_tables.text import markdown_table
 
@@ -21,8 +21,8 @@ Rows = Sequence[Mapping[str, Cell]]
 
 def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str:
     """A summary for a review: the gravest first, as long as GitHub takes it."""
-    words = markdown.escaped(comparison.summary(found)).replace("\\~", "within noise")
-    lines = [*comparison.device_lines(found), *comparison.drift_lines(drifts)]
+    words = markdown.escaped(comparison_words.summary(found)).replace("\\~", "within noise")
+    lines = [*comparison_words.device_lines(found), *comparison_words.drift_lines(drifts)]
     parts = [words, "\n".join(f"- {markdown.escaped(line)}" for line in lines)]
     for title, rows in _chapters(found, shown.rows):
         if rows:
@@ -33,14 +33,14 @@ def in_markdown(found: Comparison, shown: Table, drifts: Sequence[Drift]) -> str
 
 
 def _headline(found: Comparison) -> str:
-    ends = comparison.ends_of(found)
+    ends = comparison_words.ends_of(found)
     verdicts = {
         "wrong": ends[JobState.WRONG],
         "failed": ends[JobState.FAILED],
         "skipped": ends[JobState.SKIPPED],
         "passed" if found.is_across else "fixed": ends[JobState.PASSED],
     }
-    slower, faster = comparison.timing_counts(found)
+    slower, faster = comparison_words.timing_counts(found)
     timings = {"slower": slower, "faster": faster}
     if not found.is_across:
         counts = verdicts | timings
@@ -61,7 +61,7 @@ def _chapters(found: Comparison, rows: Rows) -> list[tuple[str, Rows]]:
         ),
         *((change.capitalize(), of(change)) for change in ("slower", "faster")),
         ("Within noise", of("~")),
-        *((words.capitalize(), of(word)) for word, words in comparison.UNCOUNTED.items()),
+        *((words.capitalize(), of(word)) for word, words in comparison_words.UNCOUNTED.items()),
     ]
 
 

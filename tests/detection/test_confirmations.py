@@ -14,10 +14,13 @@ from vkbench.job import Job, Outcome
 from vkbench.result import Result, WrongArm
 from vkbench_db import schema
 from vkbench_db.work import store
+from vkbench_detection.changes.decisions import Method, Suspicion
+from vkbench_detection.changes.transitions import suspect
 from vkbench_detection.confirm.confirmations import PATIENCE_SECONDS
 from vkbench_detection.confirm.fleet import WATCHED_SECONDS
 from vkbench_detection.confirm.turns import EVENT, MOST_RUNNING, SAMPLE
 from vkbench_detection.regress.stages import RegressionStage
+from vkbench_detection.series.placing import place
 from vkbench_detection.steps import conclude, detect, scan
 from vkbench_scheduler.planning import pairs
 from vkbench_scheduler.watch import confirm
@@ -85,6 +88,8 @@ def test_a_shift_that_stays_is_the_host_s(nights: Nights, new_kernel: bool) -> N
     nights.bundle = SECOND.sha if new_kernel else FIRST.sha
     nights.pass_by(1, 1.2)
     nights.confirm(lambda sha: 1.2)
+    assert rows(nights, CHANGES) == [("slower", "ambiguous", "")]
+    nights.last(1.2, lambda sha: 1.2)
     assert rows(nights, CHANGES) == [("slower", "confirmed", "host")]
     assert rows(nights, REGRESSIONS) == [("slower", "host", "open")]
 
@@ -92,8 +97,7 @@ def test_a_shift_that_stays_is_the_host_s(nights: Nights, new_kernel: bool) -> N
 @one_engine
 def test_another_driver(nights: Nights) -> None:
     nights.environment = replace(nights.environment, driver_version="23.1")
-    nights.pass_by(1, 1.1)
-    nights.confirm(lambda sha: 1.1)
+    nights.last(1.1, lambda sha: 1.1)
     assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
     [(title,)] = rows(nights, "SELECT title FROM regression")
     assert "driver_version 23.1" in title
@@ -104,8 +108,7 @@ def test_driver_and_kernel_at_once(nights: Nights) -> None:
     """The pairs, both under the new driver, tell them apart."""
     nights.environment = replace(nights.environment, driver_version="23.1")
     nights.bundle = SECOND.sha
-    nights.pass_by(1, 1.1)
-    nights.confirm(lambda sha: 1.1)
+    nights.last(1.1, lambda sha: 1.1)
     assert rows(nights, CHANGES) == [("slower", "confirmed", "environment")]
 
 
@@ -186,6 +189,7 @@ def test_a_busy_host_is_one_event(nights: Nights) -> None:
     assert rows(nights, measured) == [(min(SAMPLE, MOST_RUNNING),)]
     nights.confirm(lambda sha: 1.3)
     assert rows(nights, suspected) == [(0,)]
+    nights.last(1.3, lambda sha: 1.3)
     [(again,)] = rows(nights, "SELECT count(*) FROM confirmation WHERE ratio > 1.2")
     assert again <= 2 * SAMPLE
     assert rows(nights, REGRESSIONS) == [("slower", "host", RegressionStage.OPEN)]
@@ -315,8 +319,7 @@ def test_new_kernels_do_not_speak_for_old_ones(nights: Nights) -> None:
         link = schema.bundle_blob.c
         tx.execute(delete(schema.bundle_blob).where(link.bundle == FIRST.sha))
     nights.bundle = SECOND.sha
-    nights.pass_by(1, 1.3)
-    nights.confirm(lambda sha: 1.3, turns=200)
+    nights.last(1.3, lambda sha: 1.3)
     blamed = (
         "SELECT count(*) FROM change_point"
         " WHERE cause = 'kernel' AND before_kernel = after_kernel AND state = 'confirmed'"
@@ -324,3 +327,106 @@ def test_new_kernels_do_not_speak_for_old_ones(nights: Nights) -> None:
     assert rows(nights, blamed) == [(0,)]
     certain = "SELECT DISTINCT cause FROM change_point WHERE state = 'confirmed' ORDER BY cause"
     assert rows(nights, certain) == [("host",), ("kernel",)]
+
+
+PLACES = (
+    "SELECT state, cause, before_bundle, after_bundle FROM change_point WHERE direction = 'slower'"
+)
+
+
+def test_a_shift_that_later_results_keep_is_measured_again(nights: Nights) -> None:
+    """The pairs saw nothing that night; the nights go on as slow, and no place is barred."""
+    nights.bundle = SECOND.sha
+    nights.pass_by(1, 1.08)
+    nights.confirm(lambda sha: 1.0)
+    assert rows(nights, PLACES) == [("dismissed", "", FIRST.sha, SECOND.sha)]
+    nights.pass_by(1, 1.08)
+    assert rows(nights, PLACES) == [("dismissed", "", FIRST.sha, SECOND.sha)]
+    nights.pass_by(1, 1.08)
+    assert rows(nights, PLACES) == [("suspected", "", FIRST.sha, SECOND.sha)]
+    nights.confirm(lambda sha: 1.08 if sha == SECOND.sha else 1.0)
+    assert rows(nights, PLACES) == [("confirmed", "kernel", FIRST.sha, SECOND.sha)]
+
+
+@one_engine
+def test_histories_open_what_pairs_dismissed(nights: Nights) -> None:
+    """The screen took the level that it saw for five nights as the device's own."""
+    nights.bundle = SECOND.sha
+    for _ in range(6):
+        nights.pass_by(1, 1.03)
+        nights.confirm(lambda sha: 1.0)
+    assert {state for state, *_ in rows(nights, PLACES)} == {"dismissed"}
+    nights.pass_by(12, 1.03)
+    with nights.lab.database.reading() as tx:
+        series = tx.execute(select(schema.series.c.id)).scalars().all()
+    scan(nights.lab.database, series, nights.lab.now)
+    nights.confirm(lambda sha: 1.03 if sha == SECOND.sha else 1.0)
+    confirmed = ("confirmed", "kernel", FIRST.sha, SECOND.sha)
+    assert confirmed in rows(nights, PLACES)
+
+
+def test_what_lies_elsewhere_is_measured_there(nights: Nights) -> None:
+    """Its pairs are of one bundle, until the history places it: they start anew with both."""
+    nights.pass_by(2)
+    [(first,)] = rows(nights, "SELECT max(id) FROM job")
+    with nights.lab.database.transaction() as tx:
+        tx.execute(delete(schema.change_point_event))
+        tx.execute(delete(schema.change_point))
+    nights.bundle = SECOND.sha
+    nights.announce()
+    measure_unseen(nights, 8, 1.05)
+    with nights.lab.database.transaction() as tx:
+        [series] = tx.execute(select(schema.series.c.id)).scalars()
+        late = Suspicion(
+            series=series,
+            method=Method.SCREEN,
+            direction="slower",
+            before_job=first + 3,
+            after_job=first + 4,
+            ratio=1.05,
+        )
+        suspect(tx, [late], nights.lab.now)
+    confirm.step(nights.lab.database, nights.lab.now)
+    assert rows(nights, PLACES) == [("confirming", "", SECOND.sha, SECOND.sha)]
+    scan(nights.lab.database, [series], nights.lab.now)
+    assert rows(nights, PLACES) == [("suspected", "", FIRST.sha, SECOND.sha)]
+    assert rows(nights, "SELECT verdict FROM confirmation") == [("moved",)]
+    nights.confirm(lambda sha: 1.05 if sha == SECOND.sha else 1.0)
+    assert rows(nights, PLACES) == [("confirmed", "kernel", FIRST.sha, SECOND.sha)]
+    told = "SELECT note FROM change_point_event WHERE note LIKE 'it began with%'"
+    assert rows(nights, told) == [
+        (f"it began with job {first + 1}, not with {first + 4} as first seen",)
+    ]
+
+
+def measure_unseen(nights: Nights, count: int, factor: float) -> None:
+    """So many nights whose results are placed, and not screened."""
+    for _ in range(count):
+        nights.lab.now += NIGHT
+        nights.announce()
+        nights.lab.submit(nights.device, 1)
+        jobs = nights.lab.pick(nights.device)
+        nights.lab.record(*(nights.answer(job, factor) for job in jobs))
+    with nights.lab.database.transaction() as tx:
+        place(tx, nights.lab.now)
+
+
+@one_engine
+def test_what_its_kin_dismissed_is_measured_itself(nights: Nights) -> None:
+    """A driver came on a busy night, and one case of 24 is slower by it."""
+    nights.cases = 24
+    nights.pass_by(30)
+    nights.confirm(lambda sha: 1.0)
+    nights.environment = replace(nights.environment, driver_version="23.1")
+    nights.pass_by(1, 1.3)
+    nights.confirm(lambda sha: 1.0)
+    kin = "SELECT count(*) FROM change_point_event WHERE note LIKE 'as % like it on this device%'"
+    assert rows(nights, kin) > [(8,)]
+    nights.slower = {24: 1.08}
+    nights.last(1.0, lambda sha: 1.08)
+    question = """
+        SELECT kernel_case.name, change_point.cause FROM change_point
+        JOIN series ON series.id = series_id JOIN kernel_case ON kernel_case.id = case_id
+        WHERE change_point.state = 'confirmed'
+    """
+    assert rows(nights, question) == [("mul_mat_vec/q4_0/m24_n1_k256", "environment")]

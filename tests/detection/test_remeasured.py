@@ -34,6 +34,7 @@ def measured_again(
     )
     change = SimpleNamespace(
         direction="slower",
+        method="screen",
         ratio=factor,
         before_kernel="old",
         after_kernel=kernel,

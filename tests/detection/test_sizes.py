@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.confirm.levels import Before
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.confirm.remeasured import Remeasured, judged
 from vkbench_detection.statistics.pairs import LOOKS
@@ -31,9 +32,14 @@ def judgement(old: Floats, new: Floats, pairs: int) -> Remeasured:
         pending=0,
     )
     change = SimpleNamespace(
-        direction="slower", ratio=1.01, before_environment="e", after_environment="e"
+        direction="slower",
+        method="screen",
+        ratio=1.01,
+        before_environment="e",
+        after_environment="e",
     )
-    return judged(change, found, [1.0] * 30, is_same=False)  # type: ignore[arg-type]
+    before = Before(segment=np.zeros(30), earlier=np.zeros(0), since=np.zeros(3))
+    return judged(change, found, before, is_same=False)  # type: ignore[arg-type]
 
 
 def ended(old: Floats, new: Floats) -> tuple[Remeasured, int]:

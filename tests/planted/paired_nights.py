@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from vkbench.job import Job, Mode
 from vkbench.result import NEW, OLD, Result
 from vkbench.wire import Announcement
 from vkbench_db.work import store
+from vkbench_detection.confirm.levels import LASTING
 from vkbench_detection.steps import detect
 from vkbench_scheduler.watch import confirm
 
@@ -35,6 +36,11 @@ def bundle(name: str) -> store.StoredBundle:
 FIRST, SECOND = bundle("first"), bundle("second")
 
 
+def case_of(job: Job) -> int:
+    """The number of a job's case, from 1."""
+    return int(job.case.partition("/m")[2].partition("_")[0])
+
+
 @dataclass
 class Nights:
     """A lab whose device does its cases night by night."""
@@ -47,6 +53,7 @@ class Nights:
     rng: random.Random = field(default_factory=lambda: random.Random(3))
     name: str = "llvmpipe"  # of the device
     untouched: int = 0  # cases, the first ones, whose kernel is the same in all bundles
+    slower: Mapping[int, float] = field(default_factory=dict)  # factors of some cases
 
     def pass_by(self, count: int, factor: float = 1.0) -> None:
         """So many nights with everything so much slower."""
@@ -56,6 +63,12 @@ class Nights:
             self.lab.submit(self.device, self.cases)
             self.lab.record(*(self.answer(job, factor) for job in self.lab.pick(self.device)))
             detect(self.lab.database, self.lab.now)
+
+    def last(self, factor: float, speed: Speed) -> None:
+        """A shift that is there night after night: what no kernel explains has to last."""
+        for _ in range(LASTING + 1):
+            self.pass_by(1, factor)
+            self.confirm(speed)
 
     def announce(self) -> None:
         """The worker is there."""
@@ -69,7 +82,7 @@ class Nights:
             store.register_device(tx, announcement, self.lab.now)
 
     def answer(self, job: Job, factor: float) -> Result:
-        seconds = LEVEL * factor * self.rng.gauss(1, 0.004)
+        seconds = LEVEL * factor * self.rng.gauss(1, 0.004) * self.slower.get(case_of(job), 1.0)
         answer = self.lab.answer(job, seconds=seconds)
         return replace(
             answer,
@@ -81,8 +94,7 @@ class Nights:
 
     def kernel(self, job: Job) -> str:
         """Each bundle has new ones, save for some cases."""
-        case = int(job.case.partition("/m")[2].partition("_")[0])
-        text = "old" if case <= self.untouched else self.bundle
+        text = "old" if case_of(job) <= self.untouched else self.bundle
         return hashlib.sha256(text.encode()).hexdigest()
 
     def confirm(self, speed: Speed, turns: int = 30) -> None:

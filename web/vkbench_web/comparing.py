@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vkbench import names
 from vkbench.errors import NothingToDo
 from vkbench_db.database import Transaction
-from vkbench_tables import comparison
+from vkbench_tables import comparison, comparison_words
 from vkbench_tables.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def compared(
     found = compare(tx, find(tx, old), find(tx, new), metrics=wanted)
     if not (found.pairs or found.changes):
         raise NothingToDo(
-            f"{comparison.sides(found)}: no timed case in common{comparison.alone(found)}"
+            f"{comparison_words.sides(found)}: no timed case in common"
+            f"{comparison_words.alone(found)}"
         )
     chosen = [pair for pair in found.pairs if unchanged or pair.is_slower or pair.is_faster]
     pairs = sorted(with_noise(tx, chosen), key=comparison.by_change)

@@ -9,7 +9,6 @@ from sqlalchemy import Connection, func, or_, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
-from vkbench_detection.changes.decisions import Method
 from vkbench_detection.changes.states import DECIDED, UNDECIDED, ChangeState
 
 
@@ -63,16 +62,13 @@ def looked_into(tx: Connection, series: Iterable[int]) -> list[LookedInto]:
     return fetch(tx, asked, LookedInto)
 
 
-def confirmed_jobs(tx: Connection, series: int) -> set[int]:
-    """The first bad jobs of a series' confirmed changes: with each of them a level begins.
-
-    A decay begins none: it is the sum of what was below every threshold.
-    """
+def confirmed_jobs(tx: Connection, series: int, *, but: str) -> set[int]:
+    """The first bad jobs of a series' confirmed changes, but those that a method found."""
     table = schema.change_point.c
     asked = select(table.after_job).where(
         table.series_id == series,
         table.state == ChangeState.CONFIRMED,
-        table.method != Method.DECAY,
+        table.method != but,
     )
     return set(tx.execute(asked).scalars())
 

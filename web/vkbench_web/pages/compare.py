@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from vkbench.errors import UsageError, VkbenchError
 from vkbench_db.database import Transaction
-from vkbench_tables import comparison, text
+from vkbench_tables import comparison_words, text
 from vkbench_tables.table import Cell, Column, Table
 from vkbench_web.comparing import Compared, bars, compared, reach_of, ticks
 from vkbench_web.faults import status_of
@@ -91,8 +91,10 @@ def _answer(
         means=means,
         mean_bars=bars(means),
         mean_ticks=ticks(reach_of(means)),
-        summary=comparison.summary(answer.found),
-        share_lines=[line for line in comparison.device_lines(answer.found) if "shares" in line],
+        summary=comparison_words.summary(answer.found),
+        share_lines=[
+            line for line in comparison_words.device_lines(answer.found) if "shares" in line
+        ],
         drifts=answer.drifts,
     )
 

@@ -25,7 +25,7 @@ from vkbench_cli.options import Store
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import hand_over, tell
 from vkbench_cli.store import reading
-from vkbench_tables import comparison, comparison_markdown
+from vkbench_tables import comparison, comparison_markdown, comparison_words
 
 if TYPE_CHECKING:
     from vkbench_detection.compare.compared import Comparison, Pair
@@ -166,8 +166,8 @@ def compare(
         hand_over(comparison_markdown.in_markdown(found, shown, canaries))
     elif shown.rows or output.json or output.csv:
         show(shown, output)
-    lines = [*comparison.device_lines(found), *comparison.drift_lines(canaries)]
-    tell("\n".join([comparison.summary(found), *lines]))
+    lines = [*comparison_words.device_lines(found), *comparison_words.drift_lines(canaries)]
+    tell("\n".join([comparison_words.summary(found), *lines]))
     return _exit_code(found, fail_on)
 
 
@@ -183,12 +183,13 @@ def _with_peers(asked: str, run: str, store: Store, output: Output) -> bool:
 def _check(found: Comparison, *, mix: bool, fail_on: FailOn) -> None:
     if not (found.pairs or found.changes):
         raise NothingToDo(
-            f"{comparison.sides(found)}: no timed case in common{comparison.alone(found)}"
+            f"{comparison_words.sides(found)}: no timed case in common"
+            f"{comparison_words.alone(found)}"
         )
     if found.is_across and fail_on is FailOn.REGRESSION:
         raise UsageError(
-            f"{comparison.sides(found)}: a slower device is no regression; --fail-on regression "
-            "needs a device in common, --fail-on wrong does not"
+            f"{comparison_words.sides(found)}: a slower device is no regression; "
+            "--fail-on regression needs a device in common, --fail-on wrong does not"
         )
     if found.policies and not mix:
         said = "; ".join(f"{key} {old} and now {new}" for key, old, new in found.policies)
@@ -219,5 +220,5 @@ def _exit_code(found: Comparison, fail_on: FailOn) -> int:
     if any(change.new is JobState.FAILED for change in found.changes):
         return VkbenchError.exit_code
     if found.pairs and not found.counting:
-        raise NothingToDo(f"no timing was compared: {comparison.counted_words(found)}")
+        raise NothingToDo(f"no timing was compared: {comparison_words.counted_words(found)}")
     return EXIT_REGRESSION if any(pair.is_slower for pair in found.pairs) else EXIT_OK
