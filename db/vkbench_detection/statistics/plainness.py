@@ -2,9 +2,8 @@
 
 Values of one sitting agree with each other better than with those of another day. So they have to
 be beyond what single results scatter by, and beyond how far the series moves anyway in as many
-results as lie between: where it wanders slowly, its last results say more than its level. Without
-the second rule, harmless drivers were blamed in 72 of 1000 series that walk at random, and with it
-in fewer than 1; a step of 10 % is plain in 92 of 100 of them, and of every noise of 2 %.
+results as lie between: where it wanders slowly, its last results say more than its level. `vkbench
+selftest detector --only lab` tells how many harmless drivers are blamed all the same.
 """
 
 from __future__ import annotations
