@@ -66,7 +66,10 @@ class _Move:
 def judge_young(tx: Connection, series: Iterable[int], now: float) -> list[int]:
     """Suspect changes within levels that the screen cannot judge yet; return the new ones."""
     stored = screens.load(tx, list(series))
-    levels = {number: screen.level for number, screen in stored.items()}
+    levels = {
+        number: [(job, value) for _, job, value in screen.recent]
+        for number, screen in stored.items()
+    }
     young = {number: level for number, level in levels.items() if FEWEST <= len(level) < LEAST}
     moments = origins(tx, [job for level in young.values() for job, _ in level])
     found = {number: _last_move(level, moments) for number, level in young.items()}

@@ -55,15 +55,6 @@ class Screen:
         return [(n, self.jobs[n - first], known[n]) for n in sorted(known) if n >= start]
 
     @property
-    def level(self) -> list[tuple[int, float]]:
-        """The last results since the level began, refused ones too: jobs, and their logarithms."""
-        first = self.state.count - len(self.jobs)
-        state = self.state
-        kept = dict(zip(state.indices, state.values, strict=True)) | dict(state.refused)
-        since = max(first, state.start)
-        return [(self.jobs[index - first], kept[index]) for index in sorted(kept) if index >= since]
-
-    @property
     def segment_jobs(self) -> tuple[int, ...]:
         """The jobs whose results are the level that new ones are held against."""
         first = self.state.count - len(self.jobs)
