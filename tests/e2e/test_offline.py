@@ -137,7 +137,7 @@ def test_it_calibrates_its_device(host: Host, database: Path) -> None:
     assert 0 < found["tick_seconds"] < 1e-5
     assert 0 <= found["noise"] < 1
     assert json.loads(host("calibrate", "--show", "--json").stdout)["rows"] == [found]
-    timed = json.loads(host("results", "--run", "last", "--mode", "performance", "--json").stdout)[
+    timed = json.loads(host("results", "--run", "1", "--mode", "performance", "--json").stdout)[
         "rows"
     ]
     passed = [row for row in timed if row["verdict"] == "passed"]

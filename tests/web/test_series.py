@@ -139,6 +139,6 @@ def test_a_series_shows_its_case_beside_other_programs(placed: Lab, pages: TestC
     page = pages.get(path).text
     assert "Beside other programs" in page
     assert "theirs/ours" in page
-    assert "ggml: a graph of the operation" in page
+    assert "ggml: the operation back to back" in page
     [other, *_] = rows(placed, texts={"kernel": ["mul_*"], "format": ["q4_0"], "host": ["beta"]})
     assert "Beside other programs" not in pages.get(f"/series/{other.series}").text

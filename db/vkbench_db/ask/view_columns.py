@@ -122,7 +122,7 @@ _REGRESSIONS = {
     "low": "its interval",
     "high": "its interval",
     "p": "how likely chance makes it",
-    "method": "what found it: screen, history, baseline or verdict",
+    "method": "what found it: screen, history, baseline, kin, decay or verdict",
     "before_job": "the last good result and the first bad one",
     "after_job": "the last good result and the first bad one",
     "before_kernel": "SHA-256 of the SPIR-V that they ran",
