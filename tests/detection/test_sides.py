@@ -133,15 +133,31 @@ def test_results_before_a_confirmed_change_are_left_out(lab: Lab, device: str) -
     for seconds in (1e-3, 1e-3, 1.3e-3, 1.3e-3, 1.3e-3):
         time_case(lab, device, seconds, bundle="ab" * 32)
     detect(lab.database, lab.now)
-    with lab.database.transaction() as tx:
-        series = sides(lab, "1", "5")[1].series
-        change = {"series_id": series, "before_job": 2, "after_job": 3, "state": "confirmed"}
-        said = {"method": "screen", "direction": "slower", "ratio": 1.3, "found_at": lab.now}
-        ran = {f"{when}_{of}": "" for when in ("before", "after") for of in RAN}
-        tx.execute(insert(schema.change_point).values(**change, **said, **ran))
+    store_change(lab, "screen")
     [side, _] = sides(lab, "bundle:abab", "5")
     assert (side.value, len(side.values)) == (1.3e-3, 3)
     assert (side.left_out, side.left_out_for) == (2, "level")
+
+
+@one_engine
+def test_results_before_a_decay_are_of_the_same_level(lab: Lab, device: str) -> None:
+    """It is the sum of what was below every threshold: nothing began with its last result."""
+    for _ in range(5):
+        time_case(lab, device, 1e-3, bundle="ab" * 32)
+    detect(lab.database, lab.now)
+    store_change(lab, "decay")
+    [side, _] = sides(lab, "bundle:abab", "5")
+    assert (len(side.values), side.left_out) == (5, 0)
+
+
+def store_change(lab: Lab, method: str) -> None:
+    """A confirmed change that a method found between the jobs 2 and 3."""
+    with lab.database.transaction() as tx:
+        series = sides(lab, "1", "5")[1].series
+        change = {"series_id": series, "before_job": 2, "after_job": 3, "state": "confirmed"}
+        said = {"method": method, "direction": "slower", "ratio": 1.3, "found_at": lab.now}
+        ran = {f"{when}_{of}": "" for when in ("before", "after") for of in RAN}
+        tx.execute(insert(schema.change_point).values(**change, **said, **ran))
 
 
 @one_engine

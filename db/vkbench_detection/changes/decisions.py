@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.series.points import Origin
 
@@ -25,17 +26,6 @@ class Cause(StrEnum):
     ENVIRONMENT = "environment"  # the driver, or other software
     HOST = "host"  # neither kernel nor environment
     UNKNOWN = "unknown"  # kernel and environment at once
-
-
-class Method(StrEnum):
-    """What found the change."""
-
-    SCREEN = "screen"
-    HISTORY = "history"
-    BASELINE = "baseline"  # for a series with too few results for the screen
-    KIN = "kin"  # in a level with too few results for the screen
-    VERDICT = "verdict"
-    DECAY = "decay"  # slower than a release, little by little: where it lies is not known
 
 
 @dataclass(frozen=True, kw_only=True)

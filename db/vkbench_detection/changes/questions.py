@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from vkbench_db import schema
 from vkbench_db.rows import fetch
+from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import DECIDED, UNDECIDED, ChangeState
 
 
@@ -62,14 +63,19 @@ def looked_into(tx: Connection, series: Iterable[int]) -> list[LookedInto]:
     return fetch(tx, asked, LookedInto)
 
 
-def confirmed_jobs(tx: Connection, series: int, *, but: str) -> set[int]:
-    """The first bad jobs of a series' confirmed changes, but those that a method found."""
+def begins_level() -> ColumnElement[bool]:
+    """The condition of changes with which a new level of their series begins.
+
+    A decay begins none: it is the sum of what was below every threshold.
+    """
     table = schema.change_point.c
-    asked = select(table.after_job).where(
-        table.series_id == series,
-        table.state == ChangeState.CONFIRMED,
-        table.method != but,
-    )
+    return and_(table.state == ChangeState.CONFIRMED, table.method != Method.DECAY)
+
+
+def level_jobs(tx: Connection, series: int) -> set[int]:
+    """The first job of each level of a series but the first level."""
+    table = schema.change_point.c
+    asked = select(table.after_job).where(table.series_id == series, begins_level())
     return set(tx.execute(asked).scalars())
 
 

@@ -15,7 +15,8 @@ from sqlalchemy import Connection, insert, select, tuple_, update
 
 from vkbench_db import schema
 from vkbench_db.rows import insert_missing
-from vkbench_detection.changes.decisions import Decision, Method, Reopening, Suspicion
+from vkbench_detection.changes.decisions import Decision, Reopening, Suspicion
+from vkbench_detection.changes.questions import begins_level
 from vkbench_detection.changes.states import REACHED_FROM, ChangeState
 from vkbench_detection.errors import ImpossibleTransition
 from vkbench_detection.series import screens
@@ -162,10 +163,7 @@ def _last_confirmed(tx: Connection, series: int) -> int | None:
     return tx.execute(
         select(change.after_job)
         .join(schema.measurement, is_its_result)
-        .where(
-            *(change.series_id == series, change.state == ChangeState.CONFIRMED),
-            change.method != Method.DECAY,  # which begins no level
-        )
+        .where(change.series_id == series, begins_level())
         .order_by(measurement.measured_at.desc(), measurement.job_id.desc())
         .limit(1)
     ).scalar()

@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from vkbench_db import schema
-from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.changes.questions import begins_level
 from vkbench_detection.series.profiles import GPU_SIGMA, device_sigmas
 from vkbench_detection.statistics.means import DaySpread, Numbers, day_spread
 from vkbench_detection.statistics.ratios import Floats
@@ -101,7 +101,7 @@ def _since(tx: Connection, series: int) -> float:
 
 
 def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[float]]:
-    """When the confirmed changes of these series began."""
+    """When new levels of these series began."""
     change, timing = schema.change_point.c, schema.measurement.c
     rows = tx.execute(
         select(change.series_id, timing.measured_at)
@@ -109,7 +109,7 @@ def _changes(tx: Connection, series: Sequence[int]) -> Mapping[int, Sequence[flo
             schema.measurement,
             (timing.job_id == change.after_job) & (timing.series_id == change.series_id),
         )
-        .where(change.series_id.in_(series), change.state == ChangeState.CONFIRMED)
+        .where(change.series_id.in_(series), begins_level())
     )
     found: dict[int, list[float]] = {}
     for number, at in rows:

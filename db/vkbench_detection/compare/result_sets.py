@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 from vkbench.job import Mode
 from vkbench_db import schema
 from vkbench_db.batches import batches
-from vkbench_detection.changes.states import ChangeState
+from vkbench_detection.changes.questions import begins_level
 from vkbench_detection.compare.references import Reference, ReferenceKind
 from vkbench_detection.compare.sides import (
     END,
@@ -85,7 +85,7 @@ _moment = itemgetter(END, JOB)
 
 
 def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
-    """When the confirmed changes of these series began."""
+    """When new levels of these series began."""
     change, job = schema.change_point.c, schema.job.c
     found: dict[int, list[object]] = {}
     for page in batches(sorted(number for number in set(series) if number is not None)):
@@ -93,8 +93,7 @@ def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
             select(change.series_id, job.finished_at)
             .join(schema.job, job.id == change.after_job)
             .where(
-                *(change.series_id.in_(page), change.state == ChangeState.CONFIRMED),
-                job.finished_at.is_not(None),
+                *(change.series_id.in_(page), begins_level(), job.finished_at.is_not(None)),
             )
         )
         for number, moment in tx.execute(asked).cursor.fetchall():

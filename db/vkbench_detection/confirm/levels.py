@@ -14,8 +14,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from vkbench_detection.changes.change_point import ChangePoint
-from vkbench_detection.changes.decisions import Method
-from vkbench_detection.changes.questions import confirmed_jobs
+from vkbench_detection.changes.questions import level_jobs
 from vkbench_detection.series.points import Point, points_from, points_until
 from vkbench_detection.statistics.plainness import MOST_SINCE, is_plain
 from vkbench_detection.statistics.ratios import Floats
@@ -61,7 +60,7 @@ def before_change(tx: Connection, change: ChangePoint) -> Before:
     """The results of a series before a change of it."""
     known = points_until(tx, change.series_id, change.before_job, KNOWN)
     since = points_from(tx, change.series_id, change.after_job, KNOWN)[:MOST_SINCE]
-    return levels(known, confirmed_jobs(tx, change.series_id, but=Method.DECAY), since)
+    return levels(known, level_jobs(tx, change.series_id), since)
 
 
 def levels(known: Iterable[Point], begins: Collection[int], since: Iterable[Point]) -> Before:

@@ -21,12 +21,12 @@ from vkbench_detection.changes.decisions import (
     Conclusion,
     Decision,
     Figures,
-    Method,
     Reopening,
     Suspicion,
     cause_of,
     moves,
 )
+from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import NEAREST, UNDECIDED, ChangeState
 from vkbench_detection.series.points import Origin, Point
 from vkbench_detection.statistics import onsets, segments
