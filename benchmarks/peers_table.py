@@ -87,8 +87,7 @@ def comparisons(records: Records, peer: str) -> Iterator[Comparison]:
 
 
 def _estimate(timing: Mapping[str, float]) -> Estimate:
-    median = timing["seconds"]
-    return Estimate(value=median, low=timing.get("low", median), high=timing.get("high", median))
+    return Estimate(value=timing["seconds"], low=timing["low"], high=timing["high"])
 
 
 def by_name(records: Records) -> dict[tuple[str, str], float]:

@@ -80,13 +80,7 @@ def plant_bench(tmp_path: Path) -> Callable[..., Ggml]:
 def test_a_gpu_is_sampled_once_its_clock_is_up(
     tmp_path: Path, phase: str, tokens: int, about: str
 ) -> None:
-    program = tmp_path / BENCH
-    script = Path(climbing_bench.__file__).read_text()
-    program.write_text(script.replace("/usr/bin/env python3", sys.executable, 1))
-    program.chmod(0o755)
-    card = replace(NULL.facts, name="a card", type="discrete")
-    ready = Ready(facts=card, environment=NULL.environment)
-    ggml = Ggml(ready, replace(settings(), ggml=str(tmp_path)))
+    ggml = plant_climbing(tmp_path)
     job = of_model(f"model/tiny-llama-09330859b246/{phase}")
     for _ in range(2):
         result = ggml(job)
@@ -102,17 +96,21 @@ def test_a_gpu_is_sampled_once_its_clock_is_up(
 
 
 def test_a_clock_that_does_not_come_up_in_time_gives_no_timing(tmp_path: Path) -> None:
-    program = tmp_path / BENCH
-    script = Path(climbing_bench.__file__).read_text()
-    slow = script.replace("/usr/bin/env python3", sys.executable, 1).replace("2e-3", "1e-9")
-    program.write_text(slow)
-    program.chmod(0o755)
-    card = replace(NULL.facts, name="a card", type="discrete")
-    ready = Ready(facts=card, environment=NULL.environment)
-    ggml = Ggml(ready, replace(settings(), ggml=str(tmp_path)))
+    ggml = plant_climbing(tmp_path, token_seconds="1e-9")
     result = ggml(replace(of_model(), limit_seconds=1.0))
     assert (result.outcome, result.timings) == (Outcome.TIMED_OUT, ())
     assert "llama-bench" in result.reason
+
+
+def plant_climbing(folder: Path, token_seconds: str = "2e-3") -> Ggml:
+    """Make a llama-bench on a GPU whose clock climbs, and the peer that runs it."""
+    program = folder / BENCH
+    script = Path(climbing_bench.__file__).read_text().replace("2e-3", token_seconds)
+    program.write_text(script.replace("/usr/bin/env python3", sys.executable, 1))
+    program.chmod(0o755)
+    card = replace(NULL.facts, name="a card", type="discrete")
+    ready = Ready(facts=card, environment=NULL.environment)
+    return Ggml(ready, replace(settings(), ggml=str(folder)))
 
 
 def of_model(case: str = MODEL) -> Job:

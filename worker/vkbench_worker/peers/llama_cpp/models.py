@@ -78,7 +78,7 @@ class LlamaBench:
         if job.source is None:
             raise CannotDo(f"{BENCH} needs the file of the model")
         case = named(job.case)
-        repetitions = self._first(job, case)
+        repetitions = self._first(job)
         while True:
             test = self._run(job, case, repetitions, end - time.monotonic())
             warm = test.seconds if self._is_cpu else _while_up(test.seconds)
@@ -91,7 +91,7 @@ class LlamaBench:
             tokens = _tokens(case, fastest)
             repetitions = _until_up(tokens, tokens * fastest, job.measure_seconds)
 
-    def _first(self, job: Job, case: ModelCase) -> _Repetitions:
+    def _first(self, job: Job) -> _Repetitions:
         """Those of a first start: few, unless an earlier visit told how long they take."""
         if self._is_cpu:
             return _Repetitions(tokens=1, count=REPETITIONS)
