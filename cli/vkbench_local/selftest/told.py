@@ -1,6 +1,6 @@
-"""What people are told of a simulated lab, held against what happened in it.
+"""Holds the regressions that a simulated lab opened against the changes that were planted in it.
 
-A regression's members are what counts: a change that is listed as ambiguous tells nobody.
+Only the changes of regressions count: people hear of these, and not of ambiguous changes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Told:
 
 def score(tx: Transaction, lab: Lab) -> Score:
     """What the regressions of a lab say, held against what was planted."""
-    told = _told(tx, lab)
+    told = _ask_told_changes(tx, lab)
     ambiguous = inbox.suspected(tx, states=(ChangeState.AMBIGUOUS,))
     unsure = {
         (row.device, row.case_name, row.metric, Direction(row.direction)) for row in ambiguous
@@ -146,7 +146,7 @@ def _is_open(told: Sequence[Told]) -> bool:
     )
 
 
-def _told(tx: Transaction, lab: Lab) -> Mapping[Place, list[Told]]:
+def _ask_told_changes(tx: Transaction, lab: Lab) -> Mapping[Place, list[Told]]:
     """The confirmed changes that regressions and improvements have, by series."""
     found: dict[Place, list[Told]] = defaultdict(list)
     for row in inbox.regressions(tx):

@@ -54,7 +54,7 @@ def compare(
         old=old,
         new=new,
         changes=tuple(sorted(_changes(tx, named, both), key=_gravity)),
-        pairs=tuple(_judged(tx, pairs, histories)),
+        pairs=tuple(_judge_pairs(tx, pairs, histories)),
         only_old=len(before) - len({key for key, *_ in both}),
         only_new=len(after) - len({key for _, key, *_ in both}),
         policies=tuple(_policies(tx, named, both)),
@@ -178,7 +178,7 @@ def _pairs(named: _Names, works: _Both) -> list[Pair]:
     return pairs
 
 
-def _judged(
+def _judge_pairs(
     tx: Connection, pairs: Sequence[Pair], histories: Mapping[str, DeviceHistory]
 ) -> list[Pair]:
     """Of thousands some look changed by chance. One too small to matter is not one that does."""

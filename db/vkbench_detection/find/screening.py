@@ -64,14 +64,16 @@ def _screen(tx: Connection, series: Sequence[int], now: float) -> list[int]:
     after: dict[int, Screen] = {}
     alarms: list[_Raised] = []
     for number, results in _new(tx, series).items():
-        after[number], raised = _stepped(number, stored[number], results)
+        after[number], raised = _step_screen(number, stored[number], results)
         alarms += raised
     screens.store(tx, after)
     known = undecided(tx, {each.series for each in alarms})
     return _suspect(tx, _first(alarms, known), now)
 
 
-def _stepped(series: int, screen: Screen, results: Iterable[Point]) -> tuple[Screen, list[_Raised]]:
+def _step_screen(
+    series: int, screen: Screen, results: Iterable[Point]
+) -> tuple[Screen, list[_Raised]]:
     raised = []
     for point in results:
         screen, alarm = screen.stepped(point)
@@ -104,7 +106,7 @@ def _suspicion(tx: Connection, raised: _Raised) -> tuple[Suspicion, Onset]:
     alarm, recent = raised.alarm, raised.screen.recent
     jobs = [job for _, job, _ in recent]
     at = next((place for place, (index, *_) in enumerate(recent) if index >= alarm.since), 0)
-    onset = find_onset([value for *_, value in recent], at, _moved(tx, jobs, at))
+    onset = find_onset([value for *_, value in recent], at, _find_moved_places(tx, jobs, at))
     if onset.is_moved:
         before, after = jobs[onset.index - 1], jobs[onset.index]
     else:
@@ -121,7 +123,7 @@ def _suspicion(tx: Connection, raised: _Raised) -> tuple[Suspicion, Onset]:
     return suspicion, onset
 
 
-def _moved(tx: Connection, jobs: Sequence[int], at: int) -> list[int]:
+def _find_moved_places(tx: Connection, jobs: Sequence[int], at: int) -> list[int]:
     """The places near one of these jobs at which kernel or environment moved."""
     first = max(0, at - NEAR - 1)
     near = jobs[first : at + NEAR + 1]

@@ -94,7 +94,7 @@ def digest_of(all_told: Sequence[Told]) -> Message:
             "type": "regressions.digest",
             "timestamp": _moment(max(told.news.changed_at for told in sorted_told)),
             "data": {
-                "regressions": [_told(told) for told in sorted_told[:MOST_TOLD]],
+                "regressions": [_regression_data(told) for told in sorted_told[:MOST_TOLD]],
                 "regression_count": len(sorted_told),
                 "summary": summary,
             },
@@ -102,7 +102,7 @@ def digest_of(all_told: Sequence[Told]) -> Message:
     )
 
 
-def _told(told: Told) -> dict[str, Any]:
+def _regression_data(told: Told) -> dict[str, Any]:
     news = told.news
     names = ("id", "title", "state", "direction", "cause", "owner", "opened_at", "changed_at")
     own = {name: getattr(news, name) for name in names}
