@@ -94,15 +94,11 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
     table, change = schema.series.c, schema.change_point.c
     asked = select(table.id, table.device_id, table.track).where(table.id.in_(series))
     for row in tx.execute(asked).all():
-        found = (
-            select(schema.change_point)
-            .where(
-                *(change.series_id == row.id, change.direction.not_in(VERDICTS)),
-                change.method != Method.DECAY,  # no shift between neighbours
-            )
-            .order_by(change.id)
+        found = select(schema.change_point).where(
+            change.series_id == row.id, change.direction.not_in(VERDICTS)
         )
-        known = fetch(tx, found, ChangePoint)
+        every_change = fetch(tx, found.order_by(change.id), ChangePoint)
+        known = [each for each in every_change if each.method != Method.DECAY]  # between neighbours
         last = points(tx, row.id, LAST)
         yield History(
             series=row.id,
@@ -110,6 +106,7 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
             track=row.track,
             points=last,
             known=known,
+            taken={each.after_job for each in every_change},
             measured=_measured(tx, [each.id for each in known]),
             decided=_decided(tx, [each.id for each in known]),
             origins=origins(tx, [point.job for point in last]),

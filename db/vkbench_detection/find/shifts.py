@@ -49,7 +49,8 @@ class History:
     track: str
     points: Sequence[Point]
     known: Sequence[ChangePoint]
-    measured: Collection[int]  # those of them that pairs were measured for
+    taken: Collection[int]  # first jobs of all changes of the series, of slow decay too
+    measured: Collection[int]  # those of `known` that pairs were measured for
     decided: Mapping[int, float]  # when each was decided last
     origins: Mapping[int, Origin]  # of the points, by job
 
@@ -164,7 +165,7 @@ def _reopening(
 
 def _is_elsewhere(history: History, row: ChangePoint, place: _Place) -> bool:
     """Whether something moved at the place of a shift, and not where its change point is."""
-    if place.cause == Cause.HOST or not _is_free(history, place.after):
+    if place.cause == Cause.HOST or place.after in history.taken:
         return False
     before, after = history.origins[place.before], history.origins[place.after]
     there = (before.kernel, after.kernel, before.environment, after.environment)
@@ -184,7 +185,7 @@ def _is_due_again(history: History, row: ChangePoint) -> bool:
 
 
 def _decision(history: History, row: ChangePoint, shift: LevelShift, place: _Place) -> Decision:
-    is_moved = row.after_job != place.after and _is_free(history, place.after)
+    is_moved = place.after not in history.taken
     return Decision(
         change=row.id,
         conclusion=_conclusion(shift, place.cause),
@@ -221,10 +222,6 @@ def _covers(history: History, row: ChangePoint, shift: LevelShift) -> bool:
     return first - NEAR <= shift.index <= after + NEAR
 
 
-def _is_free(history: History, job: int) -> bool:
-    return all(row.after_job != job for row in history.known)
-
-
 def _may_decide(
     history: History,
     row: ChangePoint,
@@ -239,8 +236,8 @@ def _may_decide(
         return decides
     if row.state not in (ChangeState.AMBIGUOUS, ChangeState.DISMISSED):
         return False
-    if row.id in history.measured:
-        is_for_pairs = is_served and place.cause in BY_PAIRS
+    if is_served or row.id in history.measured:
+        is_for_pairs = row.id in history.measured and is_served and place.cause in BY_PAIRS
         return shift.is_certain and not is_for_pairs and _is_due_again(history, row)
     return shift.is_certain or row.state == ChangeState.DISMISSED
 
