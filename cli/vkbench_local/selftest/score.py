@@ -1,6 +1,9 @@
 """What a simulated lab shows: what became of planted changes, what was told that was none.
 
-The targets are declared here.
+The targets are declared here. All scenarios together are held to them as they are; one scenario,
+which has few changes and few false ones, misses a target only by more than chance explains. What
+pairs cost is a sum over a lab's nights: ten kernels in a row that are each a little slower, all in
+one series, take more than their share.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import comb, fsum
 from statistics import median
 
 from vkbench_detection.changes.decisions import Cause
@@ -19,14 +23,14 @@ BLAMED_PER_1000 = 0.2  # results: changes that are none, blamed on a kernel or a
 FALSE_PER_1000 = 1.0  # of any cause
 PAIRS_PER_100 = 20.0  # results
 COVERED = 0.9  # of told sizes, whose 95 % intervals hold the true ones, at least
-LEAST_SIZES = 20  # that tell such a share
+CHANCE = 0.05  # of a scenario that meets a target to look as if it missed it
 TARGETS = (
     f"right bundle ≥ {RIGHT_PLACE:.0%}",
     f"right cause ≥ {RIGHT_CAUSE:.0%}",
     f"size covered ≥ {COVERED:.0%}",
     f"false ≤ {FALSE_PER_1000:g}/1000",
     f"blamed on a kernel or driver ≤ {BLAMED_PER_1000:g}/1000",
-    f"pairs ≤ {PAIRS_PER_100:g}/100",
+    f"pairs of all ≤ {PAIRS_PER_100:g}/100",
 )
 BLAMED = (Cause.KERNEL, Cause.ENVIRONMENT, Cause.UNKNOWN)
 
@@ -92,6 +96,7 @@ class Row:
     name: str
     about: str
     score: Score
+    is_whole: bool = False  # whether it has all scenarios
 
     def share(self, *answers: Answer) -> float | None:
         """Share of the planted changes that became one of these; None where none was planted."""
@@ -151,14 +156,34 @@ class Row:
     @property
     def missed(self) -> list[str]:
         """The targets that it misses."""
-        place, cause, covered = self.right_place, self.right_cause, self.covered
-        is_enough = len(self.score.sizes) >= LEAST_SIZES
+        outcomes, sizes = self.score.outcomes, self.score.sizes
+        right = [each.answer is Answer.RIGHT for each in outcomes]
+        blames = [each.answer in (Answer.RIGHT, Answer.MISPLACED) for each in outcomes]
         met = (
-            place is None or place >= RIGHT_PLACE,
-            cause is None or cause >= RIGHT_CAUSE,
-            covered is None or covered >= COVERED or not is_enough,
-            self.all_false_per_1000 <= FALSE_PER_1000,
-            self.blamed_per_1000 <= BLAMED_PER_1000,
-            self.pairs_per_100 <= PAIRS_PER_100,
+            self._is_share(right, RIGHT_PLACE),
+            self._is_share(blames, RIGHT_CAUSE),
+            self._is_share([size.is_covered for size in sizes], COVERED),
+            self._is_rate(sum(self.score.false.values()), FALSE_PER_1000),
+            self._is_rate(sum(self.score.false.get(each, 0) for each in BLAMED), BLAMED_PER_1000),
+            not self.is_whole or self.pairs_per_100 <= PAIRS_PER_100,
         )
         return [words for words, is_met in zip(TARGETS, met, strict=True) if not is_met]
+
+    def _is_share(self, good: Sequence[bool], least: float) -> bool:
+        """Whether so many are good, or may be by chance."""
+        if self.is_whole:
+            return sum(good) >= least * len(good)
+        return binomial_tail(len(good) - sum(good), len(good), 1 - least) >= CHANCE
+
+    def _is_rate(self, count: int, most_per_1000: float) -> bool:
+        """Whether so few were counted in all results, or may have been by chance."""
+        expected = most_per_1000 * self.score.results / 1000
+        if self.is_whole:
+            return count <= expected
+        return binomial_tail(count, self.score.results, most_per_1000 / 1000) >= CHANCE
+
+
+def binomial_tail(count: int, total: int, share: float) -> float:
+    """How likely so many or more of `total` are, where each is with the probability `share`."""
+    fewer = (comb(total, n) * share**n * (1 - share) ** (total - n) for n in range(count))
+    return max(0.0, 1.0 - fsum(fewer))

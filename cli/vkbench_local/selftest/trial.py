@@ -50,7 +50,7 @@ def run(
     total = Score()
     for row in rows:
         total = total.plus(row.score)
-    return [*rows, Row(name="all", about="", score=total)] if len(rows) > 1 else rows
+    return [*rows, Row(name="all", about="", score=total, is_whole=True)] if len(rows) > 1 else rows
 
 
 def _parts(scenario: Scenario, series: int, seeds: Sequence[int]) -> Iterable[Part]:

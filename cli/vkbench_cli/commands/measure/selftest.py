@@ -122,7 +122,7 @@ def _try_lab(scenarios: Sequence[Scenario], series: int, seed: int) -> list[dict
     from vkbench_local.selftest.score import TARGETS
     from vkbench_local.selftest.trial import run
 
-    tell(f"targets of each row of the lab: {', '.join(TARGETS)}")
+    tell(f"targets of the lab, which a scenario misses beyond chance: {', '.join(TARGETS)}")
     with CountedProgress("lab", len(scenarios)) as progress:
         seeds = (seed, seed + 1)
         found = run(scenarios, series=(series + 1) // 2, seeds=seeds, told=progress.count)
