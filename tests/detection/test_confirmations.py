@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import sin
 
 import pytest
 from sqlalchemy import delete, select, update
@@ -382,8 +383,8 @@ def test_what_lies_elsewhere_is_measured_there(nights: Nights) -> None:
             series=series,
             method=Method.SCREEN,
             direction="slower",
-            before_job=first + 3,
-            after_job=first + 4,
+            before_job=first + 1,
+            after_job=first + 2,
             ratio=1.05,
         )
         suspect(tx, [late], nights.lab.now)
@@ -396,7 +397,7 @@ def test_what_lies_elsewhere_is_measured_there(nights: Nights) -> None:
     assert rows(nights, PLACES) == [("confirmed", "kernel", FIRST.sha, SECOND.sha)]
     told = "SELECT note FROM change_point_event WHERE note LIKE 'it began with%'"
     assert rows(nights, told) == [
-        (f"it began with job {first + 1}, not with {first + 4} as first seen",)
+        (f"it began with job {first + 1}, not with {first + 2} as first seen",)
     ]
 
 
@@ -431,3 +432,24 @@ def test_what_its_kin_dismissed_is_measured_itself(nights: Nights) -> None:
         WHERE change_point.state = 'confirmed'
     """
     assert rows(nights, question) == [("mul_mat_vec/q4_0/m24_n1_k256", "environment")]
+
+
+@one_engine
+def test_what_pairs_cannot_make_plain_is_not_measured(nights: Nights) -> None:
+    """The device is slower and faster for days; no kernel or driver changes."""
+    for night in range(40):
+        nights.pass_by(1, 1 + 0.03 * sin(night / 4))
+        nights.confirm(lambda sha: 1.0)
+    assert rows(nights, "SELECT count(*) FROM confirmation") == [(0,)]
+    [(found,)] = rows(nights, "SELECT count(*) FROM change_point WHERE state = 'ambiguous'")
+    assert found > 0
+    note = "SELECT DISTINCT note FROM change_point_event WHERE state = 'ambiguous'"
+    assert all("not measured again" in told for (told,) in rows(nights, note))
+
+
+@one_engine
+def test_two_pairs_of_one_bundle_are_four_values(nights: Nights) -> None:
+    nights.pass_by(1, 1.2)
+    nights.confirm(lambda sha: 1.0)
+    assert rows(nights, CHANGES) == [("slower", "dismissed", "")]
+    assert rows(nights, "SELECT count(*) FROM job WHERE mode = 'paired'") == [(2,)]

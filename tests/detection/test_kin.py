@@ -105,3 +105,21 @@ def test_a_host_that_is_slow_in_a_young_level_is_no_kernel(young: Nights) -> Non
     assert rows(young, CHANGES) == [
         ("screen", "slower", "confirmed", "kernel"), ("kin", "slower", "dismissed", ""),
     ]  # fmt: skip
+
+
+@one_engine
+def test_a_driver_soon_after_a_slower_kernel(young: Nights) -> None:
+    """A level of a few results is enough to hold a driver against, once it has lasted."""
+    young.pass_by(24)
+    timetable.look_back(young.lab.database, young.lab.now)  # measures how the series scatters
+    young.bundle = SECOND.sha
+    young.pass_by(1, 1.05)
+    young.confirm(slow(SECOND.sha, 1.05))
+    young.pass_by(3, 1.05)
+    young.environment = replace(young.environment, driver_version="another")
+    for _ in range(3):
+        young.pass_by(1, 1.05 * 1.05)
+        young.confirm(lambda sha: 1.05 * 1.05)
+    assert rows(young, CHANGES) == [
+        ("screen", "slower", "confirmed", "kernel"), ("kin", "slower", "confirmed", "environment"),
+    ]  # fmt: skip

@@ -35,6 +35,8 @@ def judgement(old: Floats, new: Floats, pairs: int) -> Remeasured:
         direction="slower",
         method="screen",
         ratio=1.01,
+        before_kernel="k",
+        after_kernel="l",
         before_environment="e",
         after_environment="e",
     )

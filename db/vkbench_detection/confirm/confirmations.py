@@ -24,9 +24,10 @@ from vkbench_detection.changes.states import ChangeState
 from vkbench_detection.confirm.levels import before_change
 from vkbench_detection.confirm.pairs import PairResults
 from vkbench_detection.confirm.remeasured import Remeasured, judged
+from vkbench_detection.confirm.waiting import Arms
 from vkbench_detection.find.verdict_changes import record_wrong_pairs
 
-FIRST_PAIRS = 4
+FIRST_PAIRS = 4  # of two bundles, or four values of one
 MOST_PAIRS = 48  # asked for in all, those that failed too
 PATIENCE_SECONDS = 86_400.0  # for pairs on a device that went away
 
@@ -106,17 +107,22 @@ def result_of(tx: Connection, run: int) -> Confirmed:
     return Confirmed(**row._mapping)
 
 
-def begin(tx: Connection, change: int, run: int, now: float) -> None:
-    """Store that a run of FIRST_PAIRS pairs measures a suspicion again."""
+def first_pairs(arms: Arms) -> int:
+    """How many pairs are asked for first: those of one bundle have two values each."""
+    return FIRST_PAIRS // 2 if arms.are_same else FIRST_PAIRS
+
+
+def begin(tx: Connection, change: int, run: int, pairs: int, now: float) -> None:
+    """Store that a run of so many pairs measures a suspicion again."""
     row = {
         "change_point_id": change,
         "run_id": run,
         "created_at": now,
-        "pairs": FIRST_PAIRS,
+        "pairs": pairs,
         "verdict": "",
     }
     tx.execute(insert(schema.confirmation), [row])
-    transitions.begin(tx, change, f"{FIRST_PAIRS} pairs in run {run}", now)
+    transitions.begin(tx, change, f"{pairs} pairs in run {run}", now)
 
 
 def judge(tx: Connection, confirmation: Running, found: PairResults) -> Remeasured:

@@ -18,6 +18,7 @@ from vkbench_detection.changes.questions import level_jobs
 from vkbench_detection.series.points import Point, points_from, points_until
 from vkbench_detection.statistics.plainness import MOST_SINCE, is_plain
 from vkbench_detection.statistics.ratios import Floats
+from vkbench_detection.statistics.screen import Direction
 
 KNOWN = 200  # results on each side of a change that are read
 LEVEL = 30  # results before a change that it is held against
@@ -54,6 +55,13 @@ class Before:
     def is_plain(self, fresh: Sequence[float]) -> bool:
         """Whether seconds of now are beyond what the series does by itself."""
         return is_plain(np.log(np.asarray(fresh)), self.segment, self.earlier, self.since)
+
+    def can_be_plain(self, direction: Direction) -> bool:
+        """Whether values of now could be, if they were as far off as any result since then."""
+        if not len(self.since):
+            return True
+        farthest = self.since.max() if direction is Direction.SLOWER else self.since.min()
+        return is_plain(np.asarray([farthest]), self.segment, self.earlier, self.since)
 
 
 def before_change(tx: Connection, change: ChangePoint) -> Before:

@@ -23,7 +23,6 @@ from vkbench_detection.statistics.ratios import Ratio
 from vkbench_detection.statistics.screen import Direction
 from vkbench_detection.statistics.sizes import LATER, decided, is_clear, size
 
-PAIRS_ALONE = (Method.DECAY, Method.KIN)  # what came before is too long ago, or too little
 STAYING = 0.5  # of the suspected change
 MOST_FRESH = LOOKS[-1].pairs  # values of now that are held against the series
 
@@ -72,10 +71,16 @@ def judged(change: ChangePoint, found: PairResults, before: Before, *, is_same: 
         return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
     if not found.old:
         return _ended(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
-    if is_same and change.method in PAIRS_ALONE:
+    if is_same and pairs_decide_alone(change):
         return _ended(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
     case = _Case(change, found, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
+
+
+def pairs_decide_alone(change: ChangePoint) -> bool:
+    """Whether what came before a change is too long ago, or too little, to hold values against."""
+    is_new_kernel = change.before_kernel != change.after_kernel
+    return change.method == Method.DECAY or (change.method == Method.KIN and is_new_kernel)
 
 
 def _of_arms(case: _Case) -> Remeasured:
@@ -86,7 +91,7 @@ def _of_arms(case: _Case) -> Remeasured:
     if judgement.verdict is PairVerdict.MORE:
         return _more(judgement.next_look - judgement.pairs)
     if judgement.verdict is PairVerdict.SAME:
-        if case.change.method not in PAIRS_ALONE:
+        if not pairs_decide_alone(case.change):
             return _beside_series(case)
         text = f"{judgement.pairs} pairs of both bundles do not differ"
         return _ended(ChangeState.DISMISSED, text, "gone", _figures(judgement))

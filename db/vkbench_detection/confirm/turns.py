@@ -19,7 +19,10 @@ from vkbench_db import schema
 from vkbench_detection.changes.decisions import Cause, Conclusion, Decision
 from vkbench_detection.changes.states import DECIDED, ChangeState
 from vkbench_detection.confirm.confirmations import running_counts
+from vkbench_detection.confirm.levels import before_change
+from vkbench_detection.confirm.remeasured import pairs_decide_alone
 from vkbench_detection.confirm.waiting import Waiting, waiting
+from vkbench_detection.statistics.screen import Direction
 
 MOST_RUNNING = 8  # confirmations of a device at a time
 EVENT = 16  # suspicions of a device and direction that are one event
@@ -60,8 +63,8 @@ def next_turn(
         else:
             chosen += group if len(group) < EVENT else _sample(group)
     ordered = sorted(chosen, key=lambda each: each.change)
-    measured = _bounded(ordered, running_counts(tx))
-    return Turn(measured=measured, decisions=decisions, suspected=len(able))
+    measured, doubted = _bounded(tx, ordered, running_counts(tx))
+    return Turn(measured=measured, decisions=[*decisions, *doubted], suspected=len(able))
 
 
 def _without_bundle(each: Waiting) -> Decision:
@@ -124,12 +127,39 @@ def _sample(group: Sequence[Waiting]) -> list[Waiting]:
     return list(group[::step][:SAMPLE])
 
 
-def _bounded(chosen: Iterable[Waiting], running: Mapping[int, int]) -> list[Waiting]:
-    """The first of them, so that no device has more than MOST_RUNNING at a time."""
+def _bounded(
+    tx: Connection, chosen: Iterable[Waiting], running: Mapping[int, int]
+) -> tuple[list[Waiting], list[Decision]]:
+    """The first that pairs can decide, so that no device has more than MOST_RUNNING at a time.
+
+    Those among them that no pairs can decide are doubted.
+    """
     counts = Counter(running)
-    found = []
+    measured, doubted = [], []
     for each in chosen:
-        if counts[each.device_id] < MOST_RUNNING:
+        if counts[each.device_id] >= MOST_RUNNING:
+            continue
+        conclusion = _conclude_unmeasured(tx, each)
+        if conclusion:
+            doubted.append(Decision(change=each.change, conclusion=conclusion))
+        else:
             counts[each.device_id] += 1
-            found.append(each)
-    return found
+            measured.append(each)
+    return measured, doubted
+
+
+def _conclude_unmeasured(tx: Connection, each: Waiting) -> Conclusion | None:
+    """What is said of a suspicion that pairs, as no kernel explains it, cannot make plain.
+
+    A result or two are nothing then; a shift that lasts is one that people may look at.
+    """
+    if each.arms is None or not each.arms.are_same or pairs_decide_alone(each.point):
+        return None
+    before = before_change(tx, each.point)
+    if not before.are_enough or before.can_be_plain(Direction(each.direction)):
+        return None
+    if before.has_lasted:
+        text = "there is a shift, within what the series scatters by: not measured again"
+        return Conclusion(state=ChangeState.AMBIGUOUS, note=text)
+    text = "within what the series scatters by: not measured again, unless it lasts"
+    return Conclusion(state=ChangeState.DISMISSED, note=text)

@@ -21,22 +21,36 @@ class Arms:
     old: str  # SHA-256
     new: str
 
+    @property
+    def are_same(self) -> bool:
+        """Whether both are one bundle, so that its pairs cannot blame a kernel."""
+        return self.old == self.new
+
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
     """A suspicion that waits to be measured again."""
 
-    change: int
+    point: ChangePoint
     device: str  # key
     device_id: int
     case: str
     variant: str
     metric: str
-    direction: str
     environments: tuple[str, str]  # hashes, before and after the change
     is_new_kernel: bool  # whether another kernel came with the change
     is_again: bool  # whether it was decided before, and later results keep its shift
     arms: Arms | None  # None where the new bundle is not kept
+
+    @property
+    def change(self) -> int:
+        """The number of its change point."""
+        return self.point.id
+
+    @property
+    def direction(self) -> str:
+        """Where the times went."""
+        return self.point.direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +108,12 @@ def _arms(tx: Connection, row: _Suspected) -> Arms | None:
 
 def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:
     return Waiting(
-        change=row.id,
+        point=row,
         device=row.device,
         device_id=row.device_id,
         case=row.case,
         variant=row.variant,
         metric=row.metric,
-        direction=row.direction,
         environments=(row.before_environment, row.after_environment),
         is_new_kernel=row.before_kernel != row.after_kernel,
         is_again=row.times_decided > 0,

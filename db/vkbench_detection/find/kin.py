@@ -3,7 +3,8 @@
 The screen needs 20 results of a level. Until then the results before the last new kernel are held
 against those after it, by the scatter of the series or of its device. Where kin show the same
 change, the same case on another device with the same two kernels, its size alone counts. Pairs of
-both bundles decide alone: what came before is too little to hold results against.
+both bundles decide alone: what came before is too little to hold results against. A new environment
+is held against the results with the same kernel before it, once it has lasted.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from vkbench_detection.changes.decisions import Suspicion
 from vkbench_detection.changes.methods import Method
 from vkbench_detection.changes.states import UNDECIDED, ChangeState
 from vkbench_detection.changes.transitions import suspect
+from vkbench_detection.confirm.levels import LASTING
 from vkbench_detection.find.levels import changes_of
 from vkbench_detection.series import screens
 from vkbench_detection.series.points import Origin, origins
@@ -30,6 +32,7 @@ from vkbench_detection.series.profiles import device_sigmas
 from vkbench_detection.statistics.screen import JUMP_CHANGE, JUMP_SIGMAS, LEAST, Direction
 
 FEWEST = 3  # results of a level
+HALF = 0.5  # of a change, that each result since a new environment shows at least
 Level: TypeAlias = Sequence[tuple[int, float]]  # jobs, and logarithms of seconds
 
 AGREEING = (ChangeState.CONFIRMED, *UNDECIDED)  # changes of kin that speak for one here
@@ -48,7 +51,7 @@ class _Young:
 
 @dataclass(frozen=True, kw_only=True)
 class _Move:
-    """What a series did when its kernel became another."""
+    """What a series did when its kernel or its environment became another."""
 
     before_job: int
     after_job: int
@@ -57,6 +60,11 @@ class _Move:
     results: int  # of the level, before it
     change: float  # of the logarithm of seconds
     error: float  # of it, in sigmas of one result
+
+    @property
+    def is_new_kernel(self) -> bool:
+        """Whether the kernel became another, not the environment alone."""
+        return self.before_kernel != self.after_kernel
 
     @property
     def direction(self) -> Direction:
@@ -98,7 +106,7 @@ def _rows(tx: Connection, series: Collection[int]) -> list[_Young]:
 
 def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Suspicion | None:
     is_plain = abs(move.change) >= JUMP_SIGMAS * sigma * move.error
-    if not is_plain and not _has_kin(tx, series, move):
+    if not is_plain and not (move.is_new_kernel and _has_kin(tx, series, move)):
         return None
     if any(_is_asked(row, move) for row in changes_of(tx, series.id)):
         return None
@@ -115,23 +123,41 @@ def _suspicion(tx: Connection, series: _Young, move: _Move, sigma: float) -> Sus
 
 
 def _last_move(level: Level, moments: Mapping[int, Origin]) -> _Move | None:
-    """Where the kernel moved last, if it did."""
-    jobs = [job for job, _ in level]
-    seconds = [value for _, value in level]
-    kernels = [moments.get(job, Origin()).kernel for job in jobs]
-    moved = [place for place in range(1, len(jobs)) if kernels[place - 1] != kernels[place]]
-    if not moved:
+    """Where the kernel moved last, or after that the environment, for LASTING results."""
+    made_with = [moments.get(job, Origin()) for job, _ in level]
+    start, place = 0, _last_change([each.kernel for each in made_with])
+    driver = _last_change([each.environment for each in made_with])
+    if driver > place and _have_moved(level[place:driver], level[driver:]):
+        start, place = place, driver
+    if not place:
         return None
-    place = moved[-1]
+    before, after = _middle(level[start:place]), _middle(level[place:])
     return _Move(
-        before_job=jobs[place - 1],
-        after_job=jobs[place],
-        before_kernel=kernels[place - 1],
-        after_kernel=kernels[place],
-        results=place,
-        change=median(seconds[place:]) - median(seconds[:place]),
-        error=sqrt(1 / place + 1 / (len(jobs) - place)),
+        before_job=level[place - 1][0],
+        after_job=level[place][0],
+        before_kernel=made_with[place - 1].kernel,
+        after_kernel=made_with[place].kernel,
+        results=place - start,
+        change=after - before,
+        error=sqrt(1 / (place - start) + 1 / (len(level) - place)),
     )
+
+
+def _have_moved(before: Level, after: Level) -> bool:
+    """Whether a change has lasted, and each result shows it: hosts are busy for a night or two."""
+    change = _middle(after) - _middle(before)
+    shares = [(value - _middle(before)) / change for _, value in after] if change else []
+    return len(shares) >= LASTING and min(shares) >= HALF
+
+
+def _middle(level: Level) -> float:
+    return median(value for _, value in level)
+
+
+def _last_change(values: Sequence[str]) -> int:
+    """The last place whose value is another than the one before it; 0 where all are the same."""
+    places = range(1, len(values))
+    return max((place for place in places if values[place - 1] != values[place]), default=0)
 
 
 def _is_asked(row: ChangePoint, move: _Move) -> bool:

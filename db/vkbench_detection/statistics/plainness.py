@@ -64,7 +64,8 @@ def _farthest_move(values: Floats, beside: int, after: int) -> float:
     usual = SIGMA_OF_MAD * float(np.median(np.abs(moves)))
     tame = np.clip(moves, -CLIPPED_SIGMAS * usual, CLIPPED_SIGMAS * usual)
     sigma = max(SIGMA_FLOOR, sqrt(float(tame @ tame) / len(tame)))
-    return sigma * float(stdtrit(_freedom(tame), 1 - TAIL))
+    freedom = min(_freedom(tame), max(LEAST_FREEDOM, len(values) / beside))
+    return sigma * float(stdtrit(freedom, 1 - TAIL))
 
 
 def _middle(values: Floats) -> float:

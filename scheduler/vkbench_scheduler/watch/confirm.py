@@ -16,7 +16,7 @@ from vkbench_db.work.runs import cancel
 from vkbench_detection.changes.questions import is_any_suspected
 from vkbench_detection.changes.transitions import apply
 from vkbench_detection.confirm import confirmations
-from vkbench_detection.confirm.confirmations import FIRST_PAIRS, PATIENCE_SECONDS, Running
+from vkbench_detection.confirm.confirmations import PATIENCE_SECONDS, Running, first_pairs
 from vkbench_detection.confirm.fleet import device_ids, served
 from vkbench_detection.confirm.pairs import is_pending, pair_results
 from vkbench_detection.confirm.turns import Only, next_turn
@@ -94,6 +94,7 @@ def _look(database: Database, confirmation: Running, now: float) -> bool:
 
 
 def _submit(tx: Connection, waiting: Waiting, arms: Arms, now: float) -> int:
+    pairs = first_pairs(arms)
     run = submit_pairs(
         tx,
         devices=[waiting.device],
@@ -102,10 +103,10 @@ def _submit(tx: Connection, waiting: Waiting, arms: Arms, now: float) -> int:
         metric=waiting.metric,
         old=arms.old,
         new=arms.new,
-        count=FIRST_PAIRS,
+        count=pairs,
         label=f"{LABEL} {waiting.change}",
         tags={"change_point": waiting.change},
         now=now,
     )
-    confirmations.begin(tx, waiting.change, run, now)
+    confirmations.begin(tx, waiting.change, run, pairs, now)
     return run
