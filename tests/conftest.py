@@ -23,7 +23,7 @@ import pytest
 
 from vkbench.settings import settings
 
-pytest_plugins = ["databases"]
+pytest_plugins = ["databases", "kept_labs"]
 
 # Tests start a thousand processes, and without bytecode files each compiles all its modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
