@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import NoReturn
@@ -22,7 +23,7 @@ import pytest
 
 from vkbench.settings import settings
 
-pytest_plugins = ["databases"]
+pytest_plugins = ["databases", "kept_labs"]
 
 # Tests start a thousand processes, and without bytecode files each compiles all its modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -51,15 +52,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that may take long come first, so that no process ends with one while others wait.
 
     pytest-xdist gives each process an equal part of the list: there each begins with its share of
-    them, and then has whole modules, whose fixtures few processes make.
+    them. All get whole modules: few processes make a module's fixtures, and none waits for another
+    that makes what they share.
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    long = sorted(filter(_most_seconds, items), key=_most_seconds, reverse=True)
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in sorted(filter(_most_seconds, items), key=_most_seconds, reverse=True):
+        modules.setdefault(item.path, []).append(item)
+    long = list(modules.values())
     short = [item for item in items if not _most_seconds(item)]
-    parts = [long[number::processes] for number in range(processes)]
+    parts = [list(chain(*long[number::processes])) for number in range(processes)]
     size = ceil(len(items) / processes)
     for part in parts:
-        room = size - len(part)
+        room = max(size - len(part), 0)
         part += short[:room]
         del short[:room]
     items[:] = [item for part in parts for item in part]

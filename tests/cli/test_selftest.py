@@ -16,6 +16,8 @@ from vkbench_detection.changes.decisions import Cause
 from vkbench_detection.statistics import pairs, screen, segments, selftest
 from vkbench_detection.statistics.pairs import Look
 from vkbench_detection.statistics.synthetic import KINDS
+from vkbench_local.selftest import trial
+from vkbench_local.selftest.scenarios import BY_NAME
 from vkbench_local.selftest.score import Answer, Outcome, Row, Score
 
 pytestmark = pytest.mark.slow
@@ -108,7 +110,10 @@ def test_a_detector_that_sleeps_fails(capsys: Captured, monkeypatch: pytest.Monk
     assert ("gauss 2 %", 0.1) in failed
 
 
-def test_the_table_is_for_people_too(capsys: Captured) -> None:
+def test_the_table_is_for_people_too(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lab of twenty nights, which is tried in this process, has all columns."""
+    monkeypatch.setattr(trial, "usable_processors", lambda: 1)
+    monkeypatch.setitem(BY_NAME, "A/A", replace(BY_NAME["A/A"], nights=20))
     words = ("--only", "noise", "--only", "A/A", "--streams", "1", "--series", "1")
     assert cli.main(["selftest", "detector", *words]) in (0, 1)
     said = capsys.readouterr()

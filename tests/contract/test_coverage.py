@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from vkbench_shaders.catalogue import KERNELS, kernel_named
 from vkbench_shaders.kernel import Kernel
 
@@ -20,9 +18,6 @@ SWEEP = ROOT / "tests/gpu/test_catalogue.py"
 ABSENT = "not here: "
 with (ROOT / "docs/coverage.csv").open(newline="") as lines:
     ITEMS = list(csv.DictReader(lines, delimiter="|"))
-
-Item = Mapping[str, str]
-each_item = pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["number"])
 
 
 def test_the_checklist_is_whole() -> None:
@@ -43,20 +38,24 @@ def test_the_page_counts_what_is_shown() -> None:
     assert told in (ROOT / "docs/coverage.md").read_text()
 
 
-@each_item
-def test_an_item_is_shown_or_is_not_here(item: Item) -> None:
+def words_of(column: str) -> list[tuple[str, str]]:
+    """The words of a column, each with the number of its item."""
+    return [(item["number"], word) for item in ITEMS for word in item[column].split()]
+
+
+def test_an_item_is_shown_or_is_not_here() -> None:
     """Never both, so that a reason does not stand beside something that seems to show it."""
-    is_shown = any(item[column] for column in ("kernels", "where", "command"))
-    assert is_shown is not item["note"].startswith(ABSENT)
-    assert item["note"] != ABSENT.strip()
+    for item in ITEMS:
+        is_shown = any(item[column] for column in ("kernels", "where", "command"))
+        assert is_shown is not item["note"].startswith(ABSENT), item["number"]
+        assert item["note"] != ABSENT.strip(), item["number"]
 
 
-@each_item
-def test_kernels_of_an_item_are_in_the_sweep(item: Item) -> None:
-    for name in item["kernels"].split():
+def test_kernels_of_an_item_are_in_the_sweep() -> None:
+    for number, name in words_of("kernels"):
         kernel, _, fmt = name.partition(":")
         formats = swept_formats(kernel_named(kernel))
-        assert not fmt or fmt in formats
+        assert not fmt or fmt in formats, number
 
 
 def test_the_sweep_runs_every_kernel_in_every_format() -> None:
@@ -66,28 +65,27 @@ def test_the_sweep_runs_every_kernel_in_every_format() -> None:
     assert "kernel.type_choices()" in shown
 
 
-@each_item
-def test_what_shows_an_item_mentions_it(item: Item) -> None:
-    for place in item["where"].split():
+def test_what_shows_an_item_mentions_it() -> None:
+    for number, place in words_of("where"):
         source, _, word = place.partition("?")
         path, _, test = source.partition("::")
-        assert word, f"{place} names no word to look for"
-        assert word in (functions(ROOT / path)[test] if test else (ROOT / path).read_text())
+        assert word, f"{number}: {place} names no word to look for"
+        text = functions(ROOT / path)[test] if test else (ROOT / path).read_text()
+        assert word in text, f"{number}: {place}"
 
 
-@each_item
-def test_a_test_is_named_and_not_its_file(item: Item) -> None:
-    for place in item["where"].split():
+def test_a_test_is_named_and_not_its_file() -> None:
+    for number, place in words_of("where"):
         source = place.partition("?")[0]
-        assert source.startswith("tests/") is ("::test_" in source)
+        assert source.startswith("tests/") is ("::test_" in source), f"{number}: {place}"
 
 
-@each_item
-def test_commands_are_ours(item: Item) -> None:
+def test_commands_are_ours() -> None:
     """test_docs.py checks that they exist, with their options, since the page has them."""
-    if item["command"]:
-        assert item["command"].partition(" ")[0] in ("vkbench", "make")
-        assert f"`{item['command']}`" in (ROOT / "docs/coverage.md").read_text()
+    page = (ROOT / "docs/coverage.md").read_text()
+    for command in filter(None, (item["command"] for item in ITEMS)):
+        assert command.partition(" ")[0] in ("vkbench", "make")
+        assert f"`{command}`" in page
 
 
 def swept_formats(kernel: Kernel) -> set[str]:

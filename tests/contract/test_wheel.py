@@ -13,6 +13,7 @@ import pytest
 
 import vkbench
 from copied_packages import copy_packages
+from shared_folder import shared_folder
 from vkbench_shaders.bundle import load, packaged_sha
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -31,7 +32,8 @@ def built(folder: Path, tree: Path = ROOT) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("wheel"))
+    with shared_folder(tmp_path_factory, "wheel") as folder:
+        return folder / NAME if (folder / NAME).exists() else built(folder)
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from math import sin
 import pytest
 from sqlalchemy import delete, select, update
 
-from databases import Lab, one_engine
+from databases import ENVIRONMENT, Lab, one_engine
+from kept_labs import After
 from paired_nights import FIRST, NIGHT, SECOND, Nights, rows
 from vkbench.device import Environment
 from vkbench.job import Job, Outcome
@@ -29,12 +30,17 @@ from vkbench_scheduler.watch import confirm
 
 
 @pytest.fixture
-def nights(lab: Lab, environment: Environment) -> Nights:
+def nights(after: After) -> Nights:
     """Forty quiet nights; both bundles are kept."""
+    found: Nights = after(forty_nights)
+    return found
+
+
+def forty_nights(lab: Lab) -> Nights:
     with lab.database.transaction() as tx:
         for each in (FIRST, SECOND):
             store.store_bundle(tx, each, lab.now)
-    made = Nights(lab, lab.add_device(), environment=environment)
+    made = Nights(lab, lab.add_device(), environment=ENVIRONMENT)
     made.pass_by(40)
     assert rows(made, "SELECT count(*) FROM change_point WHERE state = 'confirmed'") == [(0,)]
     return made

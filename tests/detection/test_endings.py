@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from databases import Lab, one_engine
+from databases import ENVIRONMENT, Lab, one_engine
+from kept_labs import After
 from paired_nights import FIRST, NIGHT, SECOND, Nights, rows
 from planted_history import BEGAN, Plan, Step, file_lines
-from vkbench.device import Environment
 from vkbench_db.database import Database
 from vkbench_db.transfer.exchange import import_lines
 from vkbench_db.work import store
@@ -26,12 +26,17 @@ LAST_CHANGE = "SELECT note FROM change_point_event ORDER BY id DESC LIMIT 1"
 
 
 @pytest.fixture
-def nights(lab: Lab, environment: Environment) -> Nights:
+def nights(after: After) -> Nights:
     """Twenty-five quiet nights; both bundles are kept."""
+    found: Nights = after(quiet_nights)
+    return found
+
+
+def quiet_nights(lab: Lab) -> Nights:
     with lab.database.transaction() as tx:
         for each in (FIRST, SECOND):
             store.store_bundle(tx, each, lab.now)
-    made = Nights(lab, lab.add_device(), environment=environment)
+    made = Nights(lab, lab.add_device(), environment=ENVIRONMENT)
     made.pass_by(25)
     return made
 

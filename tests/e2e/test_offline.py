@@ -6,7 +6,6 @@ import is tried here in an environment that has nothing else.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
@@ -17,6 +16,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+
+from shared_folder import shared_folder
 
 ROOT = Path(__file__).parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -33,15 +34,8 @@ Host = Callable[..., subprocess.CompletedProcess[str]]
 def installed(
     tmp_path_factory: pytest.TempPathFactory, need: Callable[[str, str], NoReturn]
 ) -> Path:
-    """The virtual environment of a host that got nothing but the folder.
-
-    The processes of pytest-xdist share one: the first that needs it makes it.
-    """
-    root = tmp_path_factory.getbasetemp()
-    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "offline"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """The virtual environment of a host that got nothing but the folder."""
+    with shared_folder(tmp_path_factory, "offline") as folder:
         if not (folder / "venv/bin/vkbench").exists():
             _install(folder, need)
     return folder / "venv"

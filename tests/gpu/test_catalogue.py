@@ -3,8 +3,10 @@
 What takes the time is the drivers' compilers: there are some 660 paths, and nearly every shape of
 one is a program of its own. So a path runs the next case of its formats' list, contiguous and
 strided ones by turns and other ones on the other driver; formats of weights meet every layout and
-kernels every value of their parameters. Kernels that read no blocks run a few cases from all over
-their lists, and those of empty arrays.
+kernels every value of their parameters. So do kernels that read no blocks, with the cases of their
+formats: their paths take other cases than their neighbours, and together they run more of the list
+than they would if each ran the same two. Each empty array runs on one path; on all of them it is
+run without a driver by `tests/worker/test_execute.py`.
 
 The drivers share the work. Of a kernel that reads blocks one driver runs every set of formats on
 every path: lavapipe, but SwiftShader for attention, which lavapipe takes five seconds a case to
@@ -21,7 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import cycle, groupby, islice
 from math import inf
 
 import pytest
@@ -40,6 +42,7 @@ from vkbench_worker.runtime.device import Device
 
 Path = tuple[Problem, str]  # and the variant's name
 Types = Mapping[str, str]
+FEW = 12  # paths of a kernel that reads no blocks: of fewer, each runs more cases than one
 NUMBERS = ("fp64", "int64")  # features that a path needs for its numbers, however it computes
 
 
@@ -48,7 +51,7 @@ class Sweep:
     """How much a driver runs."""
 
     start: int  # another one gives other cases
-    plain: int  # cases on each path of a kernel that reads no blocks
+    plain: int  # cases on each path of a kernel that reads no blocks and has few paths
     has_empty: bool  # whether such a kernel runs its empty arrays
     has_tuned: bool  # whether kernels run every value of the parameters that change the speed alone
     whole: Callable[[Kernel], bool]  # whether a kernel that reads blocks runs every set of formats
@@ -118,16 +121,36 @@ def turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
 
 
 def plain_turns(kernel: Kernel, sweep: Sweep) -> Iterator[Path]:
-    """A few cases of each formats, evenly out of their list, on each of their paths."""
+    """Each path runs the next case of its formats' list, those of a kernel with few paths two."""
     listed = [Problem(kernel, case) for case in kernel.cases]
-    for types in kernel.type_choices():
-        ours = [posed for posed in listed if posed.types == types]
-        few = range(sweep.plain)
-        some = {(sweep.start + turn * len(ours) // sweep.plain) % len(ours) for turn in few}
-        if sweep.has_empty:
-            some |= {place for place, posed in enumerate(ours) if 0 in posed.shape.values()}
-        for variant in kernel.variants_for(types):
-            yield from ((ours[place], variant.name) for place in sorted(some))
+    paths = [(types, v.name) for types in kernel.type_choices() for v in kernel.variants_for(types)]
+    count = max(len(paths), min(sweep.plain * len(paths), FEW))
+    for number, (types, variant) in enumerate(islice(cycle(paths), count)):
+        full = [posed for posed in listed if posed.types == types and not is_empty(posed)]
+        step = max(1, len(full) // count)  # few turns take cases from all over the list
+        yield full[(sweep.start + number * step) % len(full)], variant
+    if sweep.has_empty:
+        yield from empty_turns(listed)
+
+
+def empty_turns(listed: list[Problem]) -> Iterator[Path]:
+    """Each empty array on one path, with one set of formats after the other."""
+    empty: dict[str, list[Problem]] = {}
+    for posed in filter(is_empty, listed):
+        empty.setdefault(form(posed), []).append(posed)
+    for number, alike in enumerate(empty.values()):
+        posed = alike[number % len(alike)]
+        variants = posed.kernel.variants_for(posed.types)
+        yield posed, variants[number % len(variants)].name
+
+
+def is_empty(posed: Problem) -> bool:
+    return 0 in posed.shape.values()
+
+
+def form(posed: Problem) -> str:
+    """A case whatever its formats."""
+    return f"{posed.shape} {posed.params}"
 
 
 def with_every_choice(kernel: Kernel, sweep: Sweep, paths: list[Path]) -> list[Path]:
@@ -208,6 +231,9 @@ def test_what_is_chosen_is_something_of_everything(kernel: Kernel, driver: str) 
     else:
         assert without_matrices(ran) == without_matrices(every)
     listed = [Problem(kernel, case) for case in kernel.cases]
+    if SWEEPS[driver].has_empty and not reads_blocks(kernel):
+        empty = {form(posed) for posed in listed if is_empty(posed)}
+        assert empty == {form(posed) for posed, _ in ours if is_empty(posed)}
     kinds = {(posed.case.format, posed.params.get("layout")) for posed in listed}
     if SWEEPS[driver].whole(kernel) and any(format_named(fmt).quantised for fmt, _ in kinds):
         assert kinds == {(posed.case.format, posed.params.get("layout")) for posed, _ in ours}

@@ -13,13 +13,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import Engine, create_engine, select, text
 
-from postgres_server import cluster_folder, program
+from postgres_server import cluster_folder, copy_of, program
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Timing, Verdict, pack_samples
@@ -48,17 +49,18 @@ class Cluster:
 
     def create(self, template: str = "template1") -> str:
         name = f"test_{next(self.numbers)}"
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self.execute(copy_of(template, name))
         return name
 
     def execute(self, statement: str) -> None:
-        engine = create_engine(
-            self.url("postgres").replace("postgresql", "postgresql+psycopg", 1),
-            isolation_level="AUTOCOMMIT",
-        )
-        with engine.connect() as connection:
+        with self.engine.connect() as connection:
             connection.execute(text(statement))
-        engine.dispose()
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Keeps its connection: two statements a test make and remove its database."""
+        url = self.url("postgres").replace("postgresql", "postgresql+psycopg", 1)
+        return create_engine(url, isolation_level="AUTOCOMMIT")
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +83,9 @@ def cluster(need: Need) -> Iterator[Cluster]:
     )
     log = ["-l", str(folder / "log")]
     run(*control, "-w", *log, "-o", options, "start")
-    yield Cluster(folder)
+    made = Cluster(folder)
+    yield made
+    made.engine.dispose()
     run(*control, "-m", "immediate", "stop")
     shutil.rmtree(folder)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from shared_folder import shared_folder
 from vkbench_local.demo.filling import fill
 from vkbench_local.demo.place import make
 
@@ -18,11 +17,7 @@ UNTIL = datetime(2026, 11, 22, tzinfo=UTC)
 @pytest.fixture(scope="session")
 def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its file, which no test may write to."""
-    root = tmp_path_factory.getbasetemp()
-    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "demonstration"
-    folder.mkdir(exist_ok=True)
-    path = folder / "lab.db"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with shared_folder(tmp_path_factory, "demonstration") as folder:
+        path = folder / "lab.db"
         make(path, lambda database: fill(database, UNTIL))
     return path

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -87,7 +89,7 @@ class PostgresServer:
     def make_database(self, name: str) -> str:
         """The URL of a new database with the schema and the packaged kernels."""
         self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        self.execute(copy_of(TEMPLATE, name))
         return self.url(name)
 
     def execute(self, statement: str) -> None:
@@ -108,6 +110,24 @@ class PostgresServer:
         subprocess.run(
             command, check=True, user=self._user, cwd=self._folder, stdout=subprocess.DEVNULL
         )
+
+
+def copy_of(template: str, name: str) -> str:
+    """The statement that makes a database as a copy of a template's files.
+
+    Servers from 15 on would write each page to their log, which takes twice as long.
+    """
+    files = " STRATEGY FILE_COPY" if server_version() >= 15 else ""
+    return f"CREATE DATABASE {name} TEMPLATE {template}{files}"
+
+
+@cache
+def server_version() -> int:
+    """The major version of the server that is installed."""
+    asked = [str(program("postgres")), "--version"]
+    said = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    [number] = re.findall(r"\(PostgreSQL\) (\d+)", said)
+    return int(number)
 
 
 def program(name: str) -> Path | None:
