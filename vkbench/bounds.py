@@ -1,7 +1,8 @@
 """What a record from outside may hold so that both databases keep it and people can read it.
 
-PostgreSQL has no index entry over 2,704 bytes and stores no NUL; SQLite has no integer over 64 bits;
-a date beyond the year 9999 is none. The messages of Redis and the lines of imports are held to this.
+PostgreSQL has no index entry over 2,704 bytes and stores no NUL; SQLite has no integer over 64
+bits; a date beyond the year 9999 is none. The messages of Redis and the lines of imports are held
+to this.
 """
 
 from __future__ import annotations

@@ -5,12 +5,14 @@ Scheduler and worker never import each other; this module is where they meet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar, cast
 
 import msgspec
 
+from vkbench.bounds import complaints, is_id
 from vkbench.device import DeviceFacts, Environment
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
@@ -25,7 +27,7 @@ RESULTS_GROUP = "collector"
 RESULT_FIELD = "r"
 DEVICES = "vk:devices"  # set of device keys that ever announced themselves
 WANTED = "vk:bundles:wanted"  # set of signed bundle hashes that a worker lacks
-UNFIT = "vk:unfit"  # Unfit: devices that a scheduler sends nothing, and why
+UNFIT = "vk:unfit"  # Unfit: what keeps a scheduler from its work
 LEASE_SECONDS = 4  # life of a lease; renewed every second
 CLAIMS = 2**15  # bits of a bitmap of claims: 4 KB
 ANNOUNCE_SECONDS = 15  # life of a device's announcement
@@ -69,9 +71,10 @@ class Announcement:
 
 @dataclass(frozen=True, kw_only=True)
 class Unfit:
-    """Devices whose workers a scheduler cannot use, and why."""
+    """What keeps a scheduler from its work: workers that it cannot use, and strangers' doings."""
 
-    devices: Mapping[str, str]  # key -> reason
+    devices: Mapping[str, str]  # key -> why its worker is sent nothing
+    strange: Mapping[str, str] = field(default_factory=dict)  # key of Redis -> what was found there
 
 
 _ROLES: Mapping[type[object], Role] = {
@@ -139,7 +142,32 @@ def pack(record: object, keys: Keys, place: str = "", version: int = PROTOCOL) -
 
 def unpack(message: bytes | str, kind: type[T], keys: Keys, place: str = "") -> T:
     """A record that a holder of the keys sent; any other message is a VkbenchError."""
-    return decode(unseal(message, about(kind, place), keys), kind)
+    record = decode(unseal(message, about(kind, place), keys), kind)
+    check(record)
+    return record
+
+
+def check(record: object) -> None:
+    """MalformedMessage unless a record is within the bounds of what databases keep.
+
+    A result has bounds of its own: its job has to end, whatever a runner says.
+    """
+    found: Iterator[str] = iter(())
+    match record:
+        case Announcement():
+            found = complaints(record)
+        case Lease():
+            found = chain(complaints(record), _strange_ids(record.jobs))
+        case Chunk():
+            found = _strange_ids((job.id, job.token) for job in record.jobs)
+    for complaint in found:
+        raise MalformedMessage(f"malformed {type(record).__name__}: {complaint}")
+
+
+def _strange_ids(jobs: Iterable[tuple[int, int]]) -> Iterator[str]:
+    for job, token in jobs:
+        if not (is_id(job) and is_id(token)):
+            yield f"job {job}, token {token}: these are no numbers of a job"
 
 
 def about(kind: type[object], place: str) -> Subject:
@@ -156,7 +184,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     """A record from JSON, every field checked; MalformedMessage says what is off."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error
 
 
@@ -183,5 +211,5 @@ def from_builtins(data: object, kind: type[T]) -> T:
     """A record from dictionaries, lists, strings and numbers, every field checked."""
     try:
         return msgspec.convert(data, type=kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error

@@ -165,4 +165,11 @@ class Pulse:
             pipe.set(wire.lease_of(device), wire.pack(lease, keys, device), ex=wire.LEASE_SECONDS)
             pipe.set(wire.announcement_of(device), announcement, ex=wire.ANNOUNCE_SECONDS)
             pipe.sadd(wire.DEVICES, device)
-            return list(pipe.execute())[: len(runs) + 1]
+            *words, leased, announced, listed = pipe.execute(raise_on_error=False)
+        for answer in (leased, announced):
+            if isinstance(answer, Exception):
+                raise answer
+        for answer in (*words, listed):  # a key that holds something else: the scheduler clears it
+            if isinstance(answer, Exception):
+                log.warn(_log, "word_refused", error=answer)
+        return words

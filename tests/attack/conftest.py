@@ -1,0 +1,1 @@
+"""What attacks are made on: real servers and real processes."""

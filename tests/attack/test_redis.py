@@ -1,0 +1,453 @@
+"""Attempts by who can write to Redis: none stops a loop, and none costs more than itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from redis import Redis
+
+import planted_runner
+from cluster import Lab, RedisServer, until
+from listener import listening, settings_for
+from vkbench import wire
+from vkbench.job import Job, JobState, Mode, Outcome
+from vkbench.keys import new_keys, read_keys
+from vkbench.result import Result
+from vkbench.settings import Settings
+from vkbench.signing import SPOKEN, Keys, seal
+from vkbench.wire import Announcement, Chunk, Lease
+from vkbench_db.database import Database
+from vkbench_scheduler.queue import border
+from vkbench_scheduler.queue.broker import Broker
+from vkbench_scheduler.queue.collect import Collector
+from vkbench_scheduler.queue.presence import Presence
+from vkbench_scheduler.queue.registry import Registry
+from vkbench_scheduler.queue.stream import ResultStream, on_their_way
+from vkbench_scheduler.queue.wishes import Wishes
+from vkbench_scheduler.watch import strangers
+
+Need = Callable[[str, str], NoReturn]
+Attack = Callable[["Target"], object]
+
+HONEST = planted_runner.facts("a", Settings(host="lab"))
+OTHER = planted_runner.facts("b", Settings(host="lab"))
+DEEP = b'{"worker":"w","jobs":[],"more":' + b"[" * 100_000
+SHA = "ab" * 32
+FAR = "18446744073709551615-18446744073709551615"  # the last id of a stream
+JUNK = (b"\xff\xfe", b"", b"nul \0", b"x" * 10_000, b"vk:devices", b"0" * 12 + b"\n")
+
+
+class Target:
+    """A scheduler's parts on a real Redis and database, beside a worker that is in order."""
+
+    def __init__(self, redis: Redis, database: Database, keys: Keys) -> None:
+        self.redis, self.database, self.keys = redis, database, keys
+        self.presence = Presence(redis, keys)
+        self.registry = Registry(database, self.presence, Wishes(redis, keys))
+        self.stream = ResultStream(redis, "collector-of-the-test", keys)
+        self.collector = Collector(database, self.stream)
+
+    def work(self) -> None:
+        """What an honest worker says each second."""
+        self.announce(announcement())
+        self.lease(Lease(worker="lab:1", jobs=()))
+
+    def announce(self, said: Announcement, device: str = "") -> None:
+        device = device or said.facts.key
+        word = wire.pack(said, self.keys, device)
+        self.redis.set(wire.announcement_of(device), word, ex=15)
+        self.redis.sadd(wire.DEVICES, device)
+
+    def lease(self, said: Lease, device: str = HONEST.key) -> None:
+        self.redis.set(wire.lease_of(device), wire.pack(said, self.keys, device), ex=4)
+
+    def sign(self, kind: type[object], payload: bytes, device: str) -> bytes:
+        return seal(payload, wire.about(kind, device), self.keys)
+
+
+def announcement(**changes: Any) -> Announcement:
+    facts = replace(HONEST, **changes)
+    environment = planted_runner.environment()
+    return Announcement(
+        worker="lab:1", facts=facts, environment=environment, bundle="b", speaks=SPOKEN
+    )
+
+
+def beside(**changes: Any) -> Attack:
+    """A second device's announcement, signed, with these facts."""
+
+    def attack(target: Target) -> None:
+        target.announce(announcement(**{"key": OTHER.key, "uuid": OTHER.uuid} | changes))
+
+    return attack
+
+
+def of_type(key: str) -> Attack:
+    """A string where something else belongs."""
+
+    def attack(target: Target) -> None:
+        target.redis.delete(key)
+        target.redis.set(key, "x")
+
+    return attack
+
+
+def list_at(key: str) -> Attack:
+    """A list where a word belongs."""
+
+    def attack(target: Target) -> None:
+        target.redis.delete(key)
+        target.redis.rpush(key, "x")
+
+    return attack
+
+
+def members(key: str, *names: bytes) -> Attack:
+    return lambda target: target.redis.sadd(key, *names)
+
+
+def word_at(key: str, word: bytes) -> Attack:
+    def attack(target: Target) -> None:
+        target.redis.sadd(wire.DEVICES, OTHER.key)
+        target.redis.set(key, word)
+
+    return attack
+
+
+def signed_at(key: str, kind: type[object], payload: bytes, device: str) -> Attack:
+    return lambda target: target.redis.set(key, target.sign(kind, payload, device))
+
+
+def leased(*jobs: tuple[int, int]) -> Attack:
+    """The honest device's lease, signed, with numbers that no job has."""
+    return lambda target: target.lease(Lease(worker="lab:1", jobs=jobs, running=True))
+
+
+ON_DEVICES: dict[str, Attack] = {
+    "bytes among the devices": members(wire.DEVICES, *JUNK),
+    "10,000 strangers among the devices": members(
+        wire.DEVICES, *(b"%012x" % number for number in range(10_000))
+    ),
+    "a string for the set of devices": of_type(wire.DEVICES),
+    "a list for an announcement": list_at(wire.announcement_of(OTHER.key)),
+    "an announcement of bytes": word_at(wire.announcement_of(OTHER.key), b"\xff\xfe"),
+    "an announcement of 20 MB": word_at(wire.announcement_of(OTHER.key), b"x" * 20_000_000),
+    "an announcement of a million brackets": word_at(
+        wire.announcement_of(OTHER.key), b"vk2 - " + b"[" * 1_000_000
+    ),
+    "a signed announcement that nests": signed_at(
+        wire.announcement_of(OTHER.key), Announcement, DEEP, OTHER.key
+    ),
+    "a host with a NUL": beside(host="a\0b"),
+    "a host of 10,000 characters": beside(host="h" * 10_000),
+    "a host that turns the line": beside(host="a\u202eb"),
+    "a name of 100,000 characters": beside(name="n" * 100_000),
+    "a memory of 2^70 bytes": beside(memory_bytes=2**70),
+    "a limit of 2^70": beside(limits={"max": 2**70}),
+    "a limit with a NUL": beside(limits={"a\0b": 1}),
+    "5,000 features": beside(features=tuple(map(str, range(5000)))),
+    "the key of another device": beside(key=HONEST.key, uuid="ff"),
+    "the honest device announced as another": lambda target: target.announce(
+        announcement(), OTHER.key
+    ),
+    "a list for a lease": list_at(wire.lease_of(OTHER.key)),
+    "a lease of job 2^70": leased((2**70, 1)),
+    "a lease of token 2^70": leased((1, 2**70)),
+    "a lease of job 0": leased((0, 0)),
+    "a lease of job -1": leased((-1, 1)),
+    "a lease of 5,000 jobs": leased(*((number, 1) for number in range(1, 5001))),
+    "a signed lease that nests": signed_at(wire.lease_of(HONEST.key), Lease, DEEP, HONEST.key),
+    "bytes among the wishes": members(wire.WANTED, *JUNK),
+    "a signed wish that is no hash": lambda target: target.redis.sadd(
+        wire.WANTED, seal(b"../../etc", wire.WISH, target.keys)
+    ),
+    "a string for the set of wishes": of_type(wire.WANTED),
+    "a list for a bundle's refusal": list_at(wire.refusal_of(SHA)),
+    "a list for the unfit devices": list_at(wire.UNFIT),
+}
+
+
+@pytest.fixture(scope="module")
+def server(need: Need, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis of this module's own."""
+    if not shutil.which("redis-server"):
+        need("redis", "redis-server is not installed")
+    server = RedisServer(tmp_path_factory.mktemp("redis"), appendonly=False)
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def target(server: RedisServer, database: Database, tmp_path: Path) -> Target:
+    """A scheduler that knows one device, whose worker is in order."""
+    server.client.flushall()
+    new_keys(tmp_path / "keys")
+    target = Target(server.client, database, read_keys(Settings(keys=str(tmp_path / "keys"))))
+    target.work()
+    assert target.registry.look() == [HONEST.key]
+    return target
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_the_scheduler_goes_on_with(target: Target, name: str) -> None:
+    ON_DEVICES[name](target)
+    target.registry.look()  # a lease that was spoilt is one that is not there
+    target.work()
+    assert target.registry.look() == [HONEST.key]
+    assert target.presence.taking([HONEST.key]) == [HONEST.key]
+    began = time.monotonic()
+    target.registry.look()
+    assert time.monotonic() - began < 1  # what is no message is gone, and is not read again
+
+
+def test_a_device_that_the_database_refuses_stops_no_other(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The border lets through what no one thought of: that device alone is not registered."""
+    monkeypatch.setattr("vkbench.bounds.complaints", lambda record: iter(()))
+    monkeypatch.setattr("vkbench.wire.complaints", lambda record: iter(()), raising=False)
+    bad = replace(OTHER, name="a" * 10 + "\ud800")
+    target.presence.announcements = lambda: [  # type: ignore[method-assign]
+        replace(announcement(), facts=bad),
+        announcement(name="renamed"),
+    ]
+    assert target.registry.look() == [HONEST.key]
+    assert "cannot be stored" in target.presence.unfit[OTHER.key]
+
+
+ON_RESULTS: dict[str, Attack] = {
+    "a string for the stream": of_type(wire.RESULTS),
+    "bytes in the stream": lambda target: target.redis.xadd(wire.RESULTS, {b"\xff": b"\xfe"}),
+    "a result that nests": lambda target: target.redis.xadd(
+        wire.RESULTS, {wire.RESULT_FIELD: target.sign(Result, DEEP, "")}
+    ),
+    "a result of job 2^70": lambda target: target.redis.xadd(
+        wire.RESULTS, {wire.RESULT_FIELD: signed_result(target, 2**70)}
+    ),
+    "a consumer whose name is bytes": lambda target: target.redis.xgroup_createconsumer(
+        wire.RESULTS, wire.RESULTS_GROUP, b"\xff\xfe"
+    ),
+    "a group that is gone": lambda target: target.redis.xgroup_destroy(
+        wire.RESULTS, wire.RESULTS_GROUP
+    ),
+    "a stream at its last id": lambda target: target.redis.xadd(wire.RESULTS, {"x": "y"}, id=FAR),
+    "a stream at its last id, and empty": lambda target: target.redis.xdel(
+        wire.RESULTS, target.redis.xadd(wire.RESULTS, {"x": "y"}, id=FAR)
+    ),
+}
+
+
+def signed_result(target: Target, job: int) -> bytes:
+    return wire.pack(Result(job=job, token=1, outcome=Outcome.PASSED), target.keys)
+
+
+@pytest.mark.parametrize("name", ON_RESULTS)
+def test_the_collector_goes_on_with(
+    target: Target, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vkbench_scheduler.queue.stream.BLOCK_MILLISECONDS", 20)
+    monkeypatch.setattr("vkbench_scheduler.queue.stream._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("vkbench_scheduler.queue.stream.ABANDONED_SECONDS", 0)
+    target.collector.turn()
+    ON_RESULTS[name](target)
+    for _ in range(3):
+        target.collector.turn()
+        on_their_way(target.redis, target.keys)
+    target.redis.xadd(wire.RESULTS, {wire.RESULT_FIELD: signed_result(target, 7)})
+    assert on_their_way(target.redis, target.keys) == {(7, 1)}
+    assert target.collector.turn() == 1
+
+
+def test_a_queue_of_another_type_stops_no_device(target: Target, server: RedisServer) -> None:
+    broker = Broker(server.url, target.redis, target.keys)
+    queues = [wire.queue_of(device) for device in (HONEST.key, OTHER.key)]
+    chunks = [chunk(device) for device in (OTHER.key, HONEST.key)]
+    target.redis.set(queues[1], "x")
+    assert broker.queued(OTHER.key) == set()
+    target.redis.set(queues[1], "x")
+    broker.publish(chunks)
+    assert [broker.queued(each.device) for each in chunks] == [{(1, 1)}, {(1, 1)}]
+    for junk in (*JUNK, b"[" * 100_000, json.dumps({"body": "W1tb"}).encode()):
+        target.redis.lpush(queues[0], junk)
+    assert broker.queued(HONEST.key) == {(1, 1)}
+    broker.close()
+
+
+def chunk(device: str, case: str = "sleep/f32/n1") -> Chunk:
+    return Chunk(device=device, jobs=(Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS),))
+
+
+@pytest.fixture(scope="module")
+def lab(need: Need, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A scheduler and a worker at work; what one attack leaves, the next one meets."""
+    if not shutil.which("redis-server"):
+        need("redis", "redis-server is not installed")
+    folder = tmp_path_factory.mktemp("lab")
+    new_keys(folder / "keys")
+    redis = RedisServer(folder / "redis")
+    redis.start()
+    made = Lab(
+        folder=folder,
+        database_url=f"sqlite:///{folder / 'results.db'}",
+        redis=redis,
+        changes={"keys": str(folder / "keys")},
+    )
+    try:
+        made.start_scheduler()
+        made.start_fleet("a")
+        yield made
+    finally:
+        made.close()
+        redis.close()
+
+
+def pushed(*items: bytes) -> Callable[[Lab], None]:
+    """Items at both ends of the device's queue."""
+
+    def attack(lab: Lab) -> None:
+        for item in items:
+            lab.redis.client.lpush(wire.queue_of(lab.key("a")), item)
+            lab.redis.client.rpush(wire.queue_of(lab.key("a")), item)
+
+    return attack
+
+
+def set_at(name: str) -> Callable[[Lab], None]:
+    """A string where something else belongs."""
+
+    def attack(lab: Lab) -> None:
+        key = name.format(device=lab.key("a"))
+        lab.redis.client.delete(key)
+        lab.redis.client.set(key, "x")
+
+    return attack
+
+
+def hash_at(name: str) -> Callable[[Lab], None]:
+    """A hash where a word belongs."""
+
+    def attack(lab: Lab) -> None:
+        key = name.format(device=lab.key("a"))
+        lab.redis.client.delete(key)
+        lab.redis.client.hset(key, "x", "y")
+
+    return attack
+
+
+def unacknowledged(lab: Lab) -> None:
+    """Bytes among the messages that Celery would deliver again."""
+    key = f"unacked:{lab.key('a')}"
+    lab.redis.client.hset(key, "tag", b"\xff\xfe")
+    lab.redis.client.zadd(f"{key}:index", {"tag": 1})
+
+
+def message(**changes: object) -> bytes:
+    """A message as Celery writes them, but for what is changed."""
+    properties = {"delivery_tag": "t", "delivery_info": {}, "body_encoding": "base64"}
+    whole: dict[str, object] = {
+        "body": "W1siIl0sIHt9LCB7fV0=",
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {"task": wire.CHUNK_TASK, "id": "1"},
+        "properties": properties,
+    }
+    return json.dumps(whole | changes).encode()
+
+
+ON_WORKERS: dict[str, Callable[[Lab], None]] = {
+    "bytes in the queue": pushed(*JUNK),
+    "JSON that is no message": pushed(b"[]", b"{}", b"7", b"null", b'"x"', b"[" * 100_000),
+    "messages without their parts": pushed(
+        message(properties={}), message(properties=None), message(body=7), message(headers=None)
+    ),
+    "a task that there is not": pushed(message(headers={"task": "os.system", "id": "1"})),
+    "a pickle": pushed(message(**{"content-type": "application/x-python-serialize"})),
+    "a string for the queue": set_at("vk:queue:{device}"),
+    "a string for the queue of a priority": set_at("vk:queue:{device}\x06\x163"),
+    "a string for what is unacknowledged": set_at("unacked:{device}"),
+    "a string for its index": set_at("unacked:{device}:index"),
+    "a hash for its lock": hash_at("unacked:{device}:mutex"),
+    "bytes in what is unacknowledged": unacknowledged,
+    "a hash for a recall": hash_at("vk:recall:{device}"),
+    "a hash for the lease": hash_at("vk:lease:{device}"),
+    "a string for the set of devices": set_at("vk:devices"),
+    "a string for the stream of results": set_at("vk:results"),
+}
+
+
+@pytest.mark.parametrize("name", ON_WORKERS)
+def test_a_worker_goes_on_with(lab: Lab, name: str) -> None:
+    fallen = log_of(lab, "fleet").count("worker_fell")
+    ON_WORKERS[name](lab)
+    run = lab.submit(["sleep/f32/n1"] * 3)
+    lab.await_end(run, seconds=20)
+    lab.check(run)
+    assert lab.counts(run) == {JobState.PASSED: 3}
+    assert log_of(lab, "fleet").count("worker_fell") == fallen
+
+
+def test_a_hash_for_a_cancellation_stops_no_run(lab: Lab) -> None:
+    first = lab.submit(["sleep/f32/n1"])
+    lab.await_end(first)
+    lab.redis.client.hset(wire.cancel_of(first + 1), "x", "y")
+    run = lab.submit(["sleep/f32/n1"] * 3)
+    assert run == first + 1
+    lab.await_end(run, seconds=20)
+    assert lab.counts(run) == {JobState.PASSED: 3}
+    assert {row.dispatches for row in lab.jobs(run)} == {1}
+
+
+def test_a_worker_that_cannot_read_its_recall_says_that_it_is_well(lab: Lab) -> None:
+    """The lease is renewed, so a service manager does not restart the worker for it."""
+    sign = lab.settings.data / "alive" / "worker" / lab.key("a")
+    until(sign.exists, "there is no sign of life")
+    lab.redis.client.hset(wire.recall_of(lab.key("a")), "x", "y")
+    time.sleep(1.5)
+    before = sign.stat().st_mtime
+    until(lambda: sign.stat().st_mtime > before, "it gives no sign of life", 5)
+    lab.redis.client.delete(wire.recall_of(lab.key("a")))
+
+
+def test_an_operator_is_told_of_strange_keys(lab: Lab) -> None:
+    lab.redis.client.sadd(wire.DEVICES, b"\xff\xfe")
+    until(lambda: "strange member" in status(lab), lambda: status(lab), 15)
+    assert "redis_strange key=vk:devices" in log_of(lab, "scheduler")
+
+
+def status(lab: Lab) -> str:
+    """What `vkbench status` says of messages."""
+    words = [str(Path(sys.executable).with_name("vkbench")), "status", "--json"]
+    done = subprocess.run(words, env=lab.environ(), capture_output=True, text=True, check=False)
+    services = json.loads(done.stdout)["summary"]["services"]
+    return next((each["detail"] for each in services if each["service"] == "messages"), "")
+
+
+def test_the_alert_channels_hear_of_a_strange_key_once(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oddities = border.Oddities()
+    for module in (border, strangers):
+        monkeypatch.setattr(module, "ODDITIES", oddities)
+    with listening() as listener:
+        ours = settings_for(listener)
+        for _ in range(2):
+            ON_DEVICES["bytes among the devices"](target)
+            target.registry.look()
+            strangers.step(target.database, ours, time.time())
+    [(_, heard)] = listener.heard
+    assert b"redis.strange" in heard
+    assert b"vk:devices" in heard
+
+
+def log_of(lab: Lab, name: str) -> str:
+    return (lab.folder / f"{name}.log").read_text()
