@@ -26,6 +26,7 @@ MOST_INTEGER: Final = 2**64 - 1  # a limit of Vulkan; only JSON holds those over
 _PROSE: Final = {  # texts that no index holds, and that commands clean when they print them
     "reason": MOST_TEXT_BYTES,
     "refused": MOST_TEXT_BYTES,
+    "lacking": MOST_TEXT_BYTES,
     "first_bad": MOST_TEXT_BYTES,
     "warnings": MOST_TEXT_BYTES,
     "manifest": MOST_MANIFEST_BYTES,

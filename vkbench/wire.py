@@ -67,6 +67,7 @@ class Announcement:
     bundle: str  # hash of the packaged bundle there
     speaks: tuple[int, ...] = (BARE,)  # protocols of chunks that it reads
     refused: str = ""  # why it did not run the last chunk that it was sent
+    lacking: Mapping[str, str] = field(default_factory=dict)  # bundle that it awaits -> why
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,7 @@ class Unfit:
     """What keeps a scheduler from its work: workers that it cannot use, and strangers' doings."""
 
     devices: Mapping[str, str]  # key -> why its worker is sent nothing
+    lacking: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # bundles, by device
     strange: Mapping[str, str] = field(default_factory=dict)  # key of Redis -> what was found there
 
 

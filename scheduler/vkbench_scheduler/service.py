@@ -137,7 +137,7 @@ def _dispatching(
             devices = registry.look()
             broker.protocols = presence.protocols
             reconciler.look()
-        dispatcher.turn(presence.taking(devices))
+        dispatcher.turn(presence.taking(devices), presence.lacking)
         stop.wait(TURN_SECONDS)
 
     return dispatch

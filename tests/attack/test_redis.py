@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 from redis import Redis
+from redis.exceptions import ResponseError
 
 import planted_runner
 from cluster import Lab, RedisServer, until
+from databases import Cluster
 from listener import listening, settings_for
 from vkbench import wire
-from vkbench.job import Job, JobState, Mode, Outcome
+from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
 from vkbench.keys import new_keys, read_keys
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench.signing import SPOKEN, Keys, seal
 from vkbench.wire import Announcement, Chunk, Lease
 from vkbench_db.database import Database
+from vkbench_db.work import store
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.collect import Collector
@@ -34,9 +40,11 @@ from vkbench_scheduler.queue.registry import Registry
 from vkbench_scheduler.queue.stream import ResultStream, on_their_way
 from vkbench_scheduler.queue.wishes import Wishes
 from vkbench_scheduler.watch import strangers
+from vkbench_shaders.bundle import Bundle, manifest_text, packaged
 
 Need = Callable[[str, str], NoReturn]
 Attack = Callable[["Target"], object]
+OnBundle = Callable[[Redis, str], object]
 
 HONEST = planted_runner.facts("a", Settings(host="lab"))
 OTHER = planted_runner.facts("b", Settings(host="lab"))
@@ -287,28 +295,37 @@ def chunk(device: str, case: str = "sleep/f32/n1") -> Chunk:
     return Chunk(device=device, jobs=(Job(id=1, token=1, case=case, mode=Mode.CORRECTNESS),))
 
 
-@pytest.fixture(scope="module")
-def lab(need: Need, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A scheduler and a worker at work; what one attack leaves, the next one meets."""
+@contextmanager
+def made_lab(need: Need, folder: Path, url: str) -> Iterator[Lab]:
+    """A lab with keys."""
     if not shutil.which("redis-server"):
         need("redis", "redis-server is not installed")
-    folder = tmp_path_factory.mktemp("lab")
     new_keys(folder / "keys")
     redis = RedisServer(folder / "redis")
     redis.start()
     made = Lab(
         folder=folder,
-        database_url=f"sqlite:///{folder / 'results.db'}",
+        database_url=url,
         redis=redis,
         changes={"keys": str(folder / "keys")},
     )
     try:
-        made.start_scheduler()
-        made.start_fleet("a")
         yield made
     finally:
         made.close()
         redis.close()
+
+
+@pytest.fixture(scope="module")
+def lab(
+    need: Need, cluster: Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A scheduler and a worker at work; what one attack leaves, the next one meets."""
+    folder = tmp_path_factory.mktemp("lab")
+    with made_lab(need, folder, cluster.url(cluster.create(template))) as lab:
+        lab.start_scheduler()
+        lab.start_fleet("a")
+        yield lab
 
 
 def pushed(*items: bytes) -> Callable[[Lab], None]:
@@ -418,6 +435,131 @@ def test_a_worker_that_cannot_read_its_recall_says_that_it_is_well(lab: Lab) -> 
     lab.redis.client.delete(wire.recall_of(lab.key("a")))
 
 
+def bundle_of_tree(tree: str) -> Bundle:
+    """Some of the packaged kernels, as if of another source tree."""
+    manifest = packaged().manifest
+    entries = manifest.entries[:2]
+    name = hashlib.sha256(tree.encode()).hexdigest()
+    return Bundle(
+        text=manifest_text(manifest.slang, name, entries, manifest.interfaces),
+        blobs={entry.sha256: packaged().blobs[entry.sha256] for entry in entries},
+        name=tree,
+    )
+
+
+@pytest.fixture(scope="module")
+def bundle_lab(
+    need: Need, cluster: Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A scheduler and an impatient worker."""
+    folder = tmp_path_factory.mktemp("bundles")
+    with made_lab(need, folder, cluster.url(cluster.create(template))) as lab:
+        lab.start_scheduler()
+        lab.start("-m", "impatient_worker", "a", log="worker-a")
+        lab.await_device("a")
+        yield lab
+
+
+def keep(lab: Lab, bundle: Bundle) -> str:
+    """Store a bundle in the scheduler's database; returns its hash."""
+    kept = store.StoredBundle(
+        sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs
+    )
+    with lab.database.transaction() as tx:
+        store.store_bundle(tx, kept, 1)
+    return bundle.sha
+
+
+def put(key: str, word: bytes) -> OnBundle:
+    return lambda redis, sha: redis.set(key.format(sha), word)
+
+
+def put_list(key: str) -> OnBundle:
+    def attack(redis: Redis, sha: str) -> None:
+        redis.delete(wire.bundle_of(sha), key.format(sha))
+        redis.rpush(key.format(sha), "x")
+
+    return attack
+
+
+def refuse(word: Callable[[str], bytes]) -> OnBundle:
+    """A refusal, and the bundle that the scheduler brought is gone."""
+
+    def attack(redis: Redis, sha: str) -> None:
+        redis.set(wire.refusal_of(sha), word(sha))
+        redis.delete(wire.bundle_of(sha))
+
+    return attack
+
+
+OTHERS_KEYS = Keys(scheduler=(b"x" * 32,), worker=(b"x" * 32,))
+ON_BUNDLES: dict[str, OnBundle] = {
+    "junk for a bundle": put("vk:bundle:{}", b"PK no zip"),
+    "another bundle in its place": put("vk:bundle:{}", bundle_of_tree("other").archive()),
+    "a list for a bundle": put_list("vk:bundle:{}"),
+    "an unsigned refusal": refuse(lambda sha: b"vk2 - it is forbidden"),
+    "a refusal by other keys": refuse(
+        lambda sha: seal(b"no", wire.refusal_subject(sha), OTHERS_KEYS)
+    ),
+    "a list for a refusal": put_list("vk:bundle:{}:refused"),
+    "wishes that are deleted": lambda redis, sha: redis.delete(wire.WANTED, wire.bundle_of(sha)),
+}
+
+
+@pytest.mark.parametrize("name", ON_BUNDLES)
+def test_no_job_fails_for(bundle_lab: Lab, name: str) -> None:
+    """It waits with a reason as long as the attack goes on, and then is done by itself."""
+    lab, sha = bundle_lab, keep(bundle_lab, bundle_of_tree(name))
+    with repeated(lambda: ON_BUNDLES[name](lab.redis.client, sha)):
+        run = submit(lab, sha)
+        until(lambda: "is awaited" in waiting(lab), lambda: waiting(lab), 20)
+        other = lab.submit(["sleep/f32/n1"])
+        lab.await_end(other)
+        assert lab.ended(run) == 0
+        until(lambda: "is awaited" in lab.jobs(run)[0].reason, "no reason is kept")
+        until(lambda: f"bundle={sha}" in log_of(lab, "scheduler"), "the log says nothing")
+        assert sha[:12] in status(lab)
+    lab.redis.client.delete(wire.refusal_of(sha), wire.bundle_of(sha))
+    lab.await_end(run)
+    assert lab.counts(run) == {JobState.PASSED: 2}
+    assert {row.tries for row in lab.jobs(run)} == {0}
+
+
+def submit(lab: Lab, bundle: str) -> int:
+    job = PlannedJob(
+        device=lab.key("a"), case="sleep/f32/n10", mode=Mode.CORRECTNESS, bundle=bundle
+    )
+    with lab.database.transaction() as tx:
+        run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=1)
+        store.add_jobs(tx, run.id, [job] * 2)
+    return run.id
+
+
+def waiting(lab: Lab) -> str:
+    """Why the jobs of the device wait, as `vkbench status` says."""
+    return str(json.loads(asked_status(lab))["rows"][0]["why"])
+
+
+@contextmanager
+def repeated(attack: Callable[[], None]) -> Iterator[None]:
+    """Make an attack again and again, faster than anybody reads."""
+    stop = threading.Event()
+
+    def repeat() -> None:
+        while not stop.is_set():
+            with suppress(ResponseError):  # the scheduler was between two commands of ours
+                attack()
+            stop.wait(0.005)
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_an_operator_is_told_of_strange_keys(lab: Lab) -> None:
     lab.redis.client.sadd(wire.DEVICES, b"\xff\xfe")
     until(lambda: "strange member" in status(lab), lambda: status(lab), 15)
@@ -426,10 +568,14 @@ def test_an_operator_is_told_of_strange_keys(lab: Lab) -> None:
 
 def status(lab: Lab) -> str:
     """What `vkbench status` says of messages."""
+    services = json.loads(asked_status(lab))["summary"]["services"]
+    return next((each["detail"] for each in services if each["service"] == "messages"), "")
+
+
+def asked_status(lab: Lab) -> str:
     words = [str(Path(sys.executable).with_name("vkbench")), "status", "--json"]
     done = subprocess.run(words, env=lab.environ(), capture_output=True, text=True, check=False)
-    services = json.loads(done.stdout)["summary"]["services"]
-    return next((each["detail"] for each in services if each["service"] == "messages"), "")
+    return done.stdout
 
 
 def test_the_alert_channels_hear_of_a_strange_key_once(

@@ -148,6 +148,8 @@ def why(queue: Queue, fleet: Fleet) -> str:
         return "no scheduler sends them"
     if queue.key in fleet.unfit.devices:
         return fleet.unfit.devices[queue.key]
+    if awaited := fleet.unfit.lacking.get(queue.key):
+        return "; ".join(awaited.values())
     if not queue.is_served(fleet.now):
         if queue.last_seen is None:
             return "no worker serves it"

@@ -39,6 +39,7 @@ class Presence:
         # device -> an announcement that could not be stored, why, and since when (monotonic)
         self._rejected: dict[str, tuple[Announcement, str, float]] = {}
         self.unfit: Mapping[str, str] = {}  # device -> why its worker gets nothing, as of now
+        self.lacking: Mapping[str, Mapping[str, str]] = {}  # device -> bundle it awaits -> why
         self.protocols: Mapping[str, int] = {}  # device -> what its worker and this host speak
 
     def redis_run(self) -> str:
@@ -81,6 +82,7 @@ class Presence:
             if said.refused:
                 unfit[device] = f"its worker refuses jobs: {said.refused}"
             announced.append(said)
+        self._note_lacking(announced)
         self._note(unfit)
         self.protocols = protocols
         return announced
@@ -112,14 +114,23 @@ class Presence:
             raise Stranger(f"it speaks protocol {theirs}, the scheduler {ours}")
         return max(common)
 
+    def _note_lacking(self, announced: Iterable[Announcement]) -> None:
+        lacking = {each.facts.key: each.lacking for each in announced if each.lacking}
+        for device, bundles in lacking.items():
+            for sha in bundles.keys() - self.lacking.get(device, {}).keys():
+                log.warn(_log, "bundle_awaited", device=device, bundle=sha, reason=bundles[sha])
+                border.ODDITIES.note(wire.bundle_of(sha[:12]), f"on {device}: {bundles[sha]}")
+        self.lacking = lacking
+
     def _note(self, unfit: Mapping[str, str]) -> None:
         """Log what is new, and put it into Redis, where `vkbench status` reads it."""
         for device, reason in unfit.items():
             if self.unfit.get(device) != reason:
                 log.warn(_log, "device_unfit", device=device, reason=reason)
         strange = border.ODDITIES.lately()
-        if unfit or self.unfit or strange:
-            word = wire.pack(Unfit(devices=unfit, strange=strange), self._keys)
+        if unfit or self.unfit or strange or self.lacking:
+            said = Unfit(devices=unfit, lacking=self.lacking, strange=strange)
+            word = wire.pack(said, self._keys)
             with reached():
                 self._redis.set(wire.UNFIT, word, ex=wire.ANNOUNCE_SECONDS)
         self.unfit = unfit

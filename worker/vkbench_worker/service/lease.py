@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -14,10 +15,13 @@ from redis.exceptions import RedisError
 from vkbench import log, wire
 from vkbench.job import Job
 from vkbench.signing import NO_KEYS, Keys
+from vkbench.visible import visible
 from vkbench.wire import Announcement, Lease
 from vkbench_worker.service.claims import cancelled, is_said
 
 BEAT_SECONDS = 1.0
+MOST_WORDS = 1000  # of a reason
+MOST_LACKING = 16  # bundles that an announcement names
 REFUSED_SECONDS = 20.0  # between two tries of a scheduler whose chunks are refused
 
 _log = logging.getLogger(__name__)
@@ -37,6 +41,7 @@ class Pulse:
         self._keys = keys
         self._refused, self._refused_until = "", 0.0  # monotonic; of chunks as they came
         self._unfit, self._unfit_until = "", 0.0  # of this host
+        self._lacking: dict[str, tuple[str, float]] = {}  # bundle -> why, and until when
         self._announcement = announcement
         self._renewed = renewed  # called whenever Redis has the lease
         self._device = announcement.facts.key
@@ -118,6 +123,12 @@ class Pulse:
         self._unfit, self._unfit_until = reason, time.monotonic() + seconds
         self._wake.set()
 
+    def lack(self, bundle: str, reason: str, seconds: float) -> None:
+        """Have the scheduler send no job of a bundle for so long, and say why."""
+        with self._lock:
+            self._lacking[bundle] = (reason, time.monotonic() + seconds)
+        self._wake.set()
+
     def accept(self) -> None:
         """Note that a chunk was in order."""
         self._refused_until = 0.0
@@ -126,7 +137,16 @@ class Pulse:
         now = time.monotonic()
         unfit = self._unfit if now < self._unfit_until else ""
         refused = unfit or (self._refused if now < self._refused_until else "")
-        return replace(self._announcement, refused=refused)
+        with self._lock:
+            self._lacking = {
+                sha: (why, until) for sha, (why, until) in self._lacking.items() if now < until
+            }
+            lacking = {sha: why for sha, (why, _) in self._lacking.items()}
+        return replace(
+            self._announcement,
+            refused=visible(refused)[:MOST_WORDS],
+            lacking=dict(islice(lacking.items(), MOST_LACKING)),
+        )
 
     def _beat_on(self) -> None:
         while not self._stopping:
