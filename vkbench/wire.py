@@ -18,6 +18,7 @@ from vkbench.errors import VkbenchError
 from vkbench.job import Job
 from vkbench.result import Result
 from vkbench.signing import BARE, PROTOCOL, Keys, Role, Subject, seal, unseal
+from vkbench.stamps import UNSTAMPED, Stamp
 
 T = TypeVar("T")
 
@@ -29,6 +30,9 @@ DEVICES = "vk:devices"  # set of device keys that ever announced themselves
 WANTED = "vk:bundles:wanted"  # set of signed bundle hashes that a worker lacks
 UNFIT = "vk:unfit"  # Unfit: what keeps a scheduler from its work
 LEASE_SECONDS = 4  # life of a lease; renewed every second
+RECALL_SECONDS = 10  # life of a recall; said again each second
+REFUSAL_SECONDS = 10  # in which workers read why a bundle is refused; then they may ask again
+WISH_SECONDS = 30  # in which a scheduler answers a wish
 CLAIMS = 2**15  # bits of a bitmap of claims: 4 KB
 ANNOUNCE_SECONDS = 15  # life of a device's announcement
 
@@ -44,7 +48,15 @@ class Chunk:
     device: str
     jobs: tuple[Job, ...]
     version: int = BARE  # read by workers that know no other protocol; messages say theirs
-    sent: int = 0  # seconds by the clock of Redis; 0 if its sender did not say
+    sent: int = 0  # seconds by the clock of Redis; a chunk that does not say is refused as old
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """What a wish, a recall or a refusal says."""
+
+    stamp: Stamp
+    text: str = ""  # the bundle that is wished for; why one is refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +67,7 @@ class Lease:
     jobs: tuple[tuple[int, int], ...]  # (job, token), the one on the device first
     running: bool = False  # whether the first one is on the device
     leaving: bool = False  # takes no more jobs: the worker was told to stop
+    stamp: Stamp = UNSTAMPED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +81,8 @@ class Announcement:
     speaks: tuple[int, ...] = (BARE,)  # protocols of chunks that it reads
     refused: str = ""  # why it did not run the last chunk that it was sent
     lacking: Mapping[str, str] = field(default_factory=dict)  # bundle that it awaits -> why
+    skew: int = 0  # seconds that its host's clock is ahead of that of Redis
+    stamp: Stamp = UNSTAMPED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +91,9 @@ class Unfit:
 
     devices: Mapping[str, str]  # key -> why its worker is sent nothing
     lacking: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # bundles, by device
+    clocks: Mapping[str, int] = field(default_factory=dict)  # skews of hosts whose clocks are wrong
     strange: Mapping[str, str] = field(default_factory=dict)  # key of Redis -> what was found there
+    stamp: Stamp = UNSTAMPED
 
 
 _ROLES: Mapping[type[object], Role] = {
@@ -86,7 +103,7 @@ _ROLES: Mapping[type[object], Role] = {
     Announcement: Role.WORKER,
     Result: Role.WORKER,
 }
-# A worker asks for a bundle. The bundle itself needs no signature: its name is its hash.
+# A worker asks for a bundle by a Word. The bundle itself needs no signature: its name is its hash.
 WISH = Subject(role=Role.WORKER, kind="wish")
 
 
@@ -170,6 +187,16 @@ def _strange_ids(jobs: Iterable[tuple[int, int]]) -> Iterator[str]:
     for job, token in jobs:
         if not (is_id(job) and is_id(token)):
             yield f"job {job}, token {token}: these are no numbers of a job"
+
+
+def say(subject: Subject, stamp: Stamp, keys: Keys, text: str = "") -> bytes:
+    """A wish, a recall or a refusal as a signed message."""
+    return seal(encode(Word(stamp=stamp, text=text)), subject, keys)
+
+
+def hear(message: bytes, subject: Subject, keys: Keys) -> Word:
+    """Such a message of a holder of the keys; any other is a VkbenchError."""
+    return decode(unseal(message, subject, keys), Word)
 
 
 def about(kind: type[object], place: str) -> Subject:

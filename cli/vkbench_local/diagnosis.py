@@ -15,6 +15,7 @@ from pathlib import Path
 from vkbench.errors import VkbenchError
 from vkbench.keys import keys_for
 from vkbench.settings import Sandbox, Settings
+from vkbench.stamps import Stamps, skew, skewed
 from vkbench.urls import redis_place, shown
 
 OLDEST_PYTHON = (3, 11)
@@ -223,6 +224,28 @@ def redis(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
+def clock(settings: Settings) -> Iterator[CheckResult]:
+    """Whether this host's clock is that of Redis: dates of results are by the clocks of hosts."""
+    try:
+        from redis.exceptions import RedisError
+
+        from vkbench.redis_client import connect
+    except ImportError:
+        return
+    try:
+        with connect(settings.redis) as redis:
+            ahead = skew(Stamps(redis).next().sent)
+    except (RedisError, VkbenchError):  # the check of Redis says so
+        return
+    yield CheckResult(
+        what="clock",
+        ok=not ahead,
+        detail=skewed(ahead) if ahead else "that of Redis",
+        fix="have this host and that of Redis keep time by NTP",
+        needed_for="true dates",
+    )
+
+
 def signing(settings: Settings) -> Iterator[CheckResult]:
     """The keys that sign what crosses Redis."""
 
@@ -260,6 +283,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     bundle,
     database,
     redis,
+    clock,
     signing,
     validation_layer,
     slang,

@@ -29,9 +29,11 @@ from vkbench.keys import new_keys, read_keys
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench.signing import SPOKEN, Keys, seal
+from vkbench.stamps import Stale, Stamp, Stamps
 from vkbench.wire import Announcement, Chunk, Lease
 from vkbench_db.database import Database
 from vkbench_db.work import store
+from vkbench_local import diagnosis
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.collect import Collector
@@ -41,6 +43,11 @@ from vkbench_scheduler.queue.stream import ResultStream, on_their_way
 from vkbench_scheduler.queue.wishes import Wishes
 from vkbench_scheduler.watch import strangers
 from vkbench_shaders.bundle import Bundle, manifest_text, packaged
+from vkbench_worker.errors import BundleAwaited, BundleUnavailable
+from vkbench_worker.service import bundles
+from vkbench_worker.service.bundles import Depot
+from vkbench_worker.service.chunks import jobs_of
+from vkbench_worker.service.lease import Pulse
 
 Need = Callable[[str, str], NoReturn]
 Attack = Callable[["Target"], object]
@@ -59,8 +66,10 @@ class Target:
 
     def __init__(self, redis: Redis, database: Database, keys: Keys) -> None:
         self.redis, self.database, self.keys = redis, database, keys
+        self.stamps = Stamps(redis)
         self.presence = Presence(redis, keys)
-        self.registry = Registry(database, self.presence, Wishes(redis, keys))
+        self.wishes = Wishes(redis, keys)
+        self.registry = Registry(database, self.presence, self.wishes)
         self.stream = ResultStream(redis, "collector-of-the-test", keys)
         self.collector = Collector(database, self.stream)
 
@@ -71,11 +80,12 @@ class Target:
 
     def announce(self, said: Announcement, device: str = "") -> None:
         device = device or said.facts.key
-        word = wire.pack(said, self.keys, device)
-        self.redis.set(wire.announcement_of(device), word, ex=15)
+        said = replace(said, stamp=self.stamps.next())
+        self.redis.set(wire.announcement_of(device), wire.pack(said, self.keys, device), ex=15)
         self.redis.sadd(wire.DEVICES, device)
 
     def lease(self, said: Lease, device: str = HONEST.key) -> None:
+        said = replace(said, stamp=self.stamps.next())
         self.redis.set(wire.lease_of(device), wire.pack(said, self.keys, device), ex=4)
 
     def sign(self, kind: type[object], payload: bytes, device: str) -> bytes:
@@ -541,7 +551,7 @@ def waiting(lab: Lab) -> str:
 
 
 @contextmanager
-def repeated(attack: Callable[[], None]) -> Iterator[None]:
+def repeated(attack: Callable[[], object]) -> Iterator[None]:
     """Make an attack again and again, faster than anybody reads."""
     stop = threading.Event()
 
@@ -558,6 +568,158 @@ def repeated(attack: Callable[[], None]) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+AN_HOUR_AGO, IN_AN_HOUR = -3600.0, 3600.0
+
+
+@pytest.mark.parametrize("age", [AN_HOUR_AGO, IN_AN_HOUR, None])
+def test_an_announcement_or_a_lease_is_not_of_now(target: Target, age: float | None) -> None:
+    now = target.stamps.next()
+    stamp = Stamp() if age is None else Stamp(sent=now.sent + age, number=now.number)
+    device, keys = HONEST.key, target.keys
+    lease = Lease(worker="lab:1", jobs=(), stamp=stamp)
+    target.redis.set(wire.lease_of(device), wire.pack(lease, keys, device))
+    assert target.presence.leases([device]) == {}
+    target.lease(replace(lease, jobs=((1, 1),)))
+    assert target.presence.taking([device]) == [device]
+    said = replace(announcement(), stamp=stamp)
+    target.redis.set(wire.announcement_of(device), wire.pack(said, keys, device))
+    assert target.registry.look() == []
+    assert "it was sent" in target.presence.unfit[device] or age is None
+    target.work()
+    assert target.registry.look() == [device]
+
+
+def test_an_older_word_is_put_back(target: Target) -> None:
+    device, redis = HONEST.key, target.redis
+    keys = (wire.lease_of(device), wire.announcement_of(device))
+    recorded = [redis.get(key) for key in keys]
+    target.work()
+    assert target.registry.look() == [device]
+    for key, word in zip(keys, recorded, strict=True):
+        redis.set(key, word or b"")
+    assert target.registry.look() == []
+    assert target.presence.leases([device]) == {}
+
+
+def test_the_words_of_a_worker_that_is_gone_are_put_back(target: Target) -> None:
+    device, redis = HONEST.key, target.redis
+    keys = (wire.lease_of(device), wire.announcement_of(device))
+    recorded = [redis.get(key) for key in keys]
+    redis.delete(*keys)
+    assert target.registry.look() == []
+    for key, word in zip(keys, recorded, strict=True):
+        redis.set(key, word or b"")
+    redis.sadd(wire.DEVICES, device)
+    assert target.registry.look() == []
+    assert target.presence.leases([device]) == {}
+    target.work()  # a worker that was started again
+    assert target.registry.look() == [device]
+
+
+def test_a_wish_is_answered_once(target: Target) -> None:
+    wish = wire.say(wire.WISH, target.stamps.next(), target.keys, SHA)
+    target.redis.sadd(wire.WANTED, wish)
+    assert target.wishes.wanted() == [SHA]
+    target.wishes.refuse(SHA, "the test says so")
+    target.redis.sadd(wire.WANTED, wish)
+    assert target.wishes.wanted() == []
+    old = Stamp(sent=time.time() - 3600, number=1)
+    target.redis.sadd(wire.WANTED, wire.say(wire.WISH, old, target.keys, "cd" * 32))
+    assert target.wishes.wanted() == []
+    assert target.redis.scard(wire.WANTED) == 0
+    target.redis.sadd(wire.WANTED, wire.say(wire.WISH, target.stamps.next(), target.keys, SHA))
+    assert target.wishes.wanted() == [SHA]
+
+
+def test_a_recall_is_put_back_once_it_is_over(target: Target) -> None:
+    device, redis = HONEST.key, target.redis
+    pulse = Pulse(redis, announcement(), keys=target.keys)
+    target.presence.recall([device])
+    recorded = redis.get(wire.recall_of(device)) or b""
+    pulse._beat()
+    assert pulse.recalled
+    target.presence.end_recall([device])
+    pulse._beat()
+    assert not pulse.recalled
+    now = target.stamps.next()
+    subject = wire.recall_subject(device)
+    old = wire.say(subject, replace(now, sent=now.sent - 3600), target.keys)
+    for word in (recorded, old, seal(b"1", subject, target.keys)):
+        redis.set(wire.recall_of(device), word)
+        pulse._beat()
+        assert not pulse.recalled
+    target.presence.recall([device])
+    pulse._beat()
+    assert pulse.recalled
+
+
+def test_an_old_refusal_fails_no_job(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "PATIENCE_SECONDS", 0.3)
+    depot = Depot(target.redis, Settings(cache=tmp_path), lambda: False, target.keys)
+    now, subject = target.stamps.next(), wire.refusal_subject(SHA)
+    old = wire.say(subject, replace(now, sent=now.sent - 3600), target.keys, "there is none")
+    for word in (old, seal(b"there is none", subject, target.keys)):
+        target.redis.set(wire.refusal_of(SHA), word)
+        with pytest.raises(BundleAwaited):
+            depot.provide(SHA)
+        depot._not_before.clear()
+    target.wishes.refuse(SHA, "there is none")
+    with pytest.raises(BundleUnavailable, match="there is none"):
+        depot.provide(SHA)
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2**40])
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_chunk_is_not_of_now(target: Target, sent: int, is_readable: bool) -> None:
+    payload = wire.encode(replace(chunk(HONEST.key), sent=sent))
+    if not is_readable:
+        payload = payload.replace(b"correctness", b"telepathy")
+    word = target.sign(Chunk, payload, HONEST.key).decode()
+    with pytest.raises(Stale):
+        jobs_of(word, HONEST.key, target.keys, target.redis)
+
+
+def test_clocks_of_hosts_may_be_wrong(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All go by the clock of Redis."""
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() + 3600)
+    target.work()
+    assert target.registry.look() == [HONEST.key]
+    monkeypatch.setattr(time, "time", lambda: right() - 3600)
+    assert target.presence.taking([HONEST.key]) == [HONEST.key]
+
+
+def test_the_doctor_tells_of_a_wrong_clock(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, right = Settings(redis=server.url), time.time
+    [found] = diagnosis.clock(ours)
+    assert (found.ok, found.detail) == (True, "that of Redis")
+    monkeypatch.setattr(time, "time", lambda: right() + 43)
+    [found] = diagnosis.clock(ours)
+    assert (found.ok, found.detail) == (False, "about 45 s ahead of that of Redis")
+    assert list(diagnosis.clock(Settings(redis="redis://127.0.0.1:1/0"))) == []
+
+
+def test_a_wrong_clock_is_told_of(lab: Lab) -> None:
+    """A host's clock dates its results, so people should know that it is wrong."""
+    ours = {"PLANTED_CLOCK": str(lab.folder / "offset")}
+    (lab.folder / "offset").write_text("-600")
+    worker = lab.start("-m", "misdating_worker", "b", log="worker-b", **ours)
+    lab.await_device("b")
+    until(lambda: "clock_wrong" in log_of(lab, "scheduler"), "the log says nothing")
+    services = json.loads(asked_status(lab))["summary"]["services"]
+    [workers] = [each["detail"] for each in services if each["service"] == "workers"]
+    assert "the clock of lab is about 600 s behind that of Redis" in workers
+    run = lab.submit(["sleep/f32/n1"] * 3, "b")
+    lab.await_end(run)
+    assert lab.counts(run) == {JobState.PASSED: 3}
+    worker.terminate()
+    worker.wait()
 
 
 def test_an_operator_is_told_of_strange_keys(lab: Lab) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.settings import Settings
+from vkbench.stamps import skewed
 from vkbench.units import counted, span
 from vkbench.urls import shown
 from vkbench.wire import Unfit
@@ -130,6 +131,8 @@ class Fleet:
         strange = [f"{key}: {why}" for key, why in self.unfit.devices.items() if key not in known]
         if strange:
             detail += f"; new devices are not used: {'; '.join(strange)}"
+        for host, seconds in self.unfit.clocks.items():
+            detail += f"; the clock of {host} is {skewed(seconds)}"
         if unserved and self.has_scheduler:  # only a scheduler records that workers are there
             hosts = ", ".join(dict.fromkeys(queue.host for queue in unserved))
             detail = f"{detail}: start `vkbench worker` on {hosts}"
@@ -170,7 +173,8 @@ def read_unfit(ours: Settings) -> Unfit:
 def _redis_answers(ours: Settings) -> str:
     """Where Redis answers; VkbenchError if it does not."""
     try:
-        ping_redis(ours)
+        ahead = ping_redis(ours)
     except ImportError as error:
         raise ServiceUnreachable("the Python package redis is not installed") from error
-    return shown(ours.redis)
+    where = shown(ours.redis)
+    return f"{where}; the clock of this host is {skewed(ahead)}" if ahead else where

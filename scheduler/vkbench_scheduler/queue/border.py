@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
@@ -110,13 +110,17 @@ def clear_lists(redis: Redis, keys: Iterable[str]) -> None:
             clear(redis, key)
 
 
-def words(redis: Redis, keys: Sequence[str]) -> list[bytes | None]:
-    """What keys hold; None for those that are not there, or hold no message."""
+def words(redis: Redis, keys: Sequence[str]) -> tuple[list[bytes | None], float]:
+    """What keys hold, and the time by the clock of Redis.
+
+    None for those that are not there, or hold no message.
+    """
     if not keys:
-        return []
+        return [], 0.0
     with reached():
-        answers = _beginnings(redis, keys)
-    return [_word(redis, key, answer) for key, answer in zip(keys, answers, strict=True)]
+        answers, now = _beginnings(redis, keys)
+    found = [_word(redis, key, answer) for key, answer in zip(keys, answers, strict=True)]
+    return found, now
 
 
 def members(redis: Redis, key: str, is_ours: Callable[[bytes], bool]) -> list[bytes]:
@@ -145,15 +149,18 @@ def remove(redis: Redis, key: str, members: Sequence[bytes]) -> None:
         redis.srem(key, *members[first : first + _AT_ONCE])
 
 
-def _beginnings(redis: Redis, keys: Sequence[str]) -> list[object]:
+def _beginnings(redis: Redis, keys: Sequence[str]) -> tuple[list[object], float]:
     """The first bytes of each key: a word may be as long as Redis has memory."""
     with redis.pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.getrange(key, 0, MOST_WORD_BYTES)
-        answers = cast(list[object], pipe.execute(raise_on_error=False))
+        pipe.time()
+        found: list[Any] = pipe.execute(raise_on_error=False)
+    answers: list[object] = found[:-1]
+    seconds, microseconds = found[-1]
     if any(isinstance(answer, NoPermissionError) for answer in answers):
-        return cast(list[object], redis.mget(keys))  # users of Redis as older versions set them up
-    return answers
+        answers = list(redis.mget(keys))  # users of Redis as older versions set them up
+    return answers, seconds + microseconds / 1e6
 
 
 def _word(redis: Redis, key: str, answer: object) -> bytes | None:

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from redis import Redis
 
@@ -16,13 +17,13 @@ from vkbench.keys import read_keys
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
 from vkbench.signing import NO_KEYS, Keys, seal, spoken
+from vkbench.stamps import UNSTAMPED, Newest, Stamps, check_age, skewed
 from vkbench.wire import Announcement, Lease, Unfit
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
-RECALL_SECONDS = 10  # said again each second
 REJECTED_SECONDS = 60.0  # until a device that could not be stored is tried again
 
 _KEY = re.compile(rb"[0-9a-f]{12}")  # of a device
@@ -36,10 +37,14 @@ class Presence:
     def __init__(self, redis: Redis, keys: Keys = NO_KEYS) -> None:
         self._redis = redis
         self._keys = keys
+        self._stamps = Stamps(redis)
+        self._newest = {Announcement: Newest(), Lease: Newest()}
         # device -> an announcement that could not be stored, why, and since when (monotonic)
         self._rejected: dict[str, tuple[Announcement, str, float]] = {}
+        self._served: set[str] = set()  # devices that were announced at the last look
         self.unfit: Mapping[str, str] = {}  # device -> why its worker gets nothing, as of now
         self.lacking: Mapping[str, Mapping[str, str]] = {}  # device -> bundle it awaits -> why
+        self.clocks: Mapping[str, int] = {}  # hosts whose clocks are wrong, by how many seconds
         self.protocols: Mapping[str, int] = {}  # device -> what its worker and this host speak
 
     def redis_run(self) -> str:
@@ -57,20 +62,24 @@ class Presence:
                 self._redis, wire.DEVICES, lambda name: bool(_KEY.fullmatch(name))
             )
         devices = [member.decode() for member in members]
-        words = border.words(self._redis, [wire.announcement_of(device) for device in devices])
+        words, now = border.words(self._redis, [wire.announcement_of(device) for device in devices])
         told = {device: word for device, word in zip(devices, words, strict=True) if word}
         with reached():
             gone = [member for member in members if member.decode() not in told]
             border.remove(self._redis, wire.DEVICES, gone)
-        return self._announced(told)
+        for device in self._served - told.keys():
+            for newest in self._newest.values():
+                newest.end(device)
+        self._served = set(told)
+        return self._announced(told, now)
 
-    def _announced(self, told: Mapping[str, bytes]) -> list[Announcement]:
+    def _announced(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:
         unfit: dict[str, str] = {}
         protocols: dict[str, int] = {}
         announced = []
         for device, word in told.items():
             try:
-                said = self._announcement(device, word)
+                said = self._announcement(device, word, now)
                 protocols[device] = self._protocol_with(said)
             except VkbenchError as error:
                 counters.REFUSED.labels("announcement").inc()
@@ -83,15 +92,22 @@ class Presence:
                 unfit[device] = f"its worker refuses jobs: {said.refused}"
             announced.append(said)
         self._note_lacking(announced)
+        self._note_clocks(announced)
         self._note(unfit)
         self.protocols = protocols
         return announced
 
-    def _announcement(self, device: str, word: bytes) -> Announcement:
+    def _announcement(self, device: str, word: bytes, now: float) -> Announcement:
         said = wire.unpack(word, Announcement, self._keys, device)
+        self._check(said, device, now, wire.ANNOUNCE_SECONDS)
         if said.facts.key != device or not has_own_key(said.facts):
             raise wire.MalformedMessage("the device's key is not that of its host and UUID")
-        return said
+        return replace(said, stamp=UNSTAMPED)  # it says the same again each second
+
+    def _check(self, said: Announcement | Lease, device: str, now: float, most: float) -> None:
+        """Stale if it is old, or older than what the device's worker has said before."""
+        check_age(said.stamp, now, most, is_signed=bool(self._keys.worker))
+        self._newest[type(said)].check(device, said.stamp)
 
     def reject(self, announcement: Announcement, reason: str) -> None:
         """Use a device no more that could not be stored, as long as it says the same of itself."""
@@ -114,6 +130,13 @@ class Presence:
             raise Stranger(f"it speaks protocol {theirs}, the scheduler {ours}")
         return max(common)
 
+    def _note_clocks(self, announced: Iterable[Announcement]) -> None:
+        clocks = {each.facts.host: each.skew for each in announced if each.skew}
+        for host, seconds in clocks.items():
+            if self.clocks.get(host) != seconds:
+                log.warn(_log, "clock_wrong", host=host, clock=skewed(seconds))
+        self.clocks = clocks
+
     def _note_lacking(self, announced: Iterable[Announcement]) -> None:
         lacking = {each.facts.key: each.lacking for each in announced if each.lacking}
         for device, bundles in lacking.items():
@@ -127,28 +150,38 @@ class Presence:
         for device, reason in unfit.items():
             if self.unfit.get(device) != reason:
                 log.warn(_log, "device_unfit", device=device, reason=reason)
-        strange = border.ODDITIES.lately()
-        if unfit or self.unfit or strange or self.lacking:
-            said = Unfit(devices=unfit, lacking=self.lacking, strange=strange)
-            word = wire.pack(said, self._keys)
+        said = Unfit(
+            devices=unfit,
+            lacking=self.lacking,
+            clocks=self.clocks,
+            strange=border.ODDITIES.lately(),
+        )
+        if self.unfit or said != Unfit(devices={}):
             with reached():
+                word = wire.pack(replace(said, stamp=self._stamps.next()), self._keys)
                 self._redis.set(wire.UNFIT, word, ex=wire.ANNOUNCE_SECONDS)
         self.unfit = unfit
 
     def leases(self, devices: Sequence[str]) -> dict[str, Lease]:
         """What the workers of these devices hold now; a device whose worker is gone has none."""
-        words = border.words(self._redis, [wire.lease_of(device) for device in devices])
+        words, now = border.words(self._redis, [wire.lease_of(device) for device in devices])
         read = {
-            device: self._lease(device, word) for device, word in zip(devices, words, strict=True)
+            device: self._lease(device, word, now)
+            for device, word in zip(devices, words, strict=True)
         }
         return {device: lease for device, lease in read.items() if lease}
 
-    def _lease(self, device: str, word: bytes | None) -> Lease | None:
-        try:
-            return wire.unpack(word, Lease, self._keys, device) if word else None
-        except VkbenchError as error:
-            log.warn(_log, "word_refused", error=error)
+    def _lease(self, device: str, word: bytes | None, now: float) -> Lease | None:
+        if word is None:
+            self._newest[Lease].end(device)
             return None
+        try:
+            lease = wire.unpack(word, Lease, self._keys, device)
+            self._check(lease, device, now, wire.LEASE_SECONDS)
+        except VkbenchError as error:
+            log.warn(_log, "word_refused", device=device, error=error)
+            return None
+        return lease
 
     def taking(self, devices: Sequence[str]) -> list[str]:
         """Those of these devices whose workers take jobs at this moment."""
@@ -166,9 +199,10 @@ class Presence:
     def recall(self, devices: Iterable[str]) -> None:
         """Have the workers of these devices hand back what they hold, for a few seconds."""
         with reached(), self._redis.pipeline(transaction=False) as pipe:
+            stamp = self._stamps.next()
             for device in devices:
-                word = seal(b"1", wire.recall_subject(device), self._keys)
-                pipe.set(wire.recall_of(device), word, ex=RECALL_SECONDS)
+                word = wire.say(wire.recall_subject(device), stamp, self._keys)
+                pipe.set(wire.recall_of(device), word, ex=wire.RECALL_SECONDS)
             pipe.execute()
 
     def end_recall(self, devices: Iterable[str]) -> None:
@@ -181,8 +215,12 @@ def read_unfit(ours: Settings) -> Unfit:
     """What keeps the schedulers from their work now."""
     keys = read_keys(ours)
     with connect(ours.redis) as redis, reached():
-        word = redis.get(wire.UNFIT)
-    return wire.unpack(word, Unfit, keys) if isinstance(word, bytes) else Unfit(devices={})
+        word, now = redis.get(wire.UNFIT), Stamps(redis).next().sent
+    if not isinstance(word, bytes):
+        return Unfit(devices={})
+    said = wire.unpack(word, Unfit, keys)
+    check_age(said.stamp, now, wire.ANNOUNCE_SECONDS, is_signed=bool(keys.scheduler))
+    return said
 
 
 class Stranger(VkbenchError):

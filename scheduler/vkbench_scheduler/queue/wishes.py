@@ -10,17 +10,17 @@ from redis.client import Pipeline
 
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
-from vkbench.signing import NO_KEYS, Keys, seal, unseal
+from vkbench.signing import NO_KEYS, Keys
+from vkbench.stamps import Newest, Stamps, check_age
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached
 
 BUNDLE_SECONDS = 3600
-REFUSAL_SECONDS = 10  # workers read why a bundle is refused for so long; then they may ask again
 MOST_WANTED = 16  # bundles looked for at once
 MOST_WISH_BYTES = 1000
 
-_HASH = re.compile(rb"[0-9a-f]{64}")
+_HASH = re.compile("[0-9a-f]{64}")
 
 _log = logging.getLogger(__name__)
 
@@ -31,19 +31,23 @@ class Wishes:
     def __init__(self, redis: Redis, keys: Keys = NO_KEYS) -> None:
         self._redis = redis
         self._keys = keys
+        self._stamps = Stamps(redis)
+        self._newest = Newest()  # of wishes for each bundle: each is answered once
         self._members: dict[str, list[bytes]] = {}  # bundle -> members of the set that ask for it
+        self._numbers: dict[str, int] = {}  # bundle -> the highest number of these
 
     def wanted(self) -> list[str]:
         """Hashes of bundles that workers lack; what is no worker's wish is thrown away."""
-        self._members = {}
+        self._members, self._numbers = {}, {}
         refused = []
         with reached():
             found = border.members(
                 self._redis, wire.WANTED, lambda member: len(member) <= MOST_WISH_BYTES
             )
+            now = self._stamps.next().sent if found else 0.0
             for member in found:
                 try:
-                    self._members.setdefault(self._sha(member), []).append(member)
+                    self._hear(member, now)
                 except VkbenchError as error:
                     refused.append(member)
                     if len(refused) == 1:
@@ -64,15 +68,21 @@ class Wishes:
         """Tell the workers why a bundle does not come: their jobs fail with this reason."""
         with reached(), self._redis.pipeline(transaction=True) as pipe:
             self._forget(pipe, sha)
-            word = seal(reason.encode(), wire.refusal_subject(sha), self._keys)
-            pipe.set(wire.refusal_of(sha), word, ex=REFUSAL_SECONDS)
+            word = wire.say(wire.refusal_subject(sha), self._stamps.next(), self._keys, reason)
+            pipe.set(wire.refusal_of(sha), word, ex=wire.REFUSAL_SECONDS)
             pipe.execute()
 
-    def _sha(self, member: bytes) -> str:
-        sha = unseal(member, wire.WISH, self._keys)
+    def _hear(self, member: bytes, now: float) -> None:
+        """Note which bundle a member asks for; VkbenchError if it is no wish, or an old one."""
+        word = wire.hear(member, wire.WISH, self._keys)
+        sha, number = word.text, word.stamp.number
         if not _HASH.fullmatch(sha):
             raise wire.MalformedMessage("a wish is no hash")
-        return sha.decode()
+        check_age(word.stamp, now, wire.WISH_SECONDS)
+        self._newest.check(sha, word.stamp)
+        self._members.setdefault(sha, []).append(member)
+        self._numbers[sha] = max(number, self._numbers.get(sha, 0))
 
     def _forget(self, pipe: Pipeline, sha: str) -> None:
+        self._newest.end(sha, self._numbers.get(sha, 0))
         pipe.srem(wire.WANTED, *self._members.pop(sha, [sha.encode()]))

@@ -17,7 +17,8 @@ from redis.exceptions import RedisError, ResponseError
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
-from vkbench.signing import NO_KEYS, Keys, seal, unseal
+from vkbench.signing import NO_KEYS, Keys
+from vkbench.stamps import Stamp, Stamps, check_age
 from vkbench.visible import visible
 from vkbench_shaders.archive import from_archive
 from vkbench_shaders.bundle import Bundle, CorruptBundle, kept_bundles
@@ -30,6 +31,7 @@ PATIENCE_SECONDS = 20.0
 SHORT_PATIENCE_SECONDS = 2.0  # with a bundle that did not come before: other jobs wait meanwhile
 LACK_SECONDS = 10.0  # after which it is looked for again
 LOOK_SECONDS = 0.25
+ASK_SECONDS = 1.0  # between two wishes: a scheduler answers each one once
 _MOST_WORDS = 500
 
 _log = logging.getLogger(__name__)
@@ -47,6 +49,8 @@ class Depot:
     ) -> None:
         self._keys = keys
         self._redis = redis
+        self._stamps = Stamps(redis)
+        self._asked_at = float("-inf")  # monotonic
         self._policy = ours.bundles
         self._most_bytes = ours.bundle_megabytes * 10**6
         self._store = kept_bundles(ours)
@@ -120,15 +124,21 @@ class Depot:
 
     def _heed_refusal(self, sha: str) -> None:
         """Raise BundleUnavailable if a scheduler says why a bundle does not come."""
-        word = self._read(wire.refusal_of(sha))
-        if word:
-            reason = unseal(word, wire.refusal_subject(sha), self._keys)
-            said = reason.decode(errors="replace")[:_MOST_WORDS]
-            raise BundleUnavailable(f"bundle {sha[:12]}: {said}")
+        message = self._read(wire.refusal_of(sha))
+        if message:
+            word = wire.hear(message, wire.refusal_subject(sha), self._keys)
+            check_age(word.stamp, self._stamp().sent, wire.REFUSAL_SECONDS)
+            raise BundleUnavailable(f"bundle {sha[:12]}: {word.text[:_MOST_WORDS]}")
 
     def _ask(self, sha: str) -> None:
-        wish = seal(sha.encode(), wire.WISH, self._keys)
+        if time.monotonic() < self._asked_at + ASK_SECONDS:
+            return
+        self._asked_at = time.monotonic()
+        wish = wire.say(wire.WISH, self._stamp(), self._keys, sha)
         persist(lambda: self._redis.sadd(wire.WANTED, wish), "bundle", self._stopping)
+
+    def _stamp(self) -> Stamp:
+        return persist(self._stamps.next, "time", self._stopping)
 
     def _read(self, key: str) -> bytes | None:
         word = persist(lambda: self._redis.get(key), "bundle", self._stopping)

@@ -13,11 +13,13 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from vkbench import log, wire
+from vkbench.errors import VkbenchError
 from vkbench.job import Job
 from vkbench.signing import NO_KEYS, Keys
+from vkbench.stamps import Newest, Stamps, check_age, skew
 from vkbench.visible import visible
 from vkbench.wire import Announcement, Lease
-from vkbench_worker.service.claims import cancelled, is_said
+from vkbench_worker.service.claims import cancelled
 
 BEAT_SECONDS = 1.0
 MOST_WORDS = 1000  # of a reason
@@ -39,6 +41,8 @@ class Pulse:
     ) -> None:
         self._redis = redis
         self._keys = keys
+        self._stamps = Stamps(redis)
+        self._newest = Newest()  # of recalls
         self._refused, self._refused_until = "", 0.0  # monotonic; of chunks as they came
         self._unfit, self._unfit_until = "", 0.0  # of this host
         self._lacking: dict[str, tuple[str, float]] = {}  # bundle -> why, and until when
@@ -165,6 +169,7 @@ class Pulse:
         )
         runs = sorted({job.run for job in held.values()})
         try:
+            lease = replace(lease, stamp=self._stamps.next())
             answers = self._send(lease, runs)
         except RedisError as error:
             log.warn(_log, "lease_not_renewed", error=error)
@@ -173,11 +178,28 @@ class Pulse:
         self.said_leaving = lease.leaving
         *words, recall = answers
         self._cancelled = cancelled(runs, words, self._keys)
-        self.recalled = is_said(recall, wire.recall_subject(self._device), self._keys)
+        self.recalled = self._is_recalled(recall, lease.stamp.sent)
+
+    def _is_recalled(self, said: object, now: float) -> bool:
+        """Whether a scheduler has just said that this device's jobs are to go back."""
+        subject = wire.recall_subject(self._device)
+        if not isinstance(said, bytes):
+            self._newest.end(self._device)  # it holds no more: who says it again is no scheduler
+            return False
+        try:
+            stamp = wire.hear(said, subject, self._keys).stamp
+            check_age(stamp, now, wire.RECALL_SECONDS)
+            self._newest.check(self._device, stamp)
+        except VkbenchError as error:
+            log.warn(_log, "word_refused", word=subject, error=error)
+            return False
+        return True
 
     def _send(self, lease: Lease, runs: list[int]) -> list[object]:
         device, keys = self._device, self._keys
-        announcement = wire.pack(self._said(), keys, device)
+        announcement = wire.pack(
+            replace(self._said(), stamp=lease.stamp, skew=skew(lease.stamp.sent)), keys, device
+        )
         with self._redis.pipeline(transaction=False) as pipe:
             for run in runs:
                 pipe.get(wire.cancel_of(run))

@@ -21,6 +21,7 @@ from vkbench.redis_client import connect
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
 from vkbench.signing import Keys
+from vkbench.stamps import Stale
 from vkbench.visible import visible
 from vkbench.wire import Announcement
 from vkbench_shaders.bundle import packaged_sha
@@ -30,7 +31,7 @@ from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready
 from vkbench_worker.service import app, fleet
 from vkbench_worker.service.bundles import LACK_SECONDS, Depot
-from vkbench_worker.service.chunks import Addressed, Stale, Unreadable, jobs_of
+from vkbench_worker.service.chunks import Addressed, Unreadable, jobs_of
 from vkbench_worker.service.claims import claim
 from vkbench_worker.service.lease import Pulse
 from vkbench_worker.service.parting import Parting
