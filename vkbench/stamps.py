@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
 from vkbench.errors import VkbenchError
-
-if TYPE_CHECKING:
-    from redis import Redis
 
 LATE_SECONDS: Final = (
     10.0  # that a message may be under way, or ahead after another server took over
@@ -38,16 +35,23 @@ class Stale(VkbenchError):
     """A message is too old, or an older one than was heard before."""
 
 
+class Clock(Protocol):
+    """What tells the time: a client of Redis, which this module does not import."""
+
+    def time(self) -> Any:
+        """Seconds, and the microseconds beyond them."""
+
+
 class Stamps:
     """Makes the stamps of one sender."""
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._number = 0
 
     def next(self) -> Stamp:
         """A stamp of now; RedisError if Redis does not say what time it is."""
-        seconds, microseconds = self._redis.time()
+        seconds, microseconds = self._clock.time()
         # Also where the clock went back: another server took over.
         self._number = max(self._number + 1, seconds * 10**6 + microseconds)
         return Stamp(sent=seconds + microseconds / 1e6, number=self._number)
@@ -87,11 +91,15 @@ class Newest:
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, float]] = {}  # place -> least number, since (monotonic)
 
-    def check(self, place: str, stamp: Stamp) -> None:
-        """Stale if a newer message was heard; the same one may be read again."""
+    def require(self, place: str, stamp: Stamp) -> None:
+        """Stale if a newer message was heard."""
         least, at = self._known.get(place, (0, float("-inf")))
         if stamp.number < least and time.monotonic() - at < FORGOTTEN_SECONDS:
             raise Stale("it is older than what was heard before: someone sends it again")
+
+    def check(self, place: str, stamp: Stamp) -> None:
+        """Stale if a newer message was heard, else this is the newest; it may be read again."""
+        self.require(place, stamp)
         self._known[place] = (stamp.number, time.monotonic())
 
     def end(self, place: str, number: int = 0) -> None:

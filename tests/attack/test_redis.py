@@ -633,6 +633,15 @@ def test_a_wish_is_answered_once(target: Target) -> None:
     assert target.wishes.wanted() == [SHA]
 
 
+def test_wishes_of_several_workers_are_all_heard(target: Target) -> None:
+    wishes = [wire.say(wire.WISH, target.stamps.next(), target.keys, SHA) for _ in range(5)]
+    target.redis.sadd(wire.WANTED, *wishes)
+    assert target.wishes.wanted() == [SHA]
+    assert target.redis.scard(wire.WANTED) == 5
+    target.wishes.refuse(SHA, "the test says so")
+    assert target.redis.scard(wire.WANTED) == 0
+
+
 def test_a_recall_is_put_back_once_it_is_over(target: Target) -> None:
     device, redis = HONEST.key, target.redis
     pulse = Pulse(redis, announcement(), keys=target.keys)

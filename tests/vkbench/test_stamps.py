@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
 from vkbench.stamps import UNSTAMPED, Newest, Stale, Stamp, Stamps, check_age
 
 
-class Clock:
+class PlantedClock:
     """The clock of a Redis."""
 
     def __init__(self, now: float) -> None:
@@ -20,17 +19,13 @@ class Clock:
         return int(self.now), round(self.now % 1 * 1e6)
 
 
-def sender(clock: Any) -> Stamps:
-    return Stamps(clock)
-
-
 def test_numbers_rise_over_restarts_and_with_a_clock_that_goes_back() -> None:
-    clock = Clock(1000.5)
-    first = sender(clock)
+    clock = PlantedClock(1000.5)
+    first = Stamps(clock)
     numbers = [first.next().number for _ in range(3)]
     clock.now += 1
-    numbers += [sender(clock).next().number]  # the next process
-    again = sender(clock)
+    numbers += [Stamps(clock).next().number]  # the next process
+    again = Stamps(clock)
     numbers += [again.next().number]
     clock.now -= 500  # another server took over
     stamp = again.next()

@@ -71,6 +71,8 @@ class Presence:
             for newest in self._newest.values():
                 newest.end(device)
         self._served = set(told)
+        for newest in self._newest.values():
+            newest.forget()
         return self._announced(told, now)
 
     def _announced(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:

@@ -39,6 +39,7 @@ class Wishes:
     def wanted(self) -> list[str]:
         """Hashes of bundles that workers lack; what is no worker's wish is thrown away."""
         self._members, self._numbers = {}, {}
+        self._newest.forget()
         refused = []
         with reached():
             found = border.members(
@@ -79,7 +80,7 @@ class Wishes:
         if not _HASH.fullmatch(sha):
             raise wire.MalformedMessage("a wish is no hash")
         check_age(word.stamp, now, wire.WISH_SECONDS)
-        self._newest.check(sha, word.stamp)
+        self._newest.require(sha, word.stamp)
         self._members.setdefault(sha, []).append(member)
         self._numbers[sha] = max(number, self._numbers.get(sha, 0))
 
