@@ -69,13 +69,8 @@ def skewed(seconds: int) -> str:
     return f"about {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} that of Redis"
 
 
-def check_age(stamp: Stamp, now: float, most: float, *, is_signed: bool = True) -> None:
-    """Stale unless a message was sent within `most` seconds, give or take what it is under way.
-
-    Where nothing is signed, older versions may say nothing of it.
-    """
-    if not stamp.sent and not is_signed:
-        return
+def check_age(stamp: Stamp, now: float, most: float) -> None:
+    """Stale unless a message was sent within `most` seconds, give or take what it is under way."""
     if not stamp.sent:
         raise Stale("it does not say when it was sent: its sender is of an older version")
     age = now - stamp.sent

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from redis import Redis
 
@@ -24,6 +25,7 @@ from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
+MOST_UNFIT = 200  # devices that people are told of
 REJECTED_SECONDS = 60.0  # until a device that could not be stored is tried again
 
 _KEY = re.compile(rb"[0-9a-f]{12}")  # of a device
@@ -107,9 +109,13 @@ class Presence:
         return replace(said, stamp=UNSTAMPED)  # it says the same again each second
 
     def _check(self, said: Announcement | Lease, device: str, now: float, most: float) -> None:
-        """Stale if it is old, or older than what the device's worker has said before."""
-        check_age(said.stamp, now, most, is_signed=bool(self._keys.worker))
-        self._newest[type(said)].check(device, said.stamp)
+        """Stale if it is old, or older than what the device's worker has said before.
+
+        Where nothing is signed, workers of older versions may say no time.
+        """
+        if said.stamp.sent or self._keys.worker:
+            check_age(said.stamp, now, most)
+            self._newest[type(said)].check(device, said.stamp)
 
     def reject(self, announcement: Announcement, reason: str) -> None:
         """Use a device no more that could not be stored, as long as it says the same of itself."""
@@ -149,11 +155,12 @@ class Presence:
 
     def _note(self, unfit: Mapping[str, str]) -> None:
         """Log what is new, and put it into Redis, where `vkbench status` reads it."""
-        for device, reason in unfit.items():
+        told = dict(islice(unfit.items(), MOST_UNFIT))  # a stranger can announce any number
+        for device, reason in told.items():
             if self.unfit.get(device) != reason:
                 log.warn(_log, "device_unfit", device=device, reason=reason)
         said = Unfit(
-            devices=unfit,
+            devices=told,
             lacking=self.lacking,
             clocks=self.clocks,
             strange=border.ODDITIES.lately(),
@@ -221,7 +228,8 @@ def read_unfit(ours: Settings) -> Unfit:
     if not isinstance(word, bytes):
         return Unfit(devices={})
     said = wire.unpack(word, Unfit, keys)
-    check_age(said.stamp, now, wire.ANNOUNCE_SECONDS, is_signed=bool(keys.scheduler))
+    if said.stamp.sent or keys.scheduler:
+        check_age(said.stamp, now, wire.ANNOUNCE_SECONDS)
     return said
 
 
