@@ -49,11 +49,8 @@ def ping_redis(ours: Settings) -> int:
 
     ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed.
     """
-    from vkbench.redis_client import connect, tls_options
-    from vkbench.stamps import Stamps, skew
-    from vkbench_scheduler.queue.connection import reached
+    from vkbench.redis_client import clock_skew, tls_options
 
     if ours.redis_ca and not tls_options(ours.redis):
         raise UsageError("VKBENCH_REDIS_CA is set, but VKBENCH_REDIS does not begin with rediss://")
-    with connect(ours.redis) as redis, reached():
-        return skew(Stamps(redis).next().sent)
+    return clock_skew(ours.redis)

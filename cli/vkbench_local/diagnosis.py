@@ -15,7 +15,7 @@ from pathlib import Path
 from vkbench.errors import VkbenchError
 from vkbench.keys import keys_for
 from vkbench.settings import Sandbox, Settings
-from vkbench.stamps import Stamps, skew, skewed
+from vkbench.stamps import skewed
 from vkbench.urls import redis_place, shown
 
 OLDEST_PYTHON = (3, 11)
@@ -227,15 +227,10 @@ def redis(settings: Settings) -> Iterator[CheckResult]:
 def clock(settings: Settings) -> Iterator[CheckResult]:
     """Whether this host's clock is that of Redis: dates of results are by the clocks of hosts."""
     try:
-        from redis.exceptions import RedisError
+        from vkbench.redis_client import clock_skew
 
-        from vkbench.redis_client import connect
-    except ImportError:
-        return
-    try:
-        with connect(settings.redis) as redis:
-            ahead = skew(Stamps(redis).next().sent)
-    except (RedisError, VkbenchError):  # the check of Redis says so
+        ahead = clock_skew(settings.redis)
+    except (ImportError, VkbenchError):  # the checks of packages and of Redis say so
         return
     yield CheckResult(
         what="clock",
