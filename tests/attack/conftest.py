@@ -1,1 +1,0 @@
-"""What attacks are made on: real servers and real processes."""
