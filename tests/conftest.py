@@ -31,7 +31,7 @@ sys.dont_write_bytecode = False
 
 REQUIRED = set(filter(None, os.environ.get("VKBENCH_REQUIRE", "").split(",")))
 
-STARTING = ("broker", "docs", "e2e")  # folders of tests that start commands and servers
+STARTING = ("attack", "broker", "docs", "e2e")  # folders of tests that start commands and servers
 
 Need = Callable[[str, str], NoReturn]
 GgufFile = Callable[[Mapping[str, tuple[str, np.ndarray]]], Path]

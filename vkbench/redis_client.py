@@ -8,9 +8,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from vkbench.errors import UsageError
+from vkbench.errors import ServiceUnreachable, UsageError
+from vkbench.stamps import Stamps, skew
 from vkbench.urls import REDIS_FORMS, redis_place, shown
 
 # How long a call may take, for our own clients and for Celery's: a network that drops packets
@@ -30,6 +32,18 @@ def connect(url: str) -> Redis:
         return Redis.from_url(without_tls_options(url), retry=Retry(NoBackoff(), 1), **options)
     except ValueError:  # its text may hold a part of the password
         raise UsageError(f"malformed Redis URL '{shown(url)}': {REDIS_FORMS}") from None
+
+
+def clock_skew(url: str) -> int:
+    """By how many seconds this host's clock is ahead of that of Redis; 0 if by few.
+
+    ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed.
+    """
+    try:
+        with connect(url) as redis:
+            return skew(Stamps(redis).next().sent)
+    except RedisError as error:
+        raise ServiceUnreachable(f"Redis cannot be used: {error}") from error
 
 
 def tls_options(url: str) -> dict[str, Any]:

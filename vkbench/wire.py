@@ -5,17 +5,20 @@ Scheduler and worker never import each other; this module is where they meet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar, cast
 
 import msgspec
 
+from vkbench.bounds import complaints, is_id
 from vkbench.device import DeviceFacts, Environment
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
 from vkbench.result import Result
 from vkbench.signing import BARE, PROTOCOL, Keys, Role, Subject, seal, unseal
+from vkbench.stamps import UNSTAMPED, Stamp
 
 T = TypeVar("T")
 
@@ -25,8 +28,11 @@ RESULTS_GROUP = "collector"
 RESULT_FIELD = "r"
 DEVICES = "vk:devices"  # set of device keys that ever announced themselves
 WANTED = "vk:bundles:wanted"  # set of signed bundle hashes that a worker lacks
-UNFIT = "vk:unfit"  # Unfit: devices that a scheduler sends nothing, and why
+UNFIT = "vk:unfit"  # Unfit: what keeps a scheduler from its work
 LEASE_SECONDS = 4  # life of a lease; renewed every second
+RECALL_SECONDS = 10  # life of a recall; said again each second
+REFUSAL_SECONDS = 10  # in which workers read why a bundle is refused; then they may ask again
+WISH_SECONDS = 30  # in which a scheduler answers a wish
 CLAIMS = 2**15  # bits of a bitmap of claims: 4 KB
 ANNOUNCE_SECONDS = 15  # life of a device's announcement
 
@@ -42,7 +48,15 @@ class Chunk:
     device: str
     jobs: tuple[Job, ...]
     version: int = BARE  # read by workers that know no other protocol; messages say theirs
-    sent: int = 0  # seconds by the clock of Redis; 0 if its sender did not say
+    sent: int = 0  # seconds by the clock of Redis; a chunk that does not say is refused as old
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """What a wish, a recall or a refusal says."""
+
+    stamp: Stamp
+    text: str = ""  # the bundle that is wished for; why one is refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +67,7 @@ class Lease:
     jobs: tuple[tuple[int, int], ...]  # (job, token), the one on the device first
     running: bool = False  # whether the first one is on the device
     leaving: bool = False  # takes no more jobs: the worker was told to stop
+    stamp: Stamp = UNSTAMPED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +80,20 @@ class Announcement:
     bundle: str  # hash of the packaged bundle there
     speaks: tuple[int, ...] = (BARE,)  # protocols of chunks that it reads
     refused: str = ""  # why it did not run the last chunk that it was sent
+    lacking: Mapping[str, str] = field(default_factory=dict)  # bundle that it awaits -> why
+    skew: int = 0  # seconds that its host's clock is ahead of that of Redis
+    stamp: Stamp = UNSTAMPED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unfit:
-    """Devices whose workers a scheduler cannot use, and why."""
+    """What keeps a scheduler from its work: workers that it cannot use, and strangers' doings."""
 
-    devices: Mapping[str, str]  # key -> reason
+    devices: Mapping[str, str]  # key -> why its worker is sent nothing
+    lacking: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # bundles, by device
+    clocks: Mapping[str, int] = field(default_factory=dict)  # skews of hosts whose clocks are wrong
+    strange: Mapping[str, str] = field(default_factory=dict)  # key of Redis -> what was found there
+    stamp: Stamp = UNSTAMPED
 
 
 _ROLES: Mapping[type[object], Role] = {
@@ -81,7 +103,7 @@ _ROLES: Mapping[type[object], Role] = {
     Announcement: Role.WORKER,
     Result: Role.WORKER,
 }
-# A worker asks for a bundle. The bundle itself needs no signature: its name is its hash.
+# A worker asks for a bundle by a Word. The bundle itself needs no signature: its name is its hash.
 WISH = Subject(role=Role.WORKER, kind="wish")
 
 
@@ -139,7 +161,42 @@ def pack(record: object, keys: Keys, place: str = "", version: int = PROTOCOL) -
 
 def unpack(message: bytes | str, kind: type[T], keys: Keys, place: str = "") -> T:
     """A record that a holder of the keys sent; any other message is a VkbenchError."""
-    return decode(unseal(message, about(kind, place), keys), kind)
+    record = decode(unseal(message, about(kind, place), keys), kind)
+    check(record)
+    return record
+
+
+def check(record: object) -> None:
+    """MalformedMessage unless a record is within the bounds of what databases keep.
+
+    A result has bounds of its own: its job has to end, whatever a runner says.
+    """
+    found: Iterator[str] = iter(())
+    match record:
+        case Announcement():
+            found = complaints(record)
+        case Lease():
+            found = chain(complaints(record), _strange_ids(record.jobs))
+        case Chunk():
+            found = _strange_ids((job.id, job.token) for job in record.jobs)
+    for complaint in found:
+        raise MalformedMessage(f"malformed {type(record).__name__}: {complaint}")
+
+
+def _strange_ids(jobs: Iterable[tuple[int, int]]) -> Iterator[str]:
+    for job, token in jobs:
+        if not (is_id(job) and is_id(token)):
+            yield f"job {job}, token {token}: these are no numbers of a job"
+
+
+def say(subject: Subject, stamp: Stamp, keys: Keys, text: str = "") -> bytes:
+    """A wish, a recall or a refusal as a signed message."""
+    return seal(encode(Word(stamp=stamp, text=text)), subject, keys)
+
+
+def hear(message: bytes, subject: Subject, keys: Keys) -> Word:
+    """Such a message of a holder of the keys; any other is a VkbenchError."""
+    return decode(unseal(message, subject, keys), Word)
 
 
 def about(kind: type[object], place: str) -> Subject:
@@ -156,7 +213,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     """A record from JSON, every field checked; MalformedMessage says what is off."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error
 
 
@@ -183,5 +240,5 @@ def from_builtins(data: object, kind: type[T]) -> T:
     """A record from dictionaries, lists, strings and numbers, every field checked."""
     try:
         return msgspec.convert(data, type=kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise MalformedMessage(f"malformed {kind.__name__}: {error}") from error

@@ -27,13 +27,14 @@ Wait = Annotated[
 ]
 
 
-def patiently(look: Callable[[], None], seconds: float) -> None:
+def patiently(look: Callable[[], object], seconds: float) -> None:
     """Call `look` until it succeeds; raises its last ServiceUnreachable after `seconds`."""
     end = time.monotonic() + seconds
     said = False
     while True:
         try:
-            return look()
+            look()
+            return
         except ServiceUnreachable as error:
             if time.monotonic() >= end:
                 raise
@@ -43,12 +44,13 @@ def patiently(look: Callable[[], None], seconds: float) -> None:
         time.sleep(0.5)
 
 
-def ping_redis(ours: Settings) -> None:
-    """ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed."""
-    from vkbench.redis_client import connect, tls_options
-    from vkbench_scheduler.queue.connection import reached
+def ping_redis(ours: Settings) -> int:
+    """By how many seconds this host's clock is ahead of that of Redis; 0 if by few.
+
+    ServiceUnreachable if Redis does not answer, UsageError if its URL is malformed.
+    """
+    from vkbench.redis_client import clock_skew, tls_options
 
     if ours.redis_ca and not tls_options(ours.redis):
         raise UsageError("VKBENCH_REDIS_CA is set, but VKBENCH_REDIS does not begin with rediss://")
-    with connect(ours.redis) as redis, reached():
-        redis.ping()
+    return clock_skew(ours.redis)

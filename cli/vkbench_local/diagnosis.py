@@ -15,6 +15,7 @@ from pathlib import Path
 from vkbench.errors import VkbenchError
 from vkbench.keys import keys_for
 from vkbench.settings import Sandbox, Settings
+from vkbench.stamps import skewed
 from vkbench.urls import redis_place, shown
 
 OLDEST_PYTHON = (3, 11)
@@ -223,6 +224,23 @@ def redis(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
+def clock(settings: Settings) -> Iterator[CheckResult]:
+    """Whether this host's clock is that of Redis: dates of results are by the clocks of hosts."""
+    try:
+        from vkbench.redis_client import clock_skew
+
+        ahead = clock_skew(settings.redis)
+    except (ImportError, VkbenchError):  # the checks of packages and of Redis say so
+        return
+    yield CheckResult(
+        what="clock",
+        ok=not ahead,
+        detail=skewed(ahead) if ahead else "that of Redis",
+        fix="have this host and that of Redis keep time by NTP",
+        needed_for="true dates",
+    )
+
+
 def signing(settings: Settings) -> Iterator[CheckResult]:
     """The keys that sign what crosses Redis."""
 
@@ -260,6 +278,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     bundle,
     database,
     redis,
+    clock,
     signing,
     validation_layer,
     slang,

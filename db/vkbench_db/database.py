@@ -289,14 +289,18 @@ def _translated(engine: Engine) -> Iterator[None]:
     except exc.DBAPIError as error:
         if not _is_environmental(error):
             raise
-        reason = str(error.orig).strip().partition("\n")[0]
         kind = DatabaseBusy if _is_busy(error) else DatabaseUnreachable
-        raise kind(f"{_place(engine)} cannot be used: {reason}") from error
+        raise kind(f"{_place(engine)} cannot be used: {reason_of(error)}") from error
 
 
 def is_of_schema(error: Exception) -> bool:
     """Whether a statement failed for its table or column: the database is of another version."""
     return isinstance(error, exc.ProgrammingError)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a statement failed, in the database's own words, a line."""
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def _is_busy(error: exc.DBAPIError) -> bool:

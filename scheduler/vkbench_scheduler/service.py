@@ -33,6 +33,7 @@ from vkbench_scheduler.queue.presence import Presence
 from vkbench_scheduler.queue.reconcile import Reconciler
 from vkbench_scheduler.queue.registry import Registry
 from vkbench_scheduler.queue.stream import ResultStream
+from vkbench_scheduler.queue.wishes import Wishes
 from vkbench_scheduler.watch.timetable import Watch, steps, telling
 
 SERVICE = "scheduler"  # in signs of life
@@ -124,7 +125,7 @@ def _dispatching(
     broker, presence = Broker(ours.redis, redis, keys), Presence(redis, keys)
     dispatcher = Dispatcher(database, broker, ours)
     reconciler = Reconciler(database, broker, presence, redis, ours.lost_seconds, keys)
-    registry = Registry(database, presence)
+    registry = Registry(database, presence, Wishes(redis, keys))
     devices: list[str] = []
     look_at = 0.0
 
@@ -136,7 +137,7 @@ def _dispatching(
             devices = registry.look()
             broker.protocols = presence.protocols
             reconciler.look()
-        dispatcher.turn(presence.taking(devices))
+        dispatcher.turn(presence.taking(devices), presence.lacking)
         stop.wait(TURN_SECONDS)
 
     return dispatch

@@ -191,7 +191,8 @@ def said_by(command: str, lab: Lab) -> dict[str, str]:
 
 def test_a_chunk_that_cannot_be_read_is_answered(signed: Lab) -> None:
     signed.start("-m", "vkbench_worker.service.main", "a", log="worker-a")
-    payload = wire.encode(chunk(signed, 77)).replace(b"correctness", b"telepathy")
+    sent = replace(chunk(signed, 77), sent=int(time.time()))
+    payload = wire.encode(sent).replace(b"correctness", b"telepathy")
     keys, redis = read_keys(signed.settings), signed.redis.client
     word = seal(payload, wire.about(Chunk, signed.key("a")), keys)
     publish_word(signed, word.decode())

@@ -111,6 +111,7 @@ def test_only_services_import_the_client_of_redis() -> None:
     }
     assert users == {
         "cli/vkbench_cli/patience.py",
+        "cli/vkbench_local/diagnosis.py",
         "scheduler/vkbench_scheduler/queue/broker.py",
         "scheduler/vkbench_scheduler/queue/presence.py",
         "scheduler/vkbench_scheduler/service.py",

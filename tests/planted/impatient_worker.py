@@ -1,8 +1,8 @@
-"""A worker that waits half a second for a bundle."""
+"""A worker that waits half a second for a bundle, and looks for it again as soon."""
 
-import vkbench_worker.service.bundles
-from vkbench_worker.service.main import main
+from vkbench_worker.service import bundles, main
 
 if __name__ == "__main__":
-    vkbench_worker.service.bundles.PATIENCE_SECONDS = 0.5
-    main()
+    bundles.PATIENCE_SECONDS = bundles.SHORT_PATIENCE_SECONDS = 0.5
+    bundles.LACK_SECONDS = vars(main)["LACK_SECONDS"] = 0.5
+    main.main()

@@ -10,7 +10,15 @@ class RunnerFailed(VkbenchError):
 
 
 class BundleUnavailable(VkbenchError):
-    """The bundle that a job names is neither here nor in Redis."""
+    """The bundle that a job names cannot be had, as a scheduler or this host says."""
+
+
+class BundleAwaited(VkbenchError):
+    """A bundle is neither here nor in Redis, and no scheduler has said that it does not come."""
+
+    def __init__(self, sha: str, why: str) -> None:
+        super().__init__(f"bundle {sha[:12]} is awaited: {why}")
+        self.sha = sha
 
 
 class NoRoom(VkbenchError):

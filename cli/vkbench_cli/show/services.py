@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.settings import Settings
+from vkbench.stamps import skewed
 from vkbench.units import counted, span
 from vkbench.urls import shown
+from vkbench.wire import Unfit
 from vkbench_cli.patience import ping_redis
 from vkbench_db.ask.queues import Queue
 from vkbench_db.database import parse_url
@@ -37,7 +39,7 @@ class Fleet:
     queues: Sequence[Queue] = ()
     scheduler_seen: float | None = None
     refused: int = 0  # results that could not be stored
-    unfit: Mapping[str, str] = field(default_factory=dict)  # device -> why it is sent nothing
+    unfit: Unfit = field(default_factory=lambda: Unfit(devices={}))  # what a scheduler says
     trouble: str = ""  # of the database
     is_unmade: bool = False  # nothing was ever stored here
 
@@ -63,7 +65,8 @@ class Fleet:
         if self.trouble:
             return [self._database(), self._redis()]
         found = [self._database(), self._redis(), self._scheduler(), self._workers()]
-        return [*found, self._refused()] if self.refused else found
+        found += [self._refused()] if self.refused else []
+        return [*found, self._strange()] if self.unfit.strange else found
 
     @property
     def is_well(self) -> bool:
@@ -115,14 +118,21 @@ class Fleet:
         detail = f"{counted(self.refused, 'message')} could not be stored: {told}"
         return Service(service="results", state=REFUSED, detail=detail)
 
+    def _strange(self) -> Service:
+        told = "; ".join(f"{key}: {what}" for key, what in self.unfit.strange.items())
+        detail = f"Redis held what no worker and no scheduler writes: {told}"
+        return Service(service="messages", state=REFUSED, detail=detail)
+
     def _workers(self) -> Service:
         served = [queue for queue in self.queues if queue.is_served(self.now)]
         unserved = [queue for queue in self.waiting if queue not in served]
         detail = f"of {len(served)} of {counted(len(self.queues), 'device')}"
         known = {queue.key for queue in self.queues}
-        strange = [f"{key}: {why}" for key, why in self.unfit.items() if key not in known]
+        strange = [f"{key}: {why}" for key, why in self.unfit.devices.items() if key not in known]
         if strange:
             detail += f"; new devices are not used: {'; '.join(strange)}"
+        for host, seconds in self.unfit.clocks.items():
+            detail += f"; the clock of {host} is {skewed(seconds)}"
         if unserved and self.has_scheduler:  # only a scheduler records that workers are there
             hosts = ", ".join(dict.fromkeys(queue.host for queue in unserved))
             detail = f"{detail}: start `vkbench worker` on {hosts}"
@@ -139,8 +149,10 @@ def why(queue: Queue, fleet: Fleet) -> str:
         return f"{said}: `vkbench resume {queue.key}`"
     if not fleet.has_scheduler:
         return "no scheduler sends them"
-    if queue.key in fleet.unfit:
-        return fleet.unfit[queue.key]
+    if queue.key in fleet.unfit.devices:
+        return fleet.unfit.devices[queue.key]
+    if awaited := fleet.unfit.lacking.get(queue.key):
+        return "; ".join(awaited.values())
     if not queue.is_served(fleet.now):
         if queue.last_seen is None:
             return "no worker serves it"
@@ -148,20 +160,21 @@ def why(queue: Queue, fleet: Fleet) -> str:
     return ""
 
 
-def unfit_devices(ours: Settings) -> Mapping[str, str]:
-    """Devices that the scheduler sends nothing, and why, as far as Redis can be asked."""
+def read_unfit(ours: Settings) -> Unfit:
+    """What keeps the scheduler from its work, as far as Redis can be asked."""
     try:
-        from vkbench_scheduler.queue.presence import unfit_devices as ask
+        from vkbench_scheduler.queue.presence import read_unfit as ask
 
         return ask(ours)
     except (ImportError, VkbenchError):  # the services say what is missing
-        return {}
+        return Unfit(devices={})
 
 
 def _redis_answers(ours: Settings) -> str:
     """Where Redis answers; VkbenchError if it does not."""
     try:
-        ping_redis(ours)
+        ahead = ping_redis(ours)
     except ImportError as error:
         raise ServiceUnreachable("the Python package redis is not installed") from error
-    return shown(ours.redis)
+    where = shown(ours.redis)
+    return f"{where}; the clock of this host is {skewed(ahead)}" if ahead else where

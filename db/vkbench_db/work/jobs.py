@@ -17,7 +17,7 @@ try, and cannot take it from the newer dispatch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import cycle, groupby, islice
@@ -88,12 +88,14 @@ def pick(
     seconds: float = math.inf,
     run: int | None = None,
     learned: Recent | None = None,
+    without: Collection[str] = (),
 ) -> list[Picked]:
     """Mark a device's next jobs as dispatched, until `limit` jobs or `seconds` of estimated work.
 
     What was `learned` of the device's last jobs takes the place of first estimates.
     Higher priority first; runs of one priority take turns, beginning after the run served last.
-    Nothing for a device that is unknown or paused. With `run` only that run's jobs.
+    Nothing for a device that is unknown or paused. With `run` only that run's jobs; none that need
+    one of the bundles `without`.
     """
     row = tx.execute(
         select(schema.device.c.id, schema.device.c.paused, schema.device.c.last_run)
@@ -102,7 +104,7 @@ def pick(
     ).first()
     if row is None or row.paused or limit < 1:
         return []
-    waiting = _in_turn(tx, row.id, row.last_run, limit, run)
+    waiting = _in_turn(tx, row.id, row.last_run, limit, run, tuple(without))
     chosen = list(_until(_better_estimated(waiting, learned or Recent()), limit, seconds))
     if not chosen:
         return []
@@ -248,7 +250,12 @@ def job_of(row: RowMapping, record: type[J]) -> J:
 
 
 def _in_turn(
-    tx: Connection, device: int, last_run: int, limit: int, only: int | None
+    tx: Connection,
+    device: int,
+    last_run: int,
+    limit: int,
+    only: int | None,
+    without: Sequence[str],
 ) -> Iterator[QueuedJob]:
     """Queued jobs in the order in which to send them."""
     found = tx.execute(_waiting_runs(device)).all()
@@ -259,7 +266,7 @@ def _in_turn(
     for _, group in groupby(waiting, key=lambda run: run.priority):
         runs = [run.id for run in group]
         page = max(8, limit // len(runs))
-        yield from _round_robin([_queue(tx, device, run, page) for run in runs])
+        yield from _round_robin([_queue(tx, device, run, page, without) for run in runs])
 
 
 def _waiting_runs(device: int) -> Select[int, int]:
@@ -272,8 +279,11 @@ def _waiting_runs(device: int) -> Select[int, int]:
     return select(schema.run.c.id, schema.run.c.priority).join(hop, hop.c.id == schema.run.c.id)
 
 
-def _queue(tx: Connection, device: int, run: int, page: int) -> Iterator[QueuedJob]:
+def _queue(
+    tx: Connection, device: int, run: int, page: int, without: Sequence[str]
+) -> Iterator[QueuedJob]:
     job, case = schema.job.c, schema.kernel_case.c
+    fit = (job.bundle.not_in(without), job.against.not_in(without)) if without else ()
     after = 0
     while True:
         rows = tx.execute(
@@ -284,6 +294,7 @@ def _queue(tx: Connection, device: int, run: int, page: int) -> Iterator[QueuedJ
                 job.state == JobState.QUEUED,
                 job.run_id == run,
                 job.id > after,
+                *fit,
             )
             .order_by(job.id)
             .limit(page)

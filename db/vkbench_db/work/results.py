@@ -114,6 +114,7 @@ def _take_back(job: _Job, result: Result) -> bool:
     if job.state not in IN_FLIGHT or result.token != job.token or job.token in job.seen:
         return False
     job.touched, job.state = True, JobState.QUEUED
+    job.reason = result.reason  # for what it waits
     job.dispatches -= 1  # it is no fault of the job, however often workers are stopped
     return True
 

@@ -41,7 +41,7 @@ RECORDED_AT = Gauge(
     "When results were last written to SQL; 0 if never.",
     registry=REGISTRY,
 )
-for _kind in ("result", "announcement", "unrecordable"):
+for _kind in ("result", "announcement", "unrecordable", "wish", "strange"):
     REFUSED.labels(_kind)
 
 _devices: set[str] = set()

@@ -93,8 +93,9 @@ class FleetCollector(Collector):
 
     def _group(self) -> Mapping[str, float | None]:
         with suppress(ResponseError):  # no stream yet
-            groups = cast(list[dict[str, float]], self._redis.xinfo_groups(wire.RESULTS))
-            return groups[0] if groups else {}
+            groups = self._redis.xinfo_groups(wire.RESULTS)
+            ours = (group for group in groups if group["name"] == wire.RESULTS_GROUP.encode())
+            return next(ours, {})
         return {}
 
     def _up(self, found: Iterable[Queue]) -> Iterator[Metric]:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from celery import Celery
 from kombu.entity import Exchange, Queue
 from kombu.exceptions import OperationalError
+from kombu.transport.redis import PRIORITY_STEPS, Channel
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from vkbench import wire
 from vkbench.errors import VkbenchError
@@ -19,8 +20,10 @@ from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_option
 from vkbench.signing import BARE, NO_KEYS, PROTOCOL, Keys
 from vkbench.wire import Chunk
 from vkbench_scheduler.errors import BrokerUnreachable
+from vkbench_scheduler.queue.border import clear_lists, is_of_other_type
 from vkbench_scheduler.queue.connection import reached
 
+MOST_QUEUED = 2000  # messages that are read of each end of a queue; a window has a few
 PROBE = "vk:probe"  # written before anything is picked, to see whether Redis takes writes
 
 
@@ -52,19 +55,43 @@ class Broker:
             now = self._redis.time()[0]
             with self._app.producer_pool.acquire(block=True, timeout=10) as producer:
                 for chunk in chunks:
-                    self._send(replace(chunk, sent=now), producer)
+                    self._deliver(replace(chunk, sent=now), producer)
         except (OperationalError, RedisError, OSError) as error:
             raise BrokerUnreachable(f"cannot send to Redis: {error}") from error
 
     def queued(self, device: str) -> set[tuple[int, int]]:
         """(job, token) of each job that waits in a device's queue."""
+        name = wire.queue_of(device)
         with reached():
-            messages = self._redis.lrange(wire.queue_of(device), 0, -1)
-        return {pair for message in messages for pair in self._jobs_of(message, device)}
+            try:
+                # Workers take from the end. What strangers put there is soon taken from it too.
+                messages = self._redis.lrange(name, -MOST_QUEUED, -1)
+                messages += self._redis.lrange(name, 0, MOST_QUEUED - 1)
+            except ResponseError as error:
+                if not is_of_other_type(error):
+                    raise
+                messages = []
+                self._clear(name)
+        return {pair for message in set(messages) for pair in self._jobs_of(message, device)}
 
     def close(self) -> None:
         """Close the connections of the publisher."""
         self._app.close()
+
+    def _deliver(self, chunk: Chunk, producer: object) -> None:
+        try:
+            self._send(chunk, producer)
+        except (OperationalError, ResponseError) as error:
+            if not is_of_other_type(error):
+                raise
+            self._clear(wire.queue_of(chunk.device))
+            self._send(chunk, producer)
+
+    def _clear(self, queue: str) -> None:
+        """Delete what is no list of a queue: kombu has one for each priority."""
+        clear_lists(
+            self._redis, (queue, *(f"{queue}{Channel.sep}{step}" for step in PRIORITY_STEPS))
+        )
 
     def _send(self, chunk: Chunk, producer: object) -> None:
         name = wire.queue_of(chunk.device)
@@ -95,6 +122,6 @@ class Broker:
                 chunk = wire.from_builtins(said, Chunk)
             else:
                 return []
-        except (ValueError, KeyError, IndexError, TypeError, VkbenchError):
+        except (ValueError, LookupError, TypeError, RecursionError, VkbenchError):
             return []  # not a message of a scheduler; the worker refuses it
         return [(job.id, job.token) for job in chunk.jobs]

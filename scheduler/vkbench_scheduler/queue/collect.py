@@ -14,7 +14,7 @@ from vkbench import log
 from vkbench.errors import ServiceUnreachable
 from vkbench.job import Outcome
 from vkbench.result import Result
-from vkbench_db.database import Database, is_of_schema
+from vkbench_db.database import Database, is_of_schema, reason_of
 from vkbench_db.work.refused import Refusal, set_aside
 from vkbench_db.work.store import record
 from vkbench_scheduler.metrics import counters
@@ -77,7 +77,7 @@ class Collector:
 
     def _refuse(self, entry: Entry, error: Exception) -> None:
         """Set a result aside that cannot be stored, and give its job the reason in its place."""
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        reason = reason_of(error)
         counters.REFUSED.labels("unrecordable").inc()
         log.warn(_log, "result_refused", job=entry.result and entry.result.job, error=reason)
         now = time.time()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -27,6 +28,8 @@ MOST_JOBS = 200  # in a chunk
 MOST_LIMIT_SECONDS = 3600.0
 MOST_CHUNKS = 4  # in a window, whatever their estimates say
 LEARN_SECONDS = 2.0  # how often the durations of a device are looked up
+
+NOTHING_LACKING: Mapping[str, Collection[str]] = {}
 
 _log = logging.getLogger(__name__)
 
@@ -53,13 +56,18 @@ class Dispatcher:
         self._learned: dict[str, Learned] = {}
         self._doubtful = True  # whether Redis may refuse what is published
 
-    def turn(self, devices: list[str]) -> int:
-        """Fill the windows of these devices; says how many jobs were sent."""
+    def turn(
+        self, devices: list[str], lacking: Mapping[str, Collection[str]] = NOTHING_LACKING
+    ) -> int:
+        """Fill the windows of these devices; says how many jobs were sent.
+
+        Jobs of bundles that a device is `lacking` wait.
+        """
         if not devices:
             return 0
         if self._doubtful:
             self._broker.check()  # before rows are marked, not after
-        chunks = self._picked(devices)
+        chunks = self._picked(devices, lacking)
         if not chunks:
             return 0
         self._publish(chunks)
@@ -70,13 +78,17 @@ class Dispatcher:
             log.event(_log, "chunk_sent", device=chunk.device, run=runs, job=ids)
         return sum(len(chunk.jobs) for chunk in chunks)
 
-    def _picked(self, devices: list[str]) -> list[Chunk]:
+    def _picked(self, devices: list[str], lacking: Mapping[str, Collection[str]]) -> list[Chunk]:
         with self._database.transaction() as tx:
             if not try_lead(tx):
                 return []
-            return [chunk for device in devices for chunk in self._next(tx, device)]
+            return [
+                chunk
+                for device in devices
+                for chunk in self._next(tx, device, lacking.get(device, ()))
+            ]
 
-    def _next(self, tx: Connection, device: str) -> list[Chunk]:
+    def _next(self, tx: Connection, device: str, without: Collection[str]) -> list[Chunk]:
         waiting = load(tx, device)
         room = self._window - waiting.seconds
         slots = MOST_CHUNKS * MOST_JOBS - waiting.jobs
@@ -85,7 +97,8 @@ class Dispatcher:
             return []
         seconds = self._chunk * max(1, int(room / self._chunk))
         learned = self._durations(tx, device)
-        picked = pick(tx, device, slots, time.time(), seconds=seconds, learned=learned)
+        now = time.time()
+        picked = pick(tx, device, slots, now, seconds=seconds, learned=learned, without=without)
         told = with_tuned(tx, device, picked)
         return [Chunk(device=device, jobs=jobs) for jobs in cut(told, self._bounds)]
 

@@ -1,32 +1,34 @@
-"""Presence: which workers serve which devices; sends them cancelled runs and bundles."""
+"""Presence: which workers serve which devices; sends them cancelled runs and recalls."""
 
 from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from dataclasses import replace
+from itertools import islice
 
 from redis import Redis
-from redis.client import Pipeline
 
 from vkbench import log, wire
+from vkbench.device import has_own_key
 from vkbench.errors import VkbenchError
 from vkbench.keys import read_keys
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
-from vkbench.signing import NO_KEYS, Keys, seal, spoken, unseal
+from vkbench.signing import NO_KEYS, Keys, seal, spoken
+from vkbench.stamps import UNSTAMPED, Newest, Stamps, check_age, skewed
 from vkbench.wire import Announcement, Lease, Unfit
 from vkbench_scheduler.metrics import counters
+from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
-BUNDLE_SECONDS = 3600
-REFUSAL_SECONDS = 10  # workers read why a bundle is refused for so long; then they may ask again
-MOST_WANTED = 16  # bundles looked for at once
+MOST_UNFIT = 200  # devices that people are told of
+REJECTED_SECONDS = 60.0  # until a device that could not be stored is tried again
 
-_HASH = re.compile(rb"[0-9a-f]{64}")
-RECALL_SECONDS = 10  # said again each second
+_KEY = re.compile(rb"[0-9a-f]{12}")  # of a device
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +39,14 @@ class Presence:
     def __init__(self, redis: Redis, keys: Keys = NO_KEYS) -> None:
         self._redis = redis
         self._keys = keys
-        self._wishes: dict[str, list[bytes]] = {}  # bundle -> members of the set that ask for it
+        self._stamps = Stamps(redis)
+        self._newest = {Announcement: Newest(), Lease: Newest()}
+        # device -> an announcement that could not be stored, why, and since when (monotonic)
+        self._rejected: dict[str, tuple[Announcement, str, float]] = {}
+        self._served: set[str] = set()  # devices that were announced at the last look
         self.unfit: Mapping[str, str] = {}  # device -> why its worker gets nothing, as of now
+        self.lacking: Mapping[str, Mapping[str, str]] = {}  # device -> bundle it awaits -> why
+        self.clocks: Mapping[str, int] = {}  # hosts whose clocks are wrong, by how many seconds
         self.protocols: Mapping[str, int] = {}  # device -> what its worker and this host speak
 
     def redis_run(self) -> str:
@@ -47,30 +55,80 @@ class Presence:
             return str(self._redis.info("server")["run_id"])
 
     def announcements(self) -> list[Announcement]:
-        """The devices that a worker serves now, and speaks a protocol of this scheduler."""
+        """The devices that a worker serves now, and speaks a protocol of this scheduler.
+
+        Devices that nobody announces leave the set: a worker adds its own each second.
+        """
         with reached():
-            devices = [member.decode() for member in _members(self._redis, wire.DEVICES)]
-            keys = [wire.announcement_of(device) for device in devices]
-            words = self._redis.mget(keys) if keys else []
+            members = border.members(
+                self._redis, wire.DEVICES, lambda name: bool(_KEY.fullmatch(name))
+            )
+        devices = [member.decode() for member in members]
+        words, now = border.words(self._redis, [wire.announcement_of(device) for device in devices])
+        told = {device: word for device, word in zip(devices, words, strict=True) if word}
+        with reached():
+            gone = [member for member in members if member.decode() not in told]
+            border.remove(self._redis, wire.DEVICES, gone)
+        for device in self._served - told.keys():
+            for newest in self._newest.values():
+                newest.end(device)
+        self._served = set(told)
+        for newest in self._newest.values():
+            newest.forget()
+        return self._announced(told, now)
+
+    def _announced(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:
         unfit: dict[str, str] = {}
         protocols: dict[str, int] = {}
         announced = []
-        for device, word in zip(devices, words, strict=True):
-            if not word:
-                continue
+        for device, word in told.items():
             try:
-                said = wire.unpack(word, Announcement, self._keys, device)
+                said = self._announcement(device, word, now)
                 protocols[device] = self._protocol_with(said)
             except VkbenchError as error:
                 counters.REFUSED.labels("announcement").inc()
                 unfit[device] = f"its worker cannot be used: {error}"
                 continue
+            if why := self._why_rejected(said):
+                unfit[device] = why
+                continue
             if said.refused:
                 unfit[device] = f"its worker refuses jobs: {said.refused}"
             announced.append(said)
+        self._note_lacking(announced)
+        self._note_clocks(announced)
         self._note(unfit)
         self.protocols = protocols
         return announced
+
+    def _announcement(self, device: str, word: bytes, now: float) -> Announcement:
+        said = wire.unpack(word, Announcement, self._keys, device)
+        self._check(said, device, now, wire.ANNOUNCE_SECONDS)
+        if said.facts.key != device or not has_own_key(said.facts):
+            raise wire.MalformedMessage("the device's key is not that of its host and UUID")
+        return replace(said, stamp=UNSTAMPED)  # it says the same again each second
+
+    def _check(self, said: Announcement | Lease, device: str, now: float, most: float) -> None:
+        """Stale if it is old, or older than what the device's worker has said before.
+
+        Where nothing is signed, workers of older versions may say no time.
+        """
+        if said.stamp.sent or self._keys.worker:
+            check_age(said.stamp, now, most)
+            self._newest[type(said)].check(device, said.stamp)
+
+    def reject(self, announcement: Announcement, reason: str) -> None:
+        """Use a device no more that could not be stored, as long as it says the same of itself."""
+        why = f"its worker's announcement cannot be stored: {reason}"
+        self._rejected[announcement.facts.key] = (announcement, why, time.monotonic())
+        self._note({**self.unfit, announcement.facts.key: why})
+
+    def _why_rejected(self, said: Announcement) -> str:
+        rejected, why, at = self._rejected.get(said.facts.key, (None, "", 0.0))
+        if rejected == said and time.monotonic() - at < REJECTED_SECONDS:
+            return why
+        self._rejected.pop(said.facts.key, None)
+        return ""
 
     def _protocol_with(self, announcement: Announcement) -> int:
         """The newest protocol that a worker and this scheduler speak."""
@@ -80,33 +138,59 @@ class Presence:
             raise Stranger(f"it speaks protocol {theirs}, the scheduler {ours}")
         return max(common)
 
+    def _note_clocks(self, announced: Iterable[Announcement]) -> None:
+        clocks = {each.facts.host: each.skew for each in announced if each.skew}
+        for host, seconds in clocks.items():
+            if self.clocks.get(host) != seconds:
+                log.warn(_log, "clock_wrong", host=host, clock=skewed(seconds))
+        self.clocks = clocks
+
+    def _note_lacking(self, announced: Iterable[Announcement]) -> None:
+        lacking = {each.facts.key: each.lacking for each in announced if each.lacking}
+        for device, bundles in lacking.items():
+            for sha in bundles.keys() - self.lacking.get(device, {}).keys():
+                log.warn(_log, "bundle_awaited", device=device, bundle=sha, reason=bundles[sha])
+                border.ODDITIES.note(wire.bundle_of(sha[:12]), f"on {device}: {bundles[sha]}")
+        self.lacking = lacking
+
     def _note(self, unfit: Mapping[str, str]) -> None:
         """Log what is new, and put it into Redis, where `vkbench status` reads it."""
-        for device, reason in unfit.items():
+        told = dict(islice(unfit.items(), MOST_UNFIT))  # a stranger can announce any number
+        for device, reason in told.items():
             if self.unfit.get(device) != reason:
                 log.warn(_log, "device_unfit", device=device, reason=reason)
-        if unfit or self.unfit:
-            word = wire.pack(Unfit(devices=unfit), self._keys)
+        said = Unfit(
+            devices=told,
+            lacking=self.lacking,
+            clocks=self.clocks,
+            strange=border.ODDITIES.lately(),
+        )
+        if self.unfit or said != Unfit(devices={}):
             with reached():
+                word = wire.pack(replace(said, stamp=self._stamps.next()), self._keys)
                 self._redis.set(wire.UNFIT, word, ex=wire.ANNOUNCE_SECONDS)
         self.unfit = unfit
 
     def leases(self, devices: Sequence[str]) -> dict[str, Lease]:
         """What the workers of these devices hold now; a device whose worker is gone has none."""
-        with reached():
-            keys = [wire.lease_of(device) for device in devices]
-            words = self._redis.mget(keys) if keys else []
+        words, now = border.words(self._redis, [wire.lease_of(device) for device in devices])
         read = {
-            device: self._lease(device, word) for device, word in zip(devices, words, strict=True)
+            device: self._lease(device, word, now)
+            for device, word in zip(devices, words, strict=True)
         }
         return {device: lease for device, lease in read.items() if lease}
 
-    def _lease(self, device: str, word: bytes | str | None) -> Lease | None:
-        try:
-            return wire.unpack(word, Lease, self._keys, device) if word else None
-        except VkbenchError as error:
-            log.warn(_log, "word_refused", error=error)
+    def _lease(self, device: str, word: bytes | None, now: float) -> Lease | None:
+        if word is None:
+            self._newest[Lease].end(device)
             return None
+        try:
+            lease = wire.unpack(word, Lease, self._keys, device)
+            self._check(lease, device, now, wire.LEASE_SECONDS)
+        except VkbenchError as error:
+            log.warn(_log, "word_refused", device=device, error=error)
+            return None
+        return lease
 
     def taking(self, devices: Sequence[str]) -> list[str]:
         """Those of these devices whose workers take jobs at this moment."""
@@ -124,9 +208,10 @@ class Presence:
     def recall(self, devices: Iterable[str]) -> None:
         """Have the workers of these devices hand back what they hold, for a few seconds."""
         with reached(), self._redis.pipeline(transaction=False) as pipe:
+            stamp = self._stamps.next()
             for device in devices:
-                word = seal(b"1", wire.recall_subject(device), self._keys)
-                pipe.set(wire.recall_of(device), word, ex=RECALL_SECONDS)
+                word = wire.say(wire.recall_subject(device), stamp, self._keys)
+                pipe.set(wire.recall_of(device), word, ex=wire.RECALL_SECONDS)
             pipe.execute()
 
     def end_recall(self, devices: Iterable[str]) -> None:
@@ -134,51 +219,19 @@ class Presence:
         with reached():
             self._redis.delete(*map(wire.recall_of, devices))
 
-    def wanted(self) -> list[str]:
-        """Hashes of bundles that workers lack; what is no worker's wish is thrown away."""
-        self._wishes = {}
-        with reached():
-            for member in _members(self._redis, wire.WANTED):
-                try:
-                    sha = unseal(member, wire.WISH, self._keys)
-                    if not _HASH.fullmatch(sha):
-                        raise wire.MalformedMessage("a wish is no hash")
-                    self._wishes.setdefault(sha.decode(), []).append(member)
-                except VkbenchError as error:
-                    log.warn(_log, "wish_refused", error=error)
-                    self._redis.srem(wire.WANTED, member)
-        return sorted(self._wishes)[:MOST_WANTED]
 
-    def _forget_wish(self, pipe: Pipeline, sha: str) -> None:
-        pipe.srem(wire.WANTED, *self._wishes.pop(sha, [sha.encode()]))
-
-    def bring(self, sha: str, archive: bytes) -> None:
-        """Put a bundle into Redis for the workers."""
-        with reached(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.set(wire.bundle_of(sha), archive, ex=BUNDLE_SECONDS)
-            self._forget_wish(pipe, sha)
-            pipe.execute()
-
-    def refuse(self, sha: str, reason: str) -> None:
-        """Tell the workers why a bundle does not come: their jobs fail with this reason."""
-        with reached(), self._redis.pipeline(transaction=True) as pipe:
-            self._forget_wish(pipe, sha)
-            word = seal(reason.encode(), wire.refusal_subject(sha), self._keys)
-            pipe.set(wire.refusal_of(sha), word, ex=REFUSAL_SECONDS)
-            pipe.execute()
-
-
-def unfit_devices(ours: Settings) -> Mapping[str, str]:
-    """Devices that a scheduler cannot use now, and why."""
+def read_unfit(ours: Settings) -> Unfit:
+    """What keeps the schedulers from their work now."""
     keys = read_keys(ours)
     with connect(ours.redis) as redis, reached():
-        word = redis.get(wire.UNFIT)
-    return wire.unpack(word, Unfit, keys).devices if isinstance(word, bytes) else {}
+        word, now = redis.get(wire.UNFIT), Stamps(redis).next().sent
+    if not isinstance(word, bytes):
+        return Unfit(devices={})
+    said = wire.unpack(word, Unfit, keys)
+    if said.stamp.sent or keys.scheduler:
+        check_age(said.stamp, now, wire.ANNOUNCE_SECONDS)
+    return said
 
 
 class Stranger(VkbenchError):
     """A worker speaks no protocol of this scheduler."""
-
-
-def _members(redis: Redis, key: str) -> list[bytes]:
-    return sorted(cast(set[bytes], redis.smembers(key)))

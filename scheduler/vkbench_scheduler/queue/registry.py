@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from vkbench import log
-from vkbench.errors import VkbenchError
+from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.wire import Announcement, Lease
-from vkbench_db.database import Database
+from vkbench_db.database import Database, is_of_schema, reason_of
 from vkbench_db.errors import DatabaseUnreachable
 from vkbench_db.work.store import cancelled_since, mark_running, recalled, register_device
 from vkbench_scheduler.bundles import stored
 from vkbench_scheduler.errors import BrokerUnreachable
+from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.presence import Presence
+from vkbench_scheduler.queue.wishes import Wishes
 from vkbench_shaders.bundle import MOST_BYTES
 
 SEEN_SECONDS = 10.0  # how often the database is told that a device is still there
@@ -26,9 +28,10 @@ _log = logging.getLogger(__name__)
 class Registry:
     """Writes announced devices to SQL; sends cancelled runs and bundles to workers."""
 
-    def __init__(self, database: Database, presence: Presence) -> None:
+    def __init__(self, database: Database, presence: Presence, wishes: Wishes) -> None:
         self._database = database
         self._presence = presence
+        self._wishes = wishes
         self._recalled: set[str] = set()
         self._noted: dict[str, tuple[Announcement, float]] = {}  # device -> what SQL knows, since
 
@@ -40,29 +43,60 @@ class Registry:
         announced = self._presence.announcements()
         self._register(announced)
         self._remind()
-        for sha in self._presence.wanted():
+        for sha in self._wishes.wanted():
             self._bring(sha)
         leases = self._presence.leases([each.facts.key for each in announced])
         self._note_running(leases.values())
         return sorted(leases.keys() - self._presence.unfit.keys())
 
     def _register(self, announced: Iterable[Announcement]) -> None:
+        """Store devices that are new, that changed, and those that are still there now and then.
+
+        One that the database refuses keeps no other from being stored: each new or changed one has
+        a transaction of its own; those that it took before share one.
+        """
         news = [each for each in announced if self._is_news(each)]
-        if not news:
+        known = [each for each in news if self._known(each) == each]
+        for group in ([each] for each in news if each not in known):
+            self._store(group)
+        self._store(known)
+
+    def _store(self, announcements: Sequence[Announcement]) -> None:
+        if not announcements:
             return
-        now = time.time()
-        with self._database.transaction() as tx:
-            for announcement in news:
-                register_device(tx, announcement, now)
-        for announcement in news:
-            device = announcement.facts.key
-            if device not in self._noted:
-                log.event(_log, "device_found", device=device, name=announcement.facts.name)
-            self._noted[device] = (announcement, time.monotonic())
+        try:
+            with self._database.transaction() as tx:
+                for each in announcements:
+                    register_device(tx, each, time.time())
+        except ServiceUnreachable:
+            raise
+        except Exception as error:
+            if is_of_schema(error):
+                raise  # no announcement is at fault
+            if len(announcements) > 1:
+                for each in announcements:
+                    self._store([each])
+                return
+            counters.REFUSED.labels("announcement").inc()
+            self._presence.reject(announcements[0], reason_of(error))
+        else:
+            for each in announcements:
+                self._note(each)
+
+    def _note(self, announcement: Announcement) -> None:
+        device = announcement.facts.key
+        if device not in self._noted:
+            log.event(_log, "device_found", device=device, name=announcement.facts.name)
+        self._noted[device] = (announcement, time.monotonic())
 
     def _is_news(self, announcement: Announcement) -> bool:
-        known, at = self._noted.get(announcement.facts.key, (None, 0.0))
-        return known != announcement or time.monotonic() - at > SEEN_SECONDS
+        _, at = self._noted.get(announcement.facts.key, (None, 0.0))
+        is_old = time.monotonic() - at > SEEN_SECONDS
+        return is_old or self._known(announcement) != announcement
+
+    def _known(self, announcement: Announcement) -> Announcement | None:
+        """What SQL knows of the same device."""
+        return self._noted.get(announcement.facts.key, (None, 0.0))[0]
 
     def _note_running(self, leases: Iterable[Lease]) -> None:
         running = [lease.jobs[0] for lease in leases if lease.running and lease.jobs]
@@ -93,7 +127,7 @@ class Registry:
             if (size := sum(map(len, bundle.blobs.values()))) > MOST_BYTES:
                 self._refuse(sha, f"it has {size} bytes, and {MOST_BYTES} are allowed")
                 return
-            self._presence.bring(sha, bundle.archive())
+            self._wishes.bring(sha, bundle.archive())
             log.event(_log, "bundle_brought", bundle=sha)
         except DatabaseUnreachable:
             raise
@@ -103,6 +137,6 @@ class Registry:
     def _refuse(self, sha: str, reason: str) -> None:
         log.warn(_log, "bundle_refused", bundle=sha, reason=reason)
         try:
-            self._presence.refuse(sha, reason)
+            self._wishes.refuse(sha, reason)
         except BrokerUnreachable as error:  # workers wait in vain, and say so themselves
             log.warn(_log, "refusal_not_sent", bundle=sha, error=error)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import starmap
 from typing import NamedTuple, cast
 
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.client import Pipeline
+from redis.exceptions import NoPermissionError, ResponseError
 
 from vkbench import wire
 from vkbench.errors import VkbenchError
 from vkbench.result import Result
 from vkbench.signing import NO_KEYS, Keys
+from vkbench_scheduler.queue.border import ODDITIES, clear, is_of_other_type
 from vkbench_scheduler.queue.connection import reached
 
 MOST_AT_ONCE = 500
+MOST_PARTS = 400  # of so many, that are searched for the results of missing jobs
+LAST_MILLISECONDS = 2**53  # of an id: in the year 287,000
 BLOCK_MILLISECONDS = 500
 ABANDONED_SECONDS = 5  # entries that a collector read and did not store by then go to another
 _LOOK_SECONDS = 2.0
@@ -55,7 +59,9 @@ class ResultStream:
             try:
                 return self._left_over() or self._fresh()
             except ResponseError as error:
-                if "NOGROUP" not in str(error):
+                if is_of_other_type(error):
+                    clear(self._redis, wire.RESULTS)
+                elif "NOGROUP" not in str(error):
                     raise
                 self._began = False  # Redis lost its data: create the group again
                 return []
@@ -95,22 +101,54 @@ class ResultStream:
         if not items:
             self._look_at = time.monotonic() + _LOOK_SECONDS
             self._forget_the_dead()
+            self._renew()
         return [_entry(self._keys, *item) for item in items]
 
     def _forget_the_dead(self) -> None:
         for consumer in self._redis.xinfo_consumers(wire.RESULTS, wire.RESULTS_GROUP):
-            name = consumer["name"].decode()
+            name: bytes = consumer["name"]  # of any bytes
             quiet = consumer["idle"] > 6 * ABANDONED_SECONDS * 1000 and not consumer["pending"]
-            if quiet and name != self._consumer:
+            if quiet and name != self._consumer.encode():
                 self._redis.xgroup_delconsumer(wire.RESULTS, wire.RESULTS_GROUP, name)
+
+    def _renew(self) -> None:
+        """Make the stream anew if it is empty and near its last id: then it takes no results."""
+
+        def look(pipe: Pipeline) -> None:
+            last = pipe.xinfo_stream(wire.RESULTS)["last-generated-id"]
+            is_spent = int(last.partition(b"-")[0]) > LAST_MILLISECONDS
+            is_empty = not pipe.xlen(wire.RESULTS)
+            pipe.multi()
+            if is_spent and is_empty:
+                ODDITIES.note(wire.RESULTS, "its last id is far in the future: made anew")
+                pipe.delete(wire.RESULTS)
+
+        with suppress(NoPermissionError):  # users of Redis as older versions set them up
+            self._redis.transaction(look, wire.RESULTS)
 
 
 def on_their_way(redis: Redis, keys: Keys = NO_KEYS) -> set[tuple[int, int]]:
     """(job, token) of results that are in the stream: unread, or read and not yet in SQL."""
     with reached():
-        entries = cast(list[Raw], redis.xrange(wire.RESULTS))
-    results = [entry.result for entry in starmap(partial(_entry, keys), entries) if entry.result]
+        entries = starmap(partial(_entry, keys), _entries(redis))
+        results = [entry.result for entry in entries if entry.result]
     return {(result.job, result.token) for result in results}
+
+
+def _entries(redis: Redis) -> Iterator[Raw]:
+    """The stream, a part at a time."""
+    after = "-"
+    for _ in range(MOST_PARTS):
+        try:
+            found = cast(list[Raw], redis.xrange(wire.RESULTS, min=after, count=MOST_AT_ONCE))
+        except ResponseError as error:
+            if not is_of_other_type(error):
+                raise
+            return  # the collector clears it
+        yield from found
+        if len(found) < MOST_AT_ONCE:
+            return
+        after = f"({found[-1][0].decode()}"
 
 
 def _entry(keys: Keys, name: bytes, fields: dict[bytes, bytes] | None) -> Entry:

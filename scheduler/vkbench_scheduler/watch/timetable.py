@@ -29,6 +29,7 @@ from vkbench_scheduler.watch import (
     health,
     pauses,
     schedules,
+    strangers,
     suspects,
 )
 
@@ -155,5 +156,10 @@ def telling(ours: Settings) -> tuple[WatchStep, ...]:
             name="suspects",
             seconds=alerts.FIRST_RETRY_SECONDS / 2,
             act=lambda database, now: suspects.step(database, ours, now),
+        ),
+        WatchStep(
+            name="strangers",
+            seconds=alerts.FIRST_RETRY_SECONDS / 2,
+            act=lambda database, now: strangers.step(database, ours, now),
         ),
     )

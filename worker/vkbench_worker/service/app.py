@@ -2,7 +2,7 @@
 
 Celery is a doorbell with a payload here. The truth is in SQL, claims drop what comes twice, the
 dispatcher sends again what is lost; so no result backend, no retries, no remote control. The only
-module that imports Celery.
+module that imports Celery; transport.py changes kombu's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from vkbench import log
 from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
 from vkbench.settings import Settings
 from vkbench.wire import CHUNK_TASK, queue_of
+from vkbench_worker.service import transport
 
 VISIBILITY_SECONDS = 3600  # a late net only: what a dead worker held comes back by its lease
 WEDGED_SECONDS = 15
@@ -33,6 +34,7 @@ _log = logging.getLogger(__name__)
 
 def build(settings: Settings, device: str, run_chunk: Callable[[object], None]) -> Celery:
     """The application that calls `run_chunk` with what each message of the device's queue holds."""
+    transport.use()
     app = Celery(
         "vkbench", broker=without_tls_options(settings.redis), backend=None, set_as_current=False
     )

@@ -1,4 +1,9 @@
-"""Bundles that jobs name and this host lacks come through Redis, once."""
+"""Bundles that jobs name and this host lacks come through Redis, once.
+
+What lies there under a bundle's name may be anyone's. Only the bundle itself counts, which its hash
+proves, or a scheduler's signed word that it does not come. Beside these two it is awaited, and the
+jobs that need it go back without a try: no stranger makes them fail.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,26 @@ import time
 from collections.abc import Callable
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from vkbench import log, wire
 from vkbench.errors import VkbenchError
 from vkbench.settings import Settings
-from vkbench.signing import NO_KEYS, Keys, seal, unseal
+from vkbench.signing import NO_KEYS, Keys
+from vkbench.stamps import Stamp, Stamps, check_age
+from vkbench.visible import visible
 from vkbench_shaders.archive import from_archive
-from vkbench_shaders.bundle import kept_bundles
+from vkbench_shaders.bundle import Bundle, CorruptBundle, kept_bundles
 from vkbench_worker import policy
-from vkbench_worker.errors import BundleUnavailable
+from vkbench_worker.errors import BundleAwaited, BundleUnavailable
 from vkbench_worker.service import fetched
 from vkbench_worker.service.connection import persist
 
 PATIENCE_SECONDS = 20.0
+SHORT_PATIENCE_SECONDS = 2.0  # with a bundle that did not come before: other jobs wait meanwhile
+LACK_SECONDS = 10.0  # after which it is looked for again
 LOOK_SECONDS = 0.25
+ASK_SECONDS = 1.0  # between two wishes: a scheduler answers each one once
 _MOST_WORDS = 500
 
 _log = logging.getLogger(__name__)
@@ -39,16 +49,21 @@ class Depot:
     ) -> None:
         self._keys = keys
         self._redis = redis
+        self._stamps = Stamps(redis)
+        self._asked_at = float("-inf")  # monotonic
         self._policy = ours.bundles
         self._most_bytes = ours.bundle_megabytes * 10**6
         self._store = kept_bundles(ours)
         self._stopping = stopping
         self._here = {""}
+        self._awaited: dict[str, BundleAwaited] = {}  # bundle -> why it did not come
+        self._not_before: dict[str, float] = {}  # bundle -> when to look for it again (monotonic)
 
     def provide(self, sha: str) -> None:
-        """Have a bundle in the store; BundleUnavailable if no scheduler sends it.
+        """Have a bundle in the store.
 
-        BundleForbidden if this host does not run it: then nobody is asked for it.
+        BundleAwaited if it does not come; BundleUnavailable if a scheduler says why it does not,
+        or if it cannot be stored here; BundleForbidden if this host does not run it.
         """
         policy.check(self._policy, sha)
         if sha in self._here:
@@ -59,8 +74,8 @@ class Depot:
                 self._fetch(sha)
         except OSError as error:
             raise BundleUnavailable(f"bundle {sha[:12]} cannot be stored here: {error}") from error
-        except RedisError as error:
-            raise BundleUnavailable(f"Redis cannot give bundle {sha[:12]}: {error}") from error
+        except RedisError as error:  # the worker is stopping
+            raise BundleAwaited(sha, str(error)) from error
         fetched.note(self._store.folder, sha)
         self._here.add(sha)
 
@@ -69,44 +84,62 @@ class Depot:
         self._here = {""}
 
     def _fetch(self, sha: str) -> None:
-        bundle = from_archive(self._await(sha))  # checks every blob
-        if bundle.sha != sha:
-            raise BundleUnavailable(f"bundle {sha[:12]} came as {bundle.sha[:12]}")
-        self._store.put(bundle)
+        if time.monotonic() < self._not_before.get(sha, 0.0):
+            raise self._awaited[sha]
+        self._store.put(self._await(sha))
+        self._awaited.pop(sha, None)
         fetched.note(self._store.folder, sha, is_new=True)
         log.event(_log, "bundle_fetched", bundle=sha)
         for evicted in fetched.evict(self._store.folder, self._most_bytes):
             self._here.discard(evicted)
             log.event(_log, "bundle_evicted", bundle=evicted)
 
-    def _await(self, sha: str) -> bytes:
-        end, refused = time.monotonic() + PATIENCE_SECONDS, wire.refusal_of(sha)
-        wish = seal(sha.encode(), wire.WISH, self._keys)
+    def _await(self, sha: str) -> Bundle:
+        """The bundle, once a scheduler has brought it."""
+        patience = SHORT_PATIENCE_SECONDS if sha in self._awaited else PATIENCE_SECONDS
+        end, why = time.monotonic() + patience, "no scheduler has brought it"
         while time.monotonic() < end and not self._stopping():
-            data = persist(lambda: self._redis.get(wire.bundle_of(sha)), "bundle", self._stopping)
-            if isinstance(data, bytes):
-                return data
-            if reason := persist(lambda: self._redis.get(refused), "bundle", self._stopping):
-                raise BundleUnavailable(f"bundle {sha[:12]}: {self._why(sha, reason)}")
-            persist(lambda: self._redis.sadd(wire.WANTED, wish), "bundle", self._stopping)
+            for look in (self._find, self._heed_refusal, self._ask):
+                try:
+                    if bundle := look(sha):
+                        return bundle
+                except BundleUnavailable:
+                    raise
+                except (VkbenchError, MemoryError, ResponseError) as error:
+                    why = f"Redis holds what no scheduler put there: {error}"
             time.sleep(LOOK_SECONDS)
-        raise BundleUnavailable(
-            f"bundle {sha[:12]} is not here and the scheduler did not bring it "
-            f"within {PATIENCE_SECONDS:g} s"
-        )
+        self._awaited[sha] = awaited = BundleAwaited(sha, visible(why)[:_MOST_WORDS])
+        self._not_before[sha] = time.monotonic() + LACK_SECONDS
+        log.warn(_log, "bundle_awaited", bundle=sha, reason=why)
+        raise awaited
 
-    def _why(self, sha: str, word: object) -> str:
-        """The scheduler's reason not to bring a bundle; a VkbenchError if another said it."""
-        message = word if isinstance(word, bytes) else str(word)
-        reason = unseal(message, wire.refusal_subject(sha), self._keys)
-        return reason.decode(errors="replace")[:_MOST_WORDS]
+    def _find(self, sha: str) -> Bundle | None:
+        data = self._read(wire.bundle_of(sha))
+        if not data:
+            return None
+        bundle = from_archive(data)  # checks every blob
+        if bundle.sha != sha:
+            raise CorruptBundle(f"it came as bundle {bundle.sha[:12]}")
+        return bundle
 
+    def _heed_refusal(self, sha: str) -> None:
+        """Raise BundleUnavailable if a scheduler says why a bundle does not come."""
+        message = self._read(wire.refusal_of(sha))
+        if message:
+            word = wire.hear(message, wire.refusal_subject(sha), self._keys)
+            check_age(word.stamp, self._stamp().sent, wire.REFUSAL_SECONDS)
+            raise BundleUnavailable(f"bundle {sha[:12]}: {word.text[:_MOST_WORDS]}")
 
-def problem(depot: Depot, sha: str) -> str:
-    """Why a bundle cannot be had, "" if it is there."""
-    try:
-        depot.provide(sha)
-    except (VkbenchError, MemoryError) as error:
-        log.warn(_log, "bundle_unavailable", bundle=sha, error=error)
-        return str(error) or "the host has not enough memory for this bundle"
-    return ""
+    def _ask(self, sha: str) -> None:
+        if time.monotonic() < self._asked_at + ASK_SECONDS:
+            return
+        self._asked_at = time.monotonic()
+        wish = wire.say(wire.WISH, self._stamp(), self._keys, sha)
+        persist(lambda: self._redis.sadd(wire.WANTED, wish), "bundle", self._stopping)
+
+    def _stamp(self) -> Stamp:
+        return persist(self._stamps.next, "time", self._stopping)
+
+    def _read(self, key: str) -> bytes | None:
+        word = persist(lambda: self._redis.get(key), "bundle", self._stopping)
+        return word if isinstance(word, bytes) else None

@@ -11,15 +11,12 @@ from vkbench import wire
 from vkbench.errors import VkbenchError
 from vkbench.job import Job
 from vkbench.signing import BARE, Keys, Untrusted, unseal
+from vkbench.stamps import Stamp, check_age
 from vkbench.wire import Chunk
 from vkbench_worker.service.claims import CLAIM_SECONDS
 from vkbench_worker.service.connection import persist
 
 OLDEST_SECONDS = CLAIM_SECONDS // 2  # of a chunk: the claims of its jobs live longer
-
-
-class Stale(VkbenchError):
-    """A chunk is so old that the claims of its jobs may be gone; its scheduler sends them again."""
 
 
 class Unreadable(VkbenchError):
@@ -44,22 +41,30 @@ class Outline:
     """What every version's chunk has."""
 
     jobs: tuple[Addressed, ...]
+    sent: int = 0
 
 
 def jobs_of(message: object, device: str, keys: Keys, redis: Redis) -> Sequence[Job]:
-    """The jobs of a chunk; a VkbenchError says why they are not to be run."""
+    """The jobs of a chunk; a VkbenchError says why they are not to be run.
+
+    Stale if it is so old that their claims may be gone: its scheduler sends them again.
+    """
     payload = _payload(message, device, keys)
     try:
         chunk = _record(payload, Chunk)
     except wire.MalformedMessage as error:
-        raise Unreadable(error, _record(payload, Outline).jobs) from error
+        outline = _record(payload, Outline)
+        _check_age(outline.sent, redis)
+        raise Unreadable(error, outline.jobs) from error
     if chunk.device != device:
         raise Untrusted(f"a chunk for {chunk.device} came to {device}")
-    if chunk.sent:
-        age = int(persist(redis.time, "time")[0]) - chunk.sent
-        if age > OLDEST_SECONDS:
-            raise Stale(f"a chunk was sent {age} s ago")
+    _check_age(chunk.sent, redis)
+    wire.check(chunk)
     return chunk.jobs
+
+
+def _check_age(sent: int, redis: Redis) -> None:
+    check_age(Stamp(sent=sent), persist(redis.time, "time")[0], OLDEST_SECONDS)
 
 
 def _payload(message: object, device: str, keys: Keys) -> object:

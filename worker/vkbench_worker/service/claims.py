@@ -40,15 +40,23 @@ def claim(redis: Redis, jobs: Sequence[Job], keys: Keys = NO_KEYS) -> list[Job]:
                 pipe.get(cancel_of(run))
             for bitmap in bitmaps:
                 pipe.expire(bitmap, CLAIM_SECONDS)
-            return list(pipe.execute())
+            return list(pipe.execute(raise_on_error=False))
 
-    answers = persist(ask, "claim")
+    answers = persist(lambda: _claimed(ask(), len(jobs)), "claim")
     off = cancelled(runs, answers[len(jobs) : len(jobs) + len(runs)], keys)
     return [
         job
         for job, before in zip(jobs, answers, strict=False)
         if before == 0 and job.run not in off
     ]
+
+
+def _claimed(answers: list[object], claims: int) -> list[object]:
+    """The answers of Redis, if it noted the claims; an odd word of cancellation spoils none."""
+    for answer in answers[:claims]:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
 
 
 def cancelled(runs: Iterable[int], words: Iterable[object], keys: Keys) -> frozenset[int]:

@@ -7,17 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 
 from redis import Redis
 from redis.exceptions import RedisError
 
 from vkbench import log, wire
+from vkbench.errors import VkbenchError
 from vkbench.job import Job
 from vkbench.signing import NO_KEYS, Keys
+from vkbench.stamps import Newest, Stamps, check_age, skew
+from vkbench.visible import visible
 from vkbench.wire import Announcement, Lease
-from vkbench_worker.service.claims import cancelled, is_said
+from vkbench_worker.service.claims import cancelled
 
 BEAT_SECONDS = 1.0
+MOST_WORDS = 1000  # of a reason
+MOST_LACKING = 16  # bundles that an announcement names
 REFUSED_SECONDS = 20.0  # between two tries of a scheduler whose chunks are refused
 
 _log = logging.getLogger(__name__)
@@ -35,8 +41,11 @@ class Pulse:
     ) -> None:
         self._redis = redis
         self._keys = keys
+        self._stamps = Stamps(redis)
+        self._newest = Newest()  # of recalls
         self._refused, self._refused_until = "", 0.0  # monotonic; of chunks as they came
         self._unfit, self._unfit_until = "", 0.0  # of this host
+        self._lacking: dict[str, tuple[str, float]] = {}  # bundle -> why, and until when
         self._announcement = announcement
         self._renewed = renewed  # called whenever Redis has the lease
         self._device = announcement.facts.key
@@ -118,6 +127,12 @@ class Pulse:
         self._unfit, self._unfit_until = reason, time.monotonic() + seconds
         self._wake.set()
 
+    def lack(self, bundle: str, reason: str, seconds: float) -> None:
+        """Have the scheduler send no job of a bundle for so long, and say why."""
+        with self._lock:
+            self._lacking[bundle] = (reason, time.monotonic() + seconds)
+        self._wake.set()
+
     def accept(self) -> None:
         """Note that a chunk was in order."""
         self._refused_until = 0.0
@@ -126,7 +141,16 @@ class Pulse:
         now = time.monotonic()
         unfit = self._unfit if now < self._unfit_until else ""
         refused = unfit or (self._refused if now < self._refused_until else "")
-        return replace(self._announcement, refused=refused)
+        with self._lock:
+            self._lacking = {
+                sha: (why, until) for sha, (why, until) in self._lacking.items() if now < until
+            }
+            lacking = {sha: why for sha, (why, _) in self._lacking.items()}
+        return replace(
+            self._announcement,
+            refused=visible(refused)[:MOST_WORDS],
+            lacking=dict(islice(lacking.items(), MOST_LACKING)),
+        )
 
     def _beat_on(self) -> None:
         while not self._stopping:
@@ -145,6 +169,7 @@ class Pulse:
         )
         runs = sorted({job.run for job in held.values()})
         try:
+            lease = replace(lease, stamp=self._stamps.next())
             answers = self._send(lease, runs)
         except RedisError as error:
             log.warn(_log, "lease_not_renewed", error=error)
@@ -153,11 +178,28 @@ class Pulse:
         self.said_leaving = lease.leaving
         *words, recall = answers
         self._cancelled = cancelled(runs, words, self._keys)
-        self.recalled = is_said(recall, wire.recall_subject(self._device), self._keys)
+        self.recalled = self._is_recalled(recall, lease.stamp.sent)
+
+    def _is_recalled(self, said: object, now: float) -> bool:
+        """Whether a scheduler has just said that this device's jobs are to go back."""
+        subject = wire.recall_subject(self._device)
+        if not isinstance(said, bytes):
+            self._newest.end(self._device)  # it holds no more: who says it again is no scheduler
+            return False
+        try:
+            stamp = wire.hear(said, subject, self._keys).stamp
+            check_age(stamp, now, wire.RECALL_SECONDS)
+            self._newest.check(self._device, stamp)
+        except VkbenchError as error:
+            log.warn(_log, "word_refused", word=subject, error=error)
+            return False
+        return True
 
     def _send(self, lease: Lease, runs: list[int]) -> list[object]:
         device, keys = self._device, self._keys
-        announcement = wire.pack(self._said(), keys, device)
+        announcement = wire.pack(
+            replace(self._said(), stamp=lease.stamp, skew=skew(lease.stamp.sent)), keys, device
+        )
         with self._redis.pipeline(transaction=False) as pipe:
             for run in runs:
                 pipe.get(wire.cancel_of(run))
@@ -165,4 +207,11 @@ class Pulse:
             pipe.set(wire.lease_of(device), wire.pack(lease, keys, device), ex=wire.LEASE_SECONDS)
             pipe.set(wire.announcement_of(device), announcement, ex=wire.ANNOUNCE_SECONDS)
             pipe.sadd(wire.DEVICES, device)
-            return list(pipe.execute())[: len(runs) + 1]
+            *words, leased, announced, listed = pipe.execute(raise_on_error=False)
+        for answer in (leased, announced):
+            if isinstance(answer, Exception):
+                raise answer
+        for answer in (*words, listed):  # a key that holds something else: the scheduler clears it
+            if isinstance(answer, Exception):
+                log.warn(_log, "word_refused", error=answer)
+        return words

@@ -21,15 +21,17 @@ from vkbench.redis_client import connect
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
 from vkbench.signing import Keys
+from vkbench.stamps import Stale
 from vkbench.visible import visible
 from vkbench.wire import Announcement
 from vkbench_shaders.bundle import packaged_sha
 from vkbench_worker.containment import kernel
+from vkbench_worker.errors import BundleAwaited
 from vkbench_worker.owner.supervisor import Supervisor
 from vkbench_worker.protocol import Ready
 from vkbench_worker.service import app, fleet
-from vkbench_worker.service.bundles import Depot, problem
-from vkbench_worker.service.chunks import Addressed, Stale, Unreadable, jobs_of
+from vkbench_worker.service.bundles import LACK_SECONDS, Depot
+from vkbench_worker.service.chunks import Addressed, Unreadable, jobs_of
 from vkbench_worker.service.claims import claim
 from vkbench_worker.service.lease import Pulse
 from vkbench_worker.service.parting import Parting
@@ -151,17 +153,26 @@ class Worker:
     def _with_bundles(self, jobs: Iterable[Job]) -> list[Job]:
         runnable = []
         for job in jobs:
-            reason = self._lacks(job)
-            if not reason:
+            try:
+                self._provide(job)
+            except BundleAwaited as error:
+                self._pulse.lack(error.sha, str(error), LACK_SECONDS)
+                if not self._parting.began:
+                    self._finish(self._unrun(job, Outcome.HANDED_BACK, str(error)))
+            except (VkbenchError, MemoryError) as error:
+                reason = str(error) or "the host has not enough memory for this bundle"
+                log.warn(_log, "bundle_unavailable", job=job.id, error=reason)
+                if not self._parting.began:
+                    self._finish(self._unrun(job, Outcome.ERROR, reason))
+            else:
                 runnable.append(job)
-            elif not self._parting.began:
-                self._finish(self._unrun(job, Outcome.ERROR, reason))
         return runnable
 
-    def _lacks(self, job: Job) -> str:
-        """Why a bundle of a job is missing; "" if all are there."""
-        wanted = (job.bundle, job.against) if job.mode is Mode.PAIRED else (job.bundle,)
-        return next(filter(None, (problem(self._depot, sha) for sha in wanted)), "")
+    def _provide(self, job: Job) -> None:
+        """Have the bundles of a job."""
+        self._depot.provide(job.bundle)
+        if job.mode is Mode.PAIRED:
+            self._depot.provide(job.against)
 
     def _return_rest(self, reason: str) -> None:
         """Hand back what this host is not fit for now, and have nothing sent for a while."""

@@ -53,7 +53,7 @@ def devices(
 
 
 def _known(ours: Settings) -> list[dict[str, Cell]]:
-    from vkbench_cli.show.services import unfit_devices
+    from vkbench_cli.show.services import read_unfit
     from vkbench_db.ask import queries
     from vkbench_db.ask.canary_status import steadiness
     from vkbench_db.upkeep.attendance import attendance
@@ -62,7 +62,7 @@ def _known(ours: Settings) -> list[dict[str, Cell]]:
         steady, now = steadiness(tx), time.time()
         rows = [device_row(row, steady.get(row.key), now) for row in queries.devices(tx)]
         has_scheduler = attendance(tx).scheduler_seen is not None  # who else would say so?
-    unfit = unfit_devices(ours) if has_scheduler else {}
+    unfit = read_unfit(ours).devices if has_scheduler else {}
     return _marked(rows, unfit)
 
 

@@ -69,7 +69,7 @@ def status(*, store: Store, output: Output) -> int:
 
 def _asked(ours: Settings, now: float) -> Fleet:
     """The services and queues, also where the database cannot be reached."""
-    from vkbench_cli.show.services import Fleet, unfit_devices
+    from vkbench_cli.show.services import Fleet, read_unfit
     from vkbench_db.ask.blank import blank
     from vkbench_db.ask.queues import queues
     from vkbench_db.upkeep.attendance import attendance
@@ -85,7 +85,7 @@ def _asked(ours: Settings, now: float) -> Fleet:
                 scheduler_seen=attendance(tx).scheduler_seen,
                 refused=count_refused(tx),
                 is_unmade=is_new,
-                unfit=unfit_devices(ours),
+                unfit=read_unfit(ours),
             )
     except ServiceUnreachable as error:
         return Fleet(settings=ours, now=now, trouble=str(error))
