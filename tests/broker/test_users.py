@@ -55,6 +55,7 @@ def refused(lab: Lab) -> list[str]:
     return sorted(each for each in said if not each.endswith("client|setinfo"))
 
 
+@pytest.mark.usefixtures("each_client")
 def test_a_job_runs_with_least_rights(lab: Lab, secrets: Secrets) -> None:
     roles = {role: url(lab.redis, secrets, role) for role in ("scheduler", "worker")}
     lab.start("-m", "planted_scheduler", "", log="s", VKBENCH_REDIS=roles["scheduler"])
