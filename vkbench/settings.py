@@ -61,8 +61,8 @@ class Settings:
     alert_secret: str = field(default="", repr=False)  # what the webhook's messages are signed with
     alert_urls: str = field(default="", repr=False)  # chat or mail: URLs of apprise, by blanks
 
-    # the pages' queries may run in a superuser's session: only the views can be queried either way
-    query_as_superuser: bool = False
+    # of the role of PostgreSQL that runs what people query on the pages; default: the database
+    query_database: str = field(default="", repr=False)
 
     def bundle_list(self) -> Path | None:
         """The file that says which bundles may run here, if `bundles` names one."""

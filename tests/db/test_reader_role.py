@@ -12,7 +12,7 @@ from vkbench.errors import UsageError
 from vkbench_db.ask import readonly
 from vkbench_db.database import Database, try_lead, watch_alone
 from vkbench_db.errors import QueryRefused
-from vkbench_db.upkeep.reader_role import reader_role_sql
+from vkbench_db.upkeep.roles import reader_role_sql
 
 NAME = 'a"reader"\'s'
 REFUSED = (

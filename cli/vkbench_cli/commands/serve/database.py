@@ -45,17 +45,36 @@ def upgrade(*, store: Store, wait: Wait = 0.0) -> None:
 def reader_role(
     *, name: Annotated[str, Argument(metavar="NAME", help="Name of the role to make.")]
 ) -> None:
-    """Print SQL that makes a PostgreSQL role for `vkbench query`.
+    """Print SQL that makes a PostgreSQL role for people who query.
 
-    The role reads the documented views alone. It calls no function that ends other sessions, takes
-    locks, or reaches files and other databases. A superuser runs the SQL once:
+    For `vkbench query`, and for the page /query (VKBENCH_QUERY_DATABASE). The role reads the
+    documented views alone. It calls no function that ends other sessions, takes locks, or reaches
+    files and other databases, and its temporary files are bounded. A superuser runs the SQL once:
 
     \b
     vkbench db reader-role reader | sudo -u postgres psql bench
     """
-    from vkbench_db.upkeep.reader_role import reader_role_sql
+    from vkbench_db.upkeep.roles import reader_role_sql
 
     hand_over(reader_role_sql(name))
+
+
+@app.command()
+@spread
+def pages_role(
+    *, name: Annotated[str, Argument(metavar="NAME", help="Name of the role to make.")]
+) -> None:
+    """Print SQL that makes a PostgreSQL role for `vkbench web`.
+
+    The role reads all tables. It writes runs, schedules and what people do with regressions; it can
+    hand in no bundle, no result and no token. Run the SQL again after `vkbench db upgrade`:
+
+    \b
+    vkbench db pages-role pages | sudo -u postgres psql bench
+    """
+    from vkbench_db.upkeep.roles import pages_role_sql
+
+    hand_over(pages_role_sql(name))
 
 
 DAYS = {"d": 1, "w": 7, "y": 365}
