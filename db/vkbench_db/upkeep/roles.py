@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from vkbench.errors import UsageError
 from vkbench_db import schema
+from vkbench_db.database import parse_url
 
 LONGEST_NAME = 63  # bytes
 _READER = """\
@@ -96,6 +97,26 @@ def pages_role_sql(name: str) -> str:
     quoted = _quoted(name)
     grants = [f"GRANT {what} ON {table} TO {quoted};" for table, what in _WRITTEN_BY_PAGES.items()]
     return _PAGES.format(name=quoted, made=_made(name), grants="\n".join(grants))
+
+
+def give_roles(url: str, *, pages: str = "", reader: str = "") -> None:
+    """Make the roles of these URLs of the database, with their passwords, or renew their rights."""
+    import psycopg  # only hosts with a PostgreSQL database have it
+    from psycopg import sql
+
+    owner = parse_url(url)
+    if owner.get_backend_name() != "postgresql":
+        raise UsageError("only a database of PostgreSQL has roles")
+    place = owner.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(place, autocommit=True) as connection:
+        for role_url, sql_of in ((pages, pages_role_sql), (reader, reader_role_sql)):
+            if role_url:
+                role = parse_url(role_url)
+                connection.execute(sql_of(role.username or "").encode())
+                password = sql.SQL("ALTER ROLE {} PASSWORD {}").format(
+                    sql.Identifier(role.username or ""), sql.Literal(role.password)
+                )
+                connection.execute(password)
 
 
 def _made(name: str) -> str:
