@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -147,7 +148,9 @@ def watched(cluster: Cluster) -> Iterator[Peak]:
 def bounded(cluster: Cluster) -> Iterator[int]:
     """Sessions of the server may have as much memory as those of compose.yaml."""
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    most = int(services["postgres"]["ulimits"]["data"])
+    found = re.search(r"ulimit -d ([0-9]+) ", " ".join(services["postgres"]["command"]))
+    assert found
+    most = int(found[1]) << 10
     as_its_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
     limit = [*as_its_user, "prlimit", f"--pid={postmaster(cluster)}"]  # and those that it starts
     subprocess.run([*limit, f"--data={most}:"], check=True)
