@@ -167,6 +167,14 @@ def test_no_step_comes_first() -> None:
     assert not [volume for volume in volumes if volume.startswith((".", "/"))]
 
 
+def test_the_schema_waits_for_the_last_url() -> None:
+    """Nothing has `migrate` start after `secrets`: Podman could not start the scheduler then."""
+    script = (ROOT / "docker" / "new-secrets").read_text()
+    urls = re.findall(r"^at_postgres .* (\S+)$", script, re.MULTILINE)
+    assert urls[-1] == "pages/query-database"
+    assert f"until [ -s /run/{urls[-1]} ]" in " ".join(SERVICES["migrate"]["entrypoint"])
+
+
 def test_a_service_sees_its_own_secrets_alone() -> None:
     seen = {
         name: {volume.split(":")[0] for volume in service["volumes"] if "secrets-" in volume}
