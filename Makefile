@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test chaos soak validate quick snapshots screenshots check offline docs clean
+.PHONY: help setup bench test chaos soak validate quick snapshots screenshots check offline lock docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -66,6 +66,9 @@ check: setup ## formatter, linter, two type checkers, import contract
 offline: PYTHON ?= 3.12
 offline: setup ## make offline/, which installs a worker without a network (PYTHON=3.12)
 	@scripts/offline $(PYTHON) $(VENV)
+
+lock: setup ## write the lock files of the image anew, with the newest versions
+	@scripts/lock $(VENV)
 
 docs: setup ## write the documentation as a site to site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

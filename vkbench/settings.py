@@ -1,11 +1,15 @@
-"""Settings: every VKBENCH_* environment variable, read into one frozen record here alone."""
+"""Settings: every VKBENCH_* environment variable, read into one frozen record here alone.
+
+What may hold a password can lie in a file instead: VKBENCH_REDIS_FILE names one with what would be
+VKBENCH_REDIS, so that no list of variables shows it.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -15,6 +19,7 @@ from vkbench import log, names
 from vkbench.errors import UnknownName, UsageError
 
 PREFIX = "VKBENCH_"
+OF_FILE = "_FILE"  # ends the name of a variable that names a file with the value
 TESTS_ONLY = "VKBENCH_REQUIRE"  # read by tests/conftest.py
 ANY, PACKAGED = "any", "packaged"  # what VKBENCH_BUNDLES may be beside a file
 
@@ -61,8 +66,8 @@ class Settings:
     alert_secret: str = field(default="", repr=False)  # what the webhook's messages are signed with
     alert_urls: str = field(default="", repr=False)  # chat or mail: URLs of apprise, by blanks
 
-    # the pages' queries may run in a superuser's session: only the views can be queried either way
-    query_as_superuser: bool = False
+    # of the role of PostgreSQL that runs what people query on the pages; default: the database
+    query_database: str = field(default="", repr=False)
 
     def bundle_list(self) -> Path | None:
         """The file that says which bundles may run here, if `bundles` names one."""
@@ -86,7 +91,7 @@ def read(environ: Mapping[str, str]) -> Settings:
     _check_names(environ)
     values: dict[str, object] = {"host": socket.gethostname()}
     for item in fields(Settings):
-        text = environ.get(_variable(item.name), "")
+        text = environ.get(_variable(item.name), "") or _text_of_file(item, environ)
         if text:
             values[item.name] = _parse(item.name, text, item.default)
     for name in ("data", "cache"):
@@ -124,8 +129,21 @@ def _variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
+def _text_of_file(item: Field[object], environ: Mapping[str, str]) -> str:
+    """What the file of a secret setting holds, if a variable names one."""
+    variable = _variable(item.name) + OF_FILE
+    if item.repr or not environ.get(variable):
+        return ""
+    try:
+        return Path(environ[variable]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"{variable}: {environ[variable]} cannot be read: {reason}") from None
+
+
 def _check_names(environ: Mapping[str, str]) -> None:
     known = [_variable(item.name) for item in fields(Settings)]
+    known += [_variable(item.name) + OF_FILE for item in fields(Settings) if not item.repr]
     for name in environ:
         if name.startswith(PREFIX) and name not in (*known, TESTS_ONLY):
             raise UnknownName("variable", name, names.nearest(name, known))

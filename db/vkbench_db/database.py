@@ -38,6 +38,7 @@ CONNECT_SECONDS = 5
 PREPARED = 32
 _LIMITS_OF_ROWS = "54"  # class of SQLSTATE: a row or key too large, which psycopg calls operational
 _READ_ONLY = "25006"  # a standby, or a server that takes no writes for now
+NO_DRIVER = "PostgreSQL needs psycopg: pip install 'vkbench[scheduler]'"
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
 WATCH_LOCK = 0x766B63  # of the one process that runs the steps of detection
 
@@ -185,9 +186,7 @@ def _engine(url: URL) -> Engine:
     try:
         engine = create_engine(url, connect_args=options, pool_pre_ping=True)
     except ImportError as error:
-        raise DatabaseUnreachable(
-            "PostgreSQL needs psycopg: pip install 'vkbench[scheduler]'"
-        ) from error
+        raise DatabaseUnreachable(NO_DRIVER) from error
     event.listen(engine, "connect", _configure_postgres)
     return engine
 

@@ -1,6 +1,10 @@
 """A lab a test: its own Redis, a database on the session's PostgreSQL server, real processes."""
 
+import os
 import shutil
+import subprocess
+import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import count
@@ -16,6 +20,8 @@ from postgres_server import PostgresServer, program
 Need = Callable[[str, str], NoReturn]
 MakeLab = Callable[..., Lab]
 
+ROOT = Path(__file__).parents[2]
+CLIENTS = ("celery", "kombu", "redis")  # which only work together in some versions
 LAVAPIPE = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
 
 _numbers = count()
@@ -76,6 +82,34 @@ def make_lab(
 def lab(make_lab: MakeLab) -> Lab:
     """A lab whose Redis keeps what it is told."""
     return make_lab()
+
+
+@pytest.fixture(scope="session")
+def oldest_clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the oldest clients of Redis that pyproject.toml admits."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    worker = project["optional-dependencies"]["worker"]
+    admitted = [item for item in worker if item.startswith(CLIENTS)]
+    oldest = [item.partition(",")[0].replace(">=", "==") for item in admitted]
+    folder = tmp_path_factory.mktemp("oldest")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+    subprocess.run([*install, str(folder), *oldest], check=True)
+    asked = "import celery, kombu, redis; print(*(m.__version__ for m in (celery, kombu, redis)))"
+    environ = os.environ | {"PYTHONPATH": str(folder)}
+    used = subprocess.check_output([sys.executable, "-c", asked], env=environ, text=True)
+    pins = [f"{name}=={version}" for name, version in zip(CLIENTS, used.split(), strict=True)]
+    # 5.7 is 5.7.0
+    assert all(pin.startswith(item) for pin, item in zip(pins, oldest, strict=True)), pins
+    return folder
+
+
+@pytest.fixture(params=["installed", "oldest"])
+def each_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schedulers and workers run by the clients of Redis that are installed, and by the oldest."""
+    if request.param == "oldest":
+        folder = request.getfixturevalue("oldest_clients")
+        path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH", ""))))
+        monkeypatch.setenv("PYTHONPATH", path)
 
 
 @pytest.fixture

@@ -125,6 +125,7 @@ def test_a_file_of_certificates_is_there_and_used() -> None:
         ping_redis(read({"VKBENCH_REDIS": "redis://h/0", "VKBENCH_REDIS_CA": __file__}))
 
 
+@pytest.mark.usefixtures("each_client")
 def test_jobs_run_over_tls(make_lab: Callable[..., Lab], certified: Certified) -> None:
     port = str(free_port())
     lab = make_lab(

@@ -6,22 +6,31 @@ Running it for real needs a container engine: docs/compose.md says how.
 from __future__ import annotations
 
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+from sqlalchemy import make_url
 
+from vkbench.keys import read_keys
 from vkbench.settings import Settings, read
+from vkbench.signing import NO_KEYS
 from vkbench_worker.protocol import lock_folder
 from vkbench_worker.service.sender import PARTING_SECONDS
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
 
 
 def test_services() -> None:
     assert set(SERVICES) == {
+        "secrets",
         "redis",
         "postgres",
         "migrate",
@@ -43,6 +52,8 @@ def test_services() -> None:
                 "migrate": "service_completed_successfully",
             },
         ),
+        ("redis", {"secrets": "service_completed_successfully"}),
+        ("postgres", {"secrets": "service_completed_successfully"}),
         (
             "web",
             {"postgres": "service_healthy", "migrate": "service_completed_successfully"},
@@ -100,31 +111,150 @@ def test_a_running_job_may_end_before_its_worker_is_killed(service: str) -> None
 
 
 def filled(text: str) -> str:
-    """With `${NAME:-default}` as it is where NAME is not set; what must be set is `made`."""
-    return re.sub(r"\$\{\w+:\?[^}]*\}", "made", re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
+    """With `${NAME:-default}` as it is where NAME is not set."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the first service makes passwords and keys."""
+    folder = tmp_path_factory.mktemp("made")
+    for _ in range(2):
+        subprocess.run([ROOT / "docker" / "new-secrets", folder], check=True, capture_output=True)
+    return folder
+
+
+def settings_of(service: str, made: Path) -> Settings:
+    """What a service reads of its variables, and of the folders that are mounted for it."""
+    environ = {name: filled(str(text)) for name, text in SERVICES[service]["environment"].items()}
+    for volume in SERVICES[service]["volumes"]:
+        name, place, *_ = volume.split(":")
+        if name.startswith("secrets-"):
+            folder = str(made / name.removeprefix("secrets-"))
+            environ = {key: text.replace(place, folder) for key, text in environ.items()}
+    return read(environ)
 
 
 @pytest.mark.parametrize("service", ["scheduler", "migrate", "workers", "workers-nvidia"])
-def test_settings_exist(service: str) -> None:
-    environ = {name: filled(str(text)) for name, text in SERVICES[service]["environment"].items()}
+def test_settings_exist(service: str, made: Path) -> None:
     user = "worker" if service.startswith("workers") else "scheduler"
-    ours = read(environ)
-    assert ours.redis == f"redis://{user}:made@redis:6379/0"
-    assert (ours.keys, ours.unsigned) == ("/run/keys", False)
-    assert "./secrets/keys:/run/keys:ro" in SERVICES[service]["volumes"]
+    ours = settings_of(service, made)
+    assert re.fullmatch(rf"redis://{user}:[0-9a-f]{{48}}@redis:6379/0", ours.redis)
+    assert read_keys(ours) != NO_KEYS
+    assert not ours.unsigned
 
 
-def test_no_password_has_a_default() -> None:
+def test_the_pages_have_roles_of_their_own(made: Path) -> None:
+    ours = settings_of("web", made)
+    owner = make_url(settings_of("scheduler", made).database)
+    users = {make_url(url).username for url in (ours.database, ours.query_database)}
+    assert users == {"pages", "reader"}
+    assert owner.username == SERVICES["postgres"]["environment"]["POSTGRES_USER"]
+    assert owner.password == (made / "postgres" / "password").read_text()
+    command = SERVICES["migrate"]["command"]
+    options = dict(zip(command[2::2], command[3::2], strict=True))
+    assert options["--pages"] == "/run/pages/database"
+    assert options["--reader"] == "/run/pages/query-database"
+    assert "secrets-pages:/run/pages:ro" in SERVICES["migrate"]["volumes"]
+
+
+def test_no_step_comes_first() -> None:
+    """Nothing must be set, no file of the host is mounted, and no password stands in the file."""
     text = (ROOT / "compose.yaml").read_text()
-    assert not re.search(r"\w*PASSWORD:-", text)
-    made = set(re.findall(r"^(\w+)=", (ROOT / "docker/new-secrets").read_text(), re.MULTILINE))
-    asked = set(re.findall(r"\$\{(\w+PASSWORD):\?docker/new-secrets makes it\}", text))
-    assert asked == {"POSTGRES_PASSWORD", "REDIS_SCHEDULER_PASSWORD", "REDIS_WORKER_PASSWORD"}
-    assert asked <= made
+    assert ":?" not in text
+    assert not re.search(r"PASSWORD:-[^}]", text)
+    volumes = [volume for service in SERVICES.values() for volume in service.get("volumes", ())]
+    assert not [volume for volume in volumes if volume.startswith((".", "/"))]
+
+
+def test_the_schema_waits_for_the_last_url() -> None:
+    """Nothing has `migrate` start after `secrets`: Podman could not start the scheduler then."""
+    script = (ROOT / "docker" / "new-secrets").read_text()
+    urls = re.findall(r"^at_postgres .* (\S+)$", script, re.MULTILINE)
+    assert urls[-1] == "pages/query-database"
+    assert f"until [ -s /run/{urls[-1]} ]" in " ".join(SERVICES["migrate"]["entrypoint"])
+
+
+def test_a_service_sees_its_own_secrets_alone() -> None:
+    seen = {
+        name: {volume.split(":")[0] for volume in service["volumes"] if "secrets-" in volume}
+        for name, service in SERVICES.items()
+        if name != "secrets" and "volumes" in service
+    }
+    assert seen == {
+        "redis": {"secrets-redis"},
+        "postgres": {"secrets-postgres"},
+        "migrate": {"secrets-scheduler", "secrets-pages"},
+        "scheduler": {"secrets-scheduler"},
+        "web": {"secrets-pages"},
+        "workers": {"secrets-worker"},
+        "workers-nvidia": {"secrets-worker"},
+    }
+    read_only = [v for s in seen for v in SERVICES[s]["volumes"] if v.startswith("secrets-")]
+    assert all(volume.endswith(":ro") for volume in read_only)
+    assert SERVICES["secrets"]["network_mode"] == "none"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_is_confined(service: str) -> None:
+    found = SERVICES[service]
+    assert found["cap_drop"] == ["ALL"]
+    assert found["security_opt"] == ["no-new-privileges:true"]
+    assert found["read_only"] is True
+    # the servers' images begin as root, and change to a user of their own
+    to_change_user = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
+    assert set(found.get("cap_add", ())) <= (to_change_user if "build" not in found else set())
+
+
+def test_what_is_not_ours_is_named_by_its_hash() -> None:
+    by_digest = re.compile(r"[a-z]+:[0-9a-z.-]+@sha256:[0-9a-f]{64}")
+    images = [found["image"] for found in SERVICES.values() if "build" not in found]
+    dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
+    images += re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+    assert len(images) == 4
+    assert all(by_digest.fullmatch(image) for image in images)
+    assert "PIP_REQUIRE_HASHES=1" in dockerfile
+
+
+def pins(name: str) -> dict[str, list[Version]]:
+    """The versions of a lock file, each of which has hashes."""
+    text = (ROOT / "docker" / name).read_text()
+    found: dict[str, list[Version]] = {}
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        package, version = re.match(r"([a-z0-9._-]+)==([^ ;]+)", block).groups()  # type: ignore[union-attr]
+        assert "--hash=sha256:" in block, package
+        found.setdefault(package, []).append(Version(version))
+    return found
+
+
+def wanted(extra: str) -> list[Requirement]:
+    """What an extra of ours asks for, that of extras which it names included."""
+    asked = map(Requirement, PROJECT["project"]["optional-dependencies"][extra])
+    return [
+        found
+        for each in asked
+        for found in (
+            [item for name in sorted(each.extras) for item in wanted(name)]
+            if each.name == "vkbench"
+            else [each]
+        )
+    ]
+
+
+def test_lock_files_have_what_is_asked_for() -> None:
+    """`make lock` writes them anew."""
+    asked = [*map(Requirement, PROJECT["project"]["dependencies"])]
+    asked += [item for extra in ("worker", "scheduler", "web") for item in wanted(extra)]
+    build = [*map(Requirement, PROJECT["build-system"]["requires"])]
+    for file, requirements in (("requirements.txt", asked), ("build-requirements.txt", build)):
+        locked = pins(file)
+        for each in requirements:
+            versions = locked[each.name.lower().replace("_", "-")]
+            assert all(version in each.specifier for version in versions), each
 
 
 def test_who_reaches_which_server() -> None:
-    reaches = {name: set(service["networks"]) for name, service in SERVICES.items()}
+    reaches = {name: set(service.get("networks", ())) for name, service in SERVICES.items()}
     assert {name for name, nets in reaches.items() if "store" in nets} == {
         "postgres", "migrate", "scheduler", "web",
     }  # fmt: skip
@@ -171,4 +301,4 @@ def test_nvidia_is_opt_in() -> None:
 def test_the_image_is_built_here_and_drops_rights(service: str) -> None:
     dockerfile = (ROOT / SERVICES[service]["build"]["dockerfile"]).read_text()
     assert "\nUSER vkbench\n" in dockerfile.rpartition("\nFROM ")[2]
-    assert SERVICES[service]["cap_drop"] == ["ALL"]
+    assert "user" not in SERVICES[service]

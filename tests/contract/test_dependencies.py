@@ -115,6 +115,7 @@ def test_only_services_import_the_client_of_redis() -> None:
         "scheduler/vkbench_scheduler/queue/broker.py",
         "scheduler/vkbench_scheduler/queue/presence.py",
         "scheduler/vkbench_scheduler/service.py",
+        "tests/broker/test_half_open.py",
         "tests/broker/test_tls.py",
         "tests/vkbench/test_urls.py",
         "worker/vkbench_worker/service/app.py",

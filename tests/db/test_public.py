@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from databases import Cluster, Lab, one_engine
+from databases import PAGES, READER, Cluster, Lab, one_engine, url_as, with_roles
 from vkbench_db import schema
 from vkbench_db.ask import readonly
 from vkbench_db.ask.view_columns import MEANINGS
 from vkbench_db.errors import QueryRefused
 
-PUBLIC = readonly.Bounds(rows=50, seconds=5, is_public=True, as_superuser=True)
+PUBLIC = readonly.Bounds(rows=50, seconds=5, is_public=True)
 ALLOWED = [
     "SELECT * FROM v_results",
     "VALUES (1, 'a'), (2, 'b')",
@@ -80,6 +80,12 @@ REFUSED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def template(cluster: Cluster, template: str) -> str:
+    """A database that strangers read by a role."""
+    return with_roles(cluster, template)
+
+
 @pytest.fixture
 def filled(lab: Lab) -> Lab:
     device = lab.add_device()
@@ -90,7 +96,8 @@ def filled(lab: Lab) -> Lab:
 
 @pytest.fixture
 def asked(filled: Lab, url: str) -> str:
-    return url
+    """The URL by which strangers ask."""
+    return url_as(url, READER)
 
 
 def test_views_answer(asked: str) -> None:
@@ -115,7 +122,7 @@ def test_a_function_of_the_database_owner_is_refused(
         tx.execute(text("CREATE FUNCTION peek() RETURNS text IMMUTABLE LANGUAGE sql"
                         " AS 'SELECT user_name FROM run'"))  # fmt: skip
     with pytest.raises(QueryRefused, match="function peek cannot be used"):
-        readonly.query(url, "SELECT peek()", PUBLIC)
+        readonly.query(url_as(url, READER), "SELECT peek()", PUBLIC)
 
 
 @one_engine
@@ -143,10 +150,11 @@ def test_nothing_large_and_nothing_long(asked: str) -> None:
         readonly.query(asked, NUMBERS.format(" WHERE i < 49", LONG), PUBLIC)
 
 
-def test_a_superuser_reads_only_where_a_setting_says_so(cluster: Cluster, template: str) -> None:
-    bounds = readonly.Bounds(is_public=True)
-    with pytest.raises(QueryRefused, match="VKBENCH_QUERY_AS_SUPERUSER"):
-        readonly.query(cluster.url(template), "SELECT 1", bounds)
+def test_a_role_that_nothing_bounds_is_refused(cluster: Cluster, template: str) -> None:
+    url = cluster.url(template)
+    for role, said in (("postgres", "as a superuser"), (PAGES, "has no temp_file_limit")):
+        with pytest.raises(QueryRefused, match=f"{said}: `vkbench db reader-role`"):
+            readonly.query(url_as(url, role), "SELECT 1", PUBLIC)
 
 
 def test_each_view_is_described_as_the_documents_have_it() -> None:

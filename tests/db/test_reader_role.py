@@ -9,10 +9,11 @@ from sqlalchemy import URL, make_url
 
 from databases import Cluster
 from vkbench.errors import UsageError
+from vkbench_db import schema
 from vkbench_db.ask import readonly
 from vkbench_db.database import Database, try_lead, watch_alone
 from vkbench_db.errors import QueryRefused
-from vkbench_db.upkeep.reader_role import reader_role_sql
+from vkbench_db.upkeep.roles import give_roles, reader_role_sql
 
 NAME = 'a"reader"\'s'
 REFUSED = (
@@ -82,3 +83,38 @@ def test_services_go_on(reader: str, database: Database) -> None:
 def test_what_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no name for a role"):
         reader_role_sql(name)
+
+
+def test_roles_are_made_with_their_passwords(url: str, cluster: Cluster) -> None:
+    """As `vkbench db upgrade --pages FILE --reader FILE` does, again after each upgrade."""
+    import psycopg
+
+    pages, reader = (
+        make_url(url).set(username=name, password="it's").render_as_string(hide_password=False)
+        for name in ("pages", "asks")
+    )
+    for _ in range(2):
+        give_roles(url, pages=pages, reader=reader)
+    with psycopg.connect(url) as admin:
+        made = admin.execute(
+            "SELECT rolname, rolsuper, rolpassword LIKE 'SCRAM%' FROM pg_authid"
+            " WHERE rolname IN ('pages', 'asks')"
+        ).fetchall()
+    assert set(made) == {("pages", False, True), ("asks", False, True)}
+    cluster.execute("DROP OWNED BY asks")
+
+
+def test_the_pages_change_what_people_do_there_alone(url: str) -> None:
+    import psycopg
+
+    give_roles(url, pages=str(make_url(url).set(username="pages")))
+    written = {"run", "job", "kernel_case", "schedule", "regression_event"}
+    with psycopg.connect(str(_as(url, "pages")), autocommit=True) as pages:
+        pages.execute("UPDATE token SET last_used_at = now()")
+        refused = ["UPDATE token SET scopes = '[]'", "CREATE TABLE evil (x integer)"]
+        for name in schema.TABLES.tables:
+            refused += [f"DELETE FROM {name}", f"TRUNCATE {name}"]
+            refused += [f"INSERT INTO {name} DEFAULT VALUES"] if name not in written else []
+        for statement in refused:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                pages.execute(statement.encode())

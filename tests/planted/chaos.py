@@ -152,6 +152,10 @@ class Chaos:
         time.sleep(self.random.uniform(*LASTS) * 3)
         self.proxy.heal()
 
+    def forget_connections(self) -> None:
+        """The network drops every packet of the connections to Redis that are open now."""
+        self.proxy.forget()
+
     def kill_postgres(self) -> None:
         """PostgreSQL crashes and comes back."""
         self.postgres.stop()

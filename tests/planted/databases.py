@@ -17,8 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, select, text
+from sqlalchemy import Engine, create_engine, make_url, select, text
 
 from postgres_server import cluster_folder, copy_of, program
 from vkbench.device import DeviceFacts, Environment, device_key
@@ -27,8 +28,10 @@ from vkbench.result import Result, Timing, Verdict, pack_samples
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.database import Database, upgrade
+from vkbench_db.upkeep.roles import pages_role_sql, reader_role_sql
 from vkbench_db.work import store
 
+READER, PAGES = "reader", "pages"  # roles of PostgreSQL in each database
 ENGINES = ("sqlite", "postgresql")
 # Tests whose every statement other tests of their module run on both engines need but one of them.
 one_engine = pytest.mark.parametrize("engine_name", ["sqlite"])
@@ -108,6 +111,15 @@ def template(cluster: Cluster) -> str:
     return name
 
 
+def with_roles(cluster: Cluster, template: str) -> str:
+    """The name of a copy of a database that has the roles of the pages."""
+    name = cluster.create(template)
+    with psycopg.connect(cluster.url(name), autocommit=True) as admin:
+        admin.execute(reader_role_sql(READER).encode())
+        admin.execute(pages_role_sql(PAGES).encode())
+    return name
+
+
 @pytest.fixture(scope="session")
 def template_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the schema and nothing in it."""
@@ -145,6 +157,14 @@ def url(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     name = cluster.create(request.getfixturevalue("template"))
     yield cluster.url(name)
     cluster.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def url_as(url: str, role: str) -> str:
+    """The URL of the same database for a role of PostgreSQL; SQLite has no roles."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return url
+    return parsed.update_query_dict({"user": role}).render_as_string(hide_password=False)
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ _SLICE = 1 << 16
 
 
 class HalfOpenProxy:
-    """Forwards a port of its own to another port of this host, until it is told to be silent."""
+    """Forwards a port of its own to another port of this host, as long as it is told to."""
 
     def __init__(self, target: int) -> None:
         self._target = target
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = int(self._listening.getsockname()[1])
         self._open: set[socket.socket] = set()
+        self._forgotten: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._passes = threading.Event()
         self._passes.set()
@@ -25,6 +26,14 @@ class HalfOpenProxy:
     def silence(self) -> None:
         """Forward nothing more, and close nothing."""
         self._passes.clear()
+
+    def forget(self) -> None:
+        """Drop all that comes on the connections of now, and close none; new ones are forwarded.
+
+        So does a firewall that was started anew, or whose entry of a connection has timed out.
+        """
+        with self._lock:
+            self._forgotten |= self._open
 
     def heal(self) -> None:
         """Reset the connections of before, and forward those to come."""
@@ -61,11 +70,17 @@ class HalfOpenProxy:
         with suppress(OSError):
             while data := source.recv(_SLICE):
                 self._passes.wait()
-                sink.sendall(data)
-        for end in (source, sink):
+                if source not in self._forgotten:
+                    sink.sendall(data)
+        ended = {source}
+        if (
+            source not in self._forgotten
+        ):  # or the other end is not told, and thinks it is connected
+            ended.add(sink)
+        for end in ended:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+            end.close()
         with self._lock:
-            self._open -= {source, sink}
-        source.close()
-        sink.close()
+            self._open -= ended
+            self._forgotten -= ended

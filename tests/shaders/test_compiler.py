@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from pathlib import Path
 
@@ -65,7 +66,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_it_is_fetched_once(tmp_path: Path, shop: Path) -> None:
+def put_wheel(shop: Path) -> Path:
+    """A wheel with the name of the real one, whose compiler says that it is 7.8.9."""
     wheel = shop / "slangtorch-1.3.22-py3-none-any.whl"
     info = "slangtorch-1.3.22.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -76,10 +78,24 @@ def test_it_is_fetched_once(tmp_path: Path, shop: Path) -> None:
         archive.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
+    return wheel
+
+
+def test_it_is_fetched_once(tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = put_wheel(shop)
+    monkeypatch.setattr(compiler, "HASHES", (hashlib.sha256(wheel.read_bytes()).hexdigest(),))
     path = compiler._fetched(tmp_path / "cache")
     assert find(Settings(slangc=str(path))).version == "7.8.9"
     wheel.unlink()
     assert compiler._fetched(tmp_path / "cache") == path
+
+
+def test_another_file_of_its_name_is_refused(tmp_path: Path, shop: Path) -> None:
+    put_wheel(shop)
+    with pytest.raises(NoCompiler, match="pip cannot fetch slangtorch") as error:
+        compiler._fetched(tmp_path / "cache")
+    assert "Got" in str(error.value)
+    assert not list((tmp_path / "cache").rglob("slangc"))
 
 
 def test_a_failed_fetch_says_what_to_set(tmp_path: Path, shop: Path) -> None:

@@ -57,6 +57,16 @@ def test_database_url() -> None:
     assert read({"VKBENCH_DATABASE": "postgresql://h/d"}).database_url() == "postgresql://h/d"
 
 
+def test_what_is_secret_may_lie_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "redis"
+    file.write_text("redis://worker:secret@h/0\n")
+    assert read({"VKBENCH_REDIS_FILE": str(file)}).redis == "redis://worker:secret@h/0"
+    with pytest.raises(UsageError, match=r"VKBENCH_DATABASE_FILE: .*none cannot be read: No such"):
+        read({"VKBENCH_DATABASE_FILE": str(tmp_path / "none")})
+    with pytest.raises(UnknownName, match="VKBENCH_DATA_FILE"):
+        read({"VKBENCH_DATA_FILE": str(file)})
+
+
 def test_settings_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     before = settings()
     monkeypatch.setenv("VKBENCH_DEVICE", "1")

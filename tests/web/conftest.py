@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser
 
 import browser
-from databases import Lab
+from databases import PAGES, READER, Cluster, Lab, url_as, with_roles
 from planted_runs import filled, past, planted_regression
 from vkbench.settings import Settings
 from vkbench_db.database import Database
@@ -35,6 +35,12 @@ def chromium(need: Need) -> Iterator[Browser]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def template(cluster: Cluster, template: str) -> str:
+    """A database with the schema, as compose.yaml has it: the pages have roles of their own."""
+    return with_roles(cluster, template)
+
+
 @pytest.fixture
 def unmade(tmp_path: Path) -> Iterator[TestClient]:
     """The pages of a machine that has no database yet."""
@@ -47,7 +53,11 @@ def unmade(tmp_path: Path) -> Iterator[TestClient]:
 def pages(lab: Lab, url: str, tmp_path: Path) -> Iterator[TestClient]:
     """The pages of a lab, on each engine."""
     ours = Settings(
-        database=url, data=tmp_path, cache=tmp_path, host="here", query_as_superuser=True
+        database=url_as(url, PAGES),
+        query_database=url_as(url, READER),
+        data=tmp_path,
+        cache=tmp_path,
+        host="here",
     )
     with TestClient(application(Pages(ours))) as client:
         yield client

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from sqlalchemy import MetaData, insert, select
 from starlette.datastructures import QueryParams
 
-from databases import ENGINES, Cluster, Lab
+from databases import ENGINES, PAGES, READER, Cluster, Lab, url_as
 from vkbench.job import Mode, Outcome
 from vkbench.settings import Settings
 from vkbench_db import schema
@@ -108,7 +108,13 @@ def site(
     else:
         cluster: Cluster = request.getfixturevalue("cluster")
         url = cluster.url(cluster.create(request.getfixturevalue("template")))
-    ours = Settings(database=url, data=folder, cache=folder, host="here", query_as_superuser=True)
+    ours = Settings(
+        database=url_as(url, PAGES),
+        query_database=url_as(url, READER),
+        data=folder,
+        cache=folder,
+        host="here",
+    )
     app = application(Pages(ours))
     with (
         Database.open(url) as database,

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import BoundedSemaphore
 
 from vkbench_db.ask import readonly
 from vkbench_db.ask.public import MOST_ROWS, MOST_SECONDS
-from vkbench_db.errors import DatabaseUnreachable
 from vkbench_tables.queried import answer
 from vkbench_tables.table import Table
+from vkbench_web.errors import Busy
 from vkbench_web.lab import Lab
 
-AT_ONCE = 4  # statements, so that other pages still have threads
-_places = BoundedSemaphore(AT_ONCE)
-
-
-class Busy(DatabaseUnreachable):
-    """Too many queries run at once: try again in a few seconds."""
+AT_ONCE = 2  # statements that run, each on a processor
+WAITING = 4  # statements that wait for one of these to end, each in a thread that pages lack
+_running = BoundedSemaphore(AT_ONCE)
+_admitted = BoundedSemaphore(AT_ONCE + WAITING)
 
 
 def queried(lab: Lab, sql: str, limit: int = MOST_ROWS) -> Table:
     """The answer to one statement; QueryRefused where it reads more than the views."""
-    bounds = readonly.Bounds(
-        rows=min(limit, MOST_ROWS),
-        seconds=MOST_SECONDS,
-        is_public=True,
-        as_superuser=lab.settings.query_as_superuser,
-    )
-    if not _places.acquire(timeout=MOST_SECONDS):
-        raise Busy
-    try:
+    bounds = readonly.Bounds(rows=min(limit, MOST_ROWS), seconds=MOST_SECONDS, is_public=True)
+    ours = lab.settings
+    with _place():
         if lab.database() is None:
             return answer(*readonly.query_blank(sql, bounds))
-        return answer(*readonly.query(lab.settings.database_url(), sql, bounds))
+        return answer(*readonly.query(ours.query_database or ours.database_url(), sql, bounds))
+
+
+@contextmanager
+def _place() -> Iterator[None]:
+    """A place among the statements that run; Busy if too many wait for one, or it takes long."""
+    if not _admitted.acquire(blocking=False):
+        raise Busy
+    try:
+        if not _running.acquire(timeout=MOST_SECONDS):
+            raise Busy
+        try:
+            yield
+        finally:
+            _running.release()
     finally:
-        _places.release()
+        _admitted.release()

@@ -1,6 +1,6 @@
 """Errors of the pages alone."""
 
-from vkbench.errors import VkbenchError
+from vkbench.errors import ServiceUnreachable, VkbenchError
 
 
 class Unauthorised(VkbenchError):
@@ -9,3 +9,7 @@ class Unauthorised(VkbenchError):
 
 class Forbidden(VkbenchError):
     """The token does not permit this."""
+
+
+class Busy(ServiceUnreachable):
+    """Too many queries run at once: try again in a few seconds."""

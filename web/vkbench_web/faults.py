@@ -12,11 +12,11 @@ from starlette.responses import JSONResponse, Response
 
 from vkbench.errors import NothingToDo, UnknownName, UsageError, VkbenchError
 from vkbench_db.errors import DatabaseUnreachable, SchemaMissing, SchemaOutdated
-from vkbench_web.errors import Forbidden, Unauthorised
+from vkbench_web.errors import Busy, Forbidden, Unauthorised
 from vkbench_web.shell import page
 
 _log = logging.getLogger(__name__)
-_UNAVAILABLE = (DatabaseUnreachable, SchemaMissing, SchemaOutdated)
+_UNAVAILABLE = (Busy, DatabaseUnreachable, SchemaMissing, SchemaOutdated)
 
 
 def install(app: FastAPI) -> None:

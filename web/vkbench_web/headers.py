@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +18,7 @@ ALWAYS = {
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
+RETRY_SECONDS = 5  # after which what is unavailable may be there again
 STATIC_SECONDS = 31_536_000  # its URL changes with the file
 
 
@@ -39,6 +42,8 @@ class Headers:
                     headers[name] = value
                 kept = f"public, max-age={STATIC_SECONDS}, immutable" if is_static else "no-store"
                 headers["cache-control"] = kept
+                if message["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
+                    headers["retry-after"] = str(RETRY_SECONDS)
             await send(message)
 
         await self._app(scope, receive, sending)

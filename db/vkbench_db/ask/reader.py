@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import signal
 import sqlite3
 import sys
@@ -18,10 +19,17 @@ from typing import Any, Final
 
 PAGE_ROWS: Final = 500  # fetched at once
 BYTES: Final = "base64"  # key of a cell that is no text
+NESTED: Final = "json"  # key of a cell that is a list or a mapping
 END: Final = "end"
 ERROR: Final = "error"
+KIND: Final = "kind"  # key of what kind of error PostgreSQL has met
+LATE: Final = "late"
+SYNTAX: Final = "syntax"
+UNREACHABLE: Final = "unreachable"
+REFUSED: Final = "refused"
 NO_MEMORY: Final = "it needs too much memory"
 _OPEN_FILES = 24  # the database, its log, and temporary files
+_NICENESS = 10
 _LIKE_LENGTH = 200  # a longer pattern may take hours for one text
 _JSON_TABLES = ("json_each", "json_tree")
 _SIMPLE = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
@@ -33,23 +41,27 @@ Authorizer = Callable[..., int]
 def main() -> None:
     """Read a request, and write the answer."""
     asked = json.loads(sys.stdin.buffer.readline())
-    _limit(asked)
+    limit(asked)
     try:
         for page in _pages(asked):
-            _say(page)
-        _say(END)
+            say(page)
+        say(END)
     except MemoryError:
-        _say({ERROR: NO_MEMORY})
+        say({ERROR: NO_MEMORY})
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        _say({ERROR: str(error)})
+        say({ERROR: str(error)})
 
 
-def _limit(asked: dict[str, Any]) -> None:
-    """Let the kernel hold this process to its time, memory and files, unless it is Windows."""
+def limit(asked: dict[str, Any]) -> None:
+    """Let the kernel hold this process to its time, memory and files, unless it is Windows.
+
+    Services of this machine go first: a statement has the processors that they leave.
+    """
     try:
         import resource
     except ImportError:
         return
+    os.nice(_NICENESS)
     seconds = asked["seconds"]
     signal.setitimer(signal.ITIMER_REAL, seconds)  # nothing handles it, so it kills
     for what, most in (
@@ -82,6 +94,8 @@ def _opened(asked: dict[str, Any]) -> sqlite3.Connection:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, asked["value"])
     connection.execute("PRAGMA query_only = ON")
     views = asked["views"]
+    if views:  # many files, each within its bound, would be more than a stranger may have
+        connection.execute("PRAGMA temp_store = MEMORY")
     connection.set_authorizer(guard(connection, views) if views else _authorize)
     return connection
 
@@ -134,7 +148,8 @@ def _columns_of(views: list[str], connection: sqlite3.Connection) -> set[tuple[A
     return read
 
 
-def _say(what: object) -> None:
+def say(what: object) -> None:
+    """Write a line of the answer."""
     line = json.dumps(what, ensure_ascii=False, default=_bytes)
     sys.stdout.buffer.write(line.encode() + b"\n")
     sys.stdout.buffer.flush()

@@ -20,6 +20,11 @@ from vkbench_shaders.compile import session, spirv
 from vkbench_shaders.compile.tree import source_of
 
 WHEEL = "slangtorch==1.3.22"  # the smallest wheel that carries a slangc
+HASHES = (  # of its files for Linux, macOS and Windows
+    "377891b2ed697b3a2bc4af53c7f2ae5b580a80251f6f672b461481137f47dff5",
+    "7755f2f53509ebbd65839dcd8a104e7105aeaf3e3600aea9385c2bec9beb2eaa",
+    "f4cc30da8231cdb2dd960642f1e9df512c287873eb49120074af0e49f7fc3586",
+)
 FLAGS = (
     "-target",
     "spirv",
@@ -150,24 +155,20 @@ def _fetched(cache: Path) -> Path:
 
 def _fetch(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        wanted = Path(scratch, "wanted.txt")
+        wanted.write_text(" ".join((WHEEL, *(f"--hash=sha256:{each}" for each in HASHES))))
         pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
+            *("--only-binary", ":all:", "--require-hashes", "--dest", scratch),
         ]
         done = subprocess.run(
-            [*pip, "--dest", scratch, WHEEL], capture_output=True, text=True, check=False
+            [*pip, "--requirement", str(wanted)], capture_output=True, text=True, check=False
         )
         wheel = next(Path(scratch).glob("slangtorch-*.whl"), None)
         if done.returncode or not wheel:
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
             raise NoCompiler(
-                f"no Slang compiler here, and pip cannot fetch {WHEEL}: {last}; "
+                f"no Slang compiler here, and pip cannot fetch {WHEEL}: {' '.join(last.split())}; "
                 "install slangc and set VKBENCH_SLANGC to its path"
             )
         unpacked = Path(scratch, "unpacked")

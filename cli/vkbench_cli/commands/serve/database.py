@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option, Typer
@@ -26,10 +27,24 @@ def group() -> None:
 
 @app.command()
 @spread
-def upgrade(*, store: Store, wait: Wait = 0.0) -> None:
+def upgrade(
+    *,
+    pages: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="File with the URL by which the pages use the database."),
+    ] = None,
+    reader: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="File with the URL by which people query it."),
+    ] = None,
+    store: Store,
+    wait: Wait = 0.0,
+) -> None:
     """Create the database, or upgrade its schema to this version's.
 
-    Stored results are kept. Running it again changes nothing.
+    Stored results are kept. Running it again changes nothing. On PostgreSQL a superuser can make
+    the roles of --pages and --reader too, or renew their rights, as `vkbench db pages-role` and
+    `vkbench db reader-role` say.
     """
     from vkbench_db.database import SCHEMA, parse_url
     from vkbench_db.database import upgrade as bring_up
@@ -38,6 +53,20 @@ def upgrade(*, store: Store, wait: Wait = 0.0) -> None:
     with Elapsed("upgrading the database"):
         patiently(lambda: bring_up(url), wait)
     say(f"{parse_url(url).render_as_string(hide_password=True)} is at schema {SCHEMA}")
+    if pages or reader:
+        from vkbench_db.upkeep.roles import give_roles
+
+        give_roles(url, pages=_url_in(pages), reader=_url_in(reader))
+        say("the roles have their rights")
+
+
+def _url_in(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from None
 
 
 @app.command()
@@ -45,17 +74,36 @@ def upgrade(*, store: Store, wait: Wait = 0.0) -> None:
 def reader_role(
     *, name: Annotated[str, Argument(metavar="NAME", help="Name of the role to make.")]
 ) -> None:
-    """Print SQL that makes a PostgreSQL role for `vkbench query`.
+    """Print SQL that makes a PostgreSQL role for people who query.
 
-    The role reads the documented views alone. It calls no function that ends other sessions, takes
-    locks, or reaches files and other databases. A superuser runs the SQL once:
+    For `vkbench query`, and for the page /query (VKBENCH_QUERY_DATABASE). The role reads the
+    documented views alone. It calls no function that ends other sessions, takes locks, or reaches
+    files and other databases, and its temporary files are bounded. A superuser runs the SQL once:
 
     \b
     vkbench db reader-role reader | sudo -u postgres psql bench
     """
-    from vkbench_db.upkeep.reader_role import reader_role_sql
+    from vkbench_db.upkeep.roles import reader_role_sql
 
     hand_over(reader_role_sql(name))
+
+
+@app.command()
+@spread
+def pages_role(
+    *, name: Annotated[str, Argument(metavar="NAME", help="Name of the role to make.")]
+) -> None:
+    """Print SQL that makes a PostgreSQL role for `vkbench web`.
+
+    The role reads all tables. It writes runs, schedules and what people do with regressions; it can
+    hand in no bundle, no result and no token. Run the SQL again after `vkbench db upgrade`:
+
+    \b
+    vkbench db pages-role pages | sudo -u postgres psql bench
+    """
+    from vkbench_db.upkeep.roles import pages_role_sql
+
+    hand_over(pages_role_sql(name))
 
 
 DAYS = {"d": 1, "w": 7, "y": 365}
