@@ -8,7 +8,6 @@ modes nor their dates, and can signal no process of root or change how it is sch
 from __future__ import annotations
 
 import os
-import pwd
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -47,6 +46,8 @@ def _capabilities() -> int:
 
 
 def _has_name(number: int) -> bool:
+    import pwd  # Windows has none
+
     try:
         pwd.getpwuid(number)
     except KeyError:
