@@ -57,6 +57,9 @@ class WrongArm(StrEnum):
         return self in (WrongArm.NEW, WrongArm.BOTH)
 
 
+BOUNDS_CHECKED: Final = "bounds_checked"  # telemetry: 1 where a device checked them while it timed
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """How an output compares with its float64 reference; every count is over what was examined."""

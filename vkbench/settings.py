@@ -51,7 +51,7 @@ class Settings:
     ggml: str = ""  # folder of llama.cpp's llama-bench and ggml's libraries; default: PATH
     runner: str = "vkbench_worker.runner.main"  # module that owns the device, run with python -m
     sandbox: Sandbox = Sandbox.AUTO  # whether processes that load a driver are contained
-    robust: bool = False  # devices check the bounds of kernels that are not this package's
+    robust: bool = True  # devices check the bounds of kernels that are not this package's
     validation: bool = False  # Khronos validation layer on, its messages are errors
     gpu_assisted: bool = False  # with validation: the layer has shaders check what they access too
     bundles: str = "any"  # whose bundles this host runs: any, packaged, or a file that lists them

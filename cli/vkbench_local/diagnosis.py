@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,9 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from vkbench import system
 from vkbench.errors import VkbenchError
+from vkbench.interpreter import python as python_command
 from vkbench.keys import keys_for
 from vkbench.settings import Sandbox, Settings
 from vkbench.stamps import skewed
@@ -21,6 +24,7 @@ from vkbench.urls import redis_place, shown
 OLDEST_PYTHON = (3, 11)
 INSTALL_DRIVER = "install the GPU's driver, or a CPU driver: apt install mesa-vulkan-drivers"
 REDIS_SECONDS = 2.0
+WORKER_UNIT = "vkbench-worker.service"
 RUN = "run"  # needed by `vkbench run`
 
 
@@ -134,13 +138,62 @@ def containment(settings: Settings) -> Iterator[CheckResult]:
     from vkbench_worker.containment.support import in_force, support
 
     is_off, found = settings.sandbox is Sandbox.OFF, support()
+    lacks = () if is_off else (*found.lacks, *_shared_memory())
     yield CheckResult(
         what="containment",
         ok=found.is_enough and not is_off,
-        detail="; ".join([in_force(settings.sandbox), *(() if is_off else found.lacks)]),
+        detail="; ".join([in_force(settings.sandbox), *lacks]),
         fix="unset VKBENCH_SANDBOX" if is_off else "a kernel with Landlock and seccomp filters",
         needed_for=RUN if settings.sandbox is Sandbox.REQUIRE else "VKBENCH_SANDBOX=require",
     )
+
+
+def _shared_memory() -> Iterator[str]:
+    """What a contained process lacks without a /dev/shm of its own."""
+    from vkbench_worker.containment import shared_memory
+
+    tried = subprocess.run(python_command("-m", shared_memory.__name__), capture_output=True)
+    if system.IS_LINUX and tried.returncode:
+        yield "it has no /dev/shm: this system lets its user make no mount namespace"
+
+
+def service(settings: Settings) -> Iterator[CheckResult]:
+    """What systemd takes from the worker, if it has one."""
+    found = _properties(WORKER_UNIT)
+    if found.get("LoadState") != "loaded":
+        return
+    lacks = [
+        words
+        for words, is_lacking in (
+            ("root runs it: no User=", found.get("User", "") in ("", "root", "0")),
+            ("it may gain privileges: no NoNewPrivileges=", found["NoNewPrivileges"] != "yes"),
+            (
+                "it may write to the system: no ProtectSystem",
+                found["ProtectSystem"] != "strict",
+            ),
+        )
+        if is_lacking
+    ]
+    yield CheckResult(
+        what=WORKER_UNIT,
+        ok=not lacks,
+        detail="; ".join(lacks) or f"its user is {found['User']}, who cannot write to the system",
+        fix="take the unit of docs/howto/gpu-host.md",
+        needed_for="a contained worker",
+    )
+
+
+def _properties(unit: str) -> Mapping[str, str]:
+    """What systemd knows of a unit; nothing where there is no systemd."""
+    names = "--property=LoadState,User,NoNewPrivileges,ProtectSystem"
+    try:
+        said = subprocess.run(
+            ["systemctl", "show", unit, names], capture_output=True, text=True, timeout=5
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    pairs = (line.partition("=") for line in said.stdout.splitlines())
+    return {name: value for name, _, value in pairs}
 
 
 def validation_layer(settings: Settings) -> Iterator[CheckResult]:
@@ -275,6 +328,7 @@ CHECKS: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
     devices,
     uncontained,
     containment,
+    service,
     bundle,
     database,
     redis,

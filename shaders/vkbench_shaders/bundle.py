@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import secrets
 import shutil
 import tempfile
 import zipfile
@@ -344,8 +345,8 @@ def _sync_one(path: Path) -> None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    with os.fdopen(handle, "wb") as file:
+    scratch = path.with_name(f".new-{secrets.token_hex(8)}")
+    # not by tempfile: a contained process cannot change the modes of files that are its owner's
+    with scratch.open("xb") as file:
         file.write(data)
-    os.chmod(scratch, 0o644)
-    os.replace(scratch, path)
+    scratch.replace(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,3 +98,30 @@ def test_a_check_that_fails_is_a_finding(error: Exception) -> None:
 
     finding = diagnosis.attempt("it", look, fix="get one")
     assert (finding.ok, finding.detail, finding.fix) == (False, "no such thing", "get one")
+
+
+@pytest.mark.parametrize(
+    ("told", "detail"),
+    [
+        (
+            ["LoadState=loaded", "User=", "NoNewPrivileges=no", "ProtectSystem=no"],
+            "root runs it: no User=; it may gain privileges: no NoNewPrivileges=;"
+            " it may write to the system: no ProtectSystem",
+        ),
+        (
+            ["LoadState=loaded", "User=vkbench", "NoNewPrivileges=yes", "ProtectSystem=strict"],
+            "its user is vkbench, who cannot write to the system",
+        ),
+        (["LoadState=not-found", "User=", "NoNewPrivileges=no", "ProtectSystem=no"], None),
+    ],
+)
+def test_what_a_worker_s_unit_lacks_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: list[str], detail: str | None
+) -> None:
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text("\n".join(["#!/bin/sh", *(f"echo {line}" for line in told)]))
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    found = list(diagnosis.service(settings()))
+    assert [each.detail for each in found] == ([] if detail is None else [detail])
+    assert all(each.ok == ("root" not in each.detail) for each in found)

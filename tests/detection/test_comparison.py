@@ -13,12 +13,13 @@ from databases import Lab
 from vkbench.device import Environment
 from vkbench.errors import UsageError
 from vkbench.job import Job, JobState, Mode, Outcome
-from vkbench.result import Result
+from vkbench.result import BOUNDS_CHECKED, Result
 from vkbench_db.work import store
 from vkbench_detection.compare.compared import Comparison, Pair, Word
 from vkbench_detection.compare.comparison import compare
 from vkbench_detection.compare.provenance import provenances
 from vkbench_detection.compare.references import find
+from vkbench_detection.series.placing import place
 from vkbench_detection.statistics.ratios import FLOOR, Ratio
 
 CASE = "add/f32/h1_w1"
@@ -244,6 +245,20 @@ def test_flagged_timings_do_not_count(lab: Lab) -> None:
         pytest.approx(3.0), "throttled", Word.FLAGGED,
     )  # fmt: skip
     assert (found.counting, found.mean) == ((), None)
+
+
+def test_bounds_that_one_side_checked_make_no_difference_of_kernels(lab: Lab) -> None:
+    device = lab.add_device()
+    runs = []
+    for telemetry in ({}, {BOUNDS_CHECKED: 1.0}, {BOUNDS_CHECKED: 1.0}):
+        runs.append(lab.submit(device, [CASE]))
+        [job] = lab.pick(device)
+        lab.record(replace(ended(lab, job, 1e-3 * len(runs)), telemetry=telemetry))
+    with lab.database.transaction() as tx:
+        place(tx, lab.now)
+    plain, checked, again = runs
+    assert {pair.word for pair in ask(lab, plain, checked).pairs} == {Word.FLAGGED}
+    assert {pair.word for pair in ask(lab, checked, again).pairs} == {Word.SLOWER}
 
 
 def test_other_modes_and_variants_do_not_pair(lab: Lab) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import func, select, text
 from databases import Lab
 from vkbench.device import Environment
 from vkbench.job import Mode, Outcome
+from vkbench.result import BOUNDS_CHECKED
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.work import store
@@ -111,6 +112,17 @@ def test_throttled_timings_do_not_count(lab: Lab, throttled: bool) -> None:
     placed(lab)
     flags = {flag for (flag,) in rows(lab, "SELECT flag FROM measurement")}
     assert flags == {"throttled" if throttled else ""}
+
+
+def test_timings_with_bounds_checked_are_series_of_their_own(lab: Lab) -> None:
+    device = lab.add_device()
+    for telemetry in ({}, {BOUNDS_CHECKED: 1.0}):
+        lab.submit(device, [1])
+        [job] = lab.pick(device)
+        lab.record(replace(lab.answer(job), telemetry=telemetry))
+    placed(lab)
+    kinds = [kind for _, metric, kind, _ in rows(lab, SERIES) if metric == "hot"]
+    assert kinds == ["default", "default, bounds checked"]
 
 
 def history(lab: Lab, device: str, count: int = 60) -> None:

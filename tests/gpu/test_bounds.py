@@ -11,13 +11,13 @@ import pytest
 
 from planted_probe import STRAY, compiled
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import Result
+from vkbench.result import BOUNDS_CHECKED, Result
 from vkbench.settings import Settings, settings
 from vkbench_shaders.bundle import Bundle, packaged_sha
 from vkbench_shaders.catalogue import problem
 from vkbench_worker.owner.supervisor import Supervisor
-from vkbench_worker.runner.main import BOUNDS_CHECKED
-from vkbench_worker.runner.variants import checks_bounds, choose, plan
+from vkbench_worker.runner.bounds import CHECKED, checks_bounds
+from vkbench_worker.runner.variants import choose, plan
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.program import Barrier, Dispatch, Program
 
@@ -86,12 +86,12 @@ def test_only_jobs_of_other_bundles_are_checked(
 ) -> None:
     other = replace(bundle, text=bundle.text.replace("{", "{ ", 1))
     assert bundle.sha == packaged_sha() != other.sha
-    assert not checks_bounds(other)
-    monkeypatch.setenv("VKBENCH_ROBUST", "1")
-    settings.cache_clear()
     assert checks_bounds(other)
     assert checks_bounds(bundle, other)
     assert not checks_bounds(bundle)
+    monkeypatch.setenv("VKBENCH_ROBUST", "0")
+    settings.cache_clear()
+    assert not checks_bounds(other)
     posed = problem("copy/f32/n1000")
     chosen = choose(posed, "auto", lavapipe.facts)
     plain, checked = (
@@ -100,17 +100,22 @@ def test_only_jobs_of_other_bundles_are_checked(
     assert plain.key != checked.key
 
 
-def test_a_result_says_that_bounds_were_checked(bundle: Bundle, swiftshader: Device) -> None:
-    ours = replace(settings(), robust=True, host=swiftshader.facts.host)
+@pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
+def test_a_result_says_that_bounds_were_checked(
+    bundle: Bundle, driver: str, request: pytest.FixtureRequest
+) -> None:
+    """Also on a device that checks those of all kernels or of none: packaged ones are as before."""
+    device: Device = request.getfixturevalue(driver)
+    ours = replace(settings(), host=device.facts.host)
     other = replace(bundle, text=bundle.text.replace("{", "{ ", 1))
     other.save(ours.cache / "bundles" / other.sha)
     job = Job(id=1, token=1, case="copy/f32/n1000", mode=Mode.PERFORMANCE, measure_seconds=0.05)
     results: list[Result] = []
-    with Supervisor(swiftshader.facts.key, ours) as supervisor:
-        supervisor.run([job, replace(job, id=2, bundle=other.sha)], results.append)
-    assert [(result.outcome, result.reason) for result in results] == [(Outcome.PASSED, "")] * 2
-    packaged, strange = (
-        [BOUNDS_CHECKED in timing.warnings for timing in result.timings] for result in results
-    )
-    assert (packaged, strange) == ([False, False], [True, True])
-    assert ["bounds_checked" in result.telemetry for result in results] == [False, True]
+    jobs = [job, replace(job, id=2, bundle=other.sha), replace(job, id=3)]
+    with Supervisor(device.facts.key, ours) as supervisor:
+        supervisor.run(jobs, results.append)
+    assert [(result.outcome, result.reason) for result in results] == [(Outcome.PASSED, "")] * 3
+    checked = [[CHECKED in timing.warnings for timing in result.timings] for result in results]
+    assert checked == [[False, False], [True, True], [False, False]]
+    told = [BOUNDS_CHECKED in result.telemetry for result in results]
+    assert told == [False, True, False]

@@ -27,6 +27,8 @@ from vkbench_worker.models.pairing import execute_model_pair
 from vkbench_worker.models.weights import Weights
 from vkbench_worker.runtime.computer import B, P
 from vkbench_worker.runtime.device import Device
+from vkbench_worker.runtime.pipeline import Pipeline
+from vkbench_worker.runtime.program import Program
 
 
 @pytest.fixture
@@ -202,6 +204,24 @@ def test_a_slower_kernel_shows_and_is_named(
     (phase,) = named(job.case).timed_phases("plain")
     graph = graph_of(file, hyper_of(file), phase)
     assert {s.problem.kernel.name for s in graph.steps if f"{STEP}{s.label}" == slowest} == {"add"}
+
+
+def test_both_arms_of_a_model_s_pair_check_bounds_alike(
+    lavapipe: Device, bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+    pipeline = Device.pipeline
+
+    def noted(device: Device, program: Program) -> Pipeline:
+        made.append(program.checks_bounds)
+        return pipeline(device, program)
+
+    monkeypatch.setattr(Device, "pipeline", noted)
+    path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
+    job = replace(job_of(path, "tg9", Mode.PAIRED), metric="hot")
+    other = packaged_but_add("sum *= 1.0;")
+    assert execute_model_pair(lavapipe, bundle, other, job).outcome is Outcome.PASSED
+    assert set(made) == {True}
 
 
 def test_a_wrong_arm_is_named(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:

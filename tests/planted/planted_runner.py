@@ -48,6 +48,7 @@ def main() -> None:
     arguments.add_argument("--device", default="0")
     arguments.add_argument("--parent", type=int, required=True)
     arguments.add_argument("--beside", type=int, default=1)
+    arguments.add_argument("--strange", action="store_true")
     given = arguments.parse_args()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != given.parent:

@@ -115,10 +115,12 @@ def test_the_list_of_bundles_can_be_read(kernel: Support, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("found", "enough", "lacks"),
     [
-        (Support(landlock=7, seccomp=True), True, 0),
-        (Support(landlock=1, seccomp=True), True, 1),
-        (Support(landlock=7, seccomp=False), False, 1),
-        (Support(landlock=0, seccomp=True), False, 2),
+        (Support(landlock=7, seccomp=True, own_user=True), True, 0),
+        (Support(landlock=7, seccomp=True, own_user=False), True, 1),
+        (Support(landlock=1, seccomp=True, own_user=True), True, 0),
+        (Support(landlock=1, seccomp=True, own_user=False), True, 2),
+        (Support(landlock=7, seccomp=False, own_user=True), False, 1),
+        (Support(landlock=0, seccomp=True, own_user=True), False, 1),
     ],
 )
 def test_files_network_and_calls_have_to_be_guarded(
@@ -129,7 +131,8 @@ def test_files_network_and_calls_have_to_be_guarded(
 
 
 def test_the_message_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(support, "support", lambda: Support(landlock=0, seccomp=True))
+    lacking = Support(landlock=0, seccomp=True, own_user=False)
+    monkeypatch.setattr(support, "support", lambda: lacking)
     with pytest.raises(NotContained, match=r"VKBENCH_SANDBOX=require.*no Landlock \(Linux 5\.13\)"):
         checked(Sandbox.REQUIRE)
     assert checked(Sandbox.AUTO).parts == "seccomp, limits, no new privileges"

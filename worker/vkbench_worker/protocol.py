@@ -36,6 +36,8 @@ class Ready:
     facts: DeviceFacts
     environment: Environment
     hardware: str = ""  # what other devices of this host may be too; "" is this one's alone
+    # It checks the bounds of all kernels or of none: those of other bundles take a runner apart.
+    checks_all: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

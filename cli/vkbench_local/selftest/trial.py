@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
+from vkbench.interpreter import safe_path
 from vkbench.system import usable_processors
 from vkbench_db.database import Database
 from vkbench_local.selftest.nights import Lab
@@ -69,7 +71,10 @@ def _tried(parts: Sequence[Part]) -> Iterable[tuple[Part, Score]]:
     if workers < 2:
         yield from ((part, try_part(part)) for part in ordered)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with (
+        safe_path(os.environ),
+        ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
+    ):
         running = {pool.submit(try_part, part): part for part in ordered}
         for each in as_completed(running):
             yield running[each], each.result()

@@ -87,7 +87,7 @@ _SERIES = {
     "format": "its parts, as text",
     "variant": "the code path that ran; of verdicts the one asked for",
     "metric": "hot, cold or verdict",
-    "environment_class": "clock policy; empty of verdicts",
+    "environment_class": "clock policy, and whether bounds were checked; empty of verdicts",
     "track": "main, or whatever a run was told",
     "results": "how many are placed in it",
     "newest_at": "when the last of them was recorded, UTC",

@@ -39,7 +39,7 @@ class SeriesColumns(Columns):
     variant: Named[str] = Column(Text)  # code path that ran
     # hot | cold; "verdict" where results became wrong or jobs failed
     metric: Named[str] = Column(Text)
-    environment_class: Named[str] = Column(Text)  # clock policy
+    environment_class: Named[str] = Column(Text)  # clock policy; bounds checked
     track: Named[str] = Column(Text)
     # the last result that the screen saw, and vkbench_detection.statistics.screen's state after it
     screened_at: Named[float | None] = Column(Moment)

@@ -29,6 +29,7 @@ from vkbench_detection.compare.evidence import LEAST_SAMPLES
 from vkbench_detection.compare.references import Reference
 from vkbench_detection.compare.result_sets import works
 from vkbench_detection.compare.sides import ComparedWork, Key, Side
+from vkbench_detection.series.points import CHECKED
 from vkbench_detection.series.profiles import device_sigmas
 from vkbench_detection.statistics.discoveries import believed
 from vkbench_detection.statistics.ratios import FLOOR
@@ -48,7 +49,7 @@ def compare(
     is_across = _is_across(before, after)
     both = _on_any_two(before, after) if is_across else _on_the_same(before, after)
     named = _Names.load(tx, [key for key, *_ in both])
-    pairs = _pairs(named, both)
+    pairs = _flag_unlike(tx, _pairs(named, both))
     histories = _histories(tx, pairs)
     return Comparison(
         old=old,
@@ -114,6 +115,21 @@ def with_noise(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
         )
         for pair in pairs
     ]
+
+
+def _flag_unlike(tx: Connection, pairs: Sequence[Pair]) -> list[Pair]:
+    """Flag pairs of which one side was timed with bounds checked and the other without."""
+    table = schema.series.c
+    asked = select(table.id).where(table.environment_class.endswith(CHECKED))
+    checked = set(tx.execute(asked).scalars())
+
+    def flagged(pair: Pair) -> Pair:
+        sides = (pair.old.series, pair.new.series)
+        if None in sides or (sides[0] in checked) == (sides[1] in checked):
+            return pair
+        return pair._replace(new=pair.new._replace(flag=CHECKED))
+
+    return [flagged(pair) for pair in pairs] if checked else list(pairs)
 
 
 def _histories(tx: Connection, pairs: Sequence[Pair]) -> dict[str, DeviceHistory]:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from vkbench.configuration import variant_of
 from vkbench.job import PEERS, JobState, Mode
-from vkbench.result import NOT_COLD
+from vkbench.result import BOUNDS_CHECKED, NOT_COLD
 from vkbench_db import schema
 from vkbench_db.ask.device_health import DONE
 from vkbench_db.database import watch_alone
@@ -24,7 +24,7 @@ from vkbench_detection.find.failures import decided_by
 from vkbench_detection.find.verdict_changes import record_failed_jobs, record_wrong_jobs
 from vkbench_detection.series import canaries, roofs
 from vkbench_detection.series.impossible import SUSPECT, is_impossible
-from vkbench_detection.series.points import Identity, series_ids
+from vkbench_detection.series.points import CHECKED, Identity, series_ids
 
 SCREENED = (Mode.PERFORMANCE, Mode.SHARDED)  # modes whose timings may be suspected
 BATCH = 500  # jobs of a transaction: the collector waits for it on SQLite, up to half a second
@@ -224,9 +224,16 @@ def _identity(job: _FreshJob, metric: str, known: dict[str, str]) -> Identity:
         case_id=job.case_id,
         variant=job.variant,
         metric=metric,
-        environment_class=known.get(job.environment, "default"),
+        environment_class=_environment_class(job, known),
         track=job.track,
     )
+
+
+def _environment_class(job: _FreshJob, known: dict[str, str]) -> str:
+    """Its clock policy; timings with bounds checked take longer, and are series of their own."""
+    clocks = known.get(job.environment, "default")
+    is_checked = bool((job.telemetry or {}).get(BOUNDS_CHECKED))
+    return f"{clocks}, {CHECKED}" if is_checked else clocks
 
 
 def _shares(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from vkbench import system
 from vkbench.errors import VkbenchError
+from vkbench.interpreter import python
 from vkbench.settings import Settings, settings
 from vkbench_shaders.compile import session, spirv
 from vkbench_shaders.compile.tree import source_of
@@ -157,10 +157,10 @@ def _fetch(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         wanted = Path(scratch, "wanted.txt")
         wanted.write_text(" ".join((WHEEL, *(f"--hash=sha256:{each}" for each in HASHES))))
-        pip = [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
+        pip = python(
+            *("-m", "pip", "download", "--quiet", "--no-deps"),
             *("--only-binary", ":all:", "--require-hashes", "--dest", scratch),
-        ]
+        )
         done = subprocess.run(
             [*pip, "--requirement", str(wanted)], capture_output=True, text=True, check=False
         )

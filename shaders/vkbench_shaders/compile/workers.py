@@ -23,6 +23,7 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import IO
 
+from vkbench.interpreter import python
 from vkbench_shaders.compile import session
 from vkbench_shaders.compile.compiler import FLAGS, CompileError, Compiler, Unit
 from vkbench_shaders.compile.tree import source_of
@@ -104,11 +105,10 @@ def _compiling(slang: Compiler, tree: Path) -> Iterator[Callable[[Unit], bytes]]
 @contextmanager
 def worker(library: Path, tree: Path) -> Iterator[CompilerProcess]:
     """Starts a worker for the units of a tree, and ends it after the block."""
-    # -P: do not import modules from the current folder
-    python = [sys.executable, "-P", "-m", session.__name__]
-    command = [*python, str(library), *FLAGS, "-I", str(tree)]
-    # the worker needs the sources that a wheel's build has put on this process's path
-    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = python("-m", session.__name__, str(library), *FLAGS, "-I", str(tree))
+    # the worker needs the sources that a wheel's build has put on this process's path, where an
+    # empty entry would be the current folder
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryFile() as said,

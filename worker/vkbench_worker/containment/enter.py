@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import compileall
 import os
-import platform
 import runpy
 import sys
 from contextlib import suppress
@@ -21,7 +20,15 @@ import vkbench_worker
 from vkbench import system
 from vkbench.errors import VkbenchError
 from vkbench.settings import Sandbox, Settings, settings
-from vkbench_worker.containment import kernel, landlock, limits, places, seccomp
+from vkbench_worker.containment import (
+    kernel,
+    landlock,
+    limits,
+    places,
+    seccomp,
+    shared_memory,
+    user,
+)
 from vkbench_worker.containment.support import Support, checked
 from vkbench_worker.protocol import FAILED_STATUS
 
@@ -49,12 +56,16 @@ def contain(ours: Settings, parts: Support, reads: list[Path], writes: list[Path
     _compile()
     if not system.IS_LINUX:
         return
-    allowed = list(places.rules(ours, reads, writes, os.environ))
+    # Root's right to open files stays: others' folders may hold the caches.
+    kept = limits.OPEN_ALL_FILES if os.geteuid() == 0 else None
+    is_apart = shared_memory.separate()
+    allowed = list(places.rules(ours, reads, writes, os.environ, shared_memory=is_apart))
     kernel.forgo_privileges()
     limits.limit()
     if parts.landlock:
         landlock.restrict(allowed, parts.landlock)
-    limits.drop_capabilities(platform.machine())
+    user.change()
+    limits.drop_capabilities(keep=kept)
     if parts.seccomp:
         seccomp.restrict()
 

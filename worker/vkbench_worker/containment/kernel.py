@@ -39,6 +39,16 @@ def prctl(option: int, *arguments: Any) -> int:
     return _checked(int(_libc().prctl(option, *words)))
 
 
+def unshare(namespaces: int) -> None:
+    """Give this process namespaces of its own; OSError where the kernel refuses them."""
+    _checked(int(_libc().unshare(namespaces)))
+
+
+def mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
+    """Mount a file system; OSError where the kernel refuses it."""
+    _checked(int(_libc().mount(source, target, kind, ctypes.c_ulong(flags), None)))
+
+
 def hide() -> None:
     """Keep other processes of this user from reading this one's memory and environment."""
     if system.IS_LINUX:

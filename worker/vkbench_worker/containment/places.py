@@ -13,6 +13,7 @@ from typing import Final
 from vkbench.settings import Settings
 from vkbench_worker.containment import landlock
 from vkbench_worker.containment.landlock import Access
+from vkbench_worker.containment.shared_memory import FOLDER
 from vkbench_worker.protocol import canary_folder, lock_folder
 
 _SYSTEM: Final = (
@@ -30,7 +31,6 @@ _DEVICES: Final = (
     *("/dev/nvidia*", "/dev/dri", "/dev/kfd", "/dev/accel", "/dev/dxg", "/dev/mali*"),
     *("/dev/kgsl-3d0", "/dev/udmabuf", "/dev/dma_heap"),
 )
-_SHARED_MEMORY: Final = "/dev/shm"  # drivers share memory there
 # Variables of the loader and the linker that name files or folders; `:` between them.
 _NAMING: Final = (
     *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"),
@@ -58,8 +58,13 @@ def rules(
     reads: Iterable[Path],
     writes: Iterable[Path],
     variables: Mapping[str, str],
+    *,
+    shared_memory: bool,
 ) -> Iterator[tuple[Path, Access]]:
-    """All that a process may touch, given what it reads and writes beside a runner's own."""
+    """All that a process may touch, given what it reads and writes beside a runner's own.
+
+    `shared_memory`: it has a /dev/shm of its own, where drivers share memory.
+    """
     system = [Path(place) for place in _SYSTEM]
     own = [settings.cache, settings.data / "tuning"]
     if listed := settings.bundle_list():
@@ -69,7 +74,8 @@ def rules(
     for pattern in _DEVICES:
         for name in glob(pattern):
             yield Path(name), landlock.DEVICE
-    yield Path(_SHARED_MEMORY), landlock.SHARED
+    if shared_memory:
+        yield FOLDER, landlock.SHARED
     for path in (*written(settings), *writes):
         yield path, landlock.WRITE
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vkbench import system
 from vkbench.errors import VkbenchError
 from vkbench.settings import Sandbox
-from vkbench_worker.containment import landlock, seccomp
+from vkbench_worker.containment import landlock, seccomp, user
 
 
 class NotContained(VkbenchError):
@@ -21,12 +21,14 @@ class Support:
 
     landlock: int  # version of its interface, 0: none
     seccomp: bool
+    own_user: bool  # root runs the worker, and another user what is contained
 
     @property
     def parts(self) -> str:
         """What is in force, for people."""
         parts = [f"Landlock {self.landlock}"] if self.landlock else []
         parts += ["seccomp"] if self.seccomp else []
+        parts += ["a user of its own"] if self.own_user else []
         return ", ".join([*parts, *(["limits", "no new privileges"] if system.IS_LINUX else ())])
 
     @property
@@ -37,11 +39,13 @@ class Support:
             found.append("it reads and writes all files of its user: no Landlock (Linux 5.13)")
         if not self.seccomp:
             found.append(
-                "it may connect to the network and call all of the kernel: no seccomp filters"
-                f" for {platform.machine()}"
+                "it may connect to the network, change modes and owners of files, and call all of"
+                f" the kernel: no seccomp filters for {platform.machine()}"
             )
-        if self.landlock < landlock.SCOPE_ABI:
+        if self.landlock < landlock.SCOPE_ABI and not self.own_user:
             found.append("it may send signals to its user's processes: no Landlock 6 (Linux 6.12)")
+        if not self.own_user:
+            found.append("it may slow other processes of its user, who is the worker's too")
         return tuple(found)
 
     @property
@@ -53,8 +57,10 @@ class Support:
 def support() -> Support:
     """What the running kernel has: nothing, unless it is Linux."""
     if not system.IS_LINUX:
-        return Support(landlock=0, seccomp=False)
-    return Support(landlock=landlock.version(), seccomp=seccomp.is_supported())
+        return Support(landlock=0, seccomp=False, own_user=False)
+    return Support(
+        landlock=landlock.version(), seccomp=seccomp.is_supported(), own_user=user.can_change()
+    )
 
 
 def in_force(sandbox: Sandbox) -> str:

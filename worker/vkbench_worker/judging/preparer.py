@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vkbench import system, wire
+from vkbench.interpreter import python
 from vkbench.job import Source
 from vkbench_shaders import catalogue
 from vkbench_worker.judging.preparation import Prepared, prepare
@@ -60,7 +61,7 @@ class Preparer:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno()), str(os.getpid())],
+                python("-m", __name__, str(theirs.fileno()), str(os.getpid())),
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # a runner's stdout is for its answers
                 pass_fds=[theirs.fileno()],

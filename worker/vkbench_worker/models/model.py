@@ -37,6 +37,7 @@ from vkbench_shaders.models.wiring import graph_of
 from vkbench_worker.models.schedule import Pass, Schedule, schedule
 from vkbench_worker.models.weights import Progress, Weights
 from vkbench_worker.phases import phase
+from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runtime.computer import B, Computer, P, Runnable
 from vkbench_worker.runtime.errors import OutOfMemory
 from vkbench_worker.runtime.program import Barrier, Dispatch, Stamp, Step, region_bytes
@@ -169,7 +170,10 @@ class Model(Generic[P, B]):
         hyper: Hyper,
         options: Options,
         progress: Progress = lambda done, total: None,
+        beside: Sequence[Bundle] = (),
     ) -> None:
+        """`beside`: bundles that are timed in turns with this one, so both check bounds alike."""
+        self._checked = checks_bounds(bundle, *beside)
         self.device, self.bundle, self.file, self.hyper = device, bundle, file, hyper
         self.options = replace(options, context=length_of(options.context))
         self.stack = ExitStack()
@@ -224,7 +228,7 @@ class Model(Generic[P, B]):
         key = asked, number
         if key not in self._phases:
             graph = wire(self.file, self.hyper, asked)
-            scheduled = schedule(graph, self.bundle, self.device.facts)
+            scheduled = schedule(graph, self.bundle, self.device.facts, checked=self._checked)
             with phase("weights"):
                 self.weights.load(graph.weights, self._progress)
             self._phases[key] = Prepared(self, graph, scheduled)

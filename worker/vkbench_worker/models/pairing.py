@@ -49,7 +49,10 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
     asked, bundles = posed(job, device.facts), {OLD: old, NEW: new}
     one, other, *_ = order(job)
     with (
-        Model(device, bundles[one], asked.file, asked.hyper, asked.options) as model,
+        Model(
+            *(device, bundles[one], asked.file, asked.hyper, asked.options),
+            beside=[bundles[other]],
+        ) as model,
         ExitStack() as stack,
     ):
         try:

@@ -17,7 +17,7 @@ from vkbench_shaders.launch import PackedLaunch
 from vkbench_shaders.models.graph import Graph, Step
 from vkbench_worker.models.levels import Levels, use_of
 from vkbench_worker.models.repeats import Repeats
-from vkbench_worker.runner.variants import AUTO, Choice, LaunchPlan, checks_bounds, choose, plan
+from vkbench_worker.runner.variants import AUTO, Choice, LaunchPlan, choose, plan
 from vkbench_worker.runtime.program import Program
 
 
@@ -68,9 +68,12 @@ def _misfit(has: int, needs: int) -> tuple[bool, int]:
     return (has < needs, abs(has - needs))
 
 
-def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
-    """The launches of a graph by the code paths that a device should run fastest."""
-    planner = _Planner(bundle, device)
+def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts, *, checked: bool) -> Schedule:
+    """The launches of a graph by the code paths that a device should run fastest.
+
+    `checked`: whether the device checks bounds.
+    """
+    planner = _Planner(bundle, device, checked)
     levels: dict[int, list[Pass]] = defaultdict(list)
     order, repeats = Levels({*graph.weights}), Repeats()
     sizes: dict[str, int] = {}
@@ -125,14 +128,14 @@ def schedule(graph: Graph, bundle: Bundle, device: DeviceFacts) -> Schedule:
 class _Planner:
     """Plans each case once: the layers of a model have the same ones."""
 
-    def __init__(self, bundle: Bundle, device: DeviceFacts) -> None:
-        self._bundle, self._device = bundle, device
+    def __init__(self, bundle: Bundle, device: DeviceFacts, checked: bool) -> None:
+        self._bundle, self._device, self._checked = bundle, device, checked
         self._known: dict[tuple[str, str], tuple[Choice, LaunchPlan]] = {}
 
     def planned(self, step: Step) -> tuple[Choice, LaunchPlan]:
         key = step.problem.case.name, step.variant
         if key not in self._known:
             choice = choose(step.problem, step.variant or AUTO, self._device)
-            checked = checks_bounds(self._bundle)
-            self._known[key] = choice, plan(self._bundle, choice, self._device, checked=checked)
+            planned = plan(self._bundle, choice, self._device, checked=self._checked)
+            self._known[key] = choice, planned
         return self._known[key]

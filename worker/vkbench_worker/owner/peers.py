@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import Final
 
 from vkbench import wire
 from vkbench.case import is_model
+from vkbench.interpreter import python
 from vkbench.job import Job, Outcome
 from vkbench.result import Result
 from vkbench.settings import Settings
@@ -79,7 +79,7 @@ class Peers:
 
     def _child(self, peer: str, ready: Ready) -> Child:
         if peer not in self._children:
-            command = [sys.executable, "-m", _MODULE, "--peer", peer, "--parent", str(os.getpid())]
+            command = python("-m", _MODULE, "--peer", peer, "--parent", str(os.getpid()))
             given = (command, environment.of(self._settings))
             self._children[peer] = self._parent.submit(Child, *given).result()
             self._children[peer].send(line_of(ready))

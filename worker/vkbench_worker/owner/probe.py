@@ -22,6 +22,7 @@ def local_devices(ours: Settings | None = None) -> list[DeviceFacts]:
     try:
         done = subprocess.run(
             contained("vkbench_worker.runner.listing"),
+            stdin=subprocess.DEVNULL,  # it may be a terminal
             capture_output=True,
             timeout=TIMEOUT_SECONDS,
             check=False,

@@ -75,6 +75,7 @@ class Supervisor:
         self._peers = Peers(settings, self._parent)
         self._weights = frozenset[str]()  # files that its runner may read, see reading.py
         self._list = identity(settings.bundle_list())  # of bundles, that its runner may read
+        self._strange = False  # whether its runner does jobs of other bundles
         self._used = False  # whether the runner had any job
         self._start_seconds = 0.0  # what it took to have it for the jobs at hand
         self._ready: Ready | None = None
@@ -198,7 +199,9 @@ class Supervisor:
 
     def _admit(self, group: Group) -> None:
         weights = group.readable(self._weights)
-        is_replaced = group.strange and identity(self._settings.bundle_list()) != self._list
+        is_relisted = group.strange and identity(self._settings.bundle_list()) != self._list
+        is_other = group.strange != self._strange and bool(self._ready and self._ready.checks_all)
+        is_replaced, self._strange = is_relisted or is_other, group.strange
         if is_replaced or weights != self._weights:
             self._weights = weights
             self._drop()
@@ -210,8 +213,7 @@ class Supervisor:
     def abort(self) -> None:
         """Have `run` return at once, the running job unreported; safe from any thread."""
         self._aborted = True
-        child = self._child
-        if child:
+        if child := self._child:
             child.kill()
 
     def _leaving(self) -> bool:
@@ -260,8 +262,7 @@ class Supervisor:
 
     def _send(self, jobs: Iterable[Job]) -> None:
         assert self._child
-        lines = b"".join(map(line_of, jobs))
-        if lines:
+        if lines := b"".join(map(line_of, jobs)):
             self._used = True
             self._child.send(lines)
 
@@ -379,8 +380,7 @@ class Supervisor:
         await_release(owner_path(self._settings, self._ready.facts.key), self._leaving)
 
     def _left_behind(self) -> Result | None:
-        marked = self._marker.read() if self._marker else None
-        if not marked:
+        if not (marked := self._marker.read() if self._marker else None):
             return None
         job, token = marked
         died = Result(job=job, token=token, outcome=Outcome.WORKER_DIED, started=time.time())
@@ -390,7 +390,7 @@ class Supervisor:
 
     def _command(self) -> list[str]:
         numbers = ("--parent", str(os.getpid()), "--beside", str(self._beside))
-        arguments = ("--device", self._selector, *numbers)
+        arguments = ("--device", self._selector, *numbers, *["--strange"] * self._strange)
         return contained(self._settings.runner, *arguments, reads=map(Path, sorted(self._weights)))
 
     def _drop(self) -> None:

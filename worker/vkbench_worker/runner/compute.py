@@ -16,6 +16,7 @@ from vkbench.settings import Settings, settings
 from vkbench_shaders.bundle import kept_bundles
 from vkbench_shaders.own.posing import posed
 from vkbench_worker import policy
+from vkbench_worker.runner.bounds import opening
 from vkbench_worker.runner.errand import alone, answered
 from vkbench_worker.runner.execute import compute
 from vkbench_worker.runtime.device import Device
@@ -32,7 +33,8 @@ def run(asked: argparse.Namespace, ours: Settings) -> dict[str, str]:
     policy.check(ours.bundles, bundle.sha)
     with np.load(asked.input, allow_pickle=False) as archive:
         arrays = dict(archive)
-    with Device.open(asked.device, ours) as device, alone(ours, device.facts.key):
+    opened = Device.open(asked.device, opening(ours, bundle))
+    with opened as device, alone(ours, device.facts.key):
         problem = posed(bundle, asked.case)
         outputs, variant = compute(device, bundle, problem, asked.variant, arrays)
         np.savez(asked.output, **outputs)  # type: ignore[arg-type]

@@ -21,8 +21,9 @@ from vkbench_worker.judging.batches import Whole, judge_batch
 from vkbench_worker.judging.preparation import stored
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import closing_stack, phase, recorded, telemetry
+from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.plans import PLANS, Planned
-from vkbench_worker.runner.variants import Choice, checks_bounds, choose, plan
+from vkbench_worker.runner.variants import Choice, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import DeviceLost, Unsupported, VulkanFailure
 from vkbench_worker.runtime.program import POISON_A

@@ -13,8 +13,8 @@ from vkbench.job import Job, Mode
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import read_line
+from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.plans import PLANS, Planned, planned
-from vkbench_worker.runner.variants import checks_bounds
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.program import Program
 

@@ -47,10 +47,10 @@ from vkbench_worker.protocol import (
     read_line,
     stage_line,
 )
+from vkbench_worker.runner.bounds import checks_bounds, noted
 from vkbench_worker.runner.execute import execute as execute_job
 from vkbench_worker.runner.foresight import Foresight
 from vkbench_worker.runner.inbox import Inbox
-from vkbench_worker.runner.variants import checks_bounds
 from vkbench_worker.runtime.buffer import Buffer
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.runtime.pipeline import Pipeline
@@ -61,7 +61,6 @@ SAVE_SECONDS: Final = (
     2.0  # least time between two saves of the pipeline cache: a runner may be killed any time
 )
 SAVE_SHARE: Final = 0.05  # of the time may go into saving it: it can grow to a hundred MB
-BOUNDS_CHECKED: Final = "timed with bounds checked (VKBENCH_ROBUST)"  # a warning of timings
 _KEPT_BUNDLES: Final = 4
 _MOST_PREPARERS: Final = 8
 _PREPARER_BYTES: Final = 4 << 30  # of the host's memory, that a large case may take for a while
@@ -84,20 +83,29 @@ def main(execute: Execute = execute_any, arguments: Sequence[str] | None = None)
         return FAILED_STATUS
     answers = _claim_stdout()
     ours = settings()
+    opening = replace(ours, robust=ours.robust and asked.strange)
     with ExitStack() as stack:
         try:
             device = stack.enter_context(
-                Device.open(asked.device, ours, partial(_lock, ours, stack))
+                Device.open(asked.device, opening, partial(_lock, ours, stack))
             )
         except VkbenchError as error:
             print(error, file=sys.stderr)
             return FAILED_STATUS
-        ready = Ready(facts=device.facts, environment=device.environment, hardware=device.hardware)
+        ready = Ready(
+            facts=device.facts,
+            environment=device.environment,
+            hardware=device.hardware,
+            checks_all=ours.robust and not device.checks_each,
+        )
         _answer(answers, ready)
         stack.enter_context(heard(partial(_tell, answers)))
         stack.enter_context(SHELF.helped(preparers(device.facts, asked.beside)))
         bundle_of = _bundles(ours)
-        canary = CanaryTimer(device, bundle_of, canary_folder(ours))
+        # Readings with bounds checked are not those of other runners.
+        canary = (
+            None if device.checks_bounds else CanaryTimer(device, bundle_of, canary_folder(ours))
+        )
         return serve(device, Inbox(sys.stdin.fileno()), answers, bundle_of, execute, canary)
 
 
@@ -170,12 +178,7 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
 
 
 def _noted(device: Device, result: Result, *bundles: Bundle) -> Result:
-    """The result, with a word on checked bounds: they take time."""
-    if not device.checks_bounds and not checks_bounds(*bundles):
-        return result
-    timings = [replace(each, warnings=(*each.warnings, BOUNDS_CHECKED)) for each in result.timings]
-    told = {**result.telemetry, "bounds_checked": 1.0}
-    return replace(result, timings=tuple(timings), telemetry=told)
+    return noted(result) if device.checks_bounds or checks_bounds(*bundles) else result
 
 
 def _leave(status: int) -> None:
@@ -235,6 +238,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="", help="index, part of a name, UUID or device key")
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     parser.add_argument("--beside", type=int, default=1, help="runners that share the processors")
+    parser.add_argument("--strange", action="store_true", help="do jobs of other bundles")
     return parser.parse_args(arguments)
 
 

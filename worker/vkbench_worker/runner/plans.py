@@ -10,7 +10,8 @@ from vkbench.job import Job
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Problem
 from vkbench_shaders.own.posing import posed
-from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
+from vkbench_worker.runner.bounds import checks_bounds
+from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
 
 _MOST_KEPT: Final = 256  # more than an inbox has: jobs that are never due are forgotten
 

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import cast
 
 from vkbench.settings import settings
@@ -20,6 +21,7 @@ from vkbench_worker import policy
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.protocol import lock_folder
+from vkbench_worker.runner.bounds import checks_bounds, noted, opening
 from vkbench_worker.runner.errand import Answer, alone, answered
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.shards.division import division_of
@@ -44,7 +46,8 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
     with ExitStack() as stack:
         for key in sorted(asked.device):  # in one order, so that no two wait for each other
             stack.enter_context(alone(ours, key))
-        devices = _apart([stack.enter_context(Device.open(key, ours)) for key in asked.device])
+        opened = [Device.open(key, opening(ours, bundle)) for key in asked.device]
+        devices = _apart([stack.enter_context(device) for device in opened])
         for name in sorted({device.hardware or device.facts.key for device in devices}):
             hardware = Hardware(lock_folder(ours), name)
             stack.enter_context(hardware.held(alone=True, leaving=lambda: False))
@@ -55,6 +58,8 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
                     used, count, bundle, problem, prepared, asked.variant, inner, asked.pieces
                 )
                 found = outcome(shards, asked.variant, asked.seconds)
+                if checks_bounds(bundle):
+                    found = replace(found, result=noted(found.result))
             yield cast(Answer, to_builtins(found))
 
 

@@ -10,9 +10,8 @@ from math import prod
 from vkbench.configuration import Configuration, parse, text_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
-from vkbench.settings import settings
 from vkbench_shaders import grids
-from vkbench_shaders.bundle import Bundle, Entry, entry_key, packaged_sha
+from vkbench_shaders.bundle import Bundle, Entry, entry_key
 from vkbench_shaders.kernel import Array, Launch, Problem, Variant
 from vkbench_shaders.launch import Interface, LaunchMismatch, PackedLaunch, pack
 from vkbench_shaders.tuning import tables
@@ -75,11 +74,6 @@ def choose(problem: Problem, asked: str, device: DeviceFacts, measured: str = ""
         if found := _measured(problem, parse(known), device):
             return estimated if replace(found, is_named=False) == estimated else found
     return estimated
-
-
-def checks_bounds(*bundles: Bundle) -> bool:
-    """Whether a device shall check bounds in a job that runs these; it does for all or for none."""
-    return settings().robust and any(bundle.sha != packaged_sha() for bundle in bundles)
 
 
 def plan(

@@ -64,7 +64,8 @@ class Device:
         self.physical = physical
         self.facts = facts
         self.environment: Environment = physical.environment()
-        self.checks_bounds = settings.robust and not checks_each(physical)  # of all pipelines
+        self.checks_each = checks_each(physical)  # bounds, of one pipeline and not of another
+        self.checks_bounds = settings.robust and not self.checks_each  # of all pipelines
         if self.checks_bounds:
             physical.features.check_bounds()
         self.logical = Logical(physical, facts)

@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from vkbench import alive, log, system
 from vkbench.errors import VkbenchError
+from vkbench.interpreter import python
 from vkbench.job import Job, Mode, Outcome
 from vkbench.keys import keys_for
 from vkbench.redis_client import connect
@@ -55,7 +56,7 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
         kernel.hide()  # as each supervisor does for its own process
     asked = list(selectors) or _all_devices()
     alive.expect(ours.data, SERVICE, asked)
-    one = (sys.executable, "-m", "vkbench_worker.service.main", "--beside", str(len(asked)))
+    one = python("-m", "vkbench_worker.service.main", "--beside", str(len(asked)))
     return fleet.serve([(*one, name) for name in asked])
 
 

@@ -24,6 +24,7 @@ from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.judge import Images, judge
 from vkbench_worker.judging.preparation import Prepared, for_path, stored
+from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.variants import LaunchPlan, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, Flown, P
 from vkbench_worker.runtime.errors import Unsupported
@@ -62,7 +63,7 @@ class Shards(Generic[P, B]):
         [self._path] = paths
         self.variant, self.bundle = chosen[0].name, bundle.sha
         plans = [
-            plan(bundle, each, device.facts)
+            plan(bundle, each, device.facts, checked=checks_bounds(bundle))
             for device, each in zip(self.devices, chosen, strict=True)
         ]
         self.kernel_sha = plans[0].sha

@@ -21,8 +21,9 @@ from vkbench_shaders.kernel import Array, Flow, Problem
 from vkbench_shaders.own.posing import NotDeclared, posed
 from vkbench_worker.judging.shelf import SHELF
 from vkbench_worker.phases import closing_stack, phase
+from vkbench_worker.runner.bounds import checks_bounds
 from vkbench_worker.runner.execute import attempt
-from vkbench_worker.runner.variants import Choice, LaunchPlan, checks_bounds, choose, plan
+from vkbench_worker.runner.variants import Choice, LaunchPlan, choose, plan
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.runtime.program import POISON_A
