@@ -23,6 +23,7 @@ BLAMED_PER_1000 = 0.2  # results: changes that are none, blamed on a kernel or a
 FALSE_PER_1000 = 1.0  # of any cause
 PAIRS_PER_100 = 20.0  # results
 COVERED = 0.9  # of told sizes, whose 95 % intervals hold the true ones, at least
+LEAST_SIZES = 20  # of a scenario that tell such a share
 CHANCE = 0.05  # of a scenario that meets a target to look as if it missed it
 TARGETS = (
     f"right bundle ≥ {RIGHT_PLACE:.0%}",
@@ -162,7 +163,8 @@ class Row:
         met = (
             self._is_share(right, RIGHT_PLACE),
             self._is_share(blames, RIGHT_CAUSE),
-            self._is_share([size.is_covered for size in sizes], COVERED),
+            self._is_share([size.is_covered for size in sizes], COVERED)
+            or (not self.is_whole and len(sizes) < LEAST_SIZES),
             self._is_rate(sum(self.score.false.values()), FALSE_PER_1000),
             self._is_rate(sum(self.score.false.get(each, 0) for each in BLAMED), BLAMED_PER_1000),
             not self.is_whole or self.pairs_per_100 <= PAIRS_PER_100,
