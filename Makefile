@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test chaos soak validate quick snapshots screenshots check offline lock docs clean
+.PHONY: help setup bench test attack chaos soak validate quick snapshots screenshots check offline lock docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,6 +29,10 @@ test: setup ## set up what the tests need, and run them all (ARGS="-k name" for 
 	@scripts/new-lavapipe $(VENV) || true
 	@scripts/ggml $(VENV) || true
 	@VKBENCH_REQUIRE=$(REQUIRED) scripts/tests $(BIN)/pytest $(ARGS)
+
+attack: setup ## try what strangers may do to hosts, to Redis and to the pages; each attempt is told
+	@scripts/services
+	@VKBENCH_REQUIRE=redis,postgres $(BIN)/pytest --verbose --no-header tests/attack $(ARGS)
 
 chaos: setup ## 300 faults of all kinds while 10,000 jobs run, in twenty minutes (ARGS="--seed 2")
 	@scripts/services

@@ -9,10 +9,11 @@ no row locks there. On PostgreSQL the store locks the rows that it is about to m
 
 from __future__ import annotations
 
+import os
 import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -213,14 +214,16 @@ def _use_wal(connection: Connection) -> None:
 
 
 def _make_file(url: URL) -> None:
-    if url.get_backend_name() == "sqlite":
-        folder = Path(str(url.database)).parent
+    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
+        path = Path(str(url.database))
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DatabaseUnreachable(
-                f"cannot make the folder {folder}: {error.strerror}"
+                f"cannot make the folder {path.parent}: {error.strerror}"
             ) from error
+        with suppress(OSError):  # SQLite says better why a file cannot be made
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # its journals are as private
 
 
 def require_file(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -202,9 +203,18 @@ def long_values(path: Path, keys: Collection[str]) -> dict[str, tuple[int | floa
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        return path.open("rb")
+        file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  # the caller closes it
     except OSError as error:
         raise BadGguf(f"cannot read {path}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise BadGguf(f"{path} is no file with a size, such as a pipe: copy it to one")
+    return file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe without waiting for somebody to write to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _stamp(file: BinaryIO) -> tuple[int, ...]:

@@ -45,6 +45,19 @@ def test_a_missing_schema_is_named_with_the_remedy(empty_url: str) -> None:
     assert isinstance(error.value, ServiceUnreachable)
 
 
+def test_a_new_file_is_its_user_s_alone(tmp_path: Path) -> None:
+    """So are its journals; a file that is there keeps its mode."""
+    path = tmp_path / "vkbench.db"
+    with Database.open(f"sqlite:///{path}", create=True) as database, database.transaction() as tx:
+        tx.execute(text("UPDATE run SET label = ''"))
+        modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.glob("vkbench.db*")}
+    assert set(modes) >= {"vkbench.db", "vkbench.db-wal"}
+    assert {mode for name, mode in modes.items() if not name.endswith(".lock")} == {0o600}
+    path.chmod(0o640)
+    with Database.open(f"sqlite:///{path}", create=True):
+        assert path.stat().st_mode & 0o777 == 0o640
+
+
 def test_opening_makes_no_file(tmp_path: Path) -> None:
     with pytest.raises(SchemaMissing):
         Database.open(f"sqlite:///{tmp_path / 'none.db'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import struct
 from collections.abc import Callable, Mapping
@@ -191,6 +192,14 @@ def test_any_flipped_byte_of_the_header_is_read_or_refused(model: Path) -> None:
             refused.append(str(error))
     assert len(refused) > 100
     assert not [line for line in refused if "\n" in line]
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """Nobody writes to it: opening it would wait for ever."""
+    os.mkfifo(tmp_path / "pipe.gguf")
+    assert said(tmp_path / "pipe.gguf").endswith(
+        "is no file with a size, such as a pipe: copy it to one"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "nowhere.gguf"])
