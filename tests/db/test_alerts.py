@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -314,3 +315,28 @@ def test_channels_have_names_of_their_own() -> None:
     found = list(channels_of(replace(read({}), alert_urls="mailto://a:b@c  mailto://a:b@d")))
     assert len(set(found)) == 2
     assert all(re.fullmatch(r"mailto-[0-9a-f]{8}", name) for name in found)
+
+
+def test_a_receiver_that_answers_byte_by_byte_holds_no_alert_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each byte comes in time, and the answer never; the connection is broken then."""
+    monkeypatch.setattr(webhook, "TIMEOUT_SECONDS", 0.5)
+    broken = Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65_536)
+            while not broken.wait(0.05):
+                try:
+                    connection.sendall(b"H")
+                except OSError:
+                    broken.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=drip, args=[server], daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(AlertFailed, match="did not answer within"):
+            webhook.post(url, SECRET, "msg_1", b"{}", 1)
+        assert broken.wait(20)

@@ -6,9 +6,20 @@ import base64
 import binascii
 import hashlib
 import hmac
-from http.client import HTTPException
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from socket import SHUT_RDWR
+from threading import Thread
+from typing import Any
 from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import (
+    AbstractHTTPHandler,
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    Request,
+    build_opener,
+)
 
 from vkbench_scheduler.errors import AlertFailed
 
@@ -25,15 +36,35 @@ def post(url: str, secret: str, message: str, body: bytes, timestamp: int) -> No
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signature(secret, message, timestamp, body),
     }
-    try:
-        request = Request(url, data=body, headers=headers, method="POST")
-        with build_opener(_NoRedirect).open(request, timeout=TIMEOUT_SECONDS):
-            pass
-    except HTTPError as error:
+    sending = _Sending()
+    answers: list[Exception | None] = []
+
+    def send() -> None:
+        try:
+            sending.send(Request(url, data=body, headers=headers, method="POST"))
+        except Exception as error:
+            answers.append(error)
+        else:
+            answers.append(None)
+
+    thread = Thread(target=send, daemon=True)
+    thread.start()
+    thread.join(TIMEOUT_SECONDS)
+    if not answers:  # each address, and each byte of the answer, may take so long
+        sending.give_up()
+        raise AlertFailed(f"the webhook did not answer within {TIMEOUT_SECONDS:g} s")
+    _check(answers[0])
+
+
+def _check(error: Exception | None) -> None:
+    """AlertFailed for what went wrong, if something did."""
+    if isinstance(error, HTTPError):
         with error:
             raise AlertFailed(f"the webhook answered {error.code} {error.reason}") from error
-    except (OSError, HTTPException, ValueError) as error:
+    if isinstance(error, OSError | HTTPException | ValueError):
         raise AlertFailed(f"the webhook cannot be reached: {error}") from error
+    if error:
+        raise error
 
 
 def signature(secret: str, message: str, timestamp: int, body: bytes) -> str:
@@ -51,6 +82,52 @@ def key_of(secret: str) -> bytes:
         return base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except binascii.Error as error:
         raise AlertFailed(f"VKBENCH_ALERT_SECRET: after {PREFIX} comes no base64") from error
+
+
+class _Sending:
+    """A request under way, whose connections can be broken from outside."""
+
+    def __init__(self) -> None:
+        self._connections: list[HTTPConnection] = []
+
+    def send(self, request: Request) -> None:
+        """Send it; the answer's body is of no interest."""
+        handlers = (_NoRedirect, _Http(self._connections), _Https(self._connections))
+        with build_opener(*handlers).open(request, timeout=TIMEOUT_SECONDS):
+            pass
+
+    def give_up(self) -> None:
+        """Break its connections, so that its thread ends."""
+        for each in self._connections:
+            if each.sock:
+                with suppress(OSError):
+                    each.sock.shutdown(SHUT_RDWR)
+
+
+class _Keeping(AbstractHTTPHandler):
+    """Notes the connections that it makes."""
+
+    def __init__(self, connections: list[HTTPConnection]) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def do_open(self, http_class: Any, req: Request, **more: Any) -> HTTPResponse:
+        """Open a connection of this class, as urllib does."""
+
+        def made(*words: Any, **named: Any) -> HTTPConnection:
+            connection: HTTPConnection = http_class(*words, **named)
+            self._connections.append(connection)
+            return connection
+
+        return super().do_open(made, req, **more)
+
+
+class _Http(_Keeping, HTTPHandler):
+    pass
+
+
+class _Https(_Keeping, HTTPSHandler):
+    pass
 
 
 class _NoRedirect(HTTPRedirectHandler):
