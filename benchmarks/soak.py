@@ -24,7 +24,7 @@ import threading  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Iterator, Mapping, Sequence  # noqa: E402
 from contextlib import contextmanager  # noqa: E402
-from dataclasses import dataclass, field  # noqa: E402
+from dataclasses import dataclass, field, replace  # noqa: E402
 from statistics import median  # noqa: E402
 from typing import cast  # noqa: E402
 
@@ -142,7 +142,7 @@ def soak_runner(jobs: int) -> int:
         os.environ |= {"VKBENCH_CACHE": folder, "VKBENCH_DATA": folder}
         settings.cache_clear()
         live: list[Mapping[str, int]] = []
-        with Device.open("llvmpipe", settings()) as device:
+        with Device.open("llvmpipe", replace(settings(), robust=False)) as device:
             done = 0
 
             def watched(device: Device, bundle: Bundle, job: Job) -> Result:

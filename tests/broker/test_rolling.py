@@ -9,7 +9,7 @@ from collections import Counter
 from cluster import Lab, until
 from vkbench.job import JobState
 
-JOBS = 120
+JOBS = 240  # more than are done while workers start on a busy machine
 
 
 def stopped(process: subprocess.Popen[bytes]) -> None:
