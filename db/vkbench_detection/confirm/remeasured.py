@@ -156,6 +156,20 @@ def _beside_series(case: _Case) -> Remeasured:
     return _sized(case, confirmed, size(before.seconds, later), ceil((LATER - len(later)) / 2))
 
 
+def concluded_beside_series(change: ChangePoint, before: Before) -> Conclusion | None:
+    """What is concluded without pairs of one bundle, if no values of now could be plain.
+
+    A result or two are nothing then; a shift that lasts is one that people may look at.
+    """
+    if not before.are_enough or before.can_be_plain(Direction(change.direction)):
+        return None
+    if before.has_lasted:
+        text = "there is a shift, within what the series scatters by: not measured again"
+        return Conclusion(state=ChangeState.AMBIGUOUS, note=text)
+    text = "within what the series scatters by: not measured again, unless it lasts"
+    return Conclusion(state=ChangeState.DISMISSED, note=text)
+
+
 _WHY = {
     Cause.ENVIRONMENT: "the kernels are the same or equally fast, and the environment is another",
     Cause.HOST: "neither kernels nor environment explain it",

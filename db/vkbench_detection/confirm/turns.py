@@ -20,9 +20,8 @@ from vkbench_detection.changes.decisions import Cause, Conclusion, Decision
 from vkbench_detection.changes.states import DECIDED, ChangeState
 from vkbench_detection.confirm.confirmations import running_counts
 from vkbench_detection.confirm.levels import before_change
-from vkbench_detection.confirm.remeasured import pairs_decide_alone
+from vkbench_detection.confirm.remeasured import concluded_beside_series, pairs_decide_alone
 from vkbench_detection.confirm.waiting import Waiting, waiting
-from vkbench_detection.statistics.screen import Direction
 
 MOST_RUNNING = 8  # confirmations of a device at a time
 EVENT = 16  # suspicions of a device and direction that are one event
@@ -139,7 +138,7 @@ def _bounded(
     for each in chosen:
         if counts[each.device_id] >= MOST_RUNNING:
             continue
-        conclusion = _conclude_unmeasured(tx, each)
+        conclusion = _conclusion_without_pairs(tx, each)
         if conclusion:
             doubted.append(Decision(change=each.change, conclusion=conclusion))
         else:
@@ -148,18 +147,8 @@ def _bounded(
     return measured, doubted
 
 
-def _conclude_unmeasured(tx: Connection, each: Waiting) -> Conclusion | None:
-    """What is said of a suspicion that pairs, as no kernel explains it, cannot make plain.
-
-    A result or two are nothing then; a shift that lasts is one that people may look at.
-    """
+def _conclusion_without_pairs(tx: Connection, each: Waiting) -> Conclusion | None:
+    """What is concluded of a suspicion that its pairs, of one bundle, could not make plain."""
     if each.arms is None or not each.arms.are_same or pairs_decide_alone(each.point):
         return None
-    before = before_change(tx, each.point)
-    if not before.are_enough or before.can_be_plain(Direction(each.direction)):
-        return None
-    if before.has_lasted:
-        text = "there is a shift, within what the series scatters by: not measured again"
-        return Conclusion(state=ChangeState.AMBIGUOUS, note=text)
-    text = "within what the series scatters by: not measured again, unless it lasts"
-    return Conclusion(state=ChangeState.DISMISSED, note=text)
+    return concluded_beside_series(each.point, before_change(tx, each.point))

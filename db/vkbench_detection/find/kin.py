@@ -145,8 +145,9 @@ def _last_move(level: Level, moments: Mapping[int, Origin]) -> _Move | None:
 
 def _have_moved(before: Level, after: Level) -> bool:
     """Whether a change has lasted, and each result shows it: hosts are busy for a night or two."""
-    change = _middle(after) - _middle(before)
-    shares = [(value - _middle(before)) / change for _, value in after] if change else []
+    usual = _middle(before)
+    change = _middle(after) - usual
+    shares = [(value - usual) / change for _, value in after] if change else []
     return len(shares) >= LASTING and min(shares) >= HALF
 
 

@@ -64,6 +64,7 @@ def _farthest_move(values: Floats, beside: int, after: int) -> float:
     usual = SIGMA_OF_MAD * float(np.median(np.abs(moves)))
     tame = np.clip(moves, -CLIPPED_SIGMAS * usual, CLIPPED_SIGMAS * usual)
     sigma = max(SIGMA_FLOOR, sqrt(float(tame @ tame) / len(tame)))
+    # Windows overlap: no more movements are independent than windows follow each other.
     freedom = min(_freedom(tame), max(LEAST_FREEDOM, len(values) / beside))
     return sigma * float(stdtrit(freedom, 1 - TAIL))
 
