@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from socket import SHUT_RDWR
@@ -36,24 +37,13 @@ def post(url: str, secret: str, message: str, body: bytes, timestamp: int) -> No
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signature(secret, message, timestamp, body),
     }
-    sending = _Sending()
-    answers: list[Exception | None] = []
-
-    def send() -> None:
-        try:
-            sending.send(Request(url, data=body, headers=headers, method="POST"))
-        except Exception as error:
-            answers.append(error)
-        else:
-            answers.append(None)
-
-    thread = Thread(target=send, daemon=True)
-    thread.start()
-    thread.join(TIMEOUT_SECONDS)
-    if not answers:  # each address, and each byte of the answer, may take so long
+    sending = _Sending(url, body, headers)
+    sending.start()
+    sending.join(TIMEOUT_SECONDS)
+    if sending.is_alive():  # each address, and each byte of the answer, may take so long
         sending.give_up()
         raise AlertFailed(f"the webhook did not answer within {TIMEOUT_SECONDS:g} s")
-    _check(answers[0])
+    _check(sending.error)
 
 
 def _check(error: Exception | None) -> None:
@@ -84,17 +74,25 @@ def key_of(secret: str) -> bytes:
         raise AlertFailed(f"VKBENCH_ALERT_SECRET: after {PREFIX} comes no base64") from error
 
 
-class _Sending:
+class _Sending(Thread):
     """A request under way, whose connections can be broken from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
+        super().__init__(daemon=True)
+        self._message = (url, body, headers)
         self._connections: list[HTTPConnection] = []
+        self.error: Exception | None = None
 
-    def send(self, request: Request) -> None:
+    def run(self) -> None:
         """Send it; the answer's body is of no interest."""
+        url, body, headers = self._message
         handlers = (_NoRedirect, _Http(self._connections), _Https(self._connections))
-        with build_opener(*handlers).open(request, timeout=TIMEOUT_SECONDS):
-            pass
+        try:
+            request = Request(url, data=body, headers=dict(headers), method="POST")
+            with build_opener(*handlers).open(request, timeout=TIMEOUT_SECONDS):
+                pass
+        except Exception as error:
+            self.error = error
 
     def give_up(self) -> None:
         """Break its connections, so that its thread ends."""
@@ -114,12 +112,12 @@ class _Keeping(AbstractHTTPHandler):
     def do_open(self, http_class: Any, req: Request, **more: Any) -> HTTPResponse:
         """Open a connection of this class, as urllib does."""
 
-        def made(*words: Any, **named: Any) -> HTTPConnection:
+        def connect(*words: Any, **named: Any) -> HTTPConnection:
             connection: HTTPConnection = http_class(*words, **named)
             self._connections.append(connection)
             return connection
 
-        return super().do_open(made, req, **more)
+        return super().do_open(connect, req, **more)
 
 
 class _Http(_Keeping, HTTPHandler):
