@@ -113,7 +113,7 @@ def test_pip_runs_nothing_of_the_folder(
 
 
 def test_python_is_started_in_one_place() -> None:
-    """Where a module names the interpreter itself, nobody sees to the folder."""
+    """A Python that is started without `python()` looks for modules in the current folder."""
     naming = {
         str(path.relative_to(ROOT))
         for part in PACKAGES

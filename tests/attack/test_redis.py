@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -22,9 +21,10 @@ from redis.exceptions import ResponseError
 import planted_runner
 from cluster import Lab, RedisServer, until
 from databases import Cluster
+from kept_bundles import bundle_of_tree, keep
 from listener import listening, settings_for
 from vkbench import wire
-from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
+from vkbench.job import Job, JobState, Mode, Outcome
 from vkbench.keys import new_keys, read_keys
 from vkbench.result import Result
 from vkbench.settings import Settings
@@ -32,7 +32,6 @@ from vkbench.signing import SPOKEN, Keys, seal
 from vkbench.stamps import Stale, Stamp, Stamps
 from vkbench.wire import Announcement, Chunk, Lease
 from vkbench_db.database import Database
-from vkbench_db.work import store
 from vkbench_local import diagnosis
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.broker import Broker
@@ -42,7 +41,6 @@ from vkbench_scheduler.queue.registry import Registry
 from vkbench_scheduler.queue.stream import ResultStream, on_their_way
 from vkbench_scheduler.queue.wishes import Wishes
 from vkbench_scheduler.watch import strangers
-from vkbench_shaders.bundle import Bundle, manifest_text, packaged
 from vkbench_worker.errors import BundleAwaited, BundleUnavailable
 from vkbench_worker.service import bundles
 from vkbench_worker.service.bundles import Depot
@@ -445,18 +443,6 @@ def test_a_worker_that_cannot_read_its_recall_says_that_it_is_well(lab: Lab) -> 
     lab.redis.client.delete(wire.recall_of(lab.key("a")))
 
 
-def bundle_of_tree(tree: str) -> Bundle:
-    """Some of the packaged kernels, as if of another source tree."""
-    manifest = packaged().manifest
-    entries = manifest.entries[:2]
-    name = hashlib.sha256(tree.encode()).hexdigest()
-    return Bundle(
-        text=manifest_text(manifest.slang, name, entries, manifest.interfaces),
-        blobs={entry.sha256: packaged().blobs[entry.sha256] for entry in entries},
-        name=tree,
-    )
-
-
 @pytest.fixture(scope="module")
 def bundle_lab(
     need: Need, cluster: Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
@@ -468,16 +454,6 @@ def bundle_lab(
         lab.start("-m", "impatient_worker", "a", log="worker-a")
         lab.await_device("a")
         yield lab
-
-
-def keep(lab: Lab, bundle: Bundle) -> str:
-    """Store a bundle in the scheduler's database; returns its hash."""
-    kept = store.StoredBundle(
-        sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs
-    )
-    with lab.database.transaction() as tx:
-        store.store_bundle(tx, kept, 1)
-    return bundle.sha
 
 
 def put(key: str, word: bytes) -> OnBundle:
@@ -521,7 +497,7 @@ def test_no_job_fails_for(bundle_lab: Lab, name: str) -> None:
     """It waits with a reason as long as the attack goes on, and then is done by itself."""
     lab, sha = bundle_lab, keep(bundle_lab, bundle_of_tree(name))
     with repeated(lambda: ON_BUNDLES[name](lab.redis.client, sha)):
-        run = submit(lab, sha)
+        run = lab.submit(["sleep/f32/n10"] * 2, bundle=sha)
         until(lambda: "is awaited" in waiting(lab), lambda: waiting(lab), 20)
         other = lab.submit(["sleep/f32/n1"])
         lab.await_end(other)
@@ -533,16 +509,6 @@ def test_no_job_fails_for(bundle_lab: Lab, name: str) -> None:
     lab.await_end(run)
     assert lab.counts(run) == {JobState.PASSED: 2}
     assert {row.tries for row in lab.jobs(run)} == {0}
-
-
-def submit(lab: Lab, bundle: str) -> int:
-    job = PlannedJob(
-        device=lab.key("a"), case="sleep/f32/n10", mode=Mode.CORRECTNESS, bundle=bundle
-    )
-    with lab.database.transaction() as tx:
-        run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=1)
-        store.add_jobs(tx, run.id, [job] * 2)
-    return run.id
 
 
 def waiting(lab: Lab) -> str:

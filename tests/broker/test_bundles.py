@@ -7,46 +7,19 @@ import pytest
 from sqlalchemy import update
 
 from cluster import Lab, until
+from kept_bundles import bundle_of_tree, keep
 from vkbench import wire
-from vkbench.job import JobState, Mode, Outcome, PlannedJob
+from vkbench.job import JobState, Outcome
 from vkbench_db import schema
-from vkbench_db.work import store
-from vkbench_shaders.bundle import Bundle, BundleStore, manifest_text, packaged
+from vkbench_shaders.bundle import Bundle, BundleStore
 from vkbench_worker.service.bundles import Depot
 
-
-def edited(tree: str = "0") -> Bundle:
-    """Some of the packaged kernels, as if of another source tree."""
-    manifest = packaged().manifest
-    entries = manifest.entries[:3]
-    return Bundle(
-        text=manifest_text(manifest.slang, tree * 64, entries, manifest.interfaces),
-        blobs={entry.sha256: packaged().blobs[entry.sha256] for entry in entries},
-        name="edited",
-    )
-
-
-def keep(lab: Lab, bundle: Bundle) -> None:
-    kept = store.StoredBundle(
-        sha=bundle.sha, name=bundle.name, manifest=bundle.text, blobs=bundle.blobs
-    )
-    with lab.database.transaction() as tx:
-        store.store_bundle(tx, kept, 1)
-
-
-def submit(lab: Lab, bundle: str) -> int:
-    job = PlannedJob(
-        device=lab.key("a"), case="sleep/f32/n10", mode=Mode.CORRECTNESS, bundle=bundle
-    )
-    with lab.database.transaction() as tx:
-        run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=1)
-        store.add_jobs(tx, run.id, [job] * 3)
-    return run.id
+THREE = ["sleep/f32/n10"] * 3
 
 
 def check_refused(lab: Lab, sha: str, reason: str) -> None:
     """The jobs of a bundle fail for this reason, and no others."""
-    run, other = submit(lab, sha), lab.submit(["sleep/f32/n10"])
+    run, other = lab.submit(THREE, bundle=sha), lab.submit(["sleep/f32/n10"])
     lab.await_end(run, other)
     lab.check(run, other)
     assert lab.counts(run) == {JobState.FAILED: 3}
@@ -56,11 +29,11 @@ def check_refused(lab: Lab, sha: str, reason: str) -> None:
 
 
 def test_a_worker_fetches_an_unknown_bundle_once(lab: Lab) -> None:
-    bundle = edited()
+    bundle = bundle_of_tree()
     keep(lab, bundle)
     lab.start_scheduler()
     lab.start_worker()
-    run = submit(lab, bundle.sha)
+    run = lab.submit(THREE, bundle=bundle.sha)
     lab.await_end(run)
     lab.check(run)
     assert lab.counts(run) == {JobState.PASSED: 3}
@@ -81,7 +54,7 @@ def test_a_missing_bundle_ends_its_jobs(make_lab: Callable[..., Lab], damage: by
 
 
 def test_a_bundle_that_cannot_be_stored_fails_the_jobs_that_need_it_alone(lab: Lab) -> None:
-    bundle = edited()
+    bundle = bundle_of_tree()
     keep(lab, bundle)
     (lab.settings.cache / "bundles").parent.mkdir(parents=True, exist_ok=True)
     (lab.settings.cache / "bundles").touch()  # as a full disk is, for root too
@@ -94,7 +67,7 @@ def test_a_key_of_the_wrong_type_is_not_heeded(lab: Lab) -> None:
     lab.start_scheduler()
     lab.start_worker()
     lab.redis.client.rpush(wire.bundle_of("ab" * 32), "no archive")
-    run, other = submit(lab, "ab" * 32), lab.submit(["sleep/f32/n10"])
+    run, other = lab.submit(THREE, bundle="ab" * 32), lab.submit(["sleep/f32/n10"])
     lab.await_end(run, other)
     lab.check(run, other)
     assert lab.counts(run) == {JobState.FAILED: 3}
@@ -123,7 +96,7 @@ def test_a_chunk_that_raises_answers_each_of_its_jobs(lab: Lab) -> None:
 
 
 def test_a_damaged_bundle_of_the_database_stops_nothing_else(lab: Lab) -> None:
-    good, bad = edited("1"), edited("2")
+    good, bad = bundle_of_tree("1"), bundle_of_tree("2")
     keep(lab, good)
     keep(lab, Bundle(text=bad.text, blobs={**bad.blobs, **odd_blob()}, name="odd"))
     lone = schema.blob.c.sha == next(iter(odd_blob()))
@@ -133,7 +106,11 @@ def test_a_damaged_bundle_of_the_database_stops_nothing_else(lab: Lab) -> None:
         lab.redis.client.sadd(wire.WANTED, junk)
     lab.start_scheduler()
     lab.start_worker()
-    runs = submit(lab, bad.sha), submit(lab, "ab" * 32), submit(lab, good.sha)
+    runs = (
+        lab.submit(THREE, bundle=bad.sha),
+        lab.submit(THREE, bundle="ab" * 32),
+        lab.submit(THREE, bundle=good.sha),
+    )
     plain = lab.submit(["sleep/f32/n10"])
     lab.await_end(*runs, plain, seconds=15)  # a worker that waits in vain does so for 20
     lab.check(*runs, plain)
@@ -150,7 +127,7 @@ def odd_blob() -> dict[str, bytes]:
 
 
 def test_a_damaged_bundle_of_a_worker_is_fetched_again_once(lab: Lab) -> None:
-    bundle = edited()
+    bundle = bundle_of_tree()
     kept = BundleStore(lab.settings.cache / "bundles")
     kept.put(bundle)
     lab.redis.client.set(wire.bundle_of(bundle.sha), bundle.archive())
@@ -177,7 +154,7 @@ def test_a_host_refuses_the_bundles_that_its_policy_does_not_allow(
     make_lab: Callable[..., Lab],
 ) -> None:
     lab = make_lab(bundles="packaged")
-    bundle = edited()
+    bundle = bundle_of_tree()
     keep(lab, bundle)
     lab.start_scheduler()
     lab.start_worker()

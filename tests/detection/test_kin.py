@@ -25,6 +25,15 @@ def young(lab: Lab, environment: Environment) -> Nights:
     return Nights(lab, lab.add_device(), environment=environment)
 
 
+def begin_slower_level(young: Nights, factor: float) -> None:
+    """A slower kernel is confirmed; how the series scatters is known."""
+    young.pass_by(24)
+    timetable.look_back(young.lab.database, young.lab.now)
+    young.bundle = SECOND.sha
+    young.pass_by(1, factor)
+    young.confirm(slow(SECOND.sha, factor))
+
+
 def slow(sha: str, factor: float) -> Speed:
     return lambda asked: factor if asked == sha else 1.0
 
@@ -68,11 +77,7 @@ def test_it_is_not_suspected_without_them(young: Nights) -> None:
 @one_engine
 def test_nights_after_a_confirmed_change(young: Nights) -> None:
     """The screen waits for 20 results of the new level, and the next kernel does not."""
-    young.pass_by(24)
-    timetable.look_back(young.lab.database, young.lab.now)  # measures how the series scatters
-    young.bundle = SECOND.sha
-    young.pass_by(1, 1.05)
-    young.confirm(slow(SECOND.sha, 1.05))
+    begin_slower_level(young, 1.05)
     young.pass_by(5, 1.05)
     young.bundle = THIRD.sha
     young.pass_by(1, 1.05 * 1.06)
@@ -93,10 +98,7 @@ def test_quiet_nights_with_new_kernels_cost_no_pairs(young: Nights) -> None:
 @one_engine
 def test_a_host_that_is_slow_in_a_young_level_is_no_kernel(young: Nights) -> None:
     """Pairs that agree end the suspicion; the screen and the history judge hosts and drivers."""
-    young.pass_by(24)
-    young.bundle = SECOND.sha
-    young.pass_by(1, 1.1)
-    young.confirm(slow(SECOND.sha, 1.1))
+    begin_slower_level(young, 1.1)
     young.pass_by(5, 1.1)
     young.bundle = THIRD.sha
     for factor in (1.5, 1.5, 1.5):
@@ -110,11 +112,7 @@ def test_a_host_that_is_slow_in_a_young_level_is_no_kernel(young: Nights) -> Non
 @one_engine
 def test_a_driver_soon_after_a_slower_kernel(young: Nights) -> None:
     """A level of a few results is enough to hold a driver against, once it has lasted."""
-    young.pass_by(24)
-    timetable.look_back(young.lab.database, young.lab.now)  # measures how the series scatters
-    young.bundle = SECOND.sha
-    young.pass_by(1, 1.05)
-    young.confirm(slow(SECOND.sha, 1.05))
+    begin_slower_level(young, 1.05)
     young.pass_by(3, 1.05)
     young.environment = replace(young.environment, driver_version="another")
     for _ in range(3):

@@ -188,7 +188,12 @@ class Lab:
         return planted_runner.facts(name, self.settings).key
 
     def submit(
-        self, cases: Iterable[str], device: str = "a", limit: float = 20, priority: int = 0
+        self,
+        cases: Iterable[str],
+        device: str = "a",
+        limit: float = 20,
+        priority: int = 0,
+        bundle: str = "",
     ) -> int:
         """A run of planted cases; says its id."""
         jobs = [
@@ -196,6 +201,7 @@ class Lab:
                 device=self.key(device),
                 case=case,
                 mode=Mode.CORRECTNESS,
+                bundle=bundle,
                 limit_seconds=limit,
                 estimate_seconds=0.05,
             )

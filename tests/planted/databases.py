@@ -25,6 +25,7 @@ from postgres_server import cluster_folder, copy_of, program
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Timing, Verdict, pack_samples
+from vkbench.settings import Settings
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.database import Database, upgrade
@@ -165,6 +166,17 @@ def url_as(url: str, role: str) -> str:
     if parsed.get_backend_name() == "sqlite":
         return url
     return parsed.update_query_dict({"user": role}).render_as_string(hide_password=False)
+
+
+def settings_of_pages(url: str, folder: Path) -> Settings:
+    """Settings of pages whose roles have no more rights than they need, where there are roles."""
+    return Settings(
+        database=url_as(url, PAGES),
+        query_database=url_as(url, READER),
+        data=folder,
+        cache=folder,
+        host="here",
+    )
 
 
 @pytest.fixture

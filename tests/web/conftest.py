@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser
 
 import browser
-from databases import PAGES, READER, Cluster, Lab, url_as, with_roles
+from databases import Cluster, Lab, settings_of_pages, with_roles
 from planted_runs import filled, past, planted_regression
 from vkbench.settings import Settings
 from vkbench_db.database import Database
@@ -52,14 +52,7 @@ def unmade(tmp_path: Path) -> Iterator[TestClient]:
 @pytest.fixture
 def pages(lab: Lab, url: str, tmp_path: Path) -> Iterator[TestClient]:
     """The pages of a lab, on each engine."""
-    ours = Settings(
-        database=url_as(url, PAGES),
-        query_database=url_as(url, READER),
-        data=tmp_path,
-        cache=tmp_path,
-        host="here",
-    )
-    with TestClient(application(Pages(ours))) as client:
+    with TestClient(application(Pages(settings_of_pages(url, tmp_path)))) as client:
         yield client
 
 

@@ -24,9 +24,8 @@ from hypothesis import strategies as st
 from sqlalchemy import MetaData, insert, select
 from starlette.datastructures import QueryParams
 
-from databases import ENGINES, PAGES, READER, Cluster, Lab, url_as
+from databases import ENGINES, Cluster, Lab, settings_of_pages
 from vkbench.job import Mode, Outcome
-from vkbench.settings import Settings
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store
@@ -108,14 +107,7 @@ def site(
     else:
         cluster: Cluster = request.getfixturevalue("cluster")
         url = cluster.url(cluster.create(request.getfixturevalue("template")))
-    ours = Settings(
-        database=url_as(url, PAGES),
-        query_database=url_as(url, READER),
-        data=folder,
-        cache=folder,
-        host="here",
-    )
-    app = application(Pages(ours))
+    app = application(Pages(settings_of_pages(url, folder)))
     with (
         Database.open(url) as database,
         TestClient(app, raise_server_exceptions=False, follow_redirects=False) as client,
