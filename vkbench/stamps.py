@@ -13,9 +13,7 @@ from typing import Any, Final, Protocol
 
 from vkbench.errors import VkbenchError
 
-LATE_SECONDS: Final = (
-    10.0  # that a message may be under way, or ahead after another server took over
-)
+LATE_SECONDS: Final = 10.0  # under way; or ahead, after another server of Redis took over
 SKEW_SECONDS: Final = 5  # by which a host's clock may be wrong before people are told
 FORGOTTEN_SECONDS: Final = 120.0  # after which the age alone tells: longer than a stamp is good for
 

@@ -213,7 +213,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe without waiting for somebody to write to it."""
+    """Open a file; if it is a pipe, without waiting for a program that writes to it."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

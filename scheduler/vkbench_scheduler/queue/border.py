@@ -1,7 +1,8 @@
 """Reads what lies in Redis as anyone may have put it there: within bounds, and never for long.
 
-A key that holds another type than ours, a word that is too long and a member that can be nobody's
-are deleted: they cost their own reading once. `Oddities` remembers them for the operator.
+A key of another type than vkbench gives it is deleted, and so are words that are too long and
+members of sets that no worker writes: each is read once. `Oddities` remembers them for the
+operator.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from vkbench_scheduler.queue.connection import reached
 
 MOST_WORD_BYTES: Final = 1 << 20  # of an announcement or a lease
 MOST_MEMBERS: Final = 10_000  # of a set that are looked at
-MOST_PLACES: Final = 20  # that are told at once
-TOLD_SECONDS: Final = 600.0  # for how long an operator is told of one
+MOST_PLACES: Final = 20  # strange places in Redis that an operator is told of at a time
+TOLD_SECONDS: Final = 600.0  # for how long an operator is told of a place
 UNTOLD_SECONDS: Final = 86_400.0  # between two alerts about one place
 SILENT_SECONDS: Final = 60.0  # between two lines of the log about one place
 _AT_ONCE: Final = 1000  # members that one command removes
@@ -61,7 +62,7 @@ class Oddities:
             return {place: what for place, (what, _) in self._found.items()}
 
     def untold(self) -> Mapping[str, str]:
-        """Those of which the alert channels have not heard for a day."""
+        """The lately found places that the alert channels have not heard of for a day."""
         told = self._told
         now = time.monotonic()
         return {

@@ -25,7 +25,7 @@ from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
-MOST_UNFIT = 200  # devices that people are told of
+MOST_UNFIT = 200  # devices without a usable worker that people are told of at a time
 REJECTED_SECONDS = 60.0  # until a device that could not be stored is tried again
 
 _KEY = re.compile(rb"[0-9a-f]{12}")  # of a device
@@ -57,7 +57,8 @@ class Presence:
     def announcements(self) -> list[Announcement]:
         """The devices that a worker serves now, and speaks a protocol of this scheduler.
 
-        Devices that nobody announces leave the set: a worker adds its own each second.
+        This removes devices that no worker announces from Redis' set of them: workers add theirs
+        each second.
         """
         with reached():
             members = border.members(

@@ -28,7 +28,7 @@ def opening(ours: Settings, bundle: Bundle) -> Settings:
     return replace(ours, robust=checks_bounds(bundle))
 
 
-def noted(result: Result) -> Result:
+def note_bounds_checked(result: Result) -> Result:
     """The result of a job in which bounds were checked, with a word on it: that takes time."""
     timings = [replace(each, warnings=(*each.warnings, CHECKED)) for each in result.timings]
     told = {**result.telemetry, BOUNDS_CHECKED: 1.0}

@@ -47,7 +47,7 @@ from vkbench_worker.protocol import (
     read_line,
     stage_line,
 )
-from vkbench_worker.runner.bounds import checks_bounds, noted
+from vkbench_worker.runner.bounds import checks_bounds, note_bounds_checked
 from vkbench_worker.runner.execute import execute as execute_job
 from vkbench_worker.runner.foresight import Foresight
 from vkbench_worker.runner.inbox import Inbox
@@ -178,7 +178,9 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
 
 
 def _noted(device: Device, result: Result, *bundles: Bundle) -> Result:
-    return noted(result) if device.checks_bounds or checks_bounds(*bundles) else result
+    return (
+        note_bounds_checked(result) if device.checks_bounds or checks_bounds(*bundles) else result
+    )
 
 
 def _leave(status: int) -> None:

@@ -21,7 +21,7 @@ from vkbench_worker import policy
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.owner.hardware import Hardware
 from vkbench_worker.protocol import lock_folder
-from vkbench_worker.runner.bounds import checks_bounds, noted, opening
+from vkbench_worker.runner.bounds import checks_bounds, note_bounds_checked, opening
 from vkbench_worker.runner.errand import Answer, alone, answered
 from vkbench_worker.runtime.device import Device
 from vkbench_worker.shards.division import division_of
@@ -59,7 +59,7 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
                 )
                 found = outcome(shards, asked.variant, asked.seconds)
                 if checks_bounds(bundle):
-                    found = replace(found, result=noted(found.result))
+                    found = replace(found, result=note_bounds_checked(found.result))
             yield cast(Answer, to_builtins(found))
 
 
