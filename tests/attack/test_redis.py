@@ -33,9 +33,10 @@ from vkbench.stamps import Stale, Stamp, Stamps
 from vkbench.wire import Announcement, Chunk, Lease
 from vkbench_db.database import Database
 from vkbench_local import diagnosis
-from vkbench_scheduler.queue import border
+from vkbench_scheduler.queue import border, presence
 from vkbench_scheduler.queue.broker import Broker
 from vkbench_scheduler.queue.collect import Collector
+from vkbench_scheduler.queue.oddities import Oddities
 from vkbench_scheduler.queue.presence import Presence
 from vkbench_scheduler.queue.registry import Registry
 from vkbench_scheduler.queue.stream import ResultStream, on_their_way
@@ -718,8 +719,8 @@ def asked_status(lab: Lab) -> str:
 def test_the_alert_channels_hear_of_a_strange_key_once(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    oddities = border.Oddities()
-    for module in (border, strangers):
+    oddities = Oddities()
+    for module in (border, presence, strangers):
         monkeypatch.setattr(module, "ODDITIES", oddities)
     with listening() as listener:
         ours = settings_for(listener)

@@ -7,85 +7,27 @@ operator.
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from threading import Lock
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from vkbench import log
 from vkbench.units import counted
 from vkbench.visible import visible
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.oddities import ODDITIES
 
 MOST_WORD_BYTES: Final = 1 << 20  # of an announcement or a lease
 MOST_MEMBERS: Final = 10_000  # of a set that are looked at
-MOST_PLACES: Final = 20  # strange places in Redis that an operator is told of at a time
-TOLD_SECONDS: Final = 600.0  # for how long an operator is told of a place
-UNTOLD_SECONDS: Final = 86_400.0  # between two alerts about one place
-SILENT_SECONDS: Final = 60.0  # between two lines of the log about one place
 _AT_ONCE: Final = 1000  # members that one command removes
 
-_log = logging.getLogger(__name__)
 
-
-class Oddities:
-    """What was found in Redis that neither a worker nor a scheduler of this fleet writes."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[str, float]] = {}  # place -> what, and when (monotonic)
-        self._said: dict[str, float] = {}  # place -> when the log said so last
-        self._told: dict[str, float] = {}  # place -> when the alert channels heard of it last
-        self._lock = Lock()  # several threads read Redis
-
-    def note(self, place: str, what: str) -> None:
-        """Count it, log it now and then, and tell it for a while."""
-        counters.REFUSED.labels("strange").inc()
-        now = time.monotonic()
-        with self._lock:
-            self._forget(now)
-            if place in self._found or len(self._found) < MOST_PLACES:
-                self._found[place] = (what, now)
-            silent = now - self._said.get(place, float("-inf")) < SILENT_SECONDS
-            if not silent and len(self._said) < MOST_PLACES:
-                self._said[place] = now
-                log.warn(_log, "redis_strange", key=place, found=what)
-
-    def lately(self) -> Mapping[str, str]:
-        """Place in Redis -> what was found there within TOLD_SECONDS."""
-        with self._lock:
-            self._forget(time.monotonic())
-            return {place: what for place, (what, _) in self._found.items()}
-
-    def untold(self) -> Mapping[str, str]:
-        """The lately found places that the alert channels have not heard of for a day."""
-        told = self._told
-        now = time.monotonic()
-        return {
-            place: what
-            for place, what in self.lately().items()
-            if now - told.get(place, float("-inf")) > UNTOLD_SECONDS
-        }
-
-    def note_told(self, places: Iterable[str]) -> None:
-        """Note that the alert channels have heard of these."""
-        now = time.monotonic()
-        told = {place: at for place, at in self._told.items() if now - at < UNTOLD_SECONDS}
-        self._told = told | dict.fromkeys(places, now)
-
-    def _forget(self, now: float) -> None:
-        old = [place for place, (_, at) in self._found.items() if now - at > TOLD_SECONDS]
-        for place in old:
-            del self._found[place]
-        for place in [place for place, at in self._said.items() if now - at > SILENT_SECONDS]:
-            del self._said[place]
-
-
-ODDITIES = Oddities()  # of this process: all its threads meet the same Redis
+def note(place: str, what: str) -> None:
+    """Count what is strange in Redis, and tell the operator of it."""
+    counters.REFUSED.labels("strange").inc()
+    ODDITIES.note(place, what)
 
 
 def is_of_other_type(error: object) -> bool:
@@ -95,7 +37,7 @@ def is_of_other_type(error: object) -> bool:
 
 def clear(redis: Redis, key: str, what: str = "it holds another type of value") -> None:
     """Delete a key that holds nothing of ours."""
-    ODDITIES.note(key, f"{what}: deleted")
+    note(key, f"{what}: deleted")
     with reached():
         redis.delete(key)
 
@@ -137,10 +79,10 @@ def members(redis: Redis, key: str, is_ours: Callable[[bytes], bool]) -> list[by
     if strange:
         remove(redis, key, strange)
         example = visible(repr(strange[0][:40]))
-        ODDITIES.note(key, f"{counted(len(strange), 'strange member')}, as {example}: removed")
+        note(key, f"{counted(len(strange), 'strange member')}, as {example}: removed")
     ours = sorted(found.difference(strange))
     if len(ours) > MOST_MEMBERS:
-        ODDITIES.note(key, f"{len(ours)} members: {MOST_MEMBERS} are looked at")
+        note(key, f"{len(ours)} members: {MOST_MEMBERS} are looked at")
     return ours[:MOST_MEMBERS]
 
 

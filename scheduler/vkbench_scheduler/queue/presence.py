@@ -23,6 +23,7 @@ from vkbench.wire import Announcement, Lease, Unfit
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached
+from vkbench_scheduler.queue.oddities import ODDITIES
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
 MOST_UNFIT = 200  # devices without a usable worker that people are told of at a time
@@ -151,7 +152,7 @@ class Presence:
         for device, bundles in lacking.items():
             for sha in bundles.keys() - self.lacking.get(device, {}).keys():
                 log.warn(_log, "bundle_awaited", device=device, bundle=sha, reason=bundles[sha])
-                border.ODDITIES.note(wire.bundle_of(sha[:12]), f"on {device}: {bundles[sha]}")
+                border.note(wire.bundle_of(sha[:12]), f"on {device}: {bundles[sha]}")
         self.lacking = lacking
 
     def _note(self, unfit: Mapping[str, str]) -> None:
@@ -164,7 +165,7 @@ class Presence:
             devices=told,
             lacking=self.lacking,
             clocks=self.clocks,
-            strange=border.ODDITIES.lately(),
+            strange=ODDITIES.lately(),
         )
         if self.unfit or said != Unfit(devices={}):
             with reached():

@@ -18,7 +18,7 @@ from vkbench import wire
 from vkbench.errors import VkbenchError
 from vkbench.result import Result
 from vkbench.signing import NO_KEYS, Keys
-from vkbench_scheduler.queue.border import ODDITIES, clear, is_of_other_type
+from vkbench_scheduler.queue.border import clear, is_of_other_type, note
 from vkbench_scheduler.queue.connection import reached
 
 MOST_AT_ONCE = 500
@@ -120,7 +120,7 @@ class ResultStream:
             is_empty = not pipe.xlen(wire.RESULTS)
             pipe.multi()
             if is_spent and is_empty:
-                ODDITIES.note(wire.RESULTS, "its last id is far in the future: made anew")
+                note(wire.RESULTS, "its last id is far in the future: made anew")
                 pipe.delete(wire.RESULTS)
 
         with suppress(NoPermissionError):  # users of Redis as older versions set them up

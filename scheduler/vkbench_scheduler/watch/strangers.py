@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from vkbench.settings import Settings
 from vkbench_db.database import Database
-from vkbench_scheduler.queue.border import ODDITIES
+from vkbench_scheduler.queue.oddities import ODDITIES
 from vkbench_scheduler.watch.alerts import channels_of, heard_by_all
 from vkbench_scheduler.watch.messages import Message
 

@@ -1,0 +1,75 @@
+"""What this process found in Redis that no worker and no scheduler writes, for the operator.
+
+It needs no client of Redis: the alerts that tell of it are sent where none is installed, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Final
+
+from vkbench import log
+
+MOST_PLACES: Final = 20  # strange places in Redis that an operator is told of at a time
+TOLD_SECONDS: Final = 600.0  # for how long an operator is told of a place
+UNTOLD_SECONDS: Final = 86_400.0  # between two alerts about one place
+SILENT_SECONDS: Final = 60.0  # between two lines of the log about one place
+
+_log = logging.getLogger(__name__)
+
+
+class Oddities:
+    """What was found in Redis that neither a worker nor a scheduler of this fleet writes."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[str, float]] = {}  # place -> what, and when (monotonic)
+        self._said: dict[str, float] = {}  # place -> when the log said so last
+        self._told: dict[str, float] = {}  # place -> when the alert channels heard of it last
+        self._lock = Lock()  # several threads read Redis
+
+    def note(self, place: str, what: str) -> None:
+        """Log it now and then, and tell it for a while."""
+        now = time.monotonic()
+        with self._lock:
+            self._forget(now)
+            if place in self._found or len(self._found) < MOST_PLACES:
+                self._found[place] = (what, now)
+            silent = now - self._said.get(place, float("-inf")) < SILENT_SECONDS
+            if not silent and len(self._said) < MOST_PLACES:
+                self._said[place] = now
+                log.warn(_log, "redis_strange", key=place, found=what)
+
+    def lately(self) -> Mapping[str, str]:
+        """Place in Redis -> what was found there within TOLD_SECONDS."""
+        with self._lock:
+            self._forget(time.monotonic())
+            return {place: what for place, (what, _) in self._found.items()}
+
+    def untold(self) -> Mapping[str, str]:
+        """The lately found places that the alert channels have not heard of for a day."""
+        told = self._told
+        now = time.monotonic()
+        return {
+            place: what
+            for place, what in self.lately().items()
+            if now - told.get(place, float("-inf")) > UNTOLD_SECONDS
+        }
+
+    def note_told(self, places: Iterable[str]) -> None:
+        """Note that the alert channels have heard of these."""
+        now = time.monotonic()
+        told = {place: at for place, at in self._told.items() if now - at < UNTOLD_SECONDS}
+        self._told = told | dict.fromkeys(places, now)
+
+    def _forget(self, now: float) -> None:
+        old = [place for place, (_, at) in self._found.items() if now - at > TOLD_SECONDS]
+        for place in old:
+            del self._found[place]
+        for place in [place for place, at in self._said.items() if now - at > SILENT_SECONDS]:
+            del self._said[place]
+
+
+ODDITIES = Oddities()  # of this process: all its threads meet the same Redis
