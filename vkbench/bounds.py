@@ -32,7 +32,7 @@ _PROSE: Final = {  # texts that no index holds, and that commands clean when the
     "manifest": MOST_MANIFEST_BYTES,
     "samples": MOST_SAMPLES_BYTES,
 }
-_FREE: Final = ("tags", "selection")  # whatever JSON its maker put there
+_FREE: Final = ("tags", "selection", "about")  # whatever JSON its maker put there
 _MOMENTS: Final = frozenset(
     {
         *("created_at", "cancelled_at", "finished_at", "started_at", "recorded_at"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vkbench.accuracy import Accuracy, Subject
 from vkbench.job import Mode
+from vkbench.run import Purpose, RunKind
 from vkbench.settings import settings
 from vkbench.user import user_name
 from vkbench_db.database import Database
@@ -101,6 +102,7 @@ def keep(
             now=now,
             user=user_name(),
             label=label,
+            purpose=Purpose(kind=RunKind.ACCURACY),
             track="",
         )
         add_accuracies(tx, run.id, dict(enumerate(found)))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from vkbench.device import DeviceFacts
 from vkbench.job import SHARDS, Mode, PlannedJob
 from vkbench.result import Result
+from vkbench.run import Purpose, RunKind
 from vkbench.settings import Settings
 from vkbench.user import user_name
 from vkbench.wire import from_builtins
@@ -70,6 +71,7 @@ def keep(
             now=now,
             user=user_name(),
             label=label,
+            purpose=Purpose(kind=RunKind.SHARD),
             track=SHARDS,
         )
         add_ended(tx, run.id, ended, now)

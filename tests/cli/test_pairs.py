@@ -12,6 +12,7 @@ import pytest
 from planted_runs import Past
 from vkbench.job import Outcome
 from vkbench.result import Result
+from vkbench.run import Purpose, RunKind
 from vkbench.settings import Settings
 from vkbench_cli import main as cli
 from vkbench_cli.bundles import bundle_named
@@ -23,6 +24,7 @@ from vkbench_scheduler.bundles import keep
 from vkbench_scheduler.planning.pairs import submit_pairs
 from vkbench_shaders.bundle import Bundle, BundleStore, UnknownBundle, manifest_text, packaged
 
+A_CONFIRMATION = Purpose(kind=RunKind.CONFIRMATION)
 Captured = pytest.CaptureFixture[str]
 
 
@@ -30,7 +32,7 @@ def pairs(past: Past, case: str, old: str, count: int = 1) -> int:
     with past.database.transaction() as tx:
         return submit_pairs(
             tx, devices=[past.device.key], case=case, variant="auto", metric="hot", old=old,
-            new=packaged().sha, count=count, label="pairs", tags={}, now=time.time(),
+            new=packaged().sha, count=count, label="pairs", purpose=A_CONFIRMATION, now=time.time(),
         )  # fmt: skip
 
 

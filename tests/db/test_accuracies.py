@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from exported import sealed
 from planted_accuracy import of_model, of_products
 from vkbench.accuracy import Accuracy, Subject
 from vkbench.job import Mode
@@ -112,7 +113,7 @@ def test_a_run_of_this_database_gets_no_rows_from_a_file(database: Database) -> 
     lines = export(database, run)
     forged = [line.replace('"position":2', '"position":7') for line in lines[:-1]]
     assert forged != lines[:-1]
-    take(database, [*forged, sealed(forged)])
+    take(database, sealed(forged))
     assert [row.position for row in read(database, run)] == [0, 1, 2]
 
 
@@ -132,12 +133,5 @@ def test_what_no_database_should_hold_is_refused(
     forged = [line.replace(old, new) for line in lines[:-1]]
     assert forged != lines[:-1]
     with pytest.raises(ImportRefused, match=complaint):
-        take(elsewhere, [*forged, sealed(forged)])
+        take(elsewhere, sealed(forged))
     assert read(elsewhere) == []
-
-
-def sealed(lines: Sequence[str]) -> str:
-    """The end that fits these lines: what only a forger would write."""
-    from hashlib import sha256
-
-    return json.dumps({"end": {"jobs": 0, "sha256": sha256("".join(lines).encode()).hexdigest()}})

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import func, select
 
 from databases import Lab
+from exported import sealed
 from vkbench.calibration import SUITE
 from vkbench.job import JobState, Mode, Outcome
 from vkbench_db import schema
@@ -35,14 +36,6 @@ def export(database: Database, run: int) -> list[str]:
 def take(database: Database, lines: list[str]) -> Imported:
     with database.transaction() as tx:
         return import_lines(tx, lines, LATER)
-
-
-def seal(lines: list[str]) -> list[str]:
-    """The lines with an end that fits them: what only a forger would write."""
-    body = [line for line in lines if not line.startswith('{"end"')]
-    jobs = sum(line.startswith('{"job"') for line in body)
-    sha = hashlib.sha256("".join(body).encode()).hexdigest()
-    return [*body, json.dumps({"end": {"jobs": jobs, "sha256": sha}}) + "\n"]
 
 
 def rows(database: Database) -> dict[str, int]:
@@ -190,7 +183,7 @@ def test_home_takes_a_result_that_it_lost_and_no_other_state(
     }
     settled = {"finished_at": lab.now, "settled_token": 1, "attempts": [attempt]}
     record.update({"state": state, **(settled if state == "skipped" else {})})
-    lines = seal([json.dumps(line, separators=(",", ":")) + "\n" for line in told])
+    lines = sealed([json.dumps(line, separators=(",", ":")) + "\n" for line in told])
     found = take(lab.database, lines)
     assert (found.updated, found.known, found.attempts) == (taken, not taken, taken)
     assert lab.states(run) == [JobState.SKIPPED if taken else JobState.DISPATCHED]
@@ -280,7 +273,7 @@ def test_a_newer_announcement_is_not_overwritten(lab: Lab, elsewhere: Database) 
     lines = export(lab.database, run)
     older = [line.replace('"memory_bytes":1099511627776', '"memory_bytes":5') for line in lines]
     assert older != lines
-    take(lab.database, seal(older))
+    take(lab.database, sealed(older))
     with lab.database.reading() as tx:
         assert queries.devices(tx)[0].facts == lab.facts()
 
@@ -369,7 +362,7 @@ def test_a_forged_line_is_named(
     forged = [line.replace(old, new) for line in export(lab.database, run)]
     before = rows(elsewhere)
     with pytest.raises(ImportRefused, match=complaint) as error:
-        take(elsewhere, seal(forged))
+        take(elsewhere, sealed(forged))
     assert "\n" not in str(error.value)
     assert rows(elsewhere) == before
 
@@ -388,7 +381,7 @@ def test_a_run_of_the_same_uuid_with_other_jobs_is_refused(
     take(elsewhere, lines)
     others = [line.replace('"variant":"auto"', '"variant":"portable"') for line in lines]
     with pytest.raises(ImportRefused, match="is another one here"):
-        take(elsewhere, seal(others))
+        take(elsewhere, sealed(others))
     assert export(elsewhere, 1) == lines
 
 
@@ -405,8 +398,8 @@ def test_a_manifest_comes_under_its_own_hash_alone(
     at = next(number for number, line in enumerate(lines) if line.startswith('{"job"'))
     sha = hashlib.sha256(b"true").hexdigest()
     with pytest.raises(ImportRefused, match=f"line {at + 1}: the manifest is not the one"):
-        take(elsewhere, seal([*lines[:at], bundle_line("junk", sha), *lines[at:]]))
-    take(elsewhere, seal([*lines[:at], bundle_line("true", sha), *lines[at:]]))
+        take(elsewhere, sealed([*lines[:at], bundle_line("junk", sha), *lines[at:]]))
+    take(elsewhere, sealed([*lines[:at], bundle_line("true", sha), *lines[at:]]))
     with elsewhere.reading() as tx:
         assert tx.execute(select(schema.bundle.c.manifest)).scalar_one() == "true"
 
@@ -417,7 +410,7 @@ def test_what_a_person_wrote_of_a_run_is_cleaned(
     lab, run = lived
     written = '"label":"\\u001b[31mred\\u001b[0m\\n'
     lines = [line.replace('"label":"tuning', written) for line in export(lab.database, run)]
-    take(elsewhere, seal(lines))
+    take(elsewhere, sealed(lines))
     with elsewhere.reading() as tx:
         assert queries.find_run(tx, "last").label == "?[31mred?[0m? ü"
 
@@ -432,7 +425,7 @@ def test_facts_of_versions_that_knew_fewer_fields_are_taken(
     assert told["facts"].pop("extra") == {}
     text = json.dumps(told["facts"], sort_keys=True).encode()
     older = json.dumps({"environment": told | {"hash": hashlib.sha256(text).hexdigest()}}) + "\n"
-    assert take(elsewhere, seal([older if each is line else each for each in lines])).new == 7
+    assert take(elsewhere, sealed([older if each is line else each for each in lines])).new == 7
 
 
 def test_a_line_that_would_fill_the_memory_is_refused(

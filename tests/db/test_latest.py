@@ -9,6 +9,7 @@ from sqlalchemy import create_engine, delete, select, text, update
 
 from databases import Lab
 from vkbench.job import MAIN, MAX_DISPATCHES, PEERS, Mode, Outcome
+from vkbench.run import Purpose, RunKind
 from vkbench_db import migrations, schema
 from vkbench_db.ask import heat_maps
 from vkbench_db.ask.job_story import hot_seconds
@@ -16,9 +17,10 @@ from vkbench_db.ask.kernel_states import kernel_states
 from vkbench_db.ask.queries import is_newest
 from vkbench_db.database import Database, parse_url, upgrade
 from vkbench_db.transfer.exchange import export_run, import_lines
-from vkbench_db.upkeep.tuning import SWEEP, sweeps
+from vkbench_db.upkeep.tuning import sweeps
 from vkbench_db.work import store
 
+A_SWEEP = Purpose(kind=RunKind.SWEEP)
 Noted = tuple[Any, ...]  # job, state, moment
 CASES = ["mul_mat_vec/q4_0/m8_n1_k256", "add/f32/h2_w3"]
 
@@ -73,7 +75,12 @@ def test_what_sweeps_try_is_not_noted(lab: Lab) -> None:
     device = lab.add_device()
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: "x"}
+            tx,
+            mode=Mode.PERFORMANCE,
+            selection={},
+            now=lab.now,
+            track="",
+            purpose=A_SWEEP,
         ).id
         store.add_jobs(tx, run, [lab.planned(device, CASES[0])])
     lab.settle(device)
@@ -138,7 +145,7 @@ OLD = (
         "INSERT INTO run (id, uuid, created_at, user_name, label, tags, selection, mode, priority,"
         f" track) VALUES ({run}, 'u{run}', '2026-01-01', '', '', '{tags}', '{{}}', 'both', 0,"
         f" '{track}')"
-        for run, tags, track in ((1, "{}", "main"), (2, '{"tune": "x"}', ""))
+        for run, tags, track in ((1, "{}", "main"), (2, '{"tune": {}}', ""))
     ),
     _job(1, 1, "performance", "'2026-01-02 00:00:00.000000'"),
     _job(2, 2, "performance", "'2026-01-09 00:00:00.000000'"),
@@ -151,11 +158,19 @@ OLD = (
 def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None:
     """An import of ggml's own timings: they passed in the sense alone that they were timed."""
     device, case = lab.add_device(), CASES[1]
-    for track, variant, seconds in ((MAIN, "auto", 1e-3), (PEERS, "ggml", 9e-3)):
+    for kind, track, variant, seconds in (
+        (RunKind.WORK, MAIN, "auto", 1e-3),
+        (RunKind.IMPORT, PEERS, "ggml", 9e-3),
+    ):
         lab.now += 60
         with lab.database.transaction() as tx:
             run = store.create_run(
-                tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track=track
+                tx,
+                mode=Mode.PERFORMANCE,
+                selection={},
+                now=lab.now,
+                track=track,
+                purpose=Purpose(kind=kind),
             ).id
             store.add_jobs(tx, run, [lab.planned(device, case, variant=variant)])
         [job] = lab.pick(device)

@@ -76,7 +76,7 @@ def test_a_slot_is_run_when_it_comes_and_once(lab: Lab, added: Added) -> None:
         "ann",
         "correctness",
     )
-    assert run.tags == {"schedule": "nightly", "slot": "2026-11-21T02:00:00Z"}
+    assert run.about == {"schedule": "nightly", "slot": "2026-11-21T02:00:00Z"}
     assert run.selection["devices"] == [device]
     assert set(lab.states(run.id)) == {JobState.QUEUED}
 

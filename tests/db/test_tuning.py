@@ -11,6 +11,7 @@ from sqlalchemy import insert
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, Outcome
+from vkbench.run import Purpose, RunKind
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, tuned, unsettled
@@ -19,16 +20,17 @@ from vkbench_detection.tune.sweeps import settle
 from vkbench_scheduler.tuned import table_of, with_tuned
 from vkbench_shaders.tuning.rates import rates_of
 
+A_SWEEP = Purpose(kind=RunKind.SWEEP)
 CASE = "sum/f32/b1_c1_h64_w4096"
 FAST, SLOW = "portable:threads=512", "portable:threads=256"
 
 
 def sweep(lab: Lab, device: str, *, more: Mapping[str, object] = {}, **seconds: float) -> int:
     """A sweep that has ended: `portable:threads=256` first, each twice."""
-    tags = {SWEEP: {}, **more}
+    purpose = Purpose(kind=RunKind.SWEEP, about={SWEEP: {}, **more})
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags=tags
+            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", purpose=purpose
         ).id
         names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
         jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
@@ -70,7 +72,12 @@ def test_an_unfinished_sweep_and_other_runs_have_no_findings(lab: Lab) -> None:
     lab.settle(device)
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: {}}
+            tx,
+            mode=Mode.PERFORMANCE,
+            selection={},
+            now=lab.now,
+            track="",
+            purpose=A_SWEEP,
         ).id
         store.add_jobs(tx, run, [lab.planned(device, CASE, variant=FAST)])
     assert settled(lab) == 0
@@ -183,7 +190,12 @@ def test_a_sweep_with_a_wrong_result_finds_among_the_right_ones(lab: Lab) -> Non
     device = lab.add_device()
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", tags={SWEEP: {}}
+            tx,
+            mode=Mode.PERFORMANCE,
+            selection={},
+            now=lab.now,
+            track="",
+            purpose=A_SWEEP,
         ).id
         store.add_jobs(tx, run, [lab.planned(device, CASE, variant=name) for name in (SLOW, FAST)])
     slow, fast = lab.pick(device)

@@ -14,6 +14,7 @@ from paired_nights import FIRST, NIGHT, SECOND, Nights, rows
 from vkbench.device import Environment
 from vkbench.job import Job, Outcome
 from vkbench.result import Result, WrongArm
+from vkbench.run import Purpose, RunKind
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.changes.decisions import Suspicion
@@ -27,6 +28,8 @@ from vkbench_detection.series.placing import place
 from vkbench_detection.steps import conclude, detect, scan
 from vkbench_scheduler.planning import pairs
 from vkbench_scheduler.watch import confirm
+
+A_CONFIRMATION = Purpose(kind=RunKind.CONFIRMATION)
 
 
 @pytest.fixture
@@ -304,7 +307,7 @@ def test_pairs_of_others_do_not_mend_what_a_pair_found_wrong(nights: Nights) -> 
     with nights.lab.database.transaction() as tx:
         pairs.submit_pairs(
             tx, devices=[nights.device], case="mul_mat_vec/q4_0/m1_n1_k256", variant=variant,
-            metric="hot", old=FIRST.sha, new=FIRST.sha, count=8, label="", tags={},
+            metric="hot", old=FIRST.sha, new=FIRST.sha, count=8, label="", purpose=A_CONFIRMATION,
             now=nights.lab.now,
         )  # fmt: skip
     jobs = nights.lab.pick(nights.device)

@@ -12,13 +12,13 @@ from planted_history import Plan, Step, file_lines
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result
+from vkbench.run import Purpose, RunKind
 from vkbench.wire import Announcement
 from vkbench_cli.exporting import import_file
 from vkbench_db import schema
 from vkbench_db.database import Database, Transaction
 from vkbench_db.upkeep import bisections, tokens
 from vkbench_db.upkeep.tokens import Scope
-from vkbench_db.upkeep.tuning import SWEEP
 from vkbench_db.work import store
 from vkbench_db.work.accuracies import add_accuracies
 from vkbench_detection.compare.baselines import pin
@@ -126,7 +126,7 @@ def _add_long_names(database: Database, now: float) -> None:
         first, *_ = store.pick(tx, facts.key, 6, now)
         sweep = store.create_run(
             tx, mode=Mode.PERFORMANCE, selection={}, now=now, label="sweep", track="",
-            tags={SWEEP: {}},
+            purpose=Purpose(kind=RunKind.SWEEP),
         )  # fmt: skip
         names = [f"portable:threads={threads}" for threads in (256, 128, 64, 512, 1024)]
         store.add_jobs(tx, sweep.id, [replace(planned, variant=name) for name in names])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -12,11 +12,11 @@ from sqlalchemy import Connection, Table, insert, select
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import MAIN, Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Timing, Verdict, pack_samples
+from vkbench.run import Purpose, RunKind
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database
-from vkbench_db.upkeep.tuning import SWEEP
 from vkbench_db.work import store
 from vkbench_db.work.runs import case_ids
 
@@ -85,7 +85,7 @@ class Past:
 
     def sweep(self, *endings: Result) -> int:
         """A sweep of `vkbench tune` that times each case once."""
-        return do_run(self.database, endings, "", tags={SWEEP: {}})
+        return do_run(self.database, endings, "", purpose=Purpose(kind=RunKind.SWEEP))
 
     def done(self, seconds: float) -> Result:
         """A passed attempt."""
@@ -107,7 +107,7 @@ def do_run(
     endings: Sequence[Result],
     label: str,
     device: str = DEVICE.key,
-    tags: Mapping[str, object] | None = None,
+    purpose: Purpose = Purpose(),  # noqa: B008
     cases: Sequence[str] = CASES,
 ) -> int:
     """A run of all cases that ends as told."""
@@ -118,8 +118,8 @@ def do_run(
             selection={},
             now=time.time(),
             label=label,
-            track="" if tags else MAIN,
-            tags=tags,
+            track=MAIN if purpose.kind is RunKind.WORK else "",
+            purpose=purpose,
         )
         planned = [PlannedJob(device=device, case=case, mode=Mode.PERFORMANCE) for case in cases]
         store.add_jobs(tx, run.id, planned)

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from vkbench.device import DeviceFacts
 from vkbench.job import Job, Mode, PlannedJob, Source
+from vkbench.run import Purpose, RunKind
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store
@@ -18,6 +19,7 @@ from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 
 OLD, NEW = "0a" * 32, "0b" * 32
 CASE = "copy/f32/n1024"
+SUSPICION = Purpose(kind=RunKind.CONFIRMATION, about={"change": 7})
 KEYS = ("aaaaaaaaaaaa", "bbbbbbbbbbbb")
 
 
@@ -41,7 +43,7 @@ def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:
     with database.transaction() as tx:
         return submit_pairs(
             tx, devices=KEYS, case=case, variant="plain", metric="cold", old=OLD, new=NEW,
-            count=count, label="a change", tags={"change_point": 7}, now=1.0,
+            count=count, label="a change", purpose=SUSPICION, now=1.0,
         )  # fmt: skip
 
 
@@ -54,11 +56,12 @@ def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:
     run = submitted(database)
     with database.reading() as tx:
         row = tx.execute(select(schema.run).where(schema.run.c.id == run)).one()
-    assert (row.track, row.priority, row.mode, row.tags) == (
+    assert (row.track, row.priority, row.mode, row.kind, row.about) == (
         "",
         PRIORITY,
         "paired",
-        {"change_point": 7},
+        "confirmation",
+        {"change": 7},
     )
     [first, second] = picked(database)
     assert (first.bundle, first.against, first.metric, first.variant) == (NEW, OLD, "cold", "plain")

@@ -64,7 +64,7 @@ def show_sweep(tx: Transaction, run: RunRow, output: Output) -> None:
         show(Table(columns=COLUMNS, rows=list(_rows(found, names))), output)
     else:
         _show_kernels(found, names, output)
-    unkept = {case: each for (_, case), each in found.items() if not keeps(run.tags, case)}
+    unkept = {case: each for (_, case), each in found.items() if not keeps(run.about, case)}
     if unkept:
         tell(_not_kept(unkept))
 

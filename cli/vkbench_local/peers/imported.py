@@ -19,6 +19,7 @@ from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, JobState, Mode, Outcome
 from vkbench.result import HOT, Timing, pack_samples
+from vkbench.run import RunKind
 from vkbench.wire import encode
 from vkbench_db.transfer.lines import (
     FORMAT,
@@ -97,7 +98,9 @@ def records_of(
         created_at=min(job.finished_at or moment for job in jobs),
         user="",
         label=label,
-        tags={"peer": peer},
+        kind=RunKind.IMPORT,
+        about={"peer": peer},
+        tags={},
         selection={},
         mode=Mode.PERFORMANCE,
         priority=0,

@@ -12,13 +12,13 @@ from vkbench import names
 from vkbench.device import DeviceFacts
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import IN_FLIGHT, UNFINISHED, JobState
+from vkbench.run import MEASURED, RunKind
 from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
 from vkbench_db.schema import ResultRow as ResultRow
 from vkbench_db.work.progress import Progress
-from vkbench_db.work.run_kinds import MEASURED, RunKind, kind
 
 PREFIX = 4  # digits of a hash or UUID that are enough to name it
 
@@ -65,6 +65,8 @@ class RunRow:
     created_at: float
     user: str
     label: str
+    kind: str
+    about: Mapping[str, Any]  # what its kind keeps, see vkbench.run.RunKind
     tags: Mapping[str, Any]
     selection: Mapping[str, Any]
     mode: str
@@ -236,7 +238,7 @@ def find_run(tx: Connection, asked: str, last: Sequence[RunKind] = MEASURED) -> 
     """
     run = schema.run.c
     if asked == "last":
-        found = _runs(tx, kind().in_(last), limit=1)
+        found = _runs(tx, run.kind.in_(last), limit=1)
     elif asked.isdecimal() and int(asked) < 2**31 and (one := _runs(tx, run.id == int(asked))):
         found = one
     else:
@@ -336,6 +338,8 @@ def _runs(tx: Connection, *where: ColumnElement[bool], limit: int | None = None)
             created_at=row.created_at,
             user=row.user_name,
             label=row.label,
+            kind=row.kind,
+            about=row.about,
             tags=row.tags,
             selection=row.selection,
             mode=row.mode,

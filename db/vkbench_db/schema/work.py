@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    CheckConstraint,
     Column,
     Float,
     ForeignKey,
@@ -23,6 +24,7 @@ from sqlalchemy import (
 )
 
 from vkbench.job import MAIN, JobState
+from vkbench.run import RunKind
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
 from vkbench_db.schema.moment import Moment
 
@@ -87,7 +89,9 @@ class RunColumns(Columns):
     created_at: Named[float] = Column(Moment)
     user_name: Named[str] = Column(Text)  # `user` is a keyword of SQL
     label: Named[str] = Column(Text)
-    tags: Named[Json] = Column(JSON())
+    kind: Named[str] = Column(Text, default=RunKind.WORK, server_default=RunKind.WORK)
+    about: Named[Json] = Column(JSON(), server_default="{}")  # what its kind keeps, see RunKind
+    tags: Named[Json] = Column(JSON())  # its user's
     selection: Named[Json] = Column(JSON())
     mode: Named[str] = Column(Text)
     priority: Named[int]  # higher goes first
@@ -99,7 +103,8 @@ class RunColumns(Columns):
     imported_at: Named[float | None] = Column(Moment)
 
 
-run = Table("run", TABLES, RunColumns)
+_KINDS = ", ".join(f"'{kind}'" for kind in RunKind)
+run = Table("run", TABLES, RunColumns, CheckConstraint(f"kind IN ({_KINDS})", "ck_run_kind"))
 
 
 class JobColumns(Columns):

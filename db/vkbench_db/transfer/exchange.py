@@ -14,6 +14,7 @@ from sqlalchemy import Connection, RowMapping, Table, func, select
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import UNFINISHED, JobState, Mode, Outcome
 from vkbench.result import Timing, Verdict
+from vkbench.run import RunKind
 from vkbench.wire import encode, from_builtins
 from vkbench_db import schema
 from vkbench_db.rows import fetch, record_of
@@ -72,7 +73,11 @@ def _records(tx: Connection, run: int) -> Iterator[tuple[str, object]]:
 
 def _run(tx: Connection, run: int) -> RunLine:
     row = tx.execute(select(schema.run).where(schema.run.c.id == run)).mappings().one()
-    return record_of({**row, "user": row["user_name"], "mode": Mode(row["mode"])}, RunLine)
+    return record_of(
+        {**row, "user": row["user_name"], "mode": Mode(row["mode"])}
+        | {"kind": RunKind(row["kind"])},
+        RunLine,
+    )
 
 
 def _devices(tx: Connection, run: int) -> list[DeviceFacts]:

@@ -32,6 +32,7 @@ from vkbench_db.transfer.lines import (
     JobLine,
     RunLine,
 )
+from vkbench_db.transfer.older import purpose_of, tags_of
 from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.accuracies import add_accuracies
 from vkbench_db.work.devices import note_environments, store_device
@@ -179,6 +180,9 @@ def _store_accuracies(tx: Connection, run: int, section: Sequence[Line]) -> None
 
 
 def _store_run(tx: Connection, line: RunLine, devices: dict[str, int], now: float) -> _Target:
+    if line.kind is None:
+        purpose, tags = purpose_of(line), tags_of(line)
+        line = replace(line, kind=purpose.kind, about=purpose.about, tags=tags)
     row = asdict(line) | {"imported_at": now, "user_name": line.user}
     del row["user"]
     insert_missing(tx, schema.run, [row])

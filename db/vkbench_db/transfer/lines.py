@@ -13,13 +13,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import JobState, Mode, Outcome
 from vkbench.result import Timing, Verdict
+from vkbench.run import RunKind
 
 FORMAT = "vkbench-results"
 VERSION = 1
@@ -48,6 +49,8 @@ class RunLine:
     priority: int
     cancelled_at: float | None
     track: str = "main"
+    kind: RunKind | None = None  # files of earlier versions say it by tags
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

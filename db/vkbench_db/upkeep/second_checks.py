@@ -1,6 +1,6 @@
 """Second checks of timings that are faster than their device can be: runs with other inputs.
 
-Such a run is named for what it is, and its tags say which job it checks, and when people were told.
+Such a run knows about itself which job it checks, and when people were told.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Text, cast, select, update
+from sqlalchemy import Connection, select, update
 
 from vkbench.case import is_own, with_seed, without_seed
 from vkbench.job import FINISHED, Mode, PlannedJob, Source
+from vkbench.run import Purpose, RunKind
 from vkbench_db import schema
 from vkbench_db.work.runs import create_run
 from vkbench_db.work.store import add_jobs
 
 LABEL: Final = "second check"  # of its run
 PRIORITY: Final = 1000  # before nightly work
-_JOB, _TOLD = "suspect", "told"  # keys of the run's tags
+_JOB, _TOLD_AT = "job", "told_at"  # keys of what is kept about the run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,7 @@ class SecondCheck:
     """A second check of which nobody was told."""
 
     run: int
-    tags: Mapping[str, Any]
+    about: Mapping[str, Any]
     job: int  # that it checks
     state: str  # of its own job
     reason: str
@@ -52,7 +53,7 @@ def submit(tx: Connection, jobs: Iterable[int], now: float) -> list[int]:
             selection={},
             now=now,
             label=LABEL,
-            tags={_JOB: number},
+            purpose=Purpose(kind=RunKind.SECOND_CHECK, about={_JOB: number}),
             priority=PRIORITY,
             track="",
             idempotency_key=f"{LABEL} of job {number}",
@@ -67,22 +68,19 @@ def untold(tx: Connection, since: float) -> list[SecondCheck]:
     """Second checks since then of which nobody was told, finished or not."""
     run, job = schema.run.c, schema.job.c
     rows = tx.execute(
-        select(run.id.label("run"), run.tags, run.created_at, job.state, job.reason)
+        select(run.id.label("run"), run.about, run.created_at, job.state, job.reason)
         .join(schema.job, job.run_id == run.id)
-        .where(run.created_at >= since, run.label == LABEL, run.track == "")
-        .where(
-            cast(run.tags, Text).contains(f'"{_JOB}": '),
-            ~cast(run.tags, Text).contains(f'"{_TOLD}": '),
-        )
+        .where(run.created_at >= since, run.kind == RunKind.SECOND_CHECK)
+        .where(run.imported_at.is_(None), run.about[_TOLD_AT].as_float().is_(None))
         .order_by(run.id)
     )
-    return [SecondCheck(**row._mapping, job=int(row.tags[_JOB])) for row in rows]
+    return [SecondCheck(**row._mapping, job=row.about[_JOB]) for row in rows]
 
 
 def note_told(tx: Connection, check: SecondCheck, now: float) -> None:
     """Store that every channel has heard of it."""
-    tags = {**check.tags, _TOLD: now}
-    tx.execute(update(schema.run).where(schema.run.c.id == check.run).values(tags=tags))
+    about = {**check.about, _TOLD_AT: now}
+    tx.execute(update(schema.run).where(schema.run.c.id == check.run).values(about=about))
 
 
 def _planned(tx: Connection, number: int) -> PlannedJob:

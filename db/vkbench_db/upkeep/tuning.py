@@ -8,14 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
+from vkbench.run import RunKind
 from vkbench_db import schema
 from vkbench_db.rows import fetch, insert_missing
-from vkbench_db.work.run_kinds import SWEEP as SWEEP
-from vkbench_db.work.run_kinds import is_sweep
 from vkbench_db.work.runs import run_progress
 
-# Key in the tags of a sweep: cases of which nothing is kept, as `auto` never takes what was swept.
-UNKEPT = "unkept"
+# What is kept about a sweep: how much it tries, and the cases of which it keeps no finding, since
+# `auto` never takes what was swept.
+SWEEP, UNKEPT = "sweep", "unkept"
 EVERY = "*"  # among them: all
 
 
@@ -99,7 +99,9 @@ def trials(tx: Connection, run: int) -> list[Trial]:
 
 def sweeps(tx: Connection) -> list[int]:
     """Runs that are sweeps."""
-    return list(tx.execute(select(schema.run.c.id).where(is_sweep())).scalars())
+    return list(
+        tx.execute(select(schema.run.c.id).where(schema.run.c.kind == RunKind.SWEEP)).scalars()
+    )
 
 
 def unsettled(tx: Connection) -> list[int]:
@@ -108,26 +110,26 @@ def unsettled(tx: Connection) -> list[int]:
     Those of which nothing is kept are left out.
     """
     run, known = schema.run.c, select(schema.tuned.c.run_id)
-    asked = select(run.id, run.tags).where(
-        is_sweep(), run.cancelled_at.is_(None), run.id.not_in(known)
+    asked = select(run.id, run.about).where(
+        run.kind == RunKind.SWEEP, run.cancelled_at.is_(None), run.id.not_in(known)
     )
     return [
         row.id
         for row in tx.execute(asked)
-        if keeps(row.tags, EVERY) and run_progress(tx, row.id).is_finished
+        if keeps(row.about, EVERY) and run_progress(tx, row.id).is_finished
     ]
 
 
-def keeps(tags: Mapping[str, Any], case: str) -> bool:
-    """Whether a sweep with these tags is to find what `auto` takes for a case."""
-    named = tags.get(UNKEPT)
+def keeps(about: Mapping[str, Any], case: str) -> bool:
+    """Whether a sweep is to find what `auto` takes for a case."""
+    named = about.get(UNKEPT)
     return not isinstance(named, list) or (case not in named and EVERY not in named)
 
 
 def kept_trials(tx: Connection, run: int) -> list[Trial]:
     """The jobs of a sweep whose cases have findings, in their order."""
-    tags = tx.execute(select(schema.run.c.tags).where(schema.run.c.id == run)).scalar_one()
-    return [trial for trial in trials(tx, run) if keeps(tags, trial.case)]
+    about = tx.execute(select(schema.run.c.about).where(schema.run.c.id == run)).scalar_one()
+    return [trial for trial in trials(tx, run) if keeps(about, trial.case)]
 
 
 def drivers(tx: Connection, environments: Sequence[str]) -> dict[str, tuple[str, str]]:

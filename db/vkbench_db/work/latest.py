@@ -14,10 +14,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
 
-from vkbench.job import PEERS
+from vkbench.run import RunKind
 from vkbench_db import schema
 from vkbench_db.batches import batches
-from vkbench_db.work.run_kinds import is_sweep
 
 _WORK = ("device_id", "case_id", "mode", "variant")
 _NOTED = ("job_id", "state", "finished_at")
@@ -37,7 +36,7 @@ def note_runs(tx: Connection, runs: Collection[int]) -> None:
 def is_ours() -> ColumnElement[bool]:
     """Whether a latest result is of our kernels, and no import of what another program timed."""
     job, run = schema.job.c, schema.run.c
-    theirs = select(job.id).join(schema.run, run.id == job.run_id).where(run.track == PEERS)
+    theirs = select(job.id).join(schema.run, run.id == job.run_id).where(run.kind == RunKind.IMPORT)
     return schema.latest.c.job_id.not_in(theirs)
 
 
@@ -71,7 +70,7 @@ def _newest(which: ColumnElement[bool]) -> Select[Any]:
             func.row_number().over(partition_by=work, order_by=order).label("place"),
         )
         .join(schema.run, schema.run.c.id == job.run_id)
-        .where(which, job.finished_at.is_not(None), ~is_sweep())
+        .where(which, job.finished_at.is_not(None), schema.run.c.kind != RunKind.SWEEP)
         .subquery()
     )
     found = ranked.c

@@ -13,6 +13,7 @@ from vkbench import names
 from vkbench.case import parse
 from vkbench.errors import UnknownName
 from vkbench.job import ACTIVE, MAIN, JobState, Mode, PlannedJob
+from vkbench.run import Purpose
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing
@@ -36,6 +37,7 @@ def create_run(
     now: float,
     user: str = "",
     label: str = "",
+    purpose: Purpose = Purpose(),  # noqa: B008
     tags: Mapping[str, Any] | None = None,
     priority: int = 0,
     track: str = MAIN,
@@ -47,6 +49,8 @@ def create_run(
         "created_at": now,
         "user_name": user,
         "label": label,
+        "kind": purpose.kind,
+        "about": dict(purpose.about),
         "tags": dict(tags or {}),
         "selection": dict(selection),
         "mode": mode,

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.run import COMPARED
 from vkbench_db import schema
 from vkbench_db.ask.queries import find_run
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch
-from vkbench_db.work.run_kinds import COMPARED
 from vkbench_detection.compare.evidence import ratio_of
 from vkbench_detection.compare.references import (
     Reference,

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, select
 
+from vkbench.run import COMPARED
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
-from vkbench_db.work.run_kinds import COMPARED, kind
 from vkbench_detection.compare.baselines import baselines
 
 RUNS = 40  # the newest
@@ -50,7 +50,7 @@ def _runs(tx: Connection) -> tuple[list[Candidate], list[Candidate]]:
     )
     rows = tx.execute(
         select(run.id, run.label, run.created_at, bundle)
-        .where(kind().in_(COMPARED))
+        .where(schema.run.c.kind.in_(COMPARED))
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(RUNS)
     ).all()

@@ -12,12 +12,12 @@ from sqlalchemy import Column, Connection, select
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.run import COMPARED
 from vkbench.selector import one
 from vkbench.settings import settings
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
 from vkbench_db.ask.queries import PREFIX, find_run
-from vkbench_db.work.run_kinds import COMPARED
 
 _HEX = frozenset("0123456789abcdef")
 _SHA_DIGITS = 64

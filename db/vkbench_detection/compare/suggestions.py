@@ -13,11 +13,11 @@ from sqlalchemy import Connection, and_, exists, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from vkbench.job import JobState, Mode
+from vkbench.run import COMPARED
 from vkbench.units import counted
 from vkbench_db import schema
 from vkbench_db.ask.device_names import named_devices
 from vkbench_db.rows import fetch
-from vkbench_db.work.run_kinds import COMPARED, kind
 
 NIGHTS: Final = 3  # runs that are suggested beside the one before, the newest
 RUNS: Final = 40  # the newest, in which drivers and bundles are looked for
@@ -76,7 +76,7 @@ def _runs(tx: Connection) -> list[_Run]:
     is_timed = exists().where(_is_timed(run.id))
     asked = (
         select(run.id, run.label, run.created_at)
-        .where(kind().in_(COMPARED), is_timed)
+        .where(schema.run.c.kind.in_(COMPARED), is_timed)
         .order_by(run.created_at.desc(), run.id.desc())
         .limit(RUNS)
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sqlalchemy import Connection
 
 from vkbench.errors import UsageError
 from vkbench.job import Mode, PlannedJob
+from vkbench.run import Purpose
 from vkbench_db.work.store import add_jobs, create_run
 from vkbench_detection.confirm.pairs import last_pairs, last_source
 from vkbench_scheduler.planning.plan import CHECK_SECONDS
@@ -36,7 +36,7 @@ def submit_pairs(
     new: str,
     count: int,
     label: str,
-    tags: Mapping[str, Any],
+    purpose: Purpose,
     now: float,
     priority: int = PRIORITY,
     measure_seconds: float = PAIR_SECONDS,
@@ -55,7 +55,7 @@ def submit_pairs(
         selection={"pairs": asked, "devices": list(devices)},
         now=now,
         label=label,
-        tags=tags,
+        purpose=purpose,
         priority=priority,
         track="",
     )

@@ -13,6 +13,7 @@ from vkbench import wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, SHARDS, PlannedJob
+from vkbench.run import Purpose, purpose_of_suite
 from vkbench_db.database import Database
 from vkbench_db.work.store import NewRun, add_jobs, create_run
 from vkbench_scheduler.bundles import keep
@@ -44,6 +45,7 @@ def submit(
     user: str = "",
     label: str = "",
     tags: Mapping[str, Any] | None = None,
+    purpose: Purpose | None = None,
     idempotency_key: str | None = None,
     planner: Planner = plan,
 ) -> Submitted:
@@ -61,6 +63,7 @@ def submit(
             user=user,
             label=label,
             tags=tags,
+            purpose=purpose,
             idempotency_key=idempotency_key,
             planner=planner,
         )
@@ -75,6 +78,7 @@ def submit_in(
     user: str = "",
     label: str = "",
     tags: Mapping[str, Any] | None = None,
+    purpose: Purpose | None = None,
     idempotency_key: str | None = None,
     planner: Planner = plan,
 ) -> Submitted:
@@ -96,6 +100,7 @@ def submit_in(
         user=user,
         label=label,
         tags=tags,
+        purpose=purpose or purpose_of_suite(selection.suite),
         priority=selection.priority,
         track=selection.track,
         idempotency_key=idempotency_key,

@@ -16,6 +16,7 @@ from vkbench.configuration import variant_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, PlannedJob
+from vkbench.run import Purpose, RunKind
 from vkbench.selector import choose
 from vkbench_db.database import Database
 from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT
@@ -54,14 +55,16 @@ def submit(
     user: str = "",
 ) -> Submitted:
     """Store a sweep over the cases of a selection, on those of the known devices that it names."""
-    names = unkept(selection)
+    about = {SWEEP: wire.to_builtins(sweep)}
+    if names := unkept(selection):
+        about[UNKEPT] = names
     return submit_run(
         database,
         replace(selection, mode=Mode.PERFORMANCE, track=""),
         devices,
         bundle=bundle,
         user=user,
-        tags={SWEEP: wire.to_builtins(sweep), **({UNKEPT: names} if names else {})},
+        purpose=Purpose(kind=RunKind.SWEEP, about=about),
         planner=partial(plan, sweep),
     )
 

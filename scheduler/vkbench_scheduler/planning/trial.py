@@ -7,8 +7,10 @@ from sqlalchemy import Connection
 from vkbench.calibration import canary_of
 from vkbench.device import DeviceFacts
 from vkbench.job import Mode, PlannedJob
-from vkbench_db.work.run_kinds import TRIAL_PRIORITY
+from vkbench.run import Purpose, RunKind
 from vkbench_db.work.store import add_jobs, create_run
+
+PRIORITY = 1_000_000  # before whatever waits
 
 
 def submit_trial(tx: Connection, facts: DeviceFacts, now: float) -> int:
@@ -20,7 +22,8 @@ def submit_trial(tx: Connection, facts: DeviceFacts, now: float) -> int:
         selection={},
         now=now,
         label="trial",
-        priority=TRIAL_PRIORITY,
+        purpose=Purpose(kind=RunKind.TRIAL),
+        priority=PRIORITY,
         track="",
     )
     add_jobs(tx, run.id, [job])

@@ -13,10 +13,10 @@ from sqlalchemy import Connection
 
 from vkbench.errors import ServiceUnreachable
 from vkbench.log import event
+from vkbench.run import Purpose, RunKind
 from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import FAILED, Bisection, BisectionStep
-from vkbench_db.work.run_kinds import BISECTION
 from vkbench_db.work.store import cancel
 from vkbench_detection.bisect import course
 from vkbench_detection.bisect.course import Ending, open_steps
@@ -127,7 +127,9 @@ def _begin(tx: Connection, bisection: Bisection, place: int, device: str, now: f
         new=new.sha,
         count=pairs,
         label=f"bisection {bisection.id}: {new.label}",
-        tags={BISECTION: bisection.id, "position": place},
+        purpose=Purpose(
+            kind=RunKind.BISECTION, about={"bisection": bisection.id, "position": place}
+        ),
         now=now,
         measure_seconds=bisection.measure_seconds,
     )

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from sqlalchemy import Connection
 
 from vkbench import log
+from vkbench.run import Purpose, RunKind
 from vkbench_db.database import Database, watch_alone
 from vkbench_db.work.runs import cancel
 from vkbench_detection.changes.questions import is_any_suspected
@@ -105,7 +106,7 @@ def _submit(tx: Connection, waiting: Waiting, arms: Arms, now: float) -> int:
         new=arms.new,
         count=pairs,
         label=f"{LABEL} {waiting.change}",
-        tags={"change_point": waiting.change},
+        purpose=Purpose(kind=RunKind.CONFIRMATION, about={"change": waiting.change}),
         now=now,
     )
     confirmations.begin(tx, waiting.change, run, pairs, now)

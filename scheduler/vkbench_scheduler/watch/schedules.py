@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 from vkbench import log, wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchError
+from vkbench.run import purpose_of_suite
 from vkbench.selector import choose
 from vkbench_db.ask import queries
 from vkbench_db.ask.device_names import named_devices, only_served
@@ -161,7 +162,10 @@ def _stored(
         devices,
         user=schedule.user,
         label=schedule.name,
-        tags={"schedule": schedule.name, "slot": _iso(slot)},
+        purpose=replace(
+            purpose_of_suite(selection.suite),
+            about={"schedule": schedule.name, "slot": _iso(slot)},
+        ),
     )
 
 

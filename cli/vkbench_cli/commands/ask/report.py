@@ -193,9 +193,9 @@ def accuracy(
     \b
     vkbench report accuracy --model "llama*"
     """
+    from vkbench.run import RunKind
     from vkbench_db.ask import queries
     from vkbench_db.ask.accuracies import accuracies
-    from vkbench_db.work.run_kinds import RunKind
     from vkbench_tables.kept_accuracy import COLUMNS, kept_row
 
     with reading(store.settings()) as tx:

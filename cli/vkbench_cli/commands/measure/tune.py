@@ -167,14 +167,13 @@ def _submit(
 
 
 def _show_run(asked: str, store: Store, output: Output) -> int:
+    from vkbench.run import RunKind
     from vkbench_cli.show.sweeps import show_sweep
     from vkbench_db.ask.queries import find_run
-    from vkbench_db.upkeep.tuning import SWEEP
-    from vkbench_db.work.run_kinds import RunKind
 
     with reading(store.settings()) as tx:
         found = find_run(tx, asked, [RunKind.SWEEP])
-        if SWEEP not in found.tags:
+        if found.kind != RunKind.SWEEP:
             raise UsageError(f"run {found.id} is no sweep: `vkbench results --run {found.id}`")
         show_sweep(tx, found, output)
     return 0
