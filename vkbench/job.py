@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vkbench.errors import VkbenchError
+
 
 class Mode(StrEnum):
     """What a job is to find out."""
@@ -78,6 +80,29 @@ class Source:
     tensor: str  # its name there
 
 
+class ArmKind(StrEnum):
+    """What can be held against another of its kind on a device."""
+
+    BUNDLE = "bundle"  # compiled kernels, named by the SHA-256 of their manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """A thing under test: a side of a pair, a point of a bisection."""
+
+    sha: str  # "" is the packaged bundle
+    kind: ArmKind = ArmKind.BUNDLE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """What a job's own arm is timed in turns with, and how."""
+
+    old: Arm
+    metric: str  # hot or cold
+    new_first: bool = False  # the turns are new, old, old, new
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """What a runner needs to run a case; the token makes its result count once."""
@@ -88,9 +113,8 @@ class Job:
     mode: Mode  # correctness or performance
     variant: str = "auto"  # code path asked for
     bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
-    against: str = ""  # of a paired job: the old bundle, which `bundle` is compared with
-    metric: str = ""  # of a paired job: hot or cold; of a timing: hot, if that alone is timed
-    new_first: bool = False  # of a paired job: its turns are new, old, old, new
+    pair: Pair | None = None  # of a paired job alone
+    hot_only: bool = False  # a timing leaves out the cold metric
     limit_seconds: float = 60.0  # the runner is ended after this
     measure_seconds: float = 1.0  # time budget of one metric of a timing
     noise: float = 0.005  # relative half-width of the median's interval at which sampling stops
@@ -98,6 +122,23 @@ class Job:
     run: int = 0  # the submission it belongs to; 0 where that does not matter
     source: Source | None = None  # of the weights, where the case names them
     tuned: str = ""  # configuration that was measured to be the fastest there; `auto` takes it
+
+    @property
+    def arm(self) -> Arm:
+        """What it tests; of a pair, the new one."""
+        return Arm(sha=self.bundle)
+
+    @property
+    def bundles(self) -> tuple[str, ...]:
+        """The bundles that it needs; of a pair, the old one first."""
+        return (self.pair.old.sha, self.bundle) if self.pair else (self.bundle,)
+
+
+def pair_of(job: Job) -> Pair:
+    """The pair of a paired job."""
+    if job.pair is None:
+        raise VkbenchError(f"job {job.id} is {job.mode} and has no pair")
+    return job.pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +150,7 @@ class PlannedJob:
     mode: Mode  # correctness or performance
     variant: str = "auto"
     bundle: str = ""  # SHA-256 of the bundle's manifest; "" is the packaged one
-    against: str = ""  # of a paired job: the old bundle
-    metric: str = ""  # of a paired job: hot or cold
-    new_first: bool = False  # of a paired job
+    pair: Pair | None = None  # of a paired job alone
     limit_seconds: float = 60.0
     measure_seconds: float = 1.0
     noise: float = 0.005

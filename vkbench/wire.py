@@ -223,17 +223,32 @@ def to_builtins(record: object) -> object:
 
 
 def _lean(record: object) -> object:
-    """Jobs without a file say nothing of one: their messages are as before there were any."""
+    """Jobs without a file or a pair say nothing of them, as before there were any.
+
+    Workers of older versions read what a pair is from three fields of the job.
+    """
     match record:
         case Chunk():
             return {name: getattr(record, name) for name in ("device", "version", "sent")} | {
                 "jobs": [_lean(job) for job in record.jobs]
             }
-        case Job(source=None):
+        case Job(source=None) | Job(pair=None):
             fields = msgspec.to_builtins(record)
-            fields.pop("source", None)  # msgspec sets no None of its own in what it decodes
-            return cast(object, fields)
+            # msgspec sets no None of its own in what it decodes
+            for name in ("source", "pair"):
+                if getattr(record, name) is None:
+                    fields.pop(name, None)
+            return cast(object, fields | _flat_pair(record))
+        case Job():
+            return cast(object, msgspec.to_builtins(record) | _flat_pair(record))
     return record
+
+
+def _flat_pair(job: Job) -> dict[str, object]:
+    if not job.pair:
+        return {}
+    pair = job.pair
+    return {"against": pair.old.sha, "metric": pair.metric, "new_first": pair.new_first}
 
 
 def from_builtins(data: object, kind: type[T]) -> T:

@@ -98,7 +98,7 @@ class Journal:
 
     def bring_bundles(self, jobs: Sequence[Job]) -> None:
         """Write the bundles that jobs need to this machine's folder; a job without one fails."""
-        wanted = {sha for job in jobs for sha in (job.bundle, job.against) if sha}
+        wanted = {sha for job in jobs for sha in job.bundles if sha}
         with self._bringing:
             for sha in sorted(wanted - self._brought):
                 self._brought.add(sha)

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from cluster import Lab, until
 from planted_add import SLOW, planted_add
-from vkbench.job import Outcome
+from vkbench.job import Arm, Outcome
 from vkbench.run import Purpose, RunKind
 from vkbench_db import schema
 from vkbench_db.work import store
@@ -32,10 +32,19 @@ def device_of(lab: Lab) -> str:
 def pairs(lab: Lab, device: str, old: str, new: str, count: int = 1) -> int:
     with lab.database.transaction() as tx:
         return submit_pairs(
-            tx, devices=[device], case="add/f32/b1_c1_h300_w400", variant="portable",
-            metric="hot", old=old, new=new, count=count, label="", purpose=A_CONFIRMATION, now=1.0,
+            tx,
+            devices=[device],
+            case="add/f32/b1_c1_h300_w400",
+            variant="portable",
+            metric="hot",
+            old=Arm(sha=old),
+            new=Arm(sha=new),
+            count=count,
+            label="",
+            purpose=A_CONFIRMATION,
+            now=1.0,
             measure_seconds=0.1,
-        )  # fmt: skip
+        )
 
 
 def found(lab: Lab, run: int) -> PairResults:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from planted_runs import Past
-from vkbench.job import Outcome
+from vkbench.job import Arm, Outcome
 from vkbench.result import Result
 from vkbench.run import Purpose, RunKind
 from vkbench.settings import Settings
@@ -31,9 +31,18 @@ Captured = pytest.CaptureFixture[str]
 def pairs(past: Past, case: str, old: str, count: int = 1) -> int:
     with past.database.transaction() as tx:
         return submit_pairs(
-            tx, devices=[past.device.key], case=case, variant="auto", metric="hot", old=old,
-            new=packaged().sha, count=count, label="pairs", purpose=A_CONFIRMATION, now=time.time(),
-        )  # fmt: skip
+            tx,
+            devices=[past.device.key],
+            case=case,
+            variant="auto",
+            metric="hot",
+            old=Arm(sha=old),
+            new=Arm(sha=packaged().sha),
+            count=count,
+            label="pairs",
+            purpose=A_CONFIRMATION,
+            now=time.time(),
+        )
 
 
 def build(tree: str) -> Bundle:

@@ -67,7 +67,7 @@ class Fleet:
         return done
 
     def answer(self, job: Job) -> Result:
-        old, new = self.seconds[job.against], self.seconds[job.bundle]
+        old, new = (self.seconds[sha] for sha in job.bundles)
         if not new:
             return self.lab.answer(job, Outcome.CRASHED)
         if isinf(new):

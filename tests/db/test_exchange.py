@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from databases import Lab
 from exported import sealed
 from vkbench.calibration import SUITE
-from vkbench.job import JobState, Mode, Outcome
+from vkbench.job import Arm, JobState, Mode, Outcome, Pair
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database, upgrade
@@ -25,6 +25,7 @@ from vkbench_db.transfer.intake import import_records
 from vkbench_db.work import store
 from vkbench_detection.series.calibrations import LAUNCH, settle
 
+A_PAIR = Pair(old=Arm(sha="0a" * 32), metric="cold")
 LATER = 1_800_000_000.0
 
 
@@ -83,10 +84,10 @@ def test_a_round_trip_is_equal(lived: tuple[Lab, int], elsewhere: Database) -> N
 
 def test_a_pair_travels_with_its_bundles(lab: Lab, elsewhere: Database) -> None:
     device = lab.add_device()
-    changes = {"mode": Mode.PAIRED, "bundle": "0b" * 32, "against": "0a" * 32, "metric": "cold"}
+    kept = {"mode": Mode.PAIRED, "bundle": "0b" * 32}
     with lab.database.transaction() as tx:
         run = store.create_run(tx, mode=Mode.PAIRED, selection={}, now=lab.now, track="").id
-        store.add_jobs(tx, run, [lab.planned(device, 1, **changes)])
+        store.add_jobs(tx, run, [lab.planned(device, 1, **kept, pair=A_PAIR)])
     [job] = lab.pick(device)
     lab.record(replace(lab.answer(job), bundle="0b" * 32))
     take(elsewhere, export(lab.database, run))
@@ -94,7 +95,8 @@ def test_a_pair_travels_with_its_bundles(lab: Lab, elsewhere: Database) -> None:
         assert tx.execute(select(schema.attempt.c.bundle)).scalar_one() == "0b" * 32
         assert tx.execute(select(schema.run.c.track)).scalar_one() == ""
         row = tx.execute(select(schema.job)).one()
-        assert {name: row._mapping[name] for name in changes} == changes
+        assert {name: row._mapping[name] for name in kept} == kept
+        assert (row.against, row.metric) == (A_PAIR.old.sha, A_PAIR.metric)
 
 
 def _anonymous(row: queries.ResultRow) -> dict[str, object]:

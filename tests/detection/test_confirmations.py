@@ -12,7 +12,7 @@ from databases import ENVIRONMENT, Lab, one_engine
 from kept_labs import After
 from paired_nights import FIRST, NIGHT, SECOND, Nights, rows
 from vkbench.device import Environment
-from vkbench.job import Job, Outcome
+from vkbench.job import Arm, Job, Outcome
 from vkbench.result import Result, WrongArm
 from vkbench.run import Purpose, RunKind
 from vkbench_db import schema
@@ -306,10 +306,18 @@ def test_pairs_of_others_do_not_mend_what_a_pair_found_wrong(nights: Nights) -> 
     nights.lab.now += 1
     with nights.lab.database.transaction() as tx:
         pairs.submit_pairs(
-            tx, devices=[nights.device], case="mul_mat_vec/q4_0/m1_n1_k256", variant=variant,
-            metric="hot", old=FIRST.sha, new=FIRST.sha, count=8, label="", purpose=A_CONFIRMATION,
+            tx,
+            devices=[nights.device],
+            case="mul_mat_vec/q4_0/m1_n1_k256",
+            variant=variant,
+            metric="hot",
+            old=Arm(sha=FIRST.sha),
+            new=Arm(sha=FIRST.sha),
+            count=8,
+            label="",
+            purpose=A_CONFIRMATION,
             now=nights.lab.now,
-        )  # fmt: skip
+        )
     jobs = nights.lab.pick(nights.device)
     nights.lab.record(*(nights.pair(job, lambda sha: 1.0) for job in jobs))
     for _ in range(2):

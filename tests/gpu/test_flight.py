@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planted_stretch import WRONG, planted_stretch, slow
-from vkbench.job import Job, Mode, Outcome
+from vkbench.job import Arm, Job, Mode, Outcome, Pair
 from vkbench.result import Result, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.runner.execute import execute
@@ -44,7 +44,13 @@ def test_submissions_are_timed_and_right(device: Device, bundle: Bundle, case: s
 
 def pair(device: Device, old: Bundle, new: Bundle, case: str, metric: str) -> Result:
     job = Job(
-        id=1, token=1, case=case, mode=Mode.PAIRED, metric=metric, measure_seconds=0.05, noise=0.0
+        id=1,
+        token=1,
+        case=case,
+        mode=Mode.PAIRED,
+        pair=Pair(old=Arm(sha=""), metric=metric),
+        measure_seconds=0.05,
+        noise=0.0,
     )
     return execute_pair(device, old, new, job)
 

@@ -48,7 +48,7 @@ def library(lavapipe: Device, ggml_folder: Path) -> GgmlLibrary:
 
 def run(library: GgmlLibrary, lavapipe: Device, case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
     device = PeerDevice(library, lavapipe.facts, lavapipe.environment)
-    job = Job(id=4, token=2, case=case, mode=mode, metric="hot", measure_seconds=0.02)
+    job = Job(id=4, token=2, case=case, mode=mode, hot_only=True, measure_seconds=0.02)
     return execute_peer(library, device, packaged(), job)
 
 

@@ -11,7 +11,7 @@ import pytest
 from planted_add import SLOW, packaged_but_add
 from planted_model import Tiny, write_model
 from vkbench.case import tokens_of
-from vkbench.job import Job, Mode, Outcome, Source
+from vkbench.job import Arm, Job, Mode, Outcome, Pair, Source
 from vkbench.result import STEP, Result, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.gguf_file import open_gguf
@@ -190,7 +190,7 @@ def test_a_slower_kernel_shows_and_is_named(
     """Confirmed by pairs, on whichever side it stands; the profile leads to the kernel."""
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
     slow = packaged_but_add(SLOW.replace("50", "6000"))
-    job = replace(job_of(path, "tg9", Mode.PAIRED), metric="hot")
+    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
     for old, new in ((bundle, slow), (slow, bundle)):
         result = execute_model_pair(lavapipe, old, new, job)
         assert result.outcome is Outcome.PASSED, result.reason
@@ -218,7 +218,7 @@ def test_both_arms_of_a_model_s_pair_check_bounds_alike(
 
     monkeypatch.setattr(Device, "pipeline", noted)
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
-    job = replace(job_of(path, "tg9", Mode.PAIRED), metric="hot")
+    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
     other = packaged_but_add("sum *= 1.0;")
     assert execute_model_pair(lavapipe, bundle, other, job).outcome is Outcome.PASSED
     assert set(made) == {True}
@@ -226,7 +226,7 @@ def test_both_arms_of_a_model_s_pair_check_bounds_alike(
 
 def test_a_wrong_arm_is_named(lavapipe: Device, bundle: Bundle, tmp_path: Path) -> None:
     path = write_model(tmp_path / "gpt2.gguf", Tiny(arch="gpt2", groups=4))
-    job = replace(job_of(path, "tg9", Mode.PAIRED), metric="hot")
+    job = replace(job_of(path, "tg9", Mode.PAIRED), pair=Pair(old=Arm(sha=""), metric="hot"))
     lazy = packaged_but_add("sum *= 1.01;")
     for old, new, arm in ((bundle, lazy, "new"), (lazy, bundle, "old")):
         result = execute_model_pair(lavapipe, old, new, job)

@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from planted_add import SLOW, planted_add
-from vkbench.job import Job, Mode, Outcome
+from vkbench.job import Arm, Job, Mode, Outcome, Pair
 from vkbench.result import Result, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.runtime.device import Device
@@ -18,7 +18,13 @@ CASE = "add/f32/b1_c1_h300_w400"
 
 def pair(device: Device, old: Bundle, new: Bundle, metric: str = "hot") -> Result:
     job = Job(
-        id=1, token=1, case=CASE, mode=Mode.PAIRED, metric=metric, measure_seconds=0.1, noise=0.0
+        id=1,
+        token=1,
+        case=CASE,
+        mode=Mode.PAIRED,
+        pair=Pair(old=Arm(sha=""), metric=metric),
+        measure_seconds=0.1,
+        noise=0.0,
     )
     return execute_pair(device, old, new, job)
 

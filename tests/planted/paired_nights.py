@@ -110,7 +110,7 @@ class Nights:
         timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
         arms = {
             arm: LEVEL * speed(sha) * self.rng.gauss(1, 0.003)
-            for arm, sha in ((OLD, job.against), (NEW, job.bundle))
+            for arm, sha in zip((OLD, NEW), job.bundles, strict=True)
         }
         timings = tuple(replace(timing, metric=arm, seconds=each) for arm, each in arms.items())
         answer = self.lab.answer(job)

@@ -146,7 +146,7 @@ class Watched:
         place, driver = job.id % PAIRS_AT_ONCE, self.driver_of(self.night)
         timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
         timings = []
-        for arm, sha, noise in ((OLD, job.against, old), (NEW, job.bundle, new)):
+        for arm, sha, noise in zip((OLD, NEW), job.bundles, (old, new), strict=True):
             level = self.levels(case, self.night, self.shas.index(sha), driver)
             seconds = LEVEL * float(np.exp(level + self.days[case, self.night] + noise[place]))
             timings.append(replace(timing, metric=arm, seconds=seconds))

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from vkbench.device import DeviceFacts
-from vkbench.job import Job, Mode, PlannedJob, Source
+from vkbench.job import Arm, Job, Mode, Pair, PlannedJob, Source, pair_of
 from vkbench.run import Purpose, RunKind
 from vkbench_db import schema
 from vkbench_db.database import Database
@@ -17,7 +17,7 @@ from vkbench_db.work.devices import store_device
 from vkbench_scheduler.planning.pairs import PRIORITY, more_pairs, submit_pairs
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 
-OLD, NEW = "0a" * 32, "0b" * 32
+OLD, NEW = Arm(sha="0a" * 32), Arm(sha="0b" * 32)
 CASE = "copy/f32/n1024"
 SUSPICION = Purpose(kind=RunKind.CONFIRMATION, about={"change": 7})
 KEYS = ("aaaaaaaaaaaa", "bbbbbbbbbbbb")
@@ -64,7 +64,9 @@ def test_pairs_are_on_no_track_and_go_first(database: Database) -> None:
         {"change": 7},
     )
     [first, second] = picked(database)
-    assert (first.bundle, first.against, first.metric, first.variant) == (NEW, OLD, "cold", "plain")
+    assert first.arm == NEW
+    assert first.pair == Pair(old=OLD, metric="cold")
+    assert first.variant == "plain"
     assert first.mode is Mode.PAIRED
     assert first.alone
     assert second.case == CASE
@@ -84,7 +86,9 @@ def test_more_pairs_are_like_those_before(database: Database) -> None:
         more_pairs(tx, run, 3)
     jobs = picked(database)
     assert len(jobs) == 5
-    same = {replace(job, id=0, token=0, new_first=False) for job in jobs}
+    same = {
+        replace(job, id=0, token=0, pair=replace(pair_of(job), new_first=False)) for job in jobs
+    }
     assert same == {replace(jobs[0], id=0, token=0)}
     assert len(picked(database, KEYS[1])) == 5
 
@@ -95,7 +99,7 @@ def test_pairs_take_turns_in_which_bundle_begins(database: Database, device: str
     with database.transaction() as tx:
         more_pairs(tx, run, 1)
         more_pairs(tx, run, 2)
-    assert [job.new_first for job in picked(database, device)] == [False, True] * 3
+    assert [pair_of(job).new_first for job in picked(database, device)] == [False, True] * 3
 
 
 def test_weights_are_looked_for_where_they_were(database: Database) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from vkbench import wire
 from vkbench.device import DeviceFacts, Environment
-from vkbench.job import Job, Mode, Outcome, Source
+from vkbench.job import Arm, Job, Mode, Outcome, Pair, Source
 from vkbench.result import Result, Timing, Verdict, pack_samples
 
 JOB = Job(id=7, token=3, case="copy/f32/n5", mode=Mode.PERFORMANCE, limit_seconds=2.0)
@@ -67,6 +68,7 @@ TIMING = Timing(
 )
 RECORDS = (
     JOB,
+    replace(JOB, mode=Mode.PAIRED, pair=Pair(old=Arm(sha="0a" * 32), metric="hot")),
     wire.Chunk(device=FACTS.key, jobs=(JOB,)),
     wire.Lease(worker="w", jobs=((7, 3), (8, 1)), running=True),
     wire.Announcement(worker="w", facts=FACTS, environment=ENVIRONMENT, bundle="ab"),
@@ -130,3 +132,13 @@ def test_a_job_says_where_weights_lie_only_if_it_has_any() -> None:
     assert wire.decode(wire.encode(there), Job) == there
     chunk = wire.Chunk(device="0123456789ab", jobs=(JOB, there))
     assert wire.from_builtins(wire.to_builtins(chunk), wire.Chunk) == chunk
+
+
+def test_a_pair_is_told_to_workers_of_older_versions_too() -> None:
+    pair = Pair(old=Arm(sha="0a" * 32), metric="cold", new_first=True)
+    paired = replace(JOB, mode=Mode.PAIRED, pair=pair)
+    told = msgspec.json.decode(wire.encode(wire.Chunk(device="0123456789ab", jobs=(paired,))))
+    [job] = told["jobs"]
+    assert (job["against"], job["metric"], job["new_first"]) == ("0a" * 32, "cold", True)
+    assert wire.from_builtins(told, wire.Chunk).jobs == (paired,)
+    assert b"pair" not in wire.encode(JOB)

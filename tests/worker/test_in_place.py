@@ -12,7 +12,7 @@ import pytest
 
 from planted_clock import Clock
 from vkbench.case import parse
-from vkbench.job import Job, Mode
+from vkbench.job import Arm, Job, Mode, Pair
 from vkbench.result import NEW, OLD, Verdict, unpack_samples
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Param, Problem
 from vkbench_shaders.launch import PackedLaunch
@@ -29,7 +29,7 @@ from vkbench_worker.runtime.null import (
 )
 from vkbench_worker.runtime.program import POISON_A, POISON_B, Copy, Program, Step
 from vkbench_worker.timing.bench import Bench
-from vkbench_worker.timing.paired import Arm, time_pair
+from vkbench_worker.timing.paired import ArmBench, time_pair
 from vkbench_worker.timing.summary import Timed
 from vkbench_worker.timing.timed import Judged, judge_again, time_work
 
@@ -272,9 +272,15 @@ def test_bringing_inputs_back_takes_none_of_a_sample(clock: Clock, stack: ExitSt
 def test_pairs_find_their_input_before_every_launch(metric: str, stack: ExitStack) -> None:
     posed = Posed(run_reference, "contiguous", stack, ADD)
     judged = posed.judged()
-    arm = Arm(bench=posed.bench, again=partial(judge_again, posed.bench, judged))
+    arm = ArmBench(bench=posed.bench, again=partial(judge_again, posed.bench, judged))
     job = Job(
-        id=1, token=1, case="", mode=Mode.PAIRED, metric=metric, measure_seconds=0.05, noise=0.0
+        id=1,
+        token=1,
+        case="",
+        mode=Mode.PAIRED,
+        pair=Pair(old=Arm(sha=""), metric=metric),
+        measure_seconds=0.05,
+        noise=0.0,
     )
     timed = time_pair(posed.device, {OLD: arm, NEW: arm}, job, stack)
     assert timed.verdict.passed, timed.verdict.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planted_own import TIMED, built_own
-from vkbench.job import Job, Mode, Outcome
+from vkbench.job import Arm, Job, Mode, Outcome, Pair
 from vkbench_shaders.bundle import packaged
 from vkbench_shaders.own.posing import posed
 from vkbench_worker.judging.shelf import key_of
@@ -14,7 +14,14 @@ from vkbench_worker.runtime.null import NullDevice
 from vkbench_worker.timing.paired import execute_pair
 
 JOB = Job(id=1, token=1, case=TIMED, mode=Mode.CORRECTNESS)
-PAIR = Job(id=1, token=1, case=TIMED, mode=Mode.PAIRED, metric="hot", measure_seconds=0.02)
+PAIR = Job(
+    id=1,
+    token=1,
+    case=TIMED,
+    mode=Mode.PAIRED,
+    pair=Pair(old=Arm(sha=""), metric="hot"),
+    measure_seconds=0.02,
+)
 
 
 def device(*features: str) -> NullDevice:

@@ -11,6 +11,7 @@ import pytest
 
 from planted_clock import Clock
 from planted_pair import Pair, after, built, off_by_one, taking
+from vkbench import job
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result, WrongArm, unpack_samples
 from vkbench_shaders.bundle import Bundle, manifest_text
@@ -23,6 +24,7 @@ CASE = "add/f32/b1_c1_h17_w129"
 
 
 OLD, NEW = built(CASE, b"old"), built(CASE, b"new")
+HOT_PAIR = job.Pair(old=job.Arm(sha=OLD.sha), metric="hot")
 
 
 def compared(device: NullDevice, **changes: Any) -> Result:
@@ -31,9 +33,9 @@ def compared(device: NullDevice, **changes: Any) -> Result:
         "token": 2,
         "case": CASE,
         "mode": Mode.PAIRED,
-        "metric": "hot",
+        "bundle": NEW.sha,
     }
-    values |= {"bundle": NEW.sha, "against": OLD.sha, "measure_seconds": 0.08, "noise": 0.0}
+    values |= {"pair": HOT_PAIR, "measure_seconds": 0.08, "noise": 0.0}
     return execute_pair(device, OLD, NEW, Job(**values | changes))
 
 
@@ -46,7 +48,7 @@ def nothing(posed: Problem, shown: Shown) -> None:
 def test_visits_are_one_other_other_one(metric: str, one: str, other: str) -> None:
     device = Pair()
     device.clock = "gpu"
-    result = compared(device, metric=metric, new_first=one == "new")
+    result = compared(device, pair=replace(HOT_PAIR, metric=metric, new_first=one == "new"))
     assert result.outcome is Outcome.PASSED, result.reason
     assert device.ran[:4] == [one, one, other, other]  # judged, each over two poisons
     visits = [arm for arm, _ in groupby(device.ran[4:])]
@@ -117,7 +119,7 @@ def test_a_wrong_arm_is_blamed_and_nothing_is_timed(
 def test_an_arm_that_is_wrong_while_it_is_timed_is_blamed(
     metric: str, arm: str, spoilt: Function
 ) -> None:
-    result = compared(Pair(**{arm: after(5, spoilt)}), metric=metric)
+    result = compared(Pair(**{arm: after(5, spoilt)}), pair=replace(HOT_PAIR, metric=metric))
     assert result.outcome is Outcome.WRONG
     assert result.verdict
     assert result.verdict.wrong_arm is WrongArm(arm)
@@ -129,7 +131,14 @@ def test_an_arm_that_is_wrong_while_it_is_timed_is_blamed(
 def test_what_is_changed_in_place_is_restored_for_each_visit() -> None:
     case = "set_rows/f32/m32_n1_k8"
     bundle = built(case, b"old"), built(case, b"new")
-    job = Job(id=1, token=1, case=case, mode=Mode.PAIRED, metric="cold", measure_seconds=0.02)
+    job = Job(
+        id=1,
+        token=1,
+        case=case,
+        mode=Mode.PAIRED,
+        pair=replace(HOT_PAIR, metric="cold"),
+        measure_seconds=0.02,
+    )
     result = execute_pair(Pair(), *bundle, job)
     assert result.outcome is Outcome.PASSED, result.reason
 
@@ -138,7 +147,7 @@ def test_code_that_one_of_them_lacks_is_a_skip() -> None:
     entries = tuple(entry for entry in OLD.manifest.entries if entry.module != "binary")
     text = manifest_text("1", "0", entries, OLD.manifest.interfaces)
     bare = Bundle(text=text, blobs=OLD.blobs)
-    job = Job(id=1, token=1, case=CASE, mode=Mode.PAIRED, metric="hot")
+    job = Job(id=1, token=1, case=CASE, mode=Mode.PAIRED, pair=HOT_PAIR)
     result = execute_pair(Pair(), bare, NEW, job)
     assert result.outcome is Outcome.SKIPPED
     assert result.reason.startswith("old: unknown kernel of bundle")
@@ -152,5 +161,5 @@ def test_the_slower_arm_is_slower_on_either_side(clock: Clock) -> None:
 
 def test_buffers_are_given_back() -> None:
     device = Pair()
-    compared(device, metric="cold")
+    compared(device, pair=replace(HOT_PAIR, metric="cold"))
     assert device.used_bytes == 0

@@ -10,6 +10,7 @@ import pytest
 
 from planted_clock import Clock
 from planted_pair import Pair, SpoiltFlight, after, built, off_by_one, taking
+from vkbench import job
 from vkbench.job import Job, Mode, Outcome
 from vkbench.result import Result, WrongArm
 from vkbench_worker.runtime.null import Function, NullFlight, run_reference
@@ -20,6 +21,9 @@ LAUNCH_RATE, OVERLAP = "launch_rate/u32/s65_n5", "overlap/u32/s7_n1025_r2"
 BOTH = pytest.mark.parametrize("case", [LAUNCH_RATE, OVERLAP])
 METRICS = pytest.mark.parametrize("metric", ["hot", "cold"])
 ARMS = pytest.mark.parametrize("arm", ["old", "new"])
+
+
+HOT_PAIR = job.Pair(old=job.Arm(sha=""), metric="hot")
 
 
 class FlownPair(Pair):
@@ -42,7 +46,7 @@ class FlownPair(Pair):
 
 def compared(device: FlownPair, case: str, **changes: Any) -> Result:
     values: dict[str, Any] = {"id": 1, "token": 1, "case": case, "mode": Mode.PAIRED}
-    values |= {"metric": "hot", "measure_seconds": 0.05, "noise": 0.0}
+    values |= {"pair": HOT_PAIR, "measure_seconds": 0.05, "noise": 0.0}
     return execute_pair(device, built(case, b"old"), built(case, b"new"), Job(**values | changes))
 
 
@@ -50,7 +54,7 @@ def compared(device: FlownPair, case: str, **changes: Any) -> Result:
 @pytest.mark.parametrize(("metric", "depth"), [("hot", 64), ("cold", 1)])
 def test_both_arms_fly_as_deep_as_the_metric_says(case: str, metric: str, depth: int) -> None:
     device = FlownPair()
-    result = compared(device, case, metric=metric)
+    result = compared(device, case, pair=replace(HOT_PAIR, metric=metric))
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
     assert device.flights == [("old", depth), ("new", depth)]
     assert [timing.metric for timing in result.timings] == ["old", "new"]
@@ -63,7 +67,7 @@ def test_both_arms_fly_as_deep_as_the_metric_says(case: str, metric: str, depth:
 @pytest.mark.parametrize(("one", "other"), [("old", "new"), ("new", "old")])
 def test_visits_are_one_other_other_one(one: str, other: str, clock: Clock) -> None:
     device = FlownPair(taking(clock, 1e-4), taking(clock, 1e-4))
-    result = compared(device, OVERLAP, new_first=one == "new")
+    result = compared(device, OVERLAP, pair=replace(HOT_PAIR, new_first=one == "new"))
     assert result.outcome is Outcome.PASSED, result.reason
     visits = [arm for arm, _ in groupby(device.ran)]
     assert visits == [one, other, one, *[other, one] * (CPU_ROUNDS + 1)]  # judged, warm, visited
@@ -73,7 +77,7 @@ def test_visits_are_one_other_other_one(one: str, other: str, clock: Clock) -> N
 def test_the_slower_arm_is_slower_on_either_side(metric: str, clock: Clock) -> None:
     for old, new in ((1e-3, 2e-3), (2e-3, 1e-3)):
         device = FlownPair(taking(clock, old), taking(clock, new))
-        first, second = compared(device, LAUNCH_RATE, metric=metric).timings
+        first, second = compared(device, LAUNCH_RATE, pair=replace(HOT_PAIR, metric=metric)).timings
         assert (first.seconds, second.seconds) == pytest.approx((old, new))
 
 
@@ -85,7 +89,7 @@ def test_an_arm_that_is_wrong_in_flight_is_blamed(case: str, metric: str, arm: s
     spoilt.functions[arm.encode()] = after(3, off_by_one)  # right where it is judged and warmed
     losing.lost = arm
     for device in (spoilt, losing):
-        result = compared(device, case, metric=metric)
+        result = compared(device, case, pair=replace(HOT_PAIR, metric=metric))
         assert result.outcome is Outcome.WRONG
         assert result.verdict
         assert result.verdict.wrong_arm is WrongArm(arm)
@@ -98,7 +102,7 @@ def test_an_arm_that_is_wrong_in_flight_is_blamed(case: str, metric: str, arm: s
 def test_an_arm_that_reads_back_what_is_wrong_is_blamed(metric: str, arm: str) -> None:
     device = FlownPair()
     device.spoilt = arm
-    result = compared(device, OVERLAP, metric=metric)
+    result = compared(device, OVERLAP, pair=replace(HOT_PAIR, metric=metric))
     assert result.outcome is Outcome.WRONG
     assert result.verdict
     assert result.verdict.wrong_arm is WrongArm(arm)

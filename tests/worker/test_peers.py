@@ -30,7 +30,7 @@ PRODUCT = "mul_mat/f32/m65_n33_k96"
 def run(library: Library[np.ndarray], case: str, mode: Mode = Mode.CORRECTNESS) -> Result:
     null = NullDevice()
     device = PeerDevice(library, null.facts, null.environment)
-    job = Job(id=4, token=2, case=case, mode=mode, metric="hot", measure_seconds=0.05)
+    job = Job(id=4, token=2, case=case, mode=mode, hot_only=True, measure_seconds=0.05)
     return execute_peer(library, device, packaged(), job)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planted_clock import Clock
-from vkbench.job import Job, Mode
+from vkbench.job import Arm, Job, Mode, Pair
 from vkbench.result import Result
 from vkbench_shaders.bundle import packaged
 from vkbench_worker import phases
@@ -81,7 +81,14 @@ def test_a_result_says_where_its_seconds_went(mode: Mode, width: int, names: set
 @pytest.mark.parametrize("metric", ["hot", "cold"])
 def test_a_pair_says_so_too(metric: str) -> None:
     case = "add/f32/b1_c1_h17_w137"
-    job = Job(id=1, token=1, case=case, mode=Mode.PAIRED, metric=metric, measure_seconds=0.05)
+    job = Job(
+        id=1,
+        token=1,
+        case=case,
+        mode=Mode.PAIRED,
+        pair=Pair(old=Arm(sha=""), metric=metric),
+        measure_seconds=0.05,
+    )
     result = execute_pair(NullDevice(), packaged(), packaged(), job)
     spent = spent_of(result)
     assert spent.keys() >= (CHECKING | PAIRED) - {"inputs", "reference"}  # may be on the shelf

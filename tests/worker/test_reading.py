@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from vkbench.job import Job, Mode, Outcome, Source
+from vkbench.job import Arm, Job, Mode, Outcome, Pair, Source
 from vkbench.result import Result
 from vkbench.settings import Settings
 from vkbench_shaders.bundle import packaged_sha
@@ -39,7 +39,7 @@ def of_theirs(each: Job) -> Job:
 
 
 def against_theirs(each: Job) -> Job:
-    return replace(each, against=STRANGER)
+    return replace(each, pair=Pair(old=Arm(sha=STRANGER), metric="hot"))
 
 
 def run(supervisor: Supervisor, *work: Job) -> list[Result]:

@@ -63,8 +63,8 @@ def test_both_are_asked_in_turns_and_summed_up_alike() -> None:
     )
     result = in_turns(brief, ours, theirs)
     assert [name for name, _ in asked] == ["theirs", "ours", "ours", "theirs"]
-    assert {(job.mode, job.variant, job.metric) for _, job in asked} == {
-        (Mode.PERFORMANCE, "auto", "hot")
+    assert {(job.mode, job.variant, job.hot_only) for _, job in asked} == {
+        (Mode.PERFORMANCE, "auto", True)
     }
     assert [job.measure_seconds for _, job in asked] == pytest.approx([0.3] * 4)
     assert result

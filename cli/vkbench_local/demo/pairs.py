@@ -81,8 +81,10 @@ def _arm(
     rng: np.random.Generator,
     arm: str,
 ) -> Timing:
-    build = lab.bundles.index(job.bundle if arm == NEW else job.against)
-    [metric] = [n for n, each in enumerate(case.timings) if each.metric == job.metric]
+    build = lab.bundles.index(job.bundles[(OLD, NEW).index(arm)])
+    [metric] = [
+        n for n, each in enumerate(case.timings) if job.pair and each.metric == job.pair.metric
+    ]
     level = lab.level(case, metric, machine, night, build)
     noise = float(np.exp(rng.normal(0, QUIET * machine.noise)))
     return timing(case.timings[metric], level * noise, rng, arm)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from vkbench.job import Job, Mode, Outcome, PlannedJob
+from vkbench.job import Job, Mode, Outcome, PlannedJob, pair_of
 from vkbench.result import NEW, OLD, Result, Timing, Verdict, pack_samples
 from vkbench.wire import Announcement
 from vkbench_db.ask.queues import queues
@@ -130,10 +130,11 @@ def _stream(rig: Rig, case: str) -> Stream:
 
 def _pair(rig: Rig, job: Job, night: int) -> Result:
     which = _stream(rig, job.case)
+    metric = pair_of(job).metric
     builds = {rig.bundle(build).sha: build for build in rig.bundles}
     timings = [
-        (arm, rig.arm(which, job.metric, builds[sha], night))
-        for arm, sha in ((OLD, job.against), (NEW, job.bundle))
+        (arm, rig.arm(which, metric, builds[sha], night))
+        for arm, sha in zip((OLD, NEW), job.bundles, strict=True)
     ]
     return _result(rig, which, job, builds[job.bundle], night, timings)
 

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, insert, select, update
 
 from vkbench.errors import UnknownName
+from vkbench.job import Arm
 from vkbench_db import schema
 from vkbench_db.rows import record_of
 
@@ -25,6 +26,11 @@ class Candidate:
     sha: str  # "" where there is none: it does not compile
     label: str  # a revision and its subject, or what the bundle is called
     note: str = ""  # why there is none
+
+    @property
+    def arm(self) -> Arm:
+        """What it is to be timed as."""
+        return Arm(sha=self.sha)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,18 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy import Connection, RowMapping, Select, bindparam, func, select, update
 
 import vkbench
-from vkbench.job import IN_FLIGHT, MAX_DISPATCHES, Job, JobState, Mode, Outcome, PlannedJob, Source
+from vkbench.job import (
+    IN_FLIGHT,
+    MAX_DISPATCHES,
+    Arm,
+    Job,
+    JobState,
+    Mode,
+    Outcome,
+    Pair,
+    PlannedJob,
+    Source,
+)
 from vkbench_db import schema
 from vkbench_db.rows import lock_jobs, record_of
 from vkbench_db.work.estimates import Recent
@@ -243,10 +254,15 @@ def job_of(row: RowMapping, record: type[J]) -> J:
     made = {
         "mode": Mode(row["mode"]),
         "source": Source(**row["source"]) if row["source"] else None,
+        "pair": _pair_of(row) if row["mode"] == Mode.PAIRED else None,
         "run": row["run_id"],
         "alone": row["tries"] > 0 or row["mode"] in (Mode.PAIRED, Mode.PEER),
     }
     return record_of({**row, **made}, record)
+
+
+def _pair_of(row: RowMapping) -> Pair:
+    return Pair(old=Arm(sha=row["against"]), metric=row["metric"], new_first=row["new_first"])
 
 
 def _in_turn(

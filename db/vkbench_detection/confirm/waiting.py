@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from vkbench.job import SHARDS
+from vkbench.job import SHARDS, Arm
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.work.bundles import has_bundle
@@ -16,14 +16,14 @@ from vkbench_detection.changes.states import DECIDED, ChangeState
 
 @dataclass(frozen=True, kw_only=True)
 class Arms:
-    """The bundles of a pair: twice the new one where the old one cannot tell more."""
+    """The arms of a pair: twice the new one where the old one cannot tell more."""
 
-    old: str  # SHA-256
-    new: str
+    old: Arm
+    new: Arm
 
     @property
     def are_same(self) -> bool:
-        """Whether both are one bundle, so that its pairs cannot blame a kernel."""
+        """Whether both are the same, so that their pairs cannot blame a kernel."""
         return self.old == self.new
 
 
@@ -103,7 +103,7 @@ def _arms(tx: Connection, row: _Suspected) -> Arms | None:
         return None
     is_other = row.before_kernel != row.after_kernel and row.before_bundle not in ("", new)
     is_kept = row.before_bundle == row.packaged or has_bundle(tx, row.before_bundle)
-    return Arms(old=row.before_bundle if is_other and is_kept else new, new=new)
+    return Arms(old=Arm(sha=row.before_bundle if is_other and is_kept else new), new=Arm(sha=new))
 
 
 def _waiting(row: _Suspected, arms: Arms | None) -> Waiting:

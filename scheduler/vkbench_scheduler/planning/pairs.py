@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from vkbench.errors import UsageError
-from vkbench.job import Mode, PlannedJob
+from vkbench.job import Arm, Mode, Pair, PlannedJob
 from vkbench.run import Purpose
 from vkbench_db.work.store import add_jobs, create_run
 from vkbench_detection.confirm.pairs import last_pairs, last_source
@@ -32,8 +32,8 @@ def submit_pairs(
     case: str,
     variant: str,
     metric: str,
-    old: str,
-    new: str,
+    old: Arm,
+    new: Arm,
     count: int,
     label: str,
     purpose: Purpose,
@@ -43,12 +43,12 @@ def submit_pairs(
 ) -> int:
     """A run of `count` pairs on each of the devices (keys); its number.
 
-    `old` and `new` are bundles by their SHA-256, `metric` is hot or cold. The run is on no track.
+    `metric` is hot or cold. The run is on no track.
     Called twice it makes two runs.
     """
     if metric not in METRICS:
         raise UsageError(f"a pair is timed hot or cold, not '{metric}'")
-    asked = {"case": case, "variant": variant, "metric": metric, "old": old, "new": new}
+    asked = {"case": case, "variant": variant, "metric": metric, "old": old.sha, "new": new.sha}
     run = create_run(
         tx,
         mode=Mode.PAIRED,
@@ -64,9 +64,8 @@ def submit_pairs(
         case=case,
         mode=Mode.PAIRED,
         variant=variant,
-        bundle=new,
-        against=old,
-        metric=metric,
+        bundle=new.sha,
+        pair=Pair(old=old, metric=metric),
         limit_seconds=LIMIT_SECONDS,
         measure_seconds=measure_seconds,
         noise=NOISE,
@@ -79,8 +78,7 @@ def submit_pairs(
 
 def more_pairs(tx: Connection, run: int, count: int) -> None:
     """`count` pairs more for each device of a run that `submit_pairs` made."""
-    next_ones = [replace(pair, new_first=not pair.new_first) for pair in last_pairs(tx, run)]
-    add_jobs(tx, run, _in_turn(next_ones, count))
+    add_jobs(tx, run, _in_turn([_turned(job) for job in last_pairs(tx, run)], count))
 
 
 def estimate(measure_seconds: float) -> float:
@@ -89,12 +87,17 @@ def estimate(measure_seconds: float) -> float:
     return each + VISITS * (WARM_SECONDS + measure_seconds / ARMS)
 
 
-def _in_turn(pairs: Sequence[PlannedJob], count: int) -> Iterator[PlannedJob]:
+def _turned(job: PlannedJob) -> PlannedJob:
+    """The job with its other arm first."""
+    pair = job.pair and replace(job.pair, new_first=not job.pair.new_first)
+    return replace(job, pair=pair)
+
+
+def _in_turn(jobs: Sequence[PlannedJob], count: int) -> Iterator[PlannedJob]:
     """Each of them `count` times; now the one bundle begins and now the other.
 
     What is set up first need not be as fast as what is set up after it: on an H200 two arms of the
     same code, a product that takes 6.1 us, were 1.7 % apart in pair after pair.
     """
     for turn in range(count):
-        for pair in pairs:
-            yield replace(pair, new_first=pair.new_first ^ (turn % 2 == 1))
+        yield from map(_turned, jobs) if turn % 2 else jobs

@@ -123,8 +123,8 @@ def _begin(tx: Connection, bisection: Bisection, place: int, device: str, now: f
         case=bisection.case,
         variant=bisection.variant,
         metric=bisection.metric,
-        old=bisection.candidates[0].sha,
-        new=new.sha,
+        old=bisection.candidates[0].arm,
+        new=new.arm,
         count=pairs,
         label=f"bisection {bisection.id}: {new.label}",
         purpose=Purpose(

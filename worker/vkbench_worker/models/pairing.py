@@ -21,7 +21,7 @@ from vkbench_worker.runner.execute import attempt
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.runtime.errors import Unsupported
 from vkbench_worker.timing.measure import LaunchWork
-from vkbench_worker.timing.paired import Arm, order, time_pair, timed_if_right
+from vkbench_worker.timing.paired import ArmBench, order, time_pair, timed_if_right
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,13 @@ class TrialBench(Generic[P, B]):
 
 def execute_model_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
-    return attempt(device, new, job, partial(_compared, device, old, new, job))
+    return attempt(device, new, job, partial(_compared, device, {OLD: old, NEW: new}, job))
 
 
-def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
-    asked, bundles = posed(job, device.facts), {OLD: old, NEW: new}
+def _compared(
+    device: Computer[P, B], bundles: Mapping[str, Bundle], job: Job, blank: Result
+) -> Result:
+    asked = posed(job, device.facts)
     one, other, *_ = order(job)
     with (
         Model(
@@ -67,7 +69,7 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
         for name, trial in trials.items():
             left, verdicts[name] = checked(trial)
             again = partial(_again, trial, left, verdicts[name])
-            arms[name] = Arm(bench=_bench(trial), again=again)
+            arms[name] = ArmBench(bench=_bench(trial), again=again)
         timed = partial(time_pair, device, arms, job, stack)
         return timed_if_right(verdicts, timed, result)
 

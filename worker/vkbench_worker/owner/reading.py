@@ -63,7 +63,7 @@ def identity(path: Path | None) -> tuple[int, int] | None:
 
 
 def _is_strange(job: Job) -> bool:
-    return any(sha not in ("", packaged_sha()) for sha in (job.bundle, job.against))
+    return any(sha not in ("", packaged_sha()) for sha in job.bundles)
 
 
 def _files(job: Job) -> Files:

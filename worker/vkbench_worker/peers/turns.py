@@ -39,7 +39,7 @@ def in_turns(job: Job, ours: Ask, theirs: Ask, *, rounds: int = 1) -> Result | N
         job,
         mode=Mode.PERFORMANCE,
         variant=AUTO,
-        metric=HOT,
+        hot_only=True,
         measure_seconds=job.measure_seconds / (2 * rounds),
     )
     answers: dict[str, list[Result]] = {_OURS: [], _THEIRS: []}

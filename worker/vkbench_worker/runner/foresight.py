@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic
 
-from vkbench.job import Job, Mode
+from vkbench.job import Job
 from vkbench_shaders.bundle import Bundle
 from vkbench_worker.judging.shelf import SHELF, Need
 from vkbench_worker.protocol import read_line
@@ -64,8 +64,8 @@ class Foresight(Generic[P, B]):
 
     def _planned(self, job: Job) -> list[Planned]:
         facts = self._device.facts
-        if job.mode is not Mode.PAIRED:
+        if not job.pair:
             return [PLANS.make(self._bundle_of(job.bundle), job, facts)]
-        bundles = [self._bundle_of(name) for name in (job.bundle, job.against)]
+        bundles = [self._bundle_of(name) for name in job.bundles]
         checked = checks_bounds(*bundles)
         return [planned(bundle, job, facts, checked=checked) for bundle in bundles]

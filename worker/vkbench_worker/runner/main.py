@@ -157,10 +157,10 @@ def _save(device: Device) -> float:
 
 def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, job: Job) -> Result:
     try:
-        if job.mode is Mode.PAIRED:
-            old, new = bundle_of(job.against), bundle_of(job.bundle)
-            pair = execute_model_pair if is_model(job.case) else execute_pair
-            return _noted(device, pair(device, old, new, job), old, new)
+        if job.pair:
+            old, new = map(bundle_of, job.bundles)
+            compare = execute_model_pair if is_model(job.case) else execute_pair
+            return _noted(device, compare(device, old, new, job), old, new)
         bundle = bundle_of(job.bundle)
         return _noted(device, execute(device, bundle, job), bundle)
     except VkbenchError as error:  # no such bundle, or a broken one

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from vkbench import alive, log, system
 from vkbench.errors import VkbenchError
 from vkbench.interpreter import python
-from vkbench.job import Job, Mode, Outcome
+from vkbench.job import Job, Outcome
 from vkbench.keys import keys_for
 from vkbench.redis_client import connect
 from vkbench.result import Result
@@ -171,9 +171,8 @@ class Worker:
 
     def _provide(self, job: Job) -> None:
         """Have the bundles of a job."""
-        self._depot.provide(job.bundle)
-        if job.mode is Mode.PAIRED:
-            self._depot.provide(job.against)
+        for sha in job.bundles:
+            self._depot.provide(sha)
 
     def _return_rest(self, reason: str) -> None:
         """Hand back what this host is not fit for now, and have nothing sent for a while."""

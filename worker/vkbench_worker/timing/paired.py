@@ -14,7 +14,7 @@ from functools import partial
 from typing import Generic, Protocol
 
 from vkbench.errors import UnknownName
-from vkbench.job import Job, Outcome
+from vkbench.job import Job, Outcome, pair_of
 from vkbench.result import NEW, OLD, Result, Timing, Verdict, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Flow, Problem
@@ -75,7 +75,7 @@ class Timeable(Protocol[P, B]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm(Generic[P, B]):
+class ArmBench(Generic[P, B]):
     """One of the two, set up and judged right."""
 
     bench: Timeable[P, B]
@@ -84,11 +84,12 @@ class Arm(Generic[P, B]):
 
 def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
-    return attempt(device, new, job, partial(_compared, device, old, new, job))
+    return attempt(device, new, job, partial(_compared, device, {OLD: old, NEW: new}, job))
 
 
-def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank: Result) -> Result:
-    bundles = {OLD: old, NEW: new}
+def _compared(
+    device: Computer[P, B], bundles: Mapping[str, Bundle], job: Job, blank: Result
+) -> Result:
     with phase("choice"):
         problems = _posed(bundles, job)
         choices = {
@@ -96,7 +97,7 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
             for name, problem in problems.items()
         }
         flow = _flow(problems)
-        checked = checks_bounds(old, new)  # both arms alike
+        checked = checks_bounds(*bundles.values())  # both arms alike
         plans = {
             name: _planned(device, name, bundle, choices[name], checked=checked)
             for name, bundle in bundles.items()
@@ -106,7 +107,8 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
     result = replace(
         blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[NEW].sha
     )
-    one, other, *_ = order(job)
+    turns = order(job)
+    one, other, *_ = turns
     with closing_stack() as stack:
         first = Bench(device, plans[one], prepared.storages, stack)
         benches = {one: first, other: first.other(plans[other], stack)}
@@ -117,7 +119,7 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
             for name, bench in benches.items()
         }
         if flow:
-            timed = partial(time_flights, device, benches, judged, flow, order(job), job, stack)
+            timed = partial(time_flights, device, benches, judged, flow, turns, job, stack)
         else:
             timed = partial(time_pair, device, _arms(benches, judged), job, stack)
         verdicts = {name: each.verdict for name, each in judged.items()}
@@ -126,9 +128,9 @@ def _compared(device: Computer[P, B], old: Bundle, new: Bundle, job: Job, blank:
 
 def _arms(
     benches: Mapping[str, Bench[P, B]], judged: Mapping[str, Judged]
-) -> Mapping[str, Arm[P, B]]:
+) -> Mapping[str, ArmBench[P, B]]:
     return {
-        name: Arm(bench=bench, again=partial(judge_again, bench, judged[name]))
+        name: ArmBench(bench=bench, again=partial(judge_again, bench, judged[name]))
         for name, bench in benches.items()
     }
 
@@ -149,7 +151,7 @@ def timed_if_right(
 
 def order(job: Job) -> tuple[str, str, str, str]:
     """The arms' turns; the first two are the order in which they are set up."""
-    return (NEW, OLD, OLD, NEW) if job.new_first else (OLD, NEW, NEW, OLD)
+    return (NEW, OLD, OLD, NEW) if pair_of(job).new_first else (OLD, NEW, NEW, OLD)
 
 
 def _posed(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
@@ -192,7 +194,10 @@ def _reason(verdict: Verdict) -> str:
 
 
 def time_pair(
-    device: Computer[P, B], arms: Mapping[str, Arm[P, B]], job: Job, stack: ExitStack
+    device: Computer[P, B],
+    arms: Mapping[str, ArmBench[P, B]],
+    job: Job,
+    stack: ExitStack,
 ) -> Timed:
     """Timings of both arms, which were judged right, and the verdict after them.
 
@@ -200,12 +205,12 @@ def time_pair(
     """
     whole = SampleBounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
     warm = {name: _launch_seconds(device, arm.bench, whole) for name, arm in arms.items()}
-    seconds = min(warm.values())
+    seconds, metric = min(warm.values()), pair_of(job).metric
     with phase("sets"):
-        sets = _sets(device, arms[OLD].bench, job.metric, seconds, whole, stack)
+        sets = _sets(device, arms[OLD].bench, metric, seconds, whole, stack)
         entrants = {
             name: _entrant(
-                arm, sets, _visitor(device, arm.bench, sets, job.metric, seconds, whole, stack)
+                arm, sets, _visitor(device, arm.bench, sets, metric, seconds, whole, stack)
             )
             for name, arm in arms.items()
         }
@@ -214,7 +219,7 @@ def time_pair(
     return in_turns(device, entrants, order(job), rounds, whole)
 
 
-def _entrant(arm: Arm[P, B], sets: Rotation[B], visitor: Visitor[P, B]) -> Entrant[P, B]:
+def _entrant(arm: ArmBench[P, B], sets: Rotation[B], visitor: Visitor[P, B]) -> Entrant[P, B]:
     def poison() -> None:
         for buffers in sets.sets:
             arm.bench.renew(buffers, POISON_A)

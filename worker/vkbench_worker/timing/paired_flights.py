@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 
-from vkbench.job import Job
+from vkbench.job import Job, pair_of
 from vkbench.result import Verdict
 from vkbench_shaders.kernel import Flow
 from vkbench_worker.phases import phase
@@ -36,7 +36,7 @@ def time_flights(
     whole = SampleBounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
     with phase("sets"):
         flights = {
-            name: stack.enter_context(closing(flight_of(device, bench, flow, job.metric)))
+            name: stack.enter_context(closing(flight_of(device, bench, flow, pair_of(job).metric)))
             for name, bench in benches.items()
         }
         slowest = max(seconds for flight in flights.values() for seconds in flight.run())

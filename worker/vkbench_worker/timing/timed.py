@@ -58,7 +58,7 @@ def time_work(
 ) -> Timed:
     """Hot and cold timings of work that was judged right, and the verdict after them.
 
-    A job that names a metric, which is hot then, has no other.
+    A job that is timed hot only has no other.
     Outputs are poisoned again before the timing, and what is changed in place holds its input, so
     that right bits afterwards come from the timed launches.
     """
@@ -70,7 +70,7 @@ def time_work(
     with SHELF.quiet():
         hot, sets = _hot(device, bench, bounds, stack)
         timings: list[Timing] = [hot]
-        if not job.metric:
+        if not job.hot_only:
             cold, others = _cold(device, bench, hot, bounds, stack)
             timings.append(cold)
             sets = [*sets, *others[1:]]  # the first is the first hot one
