@@ -73,7 +73,7 @@ def comparisons(records: Records, peer: str) -> Iterator[Comparison]:
     """The comparisons that were right on both sides."""
     day = day_of(records)
     for job in _jobs(records):
-        timings = {timing["metric"]: timing for timing in job.get("timings") or ()}
+        timings = {_side(timing): timing for timing in job.get("timings") or ()}
         is_compared = (job["mode"], job.get("variant")) == ("peer", peer)
         if is_compared and job["state"] == "passed" and timings:
             settings = job["attempts"][-1].get("settings", "").split(",")
@@ -81,9 +81,14 @@ def comparisons(records: Records, peer: str) -> Iterator[Comparison]:
                 case=str(job["case"]),
                 path=next((each[5:] for each in settings if each.startswith("ours=")), ""),
                 ours=_estimate(timings["ours"]),
-                theirs=_estimate(timings["hot"]),
+                theirs=_estimate(timings["theirs"]),
                 build=build_of(job, day),
             )
+
+
+def _side(timing: Mapping[str, Any]) -> str:
+    """Whose it is; exports of older versions call ours `ours` and theirs `hot`."""
+    return str(timing.get("side") or ("ours" if timing["metric"] == "ours" else "theirs"))
 
 
 def _estimate(timing: Mapping[str, float]) -> Estimate:

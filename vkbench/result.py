@@ -13,11 +13,9 @@ from typing import Final
 
 from vkbench.job import Outcome
 
-HOT: Final = "hot"  # launches over the same buffers; of a peer's job, the peer's
+HOT: Final = "hot"  # launches over the same buffers
+COLD: Final = "cold"  # launches over buffers that no cache holds
 COPIES: Final = "copies"  # of shards: hot ones, with uploads before and read-backs after them
-OURS: Final = "ours"  # of a peer's job: our kernel, hot, in turns with the peer
-OLD: Final = "old"  # arms of a paired job, and the metrics of its timings
-NEW: Final = "new"
 STEP: Final = "step_"  # how telemetry names a model's steps: seconds of all of one label
 # What telemetry tells of a whole model: the bytes and numbers of its tensors, and the most device
 # memory that all its buffers took.
@@ -29,6 +27,15 @@ MEMORY_BYTES: Final = "memory_bytes"
 DRIVER_FAILED: Final = "driver_failed"
 UNOPENED: Final = "unopened"
 NOT_COLD: Final = "not cold"  # first words of the warning that a cold timing may have hit a cache
+
+
+class Side(StrEnum):
+    """What a timing is of: our kernel, another program, or an arm of a pair."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+    OLD = "old"
+    NEW = "new"
 
 
 class WrongArm(StrEnum):
@@ -85,8 +92,7 @@ class Verdict:
 class Timing:
     """One metric of one attempt: seconds of one launch of the kernel."""
 
-    # hot | cold; of a paired job, old | new; of a peer's job, hot | ours; of shards, hot | copies
-    metric: str
+    metric: str  # hot | cold; of shards, hot | copies
     seconds: float  # median of the samples
     mad: float  # median absolute deviation
     low: float  # order-statistic interval of the median
@@ -101,6 +107,7 @@ class Timing:
     flops: int
     samples: str  # packed, see pack_samples
     warnings: tuple[str, ...] = ()
+    side: Side = Side.OURS
 
 
 @dataclass(frozen=True, kw_only=True)

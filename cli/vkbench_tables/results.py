@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vkbench.case import tokens_of
-from vkbench.result import COPIES, NEW, OLD
+from vkbench.job import Mode
+from vkbench.result import COPIES, Side
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ COLUMNS = (
     Column(key="finished_at", heading="finished", kind=ValueKind.TIME, rank=Rank.MINOR),
 )
 
-_OTHERS = (COPIES, OLD, NEW)  # metrics of which the median alone is shown
+_OTHERS = (COPIES, Side.OLD, Side.NEW)  # timings of which the median alone is shown
 
 
 def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> Table:
@@ -89,6 +90,16 @@ def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
     return [_row(list(of_job)) for _, of_job in groupby(results, key=lambda row: row.job)]
 
 
+def timing_name(row: ResultRow) -> str:
+    """What a timing is called among those of its job.
+
+    Its metric; `old` and `new` in a pair; `ours` beside a peer, whose own has its metric's name.
+    """
+    is_beside = row.side == Side.OURS and row.mode == Mode.PEER
+    named = is_beside or row.side in (Side.OLD, Side.NEW)
+    return (row.side if named else row.metric) or ""
+
+
 def _token_rate(case: str, timed: ResultRow | None) -> float | None:
     """Tokens a second, of a whole model."""
     tokens = tokens_of(case)
@@ -97,7 +108,7 @@ def _token_rate(case: str, timed: ResultRow | None) -> float | None:
 
 def _row(results: list[ResultRow]) -> dict[str, Cell]:
     first = results[0]
-    timed = {row.metric: row for row in results if row.metric}
+    timed = {timing_name(row): row for row in results if row.metric}
     warnings = list(dict.fromkeys(word for row in results for word in row.warnings or ()))
     rated = timed.get("hot") or timed.get("cold")
     return {

@@ -7,6 +7,7 @@ from vkbench_tables.table import Column, ValueKind
 SAMPLES = (
     Column(key="job", heading="job", kind=ValueKind.ID),
     Column(key="metric", heading="metric"),
+    Column(key="side", heading="side"),
     Column(key="seconds", heading="median", kind=ValueKind.SECONDS),
     Column(key="low", heading="low end of its interval", kind=ValueKind.SECONDS),
     Column(key="high", heading="high end of its interval", kind=ValueKind.SECONDS),

@@ -12,6 +12,7 @@ MEASURED = (
     Column(key="case_name", heading="case", rank=Rank.KEY),
     Column(key="variant", heading="variant"),
     Column(key="metric", heading="metric"),
+    Column(key="side", heading="side", hidden=True),
 )
 SERIES = (
     Column(key="series", heading="series", kind=ValueKind.ID, rank=Rank.KEY),
@@ -23,6 +24,7 @@ SERIES = (
     Column(key="format", heading="format", hidden=True),
     Column(key="variant", heading="variant", rank=Rank.MINOR),
     Column(key="metric", heading="metric"),
+    Column(key="side", heading="side", hidden=True),
     Column(key="environment_class", heading="clocks", hidden=True),
     Column(key="track", heading="track", hidden=True),
     Column(key="sigma", heading="sigma", kind=ValueKind.PERCENT, rank=Rank.MINOR),

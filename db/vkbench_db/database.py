@@ -134,9 +134,11 @@ def upgrade(url: str) -> None:
     _make_file(parsed)
     with _disposed(_engine(parsed)) as engine, _translated(engine), engine.connect() as tx:
         _use_wal(tx)
+        _let_tables_be_copied(tx)
         with tx.begin():
             _check_not_ahead(tx)
             migrations.upgrade(tx)
+            _check_foreign_keys(tx)
 
 
 def try_lead(tx: Connection) -> bool:
@@ -211,6 +213,22 @@ def _use_wal(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":  # the file remembers it; not possible in a transaction
         raw = connection.connection.driver_connection
         raw.execute("PRAGMA journal_mode = WAL")  # type: ignore[union-attr]
+
+
+def _let_tables_be_copied(connection: Connection) -> None:
+    """SQLite alters a table by copying it, which others refer to meanwhile."""
+    if connection.dialect.name == "sqlite":  # not possible in a transaction
+        raw = connection.connection.driver_connection
+        raw.execute("PRAGMA foreign_keys = OFF")  # type: ignore[union-attr]
+
+
+def _check_foreign_keys(tx: Connection) -> None:
+    if tx.dialect.name != "sqlite":
+        return
+    if broken := tx.execute(text("PRAGMA foreign_key_check")).first():
+        raise SchemaOutdated(
+            f"nothing was upgraded: rows of the table {broken[0]} refer to rows that are not there"
+        )
 
 
 def _make_file(url: URL) -> None:

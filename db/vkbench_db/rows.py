@@ -23,6 +23,7 @@ class LockedJob:
     tries: int
     dispatches: int
     case_id: int
+    metric: str  # of a paired job
 
 
 def fetch(tx: Connection, asked: Select[*tuple[Any, ...]], record: type[R]) -> list[R]:
@@ -65,7 +66,7 @@ def lock_jobs(tx: Connection, ids: Iterable[int]) -> list[LockedJob]:
     """
     job = schema.job.c
     asked = (
-        select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id)
+        select(job.id, job.state, job.token, job.tries, job.dispatches, job.case_id, job.metric)
         .where(job.id.in_(sorted(set(ids))))
         .order_by(job.id)
         .with_for_update(key_share=True)

@@ -11,7 +11,7 @@ import pytest
 
 from planted_runs import Past
 from vkbench.job import Arm, Outcome
-from vkbench.result import Result
+from vkbench.result import Result, Side
 from vkbench.run import Purpose, RunKind
 from vkbench.settings import Settings
 from vkbench_cli import main as cli
@@ -63,8 +63,8 @@ def test_pairs_are_shown_when_asked_for(past: Past, capsys: Captured) -> None:
     run = pairs(past, "copy/f32/n4096", "0a" * 32, 2)
     with past.database.transaction() as tx:
         first, second = (each.job for each in store.pick(tx, past.device.key, 9, 1.0, run=run))
-        hot, cold = past.done(2e-3).timings
-        arms = (replace(hot, metric="old"), replace(cold, metric="new", seconds=3e-3))
+        hot, _ = past.done(2e-3).timings
+        arms = (replace(hot, side=Side.OLD), replace(hot, side=Side.NEW, seconds=3e-3))
         timed = replace(past.done(1.0), job=first.id, token=first.token, timings=arms)
         wrong = past.wrong("new: NaN")
         store.record(tx, [timed, replace(wrong, job=second.id, token=second.token)], time.time())

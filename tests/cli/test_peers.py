@@ -12,6 +12,7 @@ import pytest
 
 from planted_runs import CASES, DEVICE, Past, timing
 from vkbench.job import Mode, Outcome, PlannedJob
+from vkbench.result import Side
 from vkbench_cli import main as cli
 from vkbench_db.ask.peers import Uncompared
 from vkbench_db.work import store
@@ -35,7 +36,7 @@ def compared(past: Past) -> Past:
         for job, theirs in zip(picked, (2e-3, 0.5e-3, None), strict=True):
             result = replace(done, job=job.id, token=job.token, case=job.case, variant="numpy")
             if theirs:
-                timings = (timing("hot", theirs), timing("ours", 1e-3))
+                timings = (timing("hot", theirs, side=Side.THEIRS), timing("hot", 1e-3))
                 result = replace(result, timings=timings, settings="version=2,ours=portable")
             else:
                 skipped = {"outcome": Outcome.SKIPPED, "reason": "numpy has no it", "verdict": None}
@@ -50,7 +51,7 @@ def test_a_side_that_is_too_noisy_has_no_ratio(past: Past, capsys: Captured) -> 
         run = store.create_run(tx, mode=Mode.BOTH, selection={}, now=NOW)
         store.add_jobs(tx, run.id, [job])
         [picked] = store.pick(tx, DEVICE.key, 1, NOW)
-        timings = (timing("hot", 14.46e-3, 0.286), timing("ours", 2.477e-3))
+        timings = (timing("hot", 14.46e-3, 0.286, Side.THEIRS), timing("hot", 2.477e-3))
         done = replace(past.done(1.0), job=picked.job.id, token=picked.job.token, case=CASES[0])
         store.record(tx, [replace(done, variant="numpy", timings=timings)], NOW)
     assert cli.main(["compare", "--peer", "numpy"]) == 0
@@ -131,7 +132,7 @@ def add(past: Past, theirs: float) -> None:
         store.add_jobs(tx, run.id, [planned])
         [picked] = store.pick(tx, DEVICE.key, 1, NOW)
         ids = {"job": picked.job.id, "token": picked.job.token, "variant": "numpy"}
-        timings = (timing("hot", theirs), timing("ours", 1e-3))
+        timings = (timing("hot", theirs, side=Side.THEIRS), timing("hot", 1e-3))
         done = replace(past.done(1.0), timings=timings, **ids)  # type: ignore[arg-type]
         store.record(tx, [done], NOW + 60)
 

@@ -12,7 +12,7 @@ import pytest
 
 from databases import Lab
 from vkbench.job import Job, Outcome
-from vkbench.result import NEW, OLD, Result, Timing, WrongArm, pack_samples
+from vkbench.result import Result, Side, Timing, WrongArm, pack_samples
 from vkbench_db.ask import queries
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import Bisection, Candidate
@@ -72,7 +72,7 @@ class Fleet:
             return self.lab.answer(job, Outcome.CRASHED)
         if isinf(new):
             return self.lab.answer(job, Outcome.ERROR)
-        wrong = [arm for arm, time in ((OLD, old), (NEW, new)) if time < 0]
+        wrong = [arm for arm, time in ((Side.OLD, old), (Side.NEW, new)) if time < 0]
         if wrong:
             bad = self.lab.answer(job, Outcome.WRONG)
             assert bad.verdict
@@ -83,11 +83,12 @@ class Fleet:
 
     def timings(self, old: float, new: float) -> tuple[Timing, ...]:
         found = []
-        for name, true in ((OLD, old), (NEW, new)):
+        for name, true in ((Side.OLD, old), (Side.NEW, new)):
             seconds = true * self.chance.gauss(1, NOISE)
             found.append(
                 Timing(
-                    metric=name,
+                    metric="hot",
+                    side=name,
                     seconds=seconds,
                     mad=0.0,
                     low=seconds,

@@ -92,12 +92,15 @@ def test_a_peer_has_series_of_its_own_and_is_never_suspected(lab: Lab) -> None:
     found = detect(lab.database, lab.now, all_at_once=True)
     assert not found.suspected
     with lab.database.reading() as tx:
-        rows = tx.execute(text("SELECT variant, metric FROM series ORDER BY metric")).all()
+        rows = tx.execute(text("SELECT variant, metric, side FROM series ORDER BY side")).all()
         counts = tx.execute(text("SELECT count(*) FROM measurement WHERE series_id IS NOT NULL"))
         assert counts.scalar() == 120
         assert tx.execute(text("SELECT count(*) FROM change_point")).scalar() == 0
         assert history.every(tx) == []  # `vkbench regressions scan --all`
-    assert [tuple(row) for row in rows] == [("numpy", "hot"), ("numpy", "ours")]
+    assert [tuple(row) for row in rows] == [
+        ("numpy", "hot", "ours"),
+        ("numpy", "hot", "theirs"),
+    ]
 
 
 def test_what_others_timed_by_themselves_is_never_suspected(lab: Lab) -> None:

@@ -67,7 +67,7 @@ def test_the_slower_code_is_slower_on_either_side(
         assert (result.outcome, result.reason) == (Outcome.PASSED, "")
         # of two samples, a busy machine makes one as slow as it likes
         first, second = sorted(result.timings, key=lambda timing: timing.low)
-        assert first.metric == faster
+        assert first.side == faster
         assert second.low > 1.5 * first.low
     assert set(Counter(device.live) - open_before) <= KEPT
 

@@ -12,8 +12,8 @@ from sqlalchemy import text
 
 from databases import Lab
 from vkbench.device import Environment
-from vkbench.job import Job, Mode
-from vkbench.result import NEW, OLD, Result
+from vkbench.job import Job, Mode, pair_of
+from vkbench.result import Result, Side
 from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.confirm.levels import LASTING
@@ -110,9 +110,12 @@ class Nights:
         timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
         arms = {
             arm: LEVEL * speed(sha) * self.rng.gauss(1, 0.003)
-            for arm, sha in zip((OLD, NEW), job.bundles, strict=True)
+            for arm, sha in zip((Side.OLD, Side.NEW), job.bundles, strict=True)
         }
-        timings = tuple(replace(timing, metric=arm, seconds=each) for arm, each in arms.items())
+        timings = tuple(
+            replace(timing, metric=pair_of(job).metric, side=arm, seconds=each)
+            for arm, each in arms.items()
+        )
         answer = self.lab.answer(job)
         return replace(answer, timings=timings, bundle=job.bundle)
 

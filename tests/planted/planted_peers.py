@@ -7,7 +7,7 @@ from dataclasses import replace
 from databases import Lab
 from planted_runs import timing
 from vkbench.job import Job, Mode
-from vkbench.result import Result
+from vkbench.result import Result, Side
 
 CASE = "mul_mat_vec/q4_0/m1_n1_k256"
 
@@ -15,7 +15,7 @@ CASE = "mul_mat_vec/q4_0/m1_n1_k256"
 def compared(lab: Lab, job: Job, theirs: float, ours: float, spread: float = 0.01) -> Result:
     """What a worker says of a job of a peer."""
     answer = lab.answer(replace(job, mode=Mode.PERFORMANCE))
-    timings = (timing("hot", theirs, spread), timing("ours", ours))
+    timings = (timing("hot", theirs, spread, Side.THEIRS), timing("hot", ours))
     return replace(answer, variant=job.variant, settings="version=2,ours=tiled", timings=timings)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, insert, select
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import MAIN, Job, Mode, Outcome, PlannedJob
-from vkbench.result import Result, Timing, Verdict, pack_samples
+from vkbench.result import Result, Side, Timing, Verdict, pack_samples
 from vkbench.run import Purpose, RunKind
 from vkbench.wire import Announcement
 from vkbench_db import schema
@@ -135,10 +135,11 @@ def done(seconds: float) -> Result:
     return replace(WRONG, outcome=Outcome.PASSED, reason="", verdict=verdict(True), timings=timings)
 
 
-def timing(metric: str, seconds: float, spread: float = 0.01) -> Timing:
+def timing(metric: str, seconds: float, spread: float = 0.01, side: Side = Side.OURS) -> Timing:
     """A timing whose interval is so wide on each side of the median."""
     return Timing(
         metric=metric,
+        side=side,
         seconds=seconds,
         mad=seconds / 200,
         low=seconds * (1 - spread),

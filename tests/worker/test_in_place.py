@@ -13,7 +13,7 @@ import pytest
 from planted_clock import Clock
 from vkbench.case import parse
 from vkbench.job import Arm, Job, Mode, Pair
-from vkbench.result import NEW, OLD, Verdict, unpack_samples
+from vkbench.result import Side, Verdict, unpack_samples
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Param, Problem
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.judging.judge import judge
@@ -282,6 +282,9 @@ def test_pairs_find_their_input_before_every_launch(metric: str, stack: ExitStac
         measure_seconds=0.05,
         noise=0.0,
     )
-    timed = time_pair(posed.device, {OLD: arm, NEW: arm}, job, stack)
+    timed = time_pair(posed.device, {Side.OLD: arm, Side.NEW: arm}, job, stack)
     assert timed.verdict.passed, timed.verdict.reason
-    assert [timing.metric for timing in timed.timings] == ["old", "new"]
+    assert [(timing.metric, timing.side) for timing in timed.timings] == [
+        (metric, "old"),
+        (metric, "new"),
+    ]

@@ -55,7 +55,10 @@ def test_visits_are_one_other_other_one(metric: str, one: str, other: str) -> No
     assert visits[:2] == [one, other]  # both are warm before the first visit
     assert visits[2:] == [one, *[other, one] * (len(visits[2:]) // 2)]
     assert len(visits) == 3 + 2 * CPU_ROUNDS
-    assert [timing.metric for timing in result.timings] == ["old", "new"]
+    assert [(timing.metric, timing.side) for timing in result.timings] == [
+        (metric, "old"),
+        (metric, "new"),
+    ]
     assert (result.bundle, result.kernel_sha) == (NEW.sha, hashlib.sha256(b"new").hexdigest())
     assert result.verdict
     assert result.verdict.passed

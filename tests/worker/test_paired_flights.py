@@ -57,7 +57,10 @@ def test_both_arms_fly_as_deep_as_the_metric_says(case: str, metric: str, depth:
     result = compared(device, case, pair=replace(HOT_PAIR, metric=metric))
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
     assert device.flights == [("old", depth), ("new", depth)]
-    assert [timing.metric for timing in result.timings] == ["old", "new"]
+    assert [(timing.metric, timing.side) for timing in result.timings] == [
+        (metric, "old"),
+        (metric, "new"),
+    ]
     assert {timing.clock for timing in result.timings} == {"host"}
     assert {timing.launches for timing in result.timings} == {1}
     assert result.verdict

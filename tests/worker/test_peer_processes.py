@@ -59,7 +59,10 @@ def test_numpy_and_our_kernel_are_timed_in_turns(peers: Peers) -> None:
     result = asked(peers)
     assert result
     assert (result.job, result.token, result.outcome) == (7, 3, Outcome.PASSED)
-    assert [timing.metric for timing in result.timings] == ["hot", "ours"]
+    assert [(timing.metric, timing.side) for timing in result.timings] == [
+        ("hot", "theirs"),
+        ("hot", "ours"),
+    ]
     assert result.settings.endswith(",ours=portable")
     assert result.verdict
     assert result.verdict.passed

@@ -72,8 +72,8 @@ def test_both_are_asked_in_turns_and_summed_up_alike() -> None:
     assert (result.kernel_sha, result.bundle) == ("k", "b")
     assert result.settings == "version=2,ours=tiled"
     hot, mine = result.timings
-    assert [(each.metric, each.seconds, each.count) for each in result.timings] == [
-        ("hot", 2, 4),
+    assert [(each.side, each.seconds, each.count) for each in result.timings] == [
+        ("theirs", 2, 4),
         ("ours", 5, 4),  # two samples of each visit
     ]
     assert (hot.stop, mine.stop) == ("noise", "time")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from vkbench.result import Timing
+from vkbench.result import Side, Timing
 from vkbench_local.demo.recording import RecordedTiming
 from vkbench_worker.timing.summary import timing_of
 
@@ -14,16 +16,16 @@ TAIL = 2.0  # shape of the distribution: the lower, the longer the tail
 
 
 def timing(
-    recorded: RecordedTiming, seconds: float, rng: np.random.Generator, metric: str = ""
+    recorded: RecordedTiming, seconds: float, rng: np.random.Generator, side: Side = Side.OURS
 ) -> Timing:
     """A timing of about these seconds; its bytes, operations and scatter are recorded ones."""
     count = max(3, min(MOST, recorded.count))
     scatter = max(LEAST_SCATTER, recorded.mad / recorded.seconds) if recorded.seconds else 0.0
     drawn = rng.gamma(TAIL, scatter, count)
     values = (seconds * (1 + drawn - TAIL * scatter)).tolist()
-    return timing_of(
+    timed = timing_of(
         values,
-        metric=metric or recorded.metric,
+        metric=recorded.metric,
         launches=recorded.launches,
         stop=recorded.stop,
         clock="gpu",
@@ -31,3 +33,4 @@ def timing(
         flops=recorded.flops,
         warnings=recorded.warnings,
     )
+    return replace(timed, side=side)

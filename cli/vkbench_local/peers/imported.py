@@ -18,7 +18,7 @@ from vkbench.configuration import text_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, JobState, Mode, Outcome
-from vkbench.result import HOT, Timing, pack_samples
+from vkbench.result import HOT, Side, Timing, pack_samples
 from vkbench.run import RunKind
 from vkbench.wire import encode
 from vkbench_db.transfer.lines import (
@@ -163,6 +163,7 @@ def _timing(told: PeerTiming) -> Timing:
     alone = len(each) == 1  # then the file tells the deviation of the mean's repetitions
     return Timing(
         metric=told.metric,
+        side=Side.THEIRS,
         seconds=middle,
         mad=spread if alone else deviation(each),
         low=max(middle - spread, 0.0) if alone else bounds.low,

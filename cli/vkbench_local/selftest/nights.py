@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from vkbench.job import Job, Mode, Outcome, PlannedJob, pair_of
-from vkbench.result import NEW, OLD, Result, Timing, Verdict, pack_samples
+from vkbench.result import Result, Side, Timing, Verdict, pack_samples
 from vkbench.wire import Announcement
 from vkbench_db.ask.queues import queues
 from vkbench_db.database import Database, Transaction
@@ -82,7 +82,9 @@ class Lab:
         for picked in store.pick(tx, rig.key, len(rig.streams), now):
             self.nights[picked.job.id] = night
             which = _stream(rig, picked.job.case)
-            timings = [(metric, rig.result(which, metric, night)) for metric in which.metrics]
+            timings = [
+                _timing(metric, rig.result(which, metric, night)) for metric in which.metrics
+            ]
             yield _result(rig, which, picked.job, rig.build(night), night, timings)
 
     def _settle(self, night: int, now: float) -> None:
@@ -133,8 +135,8 @@ def _pair(rig: Rig, job: Job, night: int) -> Result:
     metric = pair_of(job).metric
     builds = {rig.bundle(build).sha: build for build in rig.bundles}
     timings = [
-        (arm, rig.arm(which, metric, builds[sha], night))
-        for arm, sha in zip((OLD, NEW), job.bundles, strict=True)
+        _timing(metric, rig.arm(which, metric, builds[sha], night), side)
+        for side, sha in zip((Side.OLD, Side.NEW), job.bundles, strict=True)
     ]
     return _result(rig, which, job, builds[job.bundle], night, timings)
 
@@ -145,7 +147,7 @@ def _result(
     job: Job,
     build: int,
     night: int,
-    timings: Sequence[tuple[str, float]],
+    timings: Sequence[Timing],
 ) -> Result:
     return Result(
         job=job.id,
@@ -161,13 +163,14 @@ def _result(
         started=1.0,
         seconds=1.0,
         verdict=HELD,
-        timings=tuple(_timing(metric, seconds) for metric, seconds in timings),
+        timings=tuple(timings),
     )
 
 
-def _timing(metric: str, seconds: float) -> Timing:
+def _timing(metric: str, seconds: float, side: Side = Side.OURS) -> Timing:
     return replace(
         _blank(metric),
+        side=side,
         seconds=seconds,
         mad=seconds / 500,
         low=seconds * 0.998,

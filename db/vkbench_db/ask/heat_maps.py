@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
+from vkbench_db.ask.timings import is_our_time
 from vkbench_db.rows import fetch
 from vkbench_db.work.latest import is_ours
 
@@ -56,13 +57,12 @@ def roof_shares(tx: Connection, device: str, metric: str) -> list[RoofShare]:
         select(case.kernel, case.format, case.name.label("case_name"), timing.roof_fraction)
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
-        .join(schema.measurement, (timing.job_id == latest.job_id) & (timing.metric == metric))
+        .join(schema.measurement, is_our_time(latest.job_id, metric))
         .where(
             latest.device_id == _device(device),
             latest.mode == Mode.PERFORMANCE,
             latest.state == JobState.PASSED,
             timing.roof_fraction.is_not(None),
-            is_ours(),
         )
     )
     return [

@@ -10,12 +10,12 @@ from sqlalchemy import Connection, select
 
 from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode
-from vkbench.result import Verdict, WrongArm
+from vkbench.result import HOT, Verdict, WrongArm
 from vkbench_db import schema
 from vkbench_db.ask.samples import unpacked
+from vkbench_db.ask.timings import is_our_time
 from vkbench_db.batches import batches
 from vkbench_db.rows import fetch, record_of
-from vkbench_db.work.latest import is_ours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,10 @@ class AttemptRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TimingRow:
-    """One metric, with its samples."""
+    """One metric of one side, with its samples."""
 
     metric: str
+    side: str
     seconds: float
     mad: float
     low: float
@@ -151,9 +152,9 @@ def hot_seconds(tx: Connection, device: str, cases: Sequence[str]) -> dict[str, 
             select(case.name, timing.seconds)
             .join(schema.latest, latest.case_id == case.id)
             .join(schema.device, schema.device.c.id == latest.device_id)
-            .join(schema.measurement, timing.job_id == latest.job_id)
-            .where(case.name.in_(names), schema.device.c.key == device, timing.metric == "hot")
-            .where(latest.mode == Mode.PERFORMANCE, is_ours())
+            .join(schema.measurement, is_our_time(latest.job_id, HOT))
+            .where(case.name.in_(names), schema.device.c.key == device)
+            .where(latest.mode == Mode.PERFORMANCE)
             .order_by(latest.finished_at)
         )
         found |= {row.name: row.seconds for row in tx.execute(asked)}
@@ -207,7 +208,9 @@ def _verdict(tx: Connection, job: int) -> Verdict | None:
 def _timings(tx: Connection, job: int) -> list[TimingRow]:
     table = schema.measurement.c
     rows = tx.execute(
-        select(schema.measurement).where(table.job_id == job).order_by(table.metric.desc())
+        select(schema.measurement)
+        .where(table.job_id == job)
+        .order_by(table.metric.desc(), table.side)
     ).mappings()
     return [
         record_of(

@@ -9,8 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from vkbench.case import MODEL
+from vkbench.result import HOT
 from vkbench_db import schema
 from vkbench_db.ask.samples import unpacked
+from vkbench_db.ask.timings import is_our_time
 from vkbench_db.batches import batches
 
 
@@ -50,7 +52,7 @@ def _of(tx: Connection, jobs: Sequence[int]) -> Iterator[ModelResult]:
         )
         .join(schema.kernel_case, case.id == job.case_id)
         .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
-        .outerjoin(schema.measurement, (timing.job_id == job.id) & (timing.metric == "hot"))
+        .outerjoin(schema.measurement, is_our_time(job.id, HOT))
         .outerjoin(schema.environment, environment.hash == attempt.environment)
         .where(job.id.in_(jobs), case.kernel == MODEL)
         .order_by(job.id)

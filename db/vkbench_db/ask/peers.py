@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select
 from sqlalchemy import case as sql_case
 
 from vkbench.job import JobState, Mode
-from vkbench.result import HOT, OURS
+from vkbench.result import Side
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 
@@ -116,8 +116,8 @@ def _pairs(tx: Connection, *where: ColumnElement[bool]) -> list[PeerPair]:
         .join(schema.host, host.id == device.host_id)
         .join(schema.kernel_case, case.id == job.case_id)
         .join(schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token))
-        .join(ours, (ours.c.job_id == job.id) & (ours.c.metric == OURS))
-        .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.metric == HOT))
+        .join(ours, (ours.c.job_id == job.id) & (ours.c.side == Side.OURS))
+        .join(theirs, (theirs.c.job_id == job.id) & (theirs.c.side == Side.THEIRS))
         .where(*where, ours.c.seconds > 0, theirs.c.seconds > 0)
         .order_by(host.name, device.name, job.variant, case.name, job.id)
     )
@@ -129,7 +129,7 @@ def earlier_pairs(tx: Connection, pair: PeerPair, most: int) -> list[PeerPair]:
     now, job, timing = schema.job.alias("now"), schema.job.c, schema.measurement.c
     alike = [job[name] == now.c[name] for name in ("case_id", "device_id", "mode", "variant")]
     timed = select(timing.job_id).where(
-        timing.job_id == job.id, timing.metric == OURS, timing.seconds > 0
+        timing.job_id == job.id, timing.side == Side.OURS, timing.seconds > 0
     )
     asked = (
         select(job.id)

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, func, or_, select
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, func, or_, select
 
 from vkbench import names
 from vkbench.errors import UnknownName
 from vkbench.job import CHECKS, FINISHED, Mode
+from vkbench.result import Side
 from vkbench_db import schema
 from vkbench_db.ask.device_names import device_keys
 from vkbench_db.ask.queries import ResultRow, results_of
@@ -159,8 +160,9 @@ def _sorted_by(key: str, source: FromClause) -> tuple[FromClause, ColumnElement[
         return source.outerjoin(verdict, verdict.c.job_id == number), verdict.c.nmse
     if key in _MAYBE:
         metric = "cold" if key == "cold_seconds" else "hot"
+        is_shown = or_(timing.side == Side.THEIRS, work.mode != Mode.PEER)
         joined = source.outerjoin(
-            schema.measurement, (timing.job_id == number) & (timing.metric == metric)
+            schema.measurement, and_(timing.job_id == number, timing.metric == metric, is_shown)
         )
         return joined, timing.roof_fraction if key == "roof_fraction" else timing.seconds
     if key == "run" and source is schema.latest:

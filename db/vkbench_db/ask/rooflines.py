@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select
 
 from vkbench.job import JobState, Mode
 from vkbench_db import schema
+from vkbench_db.ask.timings import is_our_time
 from vkbench_db.rows import fetch
 
 
@@ -50,7 +51,7 @@ def roofline_points(
         .select_from(schema.latest)
         .join(schema.kernel_case, case.id == latest.case_id)
         .join(schema.device, schema.device.c.id == latest.device_id)
-        .join(schema.measurement, (timing.job_id == latest.job_id) & (timing.metric == metric))
+        .join(schema.measurement, is_our_time(latest.job_id, metric))
         .join(schema.attempt, (attempt.job_id == timing.job_id) & (attempt.token == timing.token))
         .where(
             *where,

@@ -14,10 +14,11 @@ from vkbench_db import schema
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """What one metric of a job was timed by."""
+    """What one metric of one side of a job was timed by."""
 
     job: int
     metric: str
+    side: str
     seconds: float  # their median, as it was recorded
     low: float
     high: float
@@ -27,20 +28,21 @@ class Samples:
 
 
 def samples(tx: Connection, job: int) -> list[Samples]:
-    """The samples of each metric of a job; none where it was not timed."""
+    """The samples of each metric and side of a job; none where it was not timed."""
     timing = schema.measurement.c
     rows = tx.execute(
         select(
-            *(timing.metric, timing.seconds, timing.low, timing.high),
+            *(timing.metric, timing.side, timing.seconds, timing.low, timing.high),
             *(timing.count.label("samples_taken"), timing.launches, timing.samples),
         )
         .where(timing.job_id == job)
-        .order_by(timing.metric)
+        .order_by(timing.metric, timing.side)
     )
     return [
         Samples(
             job=job,
             metric=row.metric,
+            side=row.side,
             seconds=row.seconds,
             low=row.low,
             high=row.high,

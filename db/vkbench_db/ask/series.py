@@ -31,6 +31,7 @@ class SeriesRow:
     format: str
     variant: str  # code path that ran
     metric: str  # hot | cold; "verdict" where results became wrong or jobs failed
+    side: str  # ours, or theirs: of another program
     environment_class: str
     track: str
     results: int
@@ -90,7 +91,17 @@ class SeriesFilter:
 
 
 TEXTS = (
-    *("host", "device", "device_name", "case_name", "kernel", "format", "variant", "metric"),
+    *(
+        "host",
+        "device",
+        "device_name",
+        "case_name",
+        "kernel",
+        "format",
+        "variant",
+        "metric",
+        "side",
+    ),
     *("environment_class", "track", "noise_kind"),
 )
 NUMBERS = ("series", "results", "sigma", "autocorrelation", "smallest_effect")
@@ -115,7 +126,7 @@ def page(
     number = schema.series.c.id
     key = _columns()[sort] if sort else None
     order = [] if key is None else [(key.desc() if descending else key.asc()).nulls_last()]
-    usual = [_columns()[name] for name in ("case_name", "metric", "variant", "device")]
+    usual = [_columns()[name] for name in ("case_name", "metric", "variant", "side", "device")]
     ids = (
         tx.execute(
             _chosen(asked, number).order_by(*order, *usual, number).limit(limit).offset(offset)
@@ -174,6 +185,7 @@ def choices(tx: Connection) -> dict[str, list[str]]:
         "format": case.format,
         "variant": table.variant,
         "metric": table.metric,
+        "side": table.side,
         "environment_class": table.environment_class,
         "track": table.track,
         "noise_kind": table.noise_kind,
@@ -250,7 +262,7 @@ def _columns() -> dict[str, ColumnElement[Any]]:
         "results": counted.correlate(schema.series).scalar_subquery(),
         "newest_at": newest.correlate(schema.series).scalar_subquery(),
     }
-    own = ("variant", "metric", "environment_class", "track", "sigma", "noise_kind")
+    own = ("variant", "metric", "side", "environment_class", "track", "sigma", "noise_kind")
     return found | {name: table[name] for name in (*own, "autocorrelation", "smallest_effect")}
 
 

@@ -50,10 +50,7 @@ _RESULTS = {
     "path": "arithmetic path whose limits applied",
     "nmse": "error against the float64 reference",
     "max_abs": "error against the float64 reference",
-    "metric": (
-        "hot or cold; of a pair old and new; with the mode peer, hot is the program's and ours is "
-        "ours; with sharded, copies includes uploads and read-backs"
-    ),
+    "metric": "hot or cold; with sharded, copies includes uploads and read-backs",
     "seconds": "median of the samples, for one launch",
     "mad": "median absolute deviation, seconds",
     "low": "interval of the median, seconds",
@@ -76,6 +73,10 @@ _RESULTS = {
         "values of the kernel's tunable parameters, named or estimated: split=2,tile=64x64_8x8"
     ),
     "memory_bytes": "the most device memory that a whole model took; NULL of kernels",
+    "side": (
+        "whose time it is: ours; theirs, with the mode peer and of imports another program's; of "
+        "a pair, old or new"
+    ),
 }
 _SERIES = {
     "series": "its number, as v_results gives it",
@@ -95,6 +96,7 @@ _SERIES = {
     "noise_kind": "normal, skewed, modal or drifting",
     "autocorrelation": "of a result with the one before",
     "smallest_effect": "relative changes below are not seen",
+    "side": "ours or theirs",
 }
 _REGRESSIONS = {
     "regression": "its number",
@@ -174,7 +176,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "v_accuracy": _ACCURACY,
 }
 VIEWS: Mapping[str, str] = {
-    "v_results": "every finished job, once for each metric it was timed by",
+    "v_results": "every finished job, once for each metric and side it was timed by",
     "v_latest": "of those the newest job of each device, case, mode and variant, sweeps left out",
     "v_series": "every series of timings that are compared with each other",
     "v_regressions": "every change that belongs to a regression, improvements too",

@@ -3,7 +3,7 @@
     work    host ── device ──┐                       environment (by hash)
                              ├── job ── attempt      a dispatch that returned a result
             run ─────────────┤    ├── verdict        of the attempt that settled the job
-            kernel_case ─────┘    └── measurement    one for each timing metric of that attempt
+            kernel_case ─────┘    └── measurement    one for each metric and side of that attempt
             bundle ── bundle_blob ── blob            by SHA-256
             latest                                   the newest job of each piece of work
             run ── accuracy                          what formats and models lost
@@ -15,12 +15,12 @@
             schedule ── schedule_slot ── run                    └── alert_delivery
             scheduler              job ── peer_standing  token     refused
 
-A series is what stays the same (device, case, code path, metric, environment class, track) while
-driver and kernels change. Change points and regressions are never deleted: each change of their
-state has a row of its own in a table of events.
+A series is what stays the same (device, case, code path, metric, side, environment class, track)
+while driver and kernels change. Change points and regressions are never deleted: each change of
+their state has a row of its own in a table of events.
 
-A job has at most one verdict and one measurement of each metric. Their primary keys make the first
-result that settles a job win, even where code does not.
+A job has at most one verdict and one measurement of each metric and side. Their primary keys make
+the first result that settles a job win, even where code does not.
 
 Column types are portable. Each index stands beside the query that needs it. A view (`v_results`,
 `v_latest`, `v_series`, `v_regressions`, `v_accuracy`) is declared in the module of its tables; a

@@ -14,6 +14,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from vkbench.result import Side
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
 from vkbench_db.schema.moment import Moment
 
@@ -39,6 +40,8 @@ class SeriesColumns(Columns):
     variant: Named[str] = Column(Text)  # code path that ran
     # hot | cold; "verdict" where results became wrong or jobs failed
     metric: Named[str] = Column(Text)
+    # ours, or theirs: of another program
+    side: Named[str] = Column(Text, server_default=Side.OURS)
     environment_class: Named[str] = Column(Text)  # clock policy; bounds checked
     track: Named[str] = Column(Text)
     # the last result that the screen saw, and vkbench_detection.statistics.screen's state after it
@@ -62,7 +65,7 @@ series = Table(
     TABLES,
     SeriesColumns,
     UniqueConstraint(
-        *("case_id", "device_id", "variant", "metric", "environment_class", "track"),
+        *("case_id", "device_id", "variant", "metric", "side", "environment_class", "track"),
         name="uq_series_identity",
     ),
     Index(None, "device_id"),
@@ -218,6 +221,7 @@ class AllSeriesColumns(Columns):
     noise_kind: Named[str] = Column(Text)
     autocorrelation: Named[float | None] = Column(Float)
     smallest_effect: Named[float | None] = Column(Float)
+    side: Named[str] = Column(Text)
 
 
 v_series = Table("v_series", VIEWS, AllSeriesColumns)

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 
 from vkbench.job import MAIN, JobState
+from vkbench.result import Side
 from vkbench.run import RunKind
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
 from vkbench_db.schema.moment import Moment
@@ -251,13 +252,14 @@ verdict = Table(
 
 
 class MeasurementColumns(Columns):
-    """One metric of the attempt that settled the job.
+    """One metric of one side, of the attempt that settled the job.
 
     The fields of vkbench.result.Timing have columns of the same names.
     """
 
     job_id: Named[int] = Column(primary_key=True)
     metric: Named[str] = Column(Text, primary_key=True)
+    side: Named[str] = Column(Text, primary_key=True, server_default=Side.OURS)
     token: Named[int]
     seconds: Named[float] = Column(Float)
     mad: Named[float] = Column(Float)
@@ -344,6 +346,7 @@ class ResultRow:
     path_fraction: float | None  # share of what the arithmetic of its code path could do
     settings: str | None  # of tunable parameters: "split=2,tile=64x64_8x8"
     memory_bytes: float | None  # the most device memory that a whole model took
+    side: str | None  # ours, theirs (another program's), old or new (of a pair)
 
 
 _TYPES = {"str": Text, "int": Integer, "float": Float, "list[str]": JSON}

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, RowMapping, Table, func, select
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import UNFINISHED, JobState, Mode, Outcome
-from vkbench.result import Timing, Verdict
+from vkbench.result import Side, Timing, Verdict
 from vkbench.run import RunKind
 from vkbench.wire import encode, from_builtins
 from vkbench_db import schema
@@ -140,7 +140,7 @@ def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:
         ids = [row["id"] for row in rows]
         attempts = _by_job(tx, schema.attempt, ids, "token")
         verdicts = _by_job(tx, schema.verdict, ids, "token")
-        timings = _by_job(tx, schema.measurement, ids, "metric")
+        timings = _by_job(tx, schema.measurement, ids, "metric", "side")
         for row in rows:
             job_id = row["id"]
             yield _job(
@@ -150,11 +150,13 @@ def _jobs(tx: Connection, run: int) -> Iterator[JobLine]:
 
 
 def _by_job(
-    tx: Connection, table: Table, ids: Sequence[int], order: str
+    tx: Connection, table: Table, ids: Sequence[int], *order: str
 ) -> dict[int, list[RowMapping]]:
     found: dict[int, list[RowMapping]] = {}
     rows = tx.execute(
-        select(table).where(table.c.job_id.in_(ids)).order_by(table.c.job_id, table.c[order])
+        select(table)
+        .where(table.c.job_id.in_(ids))
+        .order_by(table.c.job_id, *(table.c[name] for name in order))
     )
     for row in rows.mappings():
         found.setdefault(row["job_id"], []).append(row)
@@ -186,5 +188,6 @@ def _timing(row: RowMapping) -> Timing:
     texts = {
         "samples": base64.b64encode(row["samples"]).decode(),
         "warnings": tuple(row["warnings"]),
+        "side": Side(row["side"]),
     }
     return record_of({**row, **texts}, Timing)

@@ -20,9 +20,12 @@ from vkbench.accuracy import Accuracy
 from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
 from vkbench.job import FINISHED, SETTLED_STATES, TRIED_STATES, UNFINISHED, JobState
+from vkbench.result import Side, Timing
+from vkbench.run import RunKind
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.errors import ImportRefused
+from vkbench_db.older import purpose_of, tags_of, timings_of
 from vkbench_db.rows import fetch, insert_missing, record_of
 from vkbench_db.transfer import bounds
 from vkbench_db.transfer.lines import (
@@ -32,7 +35,6 @@ from vkbench_db.transfer.lines import (
     JobLine,
     RunLine,
 )
-from vkbench_db.transfer.older import purpose_of, tags_of
 from vkbench_db.transfer.transcript import Line, read
 from vkbench_db.work.accuracies import add_accuracies
 from vkbench_db.work.devices import note_environments, store_device
@@ -63,6 +65,7 @@ class _Target:
 
     id: int
     is_foreign: bool
+    is_of_peer: bool  # another program timed it by itself
     devices: dict[str, int]  # ids by key
 
 
@@ -187,7 +190,9 @@ def _store_run(tx: Connection, line: RunLine, devices: dict[str, int], now: floa
     del row["user"]
     insert_missing(tx, schema.run, [row])
     run = schema.run.c
-    stored = tx.execute(select(run.id, run.imported_at).where(run.uuid == line.uuid)).one()
+    stored = tx.execute(
+        select(run.id, run.kind, run.imported_at).where(run.uuid == line.uuid)
+    ).one()
     is_foreign = stored.imported_at is not None
     if is_foreign and line.cancelled_at is not None:
         tx.execute(
@@ -195,7 +200,8 @@ def _store_run(tx: Connection, line: RunLine, devices: dict[str, int], now: floa
             .where(run.id == stored.id, run.cancelled_at.is_(None))
             .values(cancelled_at=line.cancelled_at)
         )
-    return _Target(id=stored.id, is_foreign=is_foreign, devices=devices)
+    is_of_peer = stored.kind == RunKind.IMPORT
+    return _Target(id=stored.id, is_foreign=is_foreign, is_of_peer=is_of_peer, devices=devices)
 
 
 def _jobs(tx: Connection, target: _Target, lines: Sequence[Line]) -> Counter[str]:
@@ -216,7 +222,7 @@ def _jobs(tx: Connection, target: _Target, lines: Sequence[Line]) -> Counter[str
     counts = Counter(new=len(new), updated=len(advanced))
     counts["known"] = len(lines) - counts["new"] - counts["updated"]
     counts["attempts"] = _store_attempts(tx, lines, ids)
-    _store_results(tx, new + advanced, ids)
+    _store_results(tx, target, new + advanced, ids)
     return counts
 
 
@@ -340,19 +346,30 @@ def _store_attempts(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) 
     return len(rows)
 
 
-def _store_results(tx: Connection, lines: Sequence[Line], ids: dict[int, int]) -> None:
+def _store_results(
+    tx: Connection, target: _Target, lines: Sequence[Line], ids: dict[int, int]
+) -> None:
     settled = [(ids[line.record.position], line.record) for line in lines]
     verdicts = [
         verdict_row(id, job.settled_token, job.verdict) for id, job in settled if job.verdict
     ]
     timings = [
-        timing_row(id, job.settled_token, timing) for id, job in settled for timing in job.timings
+        timing_row(id, job.settled_token, timing)
+        for id, job in settled
+        for timing in _timings(target, job)
     ]
     insert_missing(tx, schema.verdict, verdicts)
     insert_missing(tx, schema.measurement, timings)
     insert_missing(
         tx, schema.fresh, [{"job_id": id} for id, job in settled if job.state in TRIED_STATES]
     )
+
+
+def _timings(target: _Target, job: JobLine) -> Sequence[Timing]:
+    timings = timings_of(job.timings, job.metric)
+    if not target.is_of_peer:
+        return timings
+    return [replace(timing, side=Side.THEIRS) for timing in timings]
 
 
 _COUNTING = ("token", "tries", "dispatches")

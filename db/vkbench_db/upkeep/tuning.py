@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
+from vkbench.result import HOT
 from vkbench.run import RunKind
 from vkbench_db import schema
+from vkbench_db.ask.timings import is_our_time
 from vkbench_db.rows import fetch, insert_missing
 from vkbench_db.work.runs import run_progress
 
@@ -90,7 +92,7 @@ def trials(tx: Connection, run: int) -> list[Trial]:
         .outerjoin(
             schema.attempt, (attempt.job_id == job.id) & (attempt.token == job.settled_token)
         )
-        .outerjoin(schema.measurement, (timing.job_id == job.id) & (timing.metric == "hot"))
+        .outerjoin(schema.measurement, is_our_time(job.id, HOT))
         .where(job.run_id == run)
         .order_by(job.position)
     )

@@ -25,6 +25,7 @@ from vkbench.job import (
 from vkbench.result import MEMORY_BYTES, Result, Timing, Verdict
 from vkbench_db import schema
 from vkbench_db.batches import batches
+from vkbench_db.older import timings_of
 from vkbench_db.rows import insert_missing, lock_jobs
 from vkbench_db.work.latest import note
 
@@ -59,6 +60,7 @@ class _Job:
     token: int
     tries: int
     case: str
+    metric: str  # of a paired job
     dispatches: int
     seen: set[int]  # tokens whose attempt is stored
     settled_token: int | None = None
@@ -103,7 +105,8 @@ def _record(tx: Connection, results: Sequence[Result], now: float) -> Counter[st
                 continue
             counts[job.state] += 1
             if result.outcome in SETTLED:
-                settling.append(result)
+                timings = timings_of(result.timings, job.metric)
+                settling.append(replace(result, timings=timings))
     _store(tx, attempts, settling, now)
     _move(tx, [job for job in jobs.values() if job.touched], now)
     return counts
@@ -158,6 +161,7 @@ def _lock(tx: Connection, asked: Sequence[int]) -> dict[int, _Job]:
             tries=row.tries,
             dispatches=row.dispatches,
             case=case_names[row.case_id],
+            metric=row.metric,
             seen=seen[row.id],
         )
         for row in rows
@@ -290,8 +294,8 @@ def _complaints(result: Result) -> Iterator[str]:
                 yield f"{where} {name} is {value}"
             if isinstance(value, int) and abs(value) > _most(name):
                 yield f"{where} {name} is out of range"
-    metrics = [timing.metric for timing in result.timings]
-    if len(set(metrics)) < len(metrics):
+    timed = [(timing.metric, timing.side) for timing in result.timings]
+    if len(set(timed)) < len(timed):
         yield "a metric was given twice"
     for timing in result.timings:
         if not is_packed(timing.samples):

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Subquery, select
 
 from vkbench.case import WEIGHTS, is_model, parse
 from vkbench.job import UNFINISHED, JobState, PlannedJob, Source
-from vkbench.result import NEW, OLD, WrongArm
+from vkbench.result import Side, WrongArm
 from vkbench_db import schema
 from vkbench_db.work.jobs import job_of
 from vkbench_detection.find.failures import are_of_case, told, tries
@@ -37,12 +37,12 @@ def is_pending(tx: Connection, run: int) -> bool:
 
 def pair_results(tx: Connection, run: int) -> PairResults:
     """What the paired jobs of a run found so far."""
-    job, verdict, old, new = schema.job.c, schema.verdict.c, _timing(OLD), _timing(NEW)
+    job, verdict, old, new = schema.job.c, schema.verdict.c, _timing(Side.OLD), _timing(Side.NEW)
     rows = tx.execute(
         select(
             *(job.id, job.state, job.cause, job.reason),
             *(verdict.wrong_arm, verdict.reason.label("why_wrong")),
-            *(old.c.seconds.label(OLD), new.c.seconds.label(NEW)),
+            *(old.c.seconds.label("old"), new.c.seconds.label("new")),
         )
         .outerjoin(schema.verdict, verdict.job_id == job.id)
         .outerjoin(old, old.c.job_id == job.id)
@@ -106,10 +106,10 @@ def _crashed(tx: Connection, ended: Mapping[int, str]) -> str:
     return next(own, "")
 
 
-def _timing(metric: str) -> Subquery:
+def _timing(side: Side) -> Subquery:
     measurement = schema.measurement.c
     return (
         select(measurement.job_id, measurement.seconds)
-        .where(measurement.metric == metric)
-        .subquery(metric)
+        .where(measurement.side == side)
+        .subquery(side)
     )

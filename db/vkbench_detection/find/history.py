@@ -13,7 +13,6 @@ from sqlalchemy import Connection, func, select, update
 
 from vkbench.job import PEERS, SHARDS
 from vkbench.peers import BY_NAME
-from vkbench.result import OURS
 from vkbench_db import schema
 from vkbench_db.database import watch_alone
 from vkbench_db.rows import fetch
@@ -48,7 +47,7 @@ def every(tx: Connection) -> list[int]:
     """All series of our kernels' times: those of peers are never suspected."""
     series = schema.series.c
     ours = (
-        series.metric.not_in((VERDICT, OURS)),
+        series.metric != VERDICT,
         series.variant.not_in(tuple(BY_NAME)),
         series.track != PEERS,
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, Select, and_, or_, select
 
 from vkbench.job import JobState, Mode
+from vkbench.result import Side
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_detection.changes.change_point import ChangePoint
@@ -158,6 +159,7 @@ def _identity(device: int, case: int, variant: str, track: str) -> Identity:
         case_id=case,
         variant=variant,
         metric=VERDICT,
+        side=Side.OURS,
         environment_class="",  # right and wrong do not depend on clocks
         track=track,
     )

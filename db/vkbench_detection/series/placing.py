@@ -66,6 +66,7 @@ class _Timing:
 
     job_id: int
     metric: str
+    side: str
     seconds: float
     warnings: Sequence[str]
     bytes_moved: int
@@ -187,7 +188,8 @@ def _place(
     measurement, verdict = schema.measurement.c, schema.verdict.c
     asked = (
         select(
-            *(measurement.job_id, measurement.metric, measurement.seconds, measurement.warnings),
+            *(measurement.job_id, measurement.metric, measurement.side),
+            *(measurement.seconds, measurement.warnings),
             *(measurement.bytes_moved, measurement.flops, verdict.path),
             *(schema.kernel_case.c.kernel, schema.kernel_case.c.format),
             schema.kernel_case.c.types,
@@ -200,12 +202,13 @@ def _place(
     timings = fetch(tx, asked, _Timing)
     reached = roofs.newest(tx, {(row.device_id, row.environment) for row in jobs})
     best = roofs.best(tx, {row.device_id for row in jobs})
-    identities = [_identity(by_id[row.job_id], row.metric, known) for row in timings]
+    identities = [_identity(by_id[row.job_id], row, known) for row in timings]
     ids = series_ids(tx, identities)
     rows = [
         {
             "job": timing.job_id,
-            "of": timing.metric,
+            "timed": timing.metric,
+            "of": timing.side,
             "series": ids[identity],
             "moment": by_id[timing.job_id].finished_at,
             "why": _flag(timing, by_id[timing.job_id], off, best),
@@ -218,12 +221,13 @@ def _place(
     return set(ids.values()), {timing.job_id for timing, row in flagged if row["why"] == SUSPECT}
 
 
-def _identity(job: _FreshJob, metric: str, known: dict[str, str]) -> Identity:
+def _identity(job: _FreshJob, timing: _Timing, known: dict[str, str]) -> Identity:
     return Identity(
         device_id=job.device_id,
         case_id=job.case_id,
         variant=job.variant,
-        metric=metric,
+        metric=timing.metric,
+        side=timing.side,
         environment_class=_environment_class(job, known),
         track=job.track,
     )
@@ -285,7 +289,11 @@ def _update(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
     table = schema.measurement
     tx.execute(
         update(table)
-        .where(table.c.job_id == bindparam("job"), table.c.metric == bindparam("of"))
+        .where(
+            table.c.job_id == bindparam("job"),
+            table.c.metric == bindparam("timed"),
+            table.c.side == bindparam("of"),
+        )
         .values(
             series_id=bindparam("series"),
             measured_at=bindparam("moment"),

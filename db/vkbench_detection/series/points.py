@@ -24,6 +24,7 @@ class Identity:
     case_id: int
     variant: str  # code path that ran; of verdicts the one asked for
     metric: str
+    side: str
     environment_class: str
     track: str
 
@@ -138,7 +139,7 @@ def _counting(series: int) -> Select[int, float | None, float]:
 def _known(tx: Connection, wanted: set[Identity]) -> dict[Identity, int]:
     series = schema.series.c
     found: dict[Identity, int] = {}
-    names = ("device_id", "case_id", "variant", "metric", "environment_class", "track")
+    names = ("device_id", "case_id", "variant", "metric", "side", "environment_class", "track")
     for cases in batches(sorted({identity.case_id for identity in wanted})):
         columns = [schema.series.c[name] for name in names]
         rows: Sequence[Any] = tx.execute(

@@ -34,6 +34,7 @@ class NoiseRow:
     kernel: str
     variant: str
     metric: str
+    side: str
     environment_class: str
     track: str
     sigma: float | None  # of one result, relative; None until there are enough results
@@ -77,8 +78,15 @@ def noise(
         select(
             *(table.id.label("series"), schema.host.c.name.label("host")),
             *(device.key.label("device"), device.name.label("device_name")),
-            *(known_case.name.label("case_name"), known_case.kernel, table.variant, table.metric),
-            *(table.environment_class, table.track, table.sigma, table.noise_kind),
+            *(known_case.name.label("case_name"), known_case.kernel, table.variant),
+            *(
+                table.metric,
+                table.side,
+                table.environment_class,
+                table.track,
+                table.sigma,
+                table.noise_kind,
+            ),
             *(table.autocorrelation, table.smallest_effect, table.profiled_at),
         )
         .join(schema.device, device.id == table.device_id)

@@ -28,6 +28,7 @@ SPENT = "spent_"  # how telemetry names the phases of an attempt
 BINS = 24
 SAMPLES = (
     Column(key="metric", heading="metric"),
+    Column(key="side", heading="side"),
     Column(key="sample", heading="sample", kind=ValueKind.COUNT),
     Column(key="seconds", heading="time", kind=ValueKind.SECONDS),
 )
@@ -58,7 +59,7 @@ def job_page(request: Request, job: Number) -> Response:
     with lab_of(request).reading() as tx:
         story = job_story.story(tx, job)
     rows = [
-        {"metric": timing.metric, "sample": place, "seconds": seconds}
+        {"metric": timing.metric, "side": timing.side, "sample": place, "seconds": seconds}
         for timing in story.timings
         for place, seconds in enumerate(timing.samples, 1)
     ]

@@ -11,7 +11,7 @@ from typing import Generic
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job
-from vkbench.result import NEW, OLD, Result, Verdict
+from vkbench.result import Result, Side, Verdict
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array
 from vkbench_worker.models.execute import checked, judged_again, posed, sha_of, work_of
@@ -42,7 +42,9 @@ class TrialBench(Generic[P, B]):
 
 def execute_model_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
-    return attempt(device, new, job, partial(_compared, device, {OLD: old, NEW: new}, job))
+    return attempt(
+        device, new, job, partial(_compared, device, {Side.OLD: old, Side.NEW: new}, job)
+    )
 
 
 def _compared(
@@ -64,7 +66,7 @@ def _compared(
             raise Unsupported(str(error)) from error
         trials = {one: first, other: second}
         device.quiet()
-        result = replace(blank, variant=asked.variant, kernel_sha=sha_of(trials[NEW].run))
+        result = replace(blank, variant=asked.variant, kernel_sha=sha_of(trials[Side.NEW].run))
         arms, verdicts = {}, {}
         for name, trial in trials.items():
             left, verdicts[name] = checked(trial)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from vkbench.job import Job, Mode, Outcome
-from vkbench.result import HOT, OURS, Result, Timing, unpack_samples
+from vkbench.result import HOT, Result, Side, Timing, unpack_samples
 from vkbench_worker.phases import PREFIX
 from vkbench_worker.runner.variants import AUTO
 from vkbench_worker.timing.measure import FEW, few
@@ -88,7 +88,7 @@ def _together(job: Job, ours: Sequence[Result], theirs: Sequence[Result]) -> Res
         settings=f"{last.settings},ours={mine.variant}",
         kernel_sha=mine.kernel_sha,
         bundle=mine.bundle,
-        timings=(_merged(HOT, theirs), _merged(OURS, ours)),
+        timings=(_merged(Side.THEIRS, theirs), _merged(Side.OURS, ours)),
         started=theirs[0].started,
         seconds=sum(each.seconds for each in (*ours, *theirs)),
         telemetry={**mine.telemetry, **_spent((*ours, *theirs))},
@@ -105,14 +105,14 @@ def _spent(visits: Sequence[Result]) -> Mapping[str, float]:
     return found
 
 
-def _merged(metric: str, visits: Sequence[Result]) -> Timing:
+def _merged(side: Side, visits: Sequence[Result]) -> Timing:
     """One timing of several visits."""
     timings = [visit.timings[0] for visit in visits]
     samples = _alike(visits)
     first = timings[0]
-    return timing_of(
+    timing = timing_of(
         samples,
-        metric=metric,
+        metric=HOT,
         launches=first.launches,
         stop=max(timing.stop for timing in timings),  # time rather than noise, if any was
         clock=first.clock,
@@ -120,6 +120,7 @@ def _merged(metric: str, visits: Sequence[Result]) -> Timing:
         flops=first.flops,
         warnings=_warnings(timings, len(samples)),
     )
+    return replace(timing, side=side)
 
 
 def _alike(visits: Sequence[Result]) -> list[float]:

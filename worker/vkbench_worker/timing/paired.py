@@ -15,7 +15,7 @@ from typing import Generic, Protocol
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome, pair_of
-from vkbench.result import NEW, OLD, Result, Timing, Verdict, WrongArm
+from vkbench.result import Result, Side, Timing, Verdict, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Flow, Problem
 from vkbench_shaders.own.posing import NotDeclared, posed
@@ -84,7 +84,9 @@ class ArmBench(Generic[P, B]):
 
 def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
-    return attempt(device, new, job, partial(_compared, device, {OLD: old, NEW: new}, job))
+    return attempt(
+        device, new, job, partial(_compared, device, {Side.OLD: old, Side.NEW: new}, job)
+    )
 
 
 def _compared(
@@ -102,10 +104,10 @@ def _compared(
             name: _planned(device, name, bundle, choices[name], checked=checked)
             for name, bundle in bundles.items()
         }
-    chosen = choices[NEW]
-    prepared = SHELF.get(problems[NEW], job.source, chosen.variant.arithmetic)
+    chosen = choices[Side.NEW]
+    prepared = SHELF.get(problems[Side.NEW], job.source, chosen.variant.arithmetic)
     result = replace(
-        blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[NEW].sha
+        blank, variant=chosen.name, settings=chosen.settings, kernel_sha=plans[Side.NEW].sha
     )
     turns = order(job)
     one, other, *_ = turns
@@ -151,7 +153,11 @@ def timed_if_right(
 
 def order(job: Job) -> tuple[str, str, str, str]:
     """The arms' turns; the first two are the order in which they are set up."""
-    return (NEW, OLD, OLD, NEW) if pair_of(job).new_first else (OLD, NEW, NEW, OLD)
+    return (
+        (Side.NEW, Side.OLD, Side.OLD, Side.NEW)
+        if pair_of(job).new_first
+        else (Side.OLD, Side.NEW, Side.NEW, Side.OLD)
+    )
 
 
 def _posed(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
@@ -207,10 +213,10 @@ def time_pair(
     warm = {name: _launch_seconds(device, arm.bench, whole) for name, arm in arms.items()}
     seconds, metric = min(warm.values()), pair_of(job).metric
     with phase("sets"):
-        sets = _sets(device, arms[OLD].bench, metric, seconds, whole, stack)
+        sets = _sets(device, arms[Side.OLD].bench, metric, seconds, whole, stack)
         entrants = {
             name: _entrant(
-                arm, sets, _visitor(device, arm.bench, sets, metric, seconds, whole, stack)
+                arm, sets, _visitor(device, arm.bench, sets, metric, seconds, whole, stack), metric
             )
             for name, arm in arms.items()
         }
@@ -219,7 +225,9 @@ def time_pair(
     return in_turns(device, entrants, order(job), rounds, whole)
 
 
-def _entrant(arm: ArmBench[P, B], sets: Rotation[B], visitor: Visitor[P, B]) -> Entrant[P, B]:
+def _entrant(
+    arm: ArmBench[P, B], sets: Rotation[B], visitor: Visitor[P, B], metric: str
+) -> Entrant[P, B]:
     def poison() -> None:
         for buffers in sets.sets:
             arm.bench.renew(buffers, POISON_A)
@@ -227,8 +235,8 @@ def _entrant(arm: ArmBench[P, B], sets: Rotation[B], visitor: Visitor[P, B]) -> 
     def again(visit: Visit) -> Verdict:
         return arm.again(sets.sets[: len(visit.samples) * visitor.launches])
 
-    def summed_up(name: str, visits: Sequence[Visit]) -> Timing:
-        return visitor.summed_up(name, visits, sets.warnings)
+    def summed_up(visits: Sequence[Visit]) -> Timing:
+        return visitor.summed_up(metric, visits, sets.warnings)
 
     return Entrant(visitor=visitor, poison=poison, again=again, summed_up=summed_up)
 

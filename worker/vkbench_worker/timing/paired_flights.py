@@ -34,14 +34,15 @@ def time_flights(
     uploads the inputs and keeps what it read back, so that no arm has what the other brought.
     """
     whole = SampleBounds(seconds=job.measure_seconds / len(ARMS), noise=job.noise)
+    metric = pair_of(job).metric
     with phase("sets"):
         flights = {
-            name: stack.enter_context(closing(flight_of(device, bench, flow, pair_of(job).metric)))
+            name: stack.enter_context(closing(flight_of(device, bench, flow, metric)))
             for name, bench in benches.items()
         }
         slowest = max(seconds for flight in flights.values() for seconds in flight.run())
     entrants = {
-        name: _entrant(device, bench, judged[name], flow, flights[name])
+        name: _entrant(device, bench, judged[name], flow, flights[name], metric)
         for name, bench in benches.items()
     }
     rounds = rounds_of(device, slowest * LEAST_SAMPLES, whole)
@@ -49,7 +50,12 @@ def time_flights(
 
 
 def _entrant(
-    device: Computer[P, B], bench: Bench[P, B], judged: Judged, flow: Flow, flight: Flown
+    device: Computer[P, B],
+    bench: Bench[P, B],
+    judged: Judged,
+    flow: Flow,
+    flight: Flown,
+    metric: str,
 ) -> Entrant[P, B]:
     visitor = flight_visitor(device, bench, flight)
 
@@ -60,5 +66,5 @@ def _entrant(
         visitor=visitor,
         poison=partial(poison, bench, flow),
         again=again,
-        summed_up=partial(flights_summed_up, visitor),
+        summed_up=partial(flights_summed_up, visitor, metric),
     )

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-from vkbench.result import NEW, OLD, Timing, Verdict, WrongArm
+from vkbench.result import Side, Timing, Verdict, WrongArm
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import SampleBounds, Visit, Visitor
 from vkbench_worker.timing.summary import Timed
 
-ARMS: Final = (OLD, NEW)
+ARMS: Final = (Side.OLD, Side.NEW)
 # A CPU is shared, and what others do there lasts longer than a visit: of equal code the ratios of
 # pairs were 16 % apart in one round and 2 to 5 % in five, in the same time. On a GPU each visit has
 # to wait for the clock.
@@ -33,7 +33,7 @@ class Entrant(Generic[P, B]):
     visitor: Visitor[P, B]
     poison: Callable[[], None]  # overwrites what a visit shall bring
     again: Callable[[Visit], Verdict]  # on what that visit brought
-    summed_up: Callable[[str, Sequence[Visit]], Timing]  # as the timing of an arm
+    summed_up: Callable[[Sequence[Visit]], Timing]
 
 
 def rounds_of(device: Computer[P, B], visit_seconds: float, bounds: SampleBounds) -> int:
@@ -74,15 +74,17 @@ def in_turns(
             found = blamed({name: verdicts[name]})
             return Timed(timings=(), verdict=found, telemetry=readings)
         visits[name].append(visit)
-    timings = [entrants[name].summed_up(name, visits[name]) for name in ARMS]
-    return Timed(timings=tuple(timings), verdict=verdicts[NEW], telemetry=readings)
+    timings = tuple(
+        replace(entrants[name].summed_up(visits[name]), side=Side(name)) for name in ARMS
+    )
+    return Timed(timings=timings, verdict=verdicts[Side.NEW], telemetry=readings)
 
 
 def blamed(verdicts: Mapping[str, Verdict]) -> Verdict:
     """The verdict on the new arm, or on the one that is wrong; of both, with both reasons."""
     wrong = [arm for arm in ARMS if arm in verdicts and not verdicts[arm].passed]
     if not wrong:
-        return verdicts[NEW]
+        return verdicts[Side.NEW]
     found = replace(verdicts[wrong[-1]], wrong_arm=WrongArm.of(wrong))
     if len(wrong) == 1:
         return found

@@ -11,7 +11,8 @@ from typer import Argument, Option
 from vkbench import names
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import SHARDS
-from vkbench.result import COPIES
+from vkbench.peers import BY_NAME
+from vkbench.result import COPIES, Side
 from vkbench.visible import visible
 from vkbench_cli.files import check_writable, whole_file
 from vkbench_cli.options import Devices, Store
@@ -112,6 +113,8 @@ def _named(tx: Transaction, asked: str, metric: str, devices: list[str]) -> Seri
     found = series.page(tx, series.SeriesFilter(texts=texts), limit=_MOST)
     # a case that was divided too means its own series, unless what shards alone have is asked for
     found = [row for row in found if row.track != SHARDS] or found
+    # that of a peer is the peer's, not our kernel's in turns with it
+    found = [row for row in found if row.side == Side.THEIRS or row.variant not in BY_NAME]
     if not found:
         raise UsageError(f"no {metric} series of '{asked}': `vkbench noise` lists them all")
     if len(found) > 1:

@@ -219,7 +219,7 @@ def _asked(
     for kernel, fmt in product(kernels or [""], formats or [""]):
         found += queries.results(tx, kernel=kernel, format=fmt, **filters)
     if len(kernels) > 1 or len(formats) > 1:  # globs may overlap
-        unique = {(row.job, row.metric): row for row in found}
+        unique = {(row.job, row.metric, row.side): row for row in found}
         found = sorted(unique.values(), key=lambda row: (-row.finished_at, -row.job))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from vkbench_db.transfer.older import purpose_of, tags_of
+from vkbench_db.older import purpose_of, tags_of
 
 revision = "0020"
 down_revision = "0019"

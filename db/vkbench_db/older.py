@@ -1,11 +1,13 @@
-"""What runs of older versions are for: they say it by modes, tracks, labels and tags alone."""
+"""What older versions stored and sent: runs without a kind, and timings whose metric is a side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol
 
 from vkbench.job import PEERS, Mode
+from vkbench.result import HOT, Side, Timing
 from vkbench.run import Purpose, RunKind, purpose_of_suite
 
 TRIAL_PRIORITY = 1_000_000
@@ -75,3 +77,25 @@ def _kind_of(run: OldRun) -> RunKind:
     if run.track == PEERS:
         return RunKind.IMPORT
     return purpose_of_suite(str(run.selection.get("suite", ""))).kind
+
+
+_BESIDE_OURS: Final = "ours"  # metric of our kernel in turns with a peer, whose own was hot
+
+
+def timings_of(timings: Sequence[Timing], pair_metric: str) -> tuple[Timing, ...]:
+    """The timings of a job; where metrics are sides, as metrics and sides.
+
+    `pair_metric` is what a paired job timed.
+    """
+    metrics = {timing.metric for timing in timings}
+    if metrics & {Side.OLD, Side.NEW}:
+        return tuple(
+            replace(timing, metric=pair_metric or HOT, side=Side(timing.metric))
+            for timing in timings
+        )
+    if _BESIDE_OURS in metrics:
+        return tuple(
+            replace(timing, metric=HOT, side=Side.OURS if timing.metric != HOT else Side.THEIRS)
+            for timing in timings
+        )
+    return tuple(timings)
