@@ -8,6 +8,7 @@ from vkbench_db.work.bundles import (
     bundles_named,
     has_bundle,
     load_bundle,
+    store_blobs,
     store_bundle,
 )
 from vkbench_db.work.devices import Pause, pause, recalled, register_device, resume
@@ -66,6 +67,7 @@ __all__ = [
     "resume",
     "return_lost",
     "run_progress",
+    "store_blobs",
     "store_bundle",
     "try_lead",
 ]

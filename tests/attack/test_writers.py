@@ -1,0 +1,93 @@
+"""Writers at one database: whoever writes much or long makes no other fail, and none wait long."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+from databases import Lab, one_engine
+from vkbench.errors import ServiceUnreachable
+from vkbench_cli.main import main
+from vkbench_db import waiting
+from vkbench_db.database import Database
+
+HELD_SECONDS = 1.0
+CASE = "add/f32/b1_c1_h1_w5"
+COMMANDS = {
+    "pause": ["pause", "{device}"],
+    "resume": ["resume", "{device}"],
+    "cancel": ["cancel", "1"],
+    "submit": ["submit", "--case", CASE],
+    "import": ["import", "{folder}/run.jsonl"],
+    "a schedule": ["schedule", "add", "n", "--cron", "0 0 * * *", "--case", CASE],
+    "a baseline": ["baseline", "set", "b", "--run", "1"],
+    "db upgrade": ["db", "upgrade"],
+    "db prune": ["db", "prune", "--older-than", "1d"],
+}
+
+
+@contextmanager
+def held(lab: Lab, seconds: float) -> Iterator[None]:
+    """Another writer of the file, in the middle of a transaction of so many seconds."""
+    connection = sqlite3.connect(
+        str(lab.database.engine.url.database), isolation_level=None, check_same_thread=False
+    )
+    connection.execute("BEGIN IMMEDIATE")
+    timer = Timer(seconds, connection.close)
+    timer.start()
+    yield
+    timer.join()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's own wait for a writer ends early, and commands soon say that they wait."""
+    monkeypatch.setattr("vkbench_db.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("vkbench_db.waiting.SILENT_SECONDS", 0.1)
+
+
+@one_engine
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_waits_for_a_long_writer_and_says_so(
+    lab: Lab, url: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = lab.add_device()
+    run = lab.submit(device, 1)
+    assert main(["export", str(run), "-o", str(tmp_path / "run.jsonl"), "--database", url]) == 0
+    asked = [word.format(folder=tmp_path, device=device) for word in words]
+    with held(lab, HELD_SECONDS):
+        assert main([*asked, "--database", url]) == 0
+    assert capsys.readouterr().err.count(waiting.SENTENCE) == 1
+
+
+@one_engine
+@pytest.mark.usefixtures("impatient")
+def test_a_writer_that_does_not_end_is_waited_for_so_long(
+    lab: Lab, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("vkbench_db.waiting.COMMAND_SECONDS", 0.3)
+    device = lab.add_device()
+    with held(lab, HELD_SECONDS):
+        assert main(["pause", device, "--database", url]) == ServiceUnreachable.exit_code
+    assert "another process writes to it and does not end" in capsys.readouterr().err
+
+
+@one_engine
+def test_a_restored_backup_is_read_beside_a_writer(lab: Lab, tmp_path: Path) -> None:
+    """`VACUUM INTO` makes a file whose writers keep readers out."""
+    backup = tmp_path / "backup.db"
+    with closing(sqlite3.connect(str(lab.database.engine.url.database))) as connection:
+        connection.execute(f"VACUUM INTO '{backup}'")
+    with Database.open(f"sqlite:///{backup}") as restored:
+        lab = Lab(restored)
+        lab.add_device()
+        with closing(sqlite3.connect(backup, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM device").fetchall()
+            lab.add_device("another")
