@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shlex
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -110,6 +111,11 @@ class Database:
         if waits:
             return waiting.WriterWait(waiting.SERVICE_SECONDS, waits, is_told=True)
         return waiting.WriterWait(waiting.COMMAND_SECONDS, is_told=True)
+
+    def let_others_in(self) -> None:
+        """Leave the database to writers that wait; SQLite has no queue of them, and no fairness."""
+        if self.engine.dialect.name == "sqlite":
+            time.sleep(waiting.LET_IN_SECONDS)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -313,9 +319,7 @@ def _translated(engine: Engine) -> Iterator[None]:
             raise DatabaseBusy(
                 f"{_place(engine)} is in use: another process writes to it and does not end"
             ) from error
-        raise DatabaseUnreachable(
-            f"{_place(engine)} cannot be used: {reason_of(error)}"
-        ) from error
+        raise DatabaseUnreachable(f"{_place(engine)} cannot be used: {reason_of(error)}") from error
 
 
 def is_of_schema(error: Exception) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 LOOK_SECONDS = 0.01  # from one try to the next
-LET_IN_SECONDS = 0.05  # several tries
+LET_IN_SECONDS = 0.03  # three tries
 SILENT_SECONDS = 2.0  # of a command's wait
 SERVICE_SECONDS = 10.0  # that a service waits; then it logs, and comes back
 COMMAND_SECONDS = 600.0  # that a command waits; an import of a night takes minutes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from vkbench_db.batches import batches
 from vkbench_db.database import Database
 from vkbench_db.errors import BundleRefused
 from vkbench_db.rows import insert_missing
-from vkbench_db.waiting import LET_IN_SECONDS
 
 LEVEL = 1  # of zlib: the packaged bundle's 41 MB take 14 in 0.4 s; level 6 13 in 2 s
 PART_BLOBS = 200  # 2 MB of the packaged bundle
@@ -69,7 +67,7 @@ def store_blobs(database: Database, bundle: StoredBundle) -> None:
         rows = _packed(dict(part))
         with database.transaction() as tx:
             insert_missing(tx, schema.blob, rows)
-        time.sleep(LET_IN_SECONDS)
+        database.let_others_in()
 
 
 def _packed(blobs: Mapping[str, bytes]) -> list[dict[str, object]]:

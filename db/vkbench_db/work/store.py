@@ -33,6 +33,7 @@ from vkbench_db.work.runs import (
     cancel,
     cancelled_since,
     create_run,
+    note_cancelled,
     run_progress,
 )
 
@@ -58,6 +59,7 @@ __all__ = [
     "load",
     "load_bundle",
     "mark_running",
+    "note_cancelled",
     "pause",
     "pick",
     "recalled",
