@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Timer
+from threading import Event, Thread, Timer
 
 import pytest
+from sqlalchemy import func, select
 
-from databases import Lab, one_engine
+from databases import NOW, Lab, one_engine
 from vkbench.errors import ServiceUnreachable
+from vkbench.job import JobState
 from vkbench_cli.main import main
-from vkbench_db import waiting
+from vkbench_db import schema, waiting
 from vkbench_db.database import Database
+from vkbench_db.work import store
+from vkbench_db.work.arrivals import PART_JOBS
+from vkbench_scheduler.bundles import keep_packaged
 
+VKBENCH = Path(sys.executable).with_name("vkbench")
+PARTS = 6
+MANY = PARTS * PART_JOBS
 HELD_SECONDS = 1.0
 CASE = "add/f32/b1_c1_h1_w5"
 COMMANDS = {
@@ -91,3 +103,82 @@ def test_a_restored_backup_is_read_beside_a_writer(lab: Lab, tmp_path: Path) -> 
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM device").fetchall()
             lab.add_device("another")
+
+
+@contextmanager
+def submitting(lab: Lab, url: str, jobs: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A `vkbench submit` of so many jobs, from when the first of them are stored."""
+    known = counted_states(lab).total()
+    words = ["submit", "--case", CASE, "--mode", "correctness", "--repeat", str(jobs)]
+    command = [str(VKBENCH), *words, "--key", "night", "--database", url]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as child:
+        while counted_states(lab).total() == known:
+            assert child.poll() is None
+            time.sleep(0.01)
+        yield child
+
+
+def counted_states(lab: Lab) -> Counter[str]:
+    job = schema.job.c
+    with lab.database.reading() as tx:
+        rows = tx.execute(select(job.state, func.count()).group_by(job.state))
+        return Counter(dict(map(tuple, rows)))
+
+
+def test_others_write_beside_a_large_submission(lab: Lab, url: str) -> None:
+    """The longest wait is a small part of the whole; on SQLite it was all of it."""
+    device = lab.add_device()
+    waits: list[float] = []
+    with submitting(lab, url, MANY) as child:
+        began = time.monotonic()
+        while child.poll() is None:
+            asked = time.monotonic()
+            with lab.database.transaction() as tx:
+                store.pause(tx, device, store.Pause(reason="", by="me", at=NOW))
+            waits.append(time.monotonic() - asked)
+            time.sleep(0.01)
+        whole = time.monotonic() - began
+    assert counted_states(lab) == {JobState.QUEUED: MANY}
+    assert len(waits) > PARTS
+    assert max(waits) < whole / 2
+
+
+@one_engine
+def test_a_killed_submission_sends_nothing(lab: Lab, url: str) -> None:
+    """Nor does its repetition by the same key send anything twice."""
+    device = lab.add_device()
+    with submitting(lab, url, MANY) as child:
+        child.kill()
+    stored = counted_states(lab)
+    assert set(stored) == {JobState.ARRIVING}
+    assert stored[JobState.ARRIVING] < MANY
+    assert lab.pick(device) == []
+    with submitting(lab, url, MANY) as child:
+        child.wait()
+    assert child.returncode == 0
+    cancelled = {JobState.CANCELLED: stored[JobState.ARRIVING]}
+    assert counted_states(lab) == cancelled | {JobState.QUEUED: MANY}
+
+
+@one_engine
+def test_keeping_the_packaged_bundle_lets_others_write(lab: Lab) -> None:
+    """A scheduler that starts for the first time stores 2,000 pieces of code."""
+    waits: list[float] = []
+    over = Event()
+
+    def write() -> None:
+        while not over.is_set():
+            asked = time.monotonic()
+            with lab.database.transaction():
+                pass
+            waits.append(time.monotonic() - asked)
+            over.wait(0.01)
+
+    other = Thread(target=write)
+    other.start()
+    began = time.monotonic()
+    keep_packaged(lab.database)
+    whole = time.monotonic() - began
+    over.set()
+    other.join()
+    assert max(waits) < whole / 3

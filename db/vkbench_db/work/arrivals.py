@@ -96,7 +96,8 @@ def is_settled(tx: Connection, run: int) -> bool:
 
 def give_way(database: Database, run: int) -> None:
     """Wait for the submission that stores this run; if it died, withdraw the run."""
-    last, since = -1, time.monotonic()
+    last: int | None = None
+    since = time.monotonic()
     while True:
         with database.reading() as tx:
             if is_settled(tx, run):
