@@ -121,8 +121,8 @@ def submitting(lab: Lab, url: str, jobs: int) -> Iterator[subprocess.Popen[bytes
 def counted_states(lab: Lab) -> Counter[str]:
     job = schema.job.c
     with lab.database.reading() as tx:
-        rows = tx.execute(select(job.state, func.count()).group_by(job.state))
-        return Counter(dict(map(tuple, rows)))
+        rows = tx.execute(select(job.state, func.count().label("jobs")).group_by(job.state))
+        return Counter({row.state: row.jobs for row in rows})
 
 
 def test_others_write_beside_a_large_submission(lab: Lab, url: str) -> None:
