@@ -27,6 +27,7 @@ CHECKS = (Mode.CORRECTNESS, Mode.BATCH)  # modes that time nothing
 class JobState(StrEnum):
     """Where a job stands in the database; only the store moves it."""
 
+    ARRIVING = "arriving"  # stored before all jobs of its run are: it is not sent yet
     QUEUED = "queued"
     DISPATCHED = "dispatched"  # sent to its device's queue
     RUNNING = "running"  # its lease says that it is on the device now
@@ -40,7 +41,8 @@ class JobState(StrEnum):
 
 IN_FLIGHT = (JobState.DISPATCHED, JobState.RUNNING)
 ACTIVE = (JobState.QUEUED, *IN_FLIGHT)  # still to be run by this database's fleet
-UNFINISHED = (*ACTIVE, JobState.ELSEWHERE)
+OPEN = (JobState.ARRIVING, *ACTIVE)  # what cancelling a run ends
+UNFINISHED = (*OPEN, JobState.ELSEWHERE)
 SETTLED_STATES = (JobState.PASSED, JobState.WRONG, JobState.SKIPPED)  # a result decided the job
 SEVERITY = (JobState.WRONG, JobState.FAILED, JobState.SKIPPED, JobState.PASSED)  # worst first
 TRIED_STATES = (*SETTLED_STATES, JobState.FAILED)  # its attempts decided the job

@@ -118,14 +118,5 @@ class Journal:
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:
         """A writing transaction; it waits out a long one of another process, as of an import."""
-        told = False
-
-        def waits() -> bool:
-            nonlocal told
-            if not told:
-                print("waiting for the database: another process writes to it", file=sys.stderr)
-            told = True
-            return not self.stopped
-
-        with self._writer, self._database.transaction(waits) as tx:
+        with self._writer, self._database.transaction(lambda: not self.stopped) as tx:
             yield tx

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shlex
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Self
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
 
 from vkbench.urls import shown
+from vkbench_db import waiting
 from vkbench_db.errors import (
     DatabaseBusy,
     DatabaseUnreachable,
@@ -32,13 +34,14 @@ from vkbench_db.errors import (
 
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newest migration
-BUSY_SECONDS = 10  # how long a writer of SQLite waits for another
+BUSY_SECONDS = 10  # how long a statement of SQLite waits, as for a log that is read after a crash
 CONNECT_SECONDS = 5
 # Statements that a connection to PostgreSQL has prepared. The server keeps a plan of each, 50 KB;
 # a list of values makes another statement for each length, which would fill psycopg's usual 100.
 PREPARED = 32
 _LIMITS_OF_ROWS = "54"  # class of SQLSTATE: a row or key too large, which psycopg calls operational
 _READ_ONLY = "25006"  # a standby, or a server that takes no writes for now
+_HAS_LOG = "has a write-ahead log"  # of a connection to SQLite
 NO_DRIVER = "PostgreSQL needs psycopg: pip install 'vkbench[scheduler]'"
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
 WATCH_LOCK = 0x766B63  # of the one process that runs the steps of detection
@@ -90,25 +93,29 @@ class Database:
         self.close()
 
     @contextmanager
-    def transaction(self, waits: Callable[[], bool] = lambda: False) -> Iterator[Connection]:
+    def transaction(self, waits: Callable[[], bool] | None = None) -> Iterator[Connection]:
         """A writing transaction: committed at the end, rolled back by any exception.
 
-        Another writer of SQLite is waited for BUSY_SECONDS, and again as long as `waits` says so;
-        then DatabaseBusy is raised.
+        Another writer of SQLite is waited for, by commands with a sentence on stderr; DatabaseBusy
+        is raised once that took too long. With `waits` it may take as long as that says so.
         """
         with _translated(self.engine), ExitStack() as stack:
-            tx = self._begun(stack, waits)
+            tx = stack.enter_context(_begun(self.engine, self._patience(waits)))
             if self.is_watched:
                 _check_schema(tx)
             yield tx
 
-    def _begun(self, stack: ExitStack, waits: Callable[[], bool]) -> Connection:
-        while True:
-            try:
-                return stack.enter_context(self.engine.begin())
-            except exc.OperationalError as error:
-                if not (_is_busy(error) and waits()):
-                    raise
+    def _patience(self, waits: Callable[[], bool] | None) -> waiting.WriterWait:
+        if self.is_watched:
+            return waiting.WriterWait(waiting.SERVICE_SECONDS, is_told=False)
+        if waits:
+            return waiting.WriterWait(waiting.SERVICE_SECONDS, waits, is_told=True)
+        return waiting.WriterWait(waiting.COMMAND_SECONDS, is_told=True)
+
+    def let_others_in(self) -> None:
+        """Leave the database to writers that wait; SQLite has no queue of them, and no fairness."""
+        if self.engine.dialect.name == "sqlite":
+            time.sleep(waiting.LET_IN_SECONDS)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -132,13 +139,29 @@ def upgrade(url: str) -> None:
 
     parsed = parse_url(url)
     _make_file(parsed)
-    with _disposed(_engine(parsed)) as engine, _translated(engine), engine.connect() as tx:
-        _use_wal(tx)
-        _let_tables_be_copied(tx)
-        with tx.begin():
-            _check_not_ahead(tx)
-            migrations.upgrade(tx)
-            _check_foreign_keys(tx)
+    patience = waiting.WriterWait(waiting.COMMAND_SECONDS, is_told=True)
+    with (
+        _disposed(_engine(parsed)) as engine,
+        _translated(engine),
+        _begun(engine.execution_options(altering=True), patience) as tx,
+    ):
+        _check_not_ahead(tx)
+        migrations.upgrade(tx)
+        _check_foreign_keys(tx)
+
+
+@contextmanager
+def _begun(engine: Engine, patience: waiting.WriterWait) -> Iterator[Connection]:
+    """A writing transaction that begins once no other process writes."""
+    with ExitStack() as stack:
+        while True:
+            try:
+                tx = stack.enter_context(engine.begin())
+                break
+            except exc.OperationalError as error:
+                if not (_is_busy(error) and patience.again()):
+                    raise
+        yield tx
 
 
 def try_lead(tx: Connection) -> bool:
@@ -205,21 +228,21 @@ def _configure_sqlite(connection: object, record: object) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    reading = connection.get_execution_options().get("reading", False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
-
-
-def _use_wal(connection: Connection) -> None:
-    if connection.dialect.name == "sqlite":  # the file remembers it; not possible in a transaction
-        raw = connection.connection.driver_connection
-        raw.execute("PRAGMA journal_mode = WAL")  # type: ignore[union-attr]
-
-
-def _let_tables_be_copied(connection: Connection) -> None:
-    """SQLite alters a table by copying it, which others refer to meanwhile."""
-    if connection.dialect.name == "sqlite":  # not possible in a transaction
-        raw = connection.connection.driver_connection
-        raw.execute("PRAGMA foreign_keys = OFF")  # type: ignore[union-attr]
+    options = connection.get_execution_options()
+    if options.get("reading", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    say = connection.exec_driver_sql
+    say("PRAGMA busy_timeout = 0")  # SQLite's own wait is deaf to signals and grows
+    try:
+        if not connection.info.get(_HAS_LOG):  # a new file, or a restored backup
+            say("PRAGMA journal_mode = WAL")  # not possible in a transaction
+            connection.info[_HAS_LOG] = True
+        if options.get("altering"):  # by copying tables that others refer to meanwhile
+            say("PRAGMA foreign_keys = OFF")  # not possible in a transaction either
+        say("BEGIN IMMEDIATE")
+    finally:
+        say(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
 
 
 def _check_foreign_keys(tx: Connection) -> None:
@@ -309,8 +332,11 @@ def _translated(engine: Engine) -> Iterator[None]:
     except exc.DBAPIError as error:
         if not _is_environmental(error):
             raise
-        kind = DatabaseBusy if _is_busy(error) else DatabaseUnreachable
-        raise kind(f"{_place(engine)} cannot be used: {reason_of(error)}") from error
+        if _is_busy(error):
+            raise DatabaseBusy(
+                f"{_place(engine)} is in use: another process writes to it and does not end"
+            ) from error
+        raise DatabaseUnreachable(f"{_place(engine)} cannot be used: {reason_of(error)}") from error
 
 
 def is_of_schema(error: Exception) -> bool:

@@ -120,6 +120,7 @@ def scan(
             touched += history.scan(tx, batch, now)
             touched += decay.look(tx, batch, last_references(tx), now)
             profiles.refresh(tx, batch)
+        database.let_others_in()
     return touched
 
 
@@ -141,6 +142,7 @@ def _place(database: Database, now: float, most: int | None) -> Placed:
             placed = place(tx, now)
         if not placed.jobs:
             break
+        database.let_others_in()
         found = Placed(
             jobs=found.jobs + placed.jobs,
             series=found.series | placed.series,
@@ -169,6 +171,7 @@ def _screen(database: Database, series: Iterable[int], now: float) -> list[int]:
             suspected += screen(tx, batch, now)
             suspected += _depart(tx, batch, now)
             suspected += judge_young(tx, batch, now)
+        database.let_others_in()
     return suspected
 
 

@@ -11,7 +11,14 @@ from sqlalchemy import Connection
 from vkbench import log
 from vkbench.errors import UnknownName, UsageError
 from vkbench_db.database import Database
-from vkbench_db.work.store import StoredBundle, bundles_named, has_bundle, load_bundle, store_bundle
+from vkbench_db.work.store import (
+    StoredBundle,
+    bundles_named,
+    has_bundle,
+    load_bundle,
+    store_blobs,
+    store_bundle,
+)
 from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
 
 _log = logging.getLogger(__name__)
@@ -19,9 +26,23 @@ _log = logging.getLogger(__name__)
 
 def keep(tx: Connection, bundle: Bundle, now: float) -> bool:
     """Store a bundle in the database; returns whether it is new there."""
-    whole = replace(bundle, blobs=dict(bundle.blobs)).check()
-    stored = StoredBundle(sha=whole.sha, name=whole.name, manifest=whole.text, blobs=whole.blobs)
-    return store_bundle(tx, stored, now)
+    return store_bundle(tx, _whole(bundle), now)
+
+
+def keep_in_parts(database: Database, bundle: Bundle) -> None:
+    """Store a bundle in the database if it is new there, so that other writers wait shortly."""
+    with database.reading() as tx:
+        if has_bundle(tx, bundle.sha):
+            return
+    whole = _whole(bundle)
+    store_blobs(database, whole)
+    with database.transaction() as tx:
+        store_bundle(tx, whole, time.time())
+
+
+def _whole(bundle: Bundle) -> StoredBundle:
+    read = replace(bundle, blobs=dict(bundle.blobs)).check()
+    return StoredBundle(sha=read.sha, name=read.name, manifest=read.text, blobs=read.blobs)
 
 
 def keep_packaged(database: Database) -> None:
@@ -30,8 +51,7 @@ def keep_packaged(database: Database) -> None:
     with database.reading() as tx:
         if not sha or has_bundle(tx, sha):
             return
-    with database.transaction() as tx:
-        keep(tx, packaged(), time.time())
+    keep_in_parts(database, packaged())
     log.event(_log, "bundle_kept", bundle=sha)
 
 

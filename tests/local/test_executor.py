@@ -248,7 +248,8 @@ def impatient(
     planted: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
     """The same database, opened by somebody who waits for other writers a moment only."""
-    monkeypatch.setattr("vkbench_db.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("vkbench_db.waiting.SERVICE_SECONDS", 0.1)
+    monkeypatch.setattr("vkbench_db.waiting.SILENT_SECONDS", 0.1)
     with Database.open(planted.database_url()) as opened:
         yield opened
 
@@ -287,7 +288,7 @@ def test_who_cannot_wait_is_told_how_to_go_on(
         if str(said).startswith("waiting for the database"):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("vkbench_local.journal.print", press_ctrl_c, raising=False)  # it waits
+    monkeypatch.setattr("vkbench_db.waiting.print", press_ctrl_c, raising=False)  # it waits
     with closing(held(impatient)):
         assert main(["run", "--resume", str(run)]) == 130
     assert f"`vkbench run --resume {run}` continues" in capsys.readouterr().err

@@ -58,6 +58,8 @@ def prune_samples(database: Database, before: float, *, is_trial: bool = False) 
         if last is None:
             return Removed(items=items, bytes=size)
         after = last
+        if not is_trial:
+            database.let_others_in()
 
 
 def _old_samples(
@@ -97,6 +99,7 @@ def prune_bundles(database: Database, before: float, *, is_trial: bool = False) 
             for own in blobs:
                 shared = exists().where(link.c.blob == own)
                 tx.execute(delete(blob).where(blob.c.sha == own, ~shared))
+        database.let_others_in()
     return Removed(items=len(old), bytes=size)
 
 

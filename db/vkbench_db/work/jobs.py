@@ -7,6 +7,8 @@
                                                      settle; too often: ──► failed
     cancel: any of these three ──► cancelled
 
+A large run's jobs are `arriving` until all of them are stored; arrivals.py moves them to `queued`.
+
 An import stores what has not ended as `elsewhere`. No way leads from there but another import: such
 a job is never sent, counted as waiting, resumed, cancelled or looked for.
 
@@ -292,7 +294,9 @@ def _waiting_runs(device: int) -> Select[int, int]:
     hop = select(func.min(job.run_id).label("id")).where(*queued).cte("hop", recursive=True)
     after = select(func.min(job.run_id)).where(*queued, job.run_id > hop.c.id).scalar_subquery()
     hop = hop.union_all(select(after).where(hop.c.id.is_not(None)))
-    return select(schema.run.c.id, schema.run.c.priority).join(hop, hop.c.id == schema.run.c.id)
+    run = schema.run.c
+    of_runs = select(run.id, run.priority).join(hop, hop.c.id == run.id)
+    return of_runs.where(run.cancelled_at.is_(None))  # whose jobs are cancelled in parts
 
 
 def _queue(

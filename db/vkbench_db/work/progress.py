@@ -38,11 +38,15 @@ class Progress(JobCounts):
 
     @property
     def state(self) -> str:
-        """queued | running | finished | cancelled; elsewhere for what an import has left."""
+        """queued | running | finished | cancelled; arriving while its jobs are stored, elsewhere
+        for what an import has left.
+        """
         if self.cancelled:
             return "cancelled"
         if self.is_finished:
             return "finished"
         if self.counts.get(JobState.ELSEWHERE):
             return JobState.ELSEWHERE
+        if self.counts.get(JobState.ARRIVING, 0) == self.total:
+            return JobState.ARRIVING
         return "queued" if self.counts.get(JobState.QUEUED, 0) == self.total else "running"

@@ -1,4 +1,4 @@
-"""Runs: created with all their jobs in one transaction, counted, cancelled."""
+"""Runs: created, given their jobs, counted, cancelled."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from vkbench import names
 from vkbench.case import parse
 from vkbench.errors import UnknownName
-from vkbench.job import ACTIVE, MAIN, JobState, Mode, PlannedJob
+from vkbench.job import MAIN, OPEN, JobState, Mode, PlannedJob
 from vkbench.run import Purpose
 from vkbench_db import schema
 from vkbench_db.batches import batches
@@ -67,7 +67,9 @@ def create_run(
     return NewRun(id=row.id, uuid=row.uuid, new=row.uuid == values["uuid"])
 
 
-def add_jobs(tx: Connection, run: int, jobs: Iterable[PlannedJob]) -> int:
+def add_jobs(
+    tx: Connection, run: int, jobs: Iterable[PlannedJob], state: JobState = JobState.QUEUED
+) -> int:
     """Append jobs to a run, in bounded memory; return how many."""
     devices = {
         row.key: row.id for row in tx.execute(select(schema.device.c.key, schema.device.c.id)).all()
@@ -80,7 +82,8 @@ def add_jobs(tx: Connection, run: int, jobs: Iterable[PlannedJob]) -> int:
         for job in batch:
             if job.device not in devices:
                 raise UnknownName("device", job.device, names.nearest(job.device, list(devices)))
-            rows.append(_row(job, run, position, devices[job.device], cases[job.case]))
+            row = _row(job, run, position, devices[job.device], cases[job.case])
+            rows.append(row | {"state": state})
             position += 1
         tx.execute(insert(schema.job), rows)
     return position - start
@@ -88,15 +91,25 @@ def add_jobs(tx: Connection, run: int, jobs: Iterable[PlannedJob]) -> int:
 
 def cancel(tx: Connection, run: int, now: float) -> int:
     """Cancel the jobs of a run that have not ended, sent or not; return how many."""
+    note_cancelled(tx, run, now)
+    return cancel_jobs(tx, run)
+
+
+def note_cancelled(tx: Connection, run: int, now: float) -> None:
+    """Mark a run as cancelled: none of its jobs is sent any more."""
     tx.execute(
         update(schema.run)
         .where(schema.run.c.id == run, schema.run.c.cancelled_at.is_(None))
         .values(cancelled_at=now)
     )
+
+
+def cancel_jobs(tx: Connection, run: int, span: range | None = None) -> int:
+    """Cancel a run's jobs that have not ended, of all positions or of some; return how many."""
     job = schema.job.c
     active = (
         select(job.id)
-        .where(job.run_id == run, job.state.in_(ACTIVE))
+        .where(job.run_id == run, job.state.in_(OPEN), *([within(span)] if span else []))
         .order_by(job.id)
         .with_for_update(key_share=True)
     )
@@ -105,6 +118,12 @@ def cancel(tx: Connection, run: int, now: float) -> int:
         .where(job.id.in_(active.scalar_subquery()))
         .values(state=JobState.CANCELLED)
     ).rowcount
+
+
+def within(span: range) -> ColumnElement[bool]:
+    """Whether a job's position is one of these."""
+    position = schema.job.c.position
+    return (position >= span.start) & (position < span.stop)
 
 
 def cancelled_since(tx: Connection, moment: float) -> list[int]:

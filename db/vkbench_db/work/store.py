@@ -8,6 +8,7 @@ from vkbench_db.work.bundles import (
     bundles_named,
     has_bundle,
     load_bundle,
+    store_blobs,
     store_bundle,
 )
 from vkbench_db.work.devices import Pause, pause, recalled, register_device, resume
@@ -32,6 +33,7 @@ from vkbench_db.work.runs import (
     cancel,
     cancelled_since,
     create_run,
+    note_cancelled,
     run_progress,
 )
 
@@ -57,6 +59,7 @@ __all__ = [
     "load",
     "load_bundle",
     "mark_running",
+    "note_cancelled",
     "pause",
     "pick",
     "recalled",
@@ -66,6 +69,7 @@ __all__ = [
     "resume",
     "return_lost",
     "run_progress",
+    "store_blobs",
     "store_bundle",
     "try_lead",
 ]

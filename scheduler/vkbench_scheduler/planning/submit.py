@@ -1,10 +1,14 @@
-"""Submitting: a selection becomes a run with all its jobs, in one transaction."""
+"""Submitting: a selection becomes a run with all its jobs.
+
+A run of few jobs is stored in one transaction, one of many in parts: it is sent once it is whole.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any, cast
 
 from sqlalchemy import Connection
@@ -15,8 +19,9 @@ from vkbench.errors import UsageError
 from vkbench.job import PEERS, SHARDS, PlannedJob
 from vkbench.run import Purpose, purpose_of_suite
 from vkbench_db.database import Database
+from vkbench_db.work.arrivals import PART_JOBS, give_way, is_settled, store_jobs
 from vkbench_db.work.store import NewRun, add_jobs, create_run
-from vkbench_scheduler.bundles import keep
+from vkbench_scheduler.bundles import keep, keep_in_parts
 from vkbench_scheduler.planning.own import on_its_track
 from vkbench_scheduler.planning.plan import plan
 from vkbench_scheduler.planning.selection import Selection
@@ -54,19 +59,23 @@ def submit(
     With a bundle its jobs run that bundle, which is stored with them. A second submission with
     one idempotency key is the first one. The planner makes the jobs from the selection.
     """
-    with database.transaction() as tx:
-        return submit_in(
-            tx,
-            selection,
-            devices,
-            bundle=bundle,
-            user=user,
-            label=label,
-            tags=tags,
-            purpose=purpose,
-            idempotency_key=idempotency_key,
-            planner=planner,
-        )
+    selection = _checked(selection, bundle)
+    words = {"user": user, "label": label, "tags": tags, "idempotency_key": idempotency_key}
+    jobs = iter(planner(selection, devices))
+    first = list(islice(jobs, PART_JOBS))
+    if bundle:
+        keep_in_parts(database, bundle)
+    while True:
+        with database.transaction() as tx:
+            run = _create(tx, selection, purpose, words)
+            is_known = not run.new and is_settled(tx, run.id)
+            if run.new and len(first) < PART_JOBS:
+                return Submitted(run=run, jobs=add_jobs(tx, run.id, first))
+        if run.new:
+            return Submitted(run=run, jobs=store_jobs(database, run.id, chain(first, jobs)))
+        if is_known:
+            return Submitted(run=run, jobs=0)
+        give_way(database, run.id)
 
 
 def submit_in(
@@ -83,30 +92,36 @@ def submit_in(
     planner: Planner = plan,
 ) -> Submitted:
     """Like `submit`, in the caller's transaction; writes nothing if the selection is invalid."""
+    selection = _checked(selection, bundle)
+    jobs = planner(selection, devices)
+    if bundle:
+        keep(tx, bundle, time.time())
+    words = {"user": user, "label": label, "tags": tags, "idempotency_key": idempotency_key}
+    run = _create(tx, selection, purpose, words)
+    count = add_jobs(tx, run.id, jobs) if run.new else 0
+    return Submitted(run=run, jobs=count)
+
+
+def _checked(selection: Selection, bundle: Bundle | None) -> Selection:
     selection = on_its_track(selection)
     if selection.track in _TAKEN:
         raise UsageError(f"the track {selection.track} is not for runs: give another --track")
-    if bundle:
-        selection = replace(selection, bundle=bundle.sha)
-    jobs = planner(selection, devices)
-    now = time.time()
-    if bundle:
-        keep(tx, bundle, now)
-    run = create_run(
+    return replace(selection, bundle=bundle.sha) if bundle else selection
+
+
+def _create(
+    tx: Connection, selection: Selection, purpose: Purpose | None, words: Mapping[str, Any]
+) -> NewRun:
+    return create_run(
         tx,
         mode=selection.mode,
         selection=selection_json(selection),
-        now=now,
-        user=user,
-        label=label,
-        tags=tags,
         purpose=purpose or purpose_of_suite(selection.suite),
+        now=time.time(),
         priority=selection.priority,
         track=selection.track,
-        idempotency_key=idempotency_key,
+        **words,
     )
-    count = add_jobs(tx, run.id, jobs) if run.new else 0
-    return Submitted(run=run, jobs=count)
 
 
 def selection_json(selection: Selection) -> dict[str, Any]:

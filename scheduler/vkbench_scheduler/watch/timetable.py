@@ -17,6 +17,7 @@ from vkbench import log
 from vkbench.errors import ServiceUnreachable
 from vkbench.settings import Settings
 from vkbench_db.database import Database
+from vkbench_db.work import arrivals
 from vkbench_detection.find import history
 from vkbench_detection.series import calibrations
 from vkbench_detection.steps import catch_up, conclude, detect, scan
@@ -114,6 +115,14 @@ def look_back(database: Database, now: float) -> None:
         conclude(database, now)
 
 
+def settle(database: Database, now: float) -> None:
+    """End what a process that died had begun: the storing or the cancelling of many jobs."""
+    with database.reading() as tx:
+        found = arrivals.unsettled(tx)
+    for run in found:
+        arrivals.settle(database, run, now)
+
+
 def end(database: Database, now: float) -> None:
     """End what only time ends: regressions and suspicions on devices that are gone."""
     conclude(database, now)
@@ -131,6 +140,7 @@ def steps() -> tuple[WatchStep, ...]:
         WatchStep(name="health", seconds=2.0, act=health.step),
         WatchStep(name="schedule", seconds=1.0, act=schedules.step),
         WatchStep(name="peers", seconds=15.0, act=falls.look),
+        WatchStep(name="settle", seconds=60.0, act=settle),
         WatchStep(name="end", seconds=3600.0, act=end),
         WatchStep(name="history", seconds=0.25, act=look_back),
     )

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vkbench.errors import UsageError
-from vkbench.job import ACTIVE, SEVERITY, JobState, Mode
+from vkbench.job import OPEN, SEVERITY, JobState, Mode
 from vkbench_db.ask import queries, run_story
 from vkbench_db.ask.accuracies import accuracies
 from vkbench_db.ask.run_story import Share
@@ -98,7 +98,7 @@ def run_page(request: Request, run: Number) -> Response:
         selection=chosen(row.selection),
         jobs=shown,
         cut=len(jobs) == MOST_JOBS < row.progress.total,
-        may_cancel=not row.imported and any(row.progress.counts.get(each) for each in ACTIVE),
+        may_cancel=not row.imported and any(row.progress.counts.get(each) for each in OPEN),
     )
 
 

@@ -12,7 +12,7 @@ from typer import Option
 
 from vkbench import log
 from vkbench.errors import EXIT_INTERRUPTED, NothingToDo, ServiceUnreachable, UsageError
-from vkbench.job import ACTIVE
+from vkbench.job import ACTIVE, JobState
 from vkbench_cli.files import check_writable
 from vkbench_cli.options import RUN_HELP, AllRows, Effort, Selecting, Store
 from vkbench_cli.show.printing import Output
@@ -161,12 +161,21 @@ def planned(
 
 def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]:
     from vkbench_db.ask import queries
+    from vkbench_db.work.arrivals import settle
     from vkbench_local.machine import all_devices
 
     with database.reading() as tx:
         found = queries.find_run(tx, asked)
-        refuse_imported(found, "continue it")
+    refuse_imported(found, "continue it")
+    settle(database, found.id, time.time())
+    with database.reading() as tx:
+        found = queries.find_run(tx, str(found.id))
         waiting = {job.device for job in queries.jobs(tx, run=found.id, states=ACTIVE, limit=None)}
+    if found.progress.state == JobState.ARRIVING:
+        raise NothingToDo(
+            f"run {found.id} was stopped before all its jobs were stored: none of them runs; run "
+            "it anew"
+        )
     if not waiting:
         raise NothingToDo(f"run {found.id} has no unfinished jobs")
     devices = [facts for facts in all_devices() if facts.key in waiting]

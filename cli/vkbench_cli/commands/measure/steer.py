@@ -34,12 +34,13 @@ def cancel(*, run: Run, store: Store) -> None:
     A job that is running is stopped too.
     """
     from vkbench_db.ask import queries
-    from vkbench_db.work import store as states
+    from vkbench_db.work.arrivals import cancel_run
 
-    with opened(store.settings()) as database, database.transaction() as tx:
-        found = queries.find_run(tx, run)
+    with opened(store.settings()) as database:
+        with database.reading() as tx:
+            found = queries.find_run(tx, run)
         refuse_imported(found, "cancel it")
-        count = states.cancel(tx, found.id, time.time())
+        count = cancel_run(database, found.id, time.time())
     say(f"run {found.id}: {counted(count, 'job')} cancelled")
 
 

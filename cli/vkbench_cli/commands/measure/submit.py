@@ -64,7 +64,11 @@ def submit(
     from vkbench_cli.show.waiting import wait_for
 
     with opened(store.settings()) as database:
-        made = submitted(database, selecting, effort, key=key)
+        try:
+            made = submitted(database, selecting, effort, key=key)
+        except KeyboardInterrupt:
+            tell("interrupted before all jobs were stored: none of them will run")
+            return EXIT_INTERRUPTED
         if not wait:
             announce(database, made)
             return 0
