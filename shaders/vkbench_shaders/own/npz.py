@@ -9,7 +9,7 @@ import io
 import os
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -26,7 +26,10 @@ from vkbench_shaders.members import FAULTS, RefusedMember, most_unpacked, open_m
 MOST_ARRAYS: Final = 1000
 SUFFIX: Final = ".npy"
 _MOST_HEADER_BYTES: Final = 10_000  # as many as numpy itself takes
-_LENGTHS: Final = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I")}  # by version
+_LENGTHS: Final[Mapping[tuple[int, ...], struct.Struct]] = {  # of a header, by version
+    (1, 0): struct.Struct("<H"),
+    (2, 0): struct.Struct("<I"),
+}
 
 
 class BadNpz(VkbenchError):
@@ -87,7 +90,7 @@ def _read_header(name: str, file: zipfile.ZipExtFile) -> Header:
     """The header of an array; BadNpz for one that numpy does not write."""
     shown = name[:80]
     start = file.read(npy.MAGIC_LEN)
-    length = _LENGTHS.get(tuple(start[-2:]))  # type: ignore[call-overload]
+    length = _LENGTHS.get(tuple(start[-2:]))
     if not start.startswith(npy.MAGIC_PREFIX) or not length:
         raise BadNpz(f"{shown} is no array")
     start += file.read(length.size)
