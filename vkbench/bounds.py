@@ -64,11 +64,11 @@ def complaints(record: Any) -> Iterator[str]:
 def count_complaints(result: Result) -> Iterator[str]:
     """What a result has too many of, and readings without a name that databases keep."""
     yield from _field_complaints("telemetry", result.telemetry)
-    lists = {"timings": [result.timings], "warnings": [each.warnings for each in result.timings]}
-    for name, found in lists.items():
-        for count in map(len, found):
-            if count > _COUNTED[name]:
-                yield f"{name} has {count} entries, and {_COUNTED[name]} are allowed"
+    counts = [("timings", len(result.timings))]
+    counts += [("warnings", len(each.warnings)) for each in result.timings]
+    for name, count in counts:
+        if count > _COUNTED[name]:
+            yield f"{name} has {count} entries, and {_COUNTED[name]} are allowed"
 
 
 def is_id(number: int) -> bool:
