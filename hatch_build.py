@@ -27,7 +27,7 @@ class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
         from vkbench_shaders.compile.build import PACKAGED, build, progress_bar
         from vkbench_shaders.compile.tree import TREE
 
-        bundle = build(TREE, PACKAGED, progress_bar())
+        bundle = build(TREE, PACKAGED, progress_bar(), is_public=True)
         if version == "editable":
             return
         from vkbench_shaders.bundle import CODE, packed_code

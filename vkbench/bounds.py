@@ -21,6 +21,8 @@ MOST_MANIFEST_BYTES: Final = 32 << 20
 MOST_SAMPLES_BYTES: Final = 32 << 20
 MOST_ENTRIES: Final = 1000  # of a list: attempts at a job, features of a device
 MOST_TIMINGS: Final = 16
+MOST_WARNINGS: Final = 100  # of a timing
+MOST_READINGS: Final = 256  # of an attempt's telemetry
 MOST_ID: Final = 2**31 - 1  # ids and tokens, in both databases
 MOST_INTEGER: Final = 2**64 - 1  # a limit of Vulkan; only JSON holds those over 63 bits
 _PROSE: Final = {  # texts that no index holds, and that commands clean when they print them
@@ -39,7 +41,8 @@ _MOMENTS: Final = frozenset(
         "measured_at",
     }
 )
-_COUNTED: Final = {"timings": MOST_TIMINGS}
+_COUNTED: Final = {"timings": MOST_TIMINGS, "warnings": MOST_WARNINGS}
+_MAPPED: Final = {"telemetry": MOST_READINGS}
 _PLAIN_CHARACTERS: Final = MOST_NAME_BYTES // 4  # UTF-8 has four bytes a character at most
 # a day from the ends of the calendar, for a time zone may put the date beyond
 _FIRST: Final = datetime(1, 1, 2, tzinfo=UTC).timestamp()
@@ -54,6 +57,16 @@ def complaints(record: Any) -> Iterator[str]:
         value = getattr(record, name)
         if not _is_plain(name, value):
             yield from _field_complaints(name, value)
+
+
+def count_complaints(result: Any) -> Iterator[str]:
+    """What a result has too many of, and readings without a name that databases keep."""
+    yield from _field_complaints("telemetry", result.telemetry)
+    counts = [("timings", len(result.timings))]
+    counts += [("warnings", len(each.warnings)) for each in result.timings]
+    for name, count in counts:
+        if count > _COUNTED[name]:
+            yield f"{name} has {count} entries, and {_COUNTED[name]} are allowed"
 
 
 def is_id(number: int) -> bool:
@@ -78,7 +91,7 @@ def _field_complaints(name: str, value: Any) -> Iterator[str]:
     elif name in _FREE:
         yield from _text_complaints(name, msgspec.json.encode(value).decode(), MOST_TEXT_BYTES)
     elif isinstance(value, Mapping):
-        yield from _list_complaints(name, [*value, *value.values()])
+        yield from _mapping_complaints(name, value)
     elif isinstance(value, tuple | list):
         yield from _list_complaints(name, value)
     elif is_dataclass(value):
@@ -90,6 +103,14 @@ def _number_complaints(name: str, value: int | float) -> Iterator[str]:
         yield f"{name} is {value:g}, no date between the years 1 and 9999"
     elif isinstance(value, int) and abs(value) > MOST_INTEGER:
         yield f"{name} cannot be kept: it has {value.bit_length()} bits, and 64 are allowed"
+
+
+def _mapping_complaints(name: str, found: Mapping[Any, object]) -> Iterator[str]:
+    most = _MAPPED.get(name, MOST_ENTRIES // 2)
+    if len(found) > most:
+        yield f"{name} has {len(found)} entries, and {most} are allowed"
+    else:
+        yield from _list_complaints(name, [*found, *found.values()])
 
 
 def _list_complaints(name: str, values: Sequence[object]) -> Iterator[str]:

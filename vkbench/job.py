@@ -64,6 +64,7 @@ class Outcome(StrEnum):
     LOST = "lost"  # sent MAX_DISPATCHES times, and no result came back
 
 
+AWAITED = " is awaited: "  # in the reason of a job that waits for a bundle, before what is wrong
 SETTLED = (Outcome.PASSED, Outcome.WRONG, Outcome.SKIPPED)  # the first of these decides the job
 
 MAIN = "main"  # the default track: timings that regression detection watches

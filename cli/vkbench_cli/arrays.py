@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import lzma
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
 from vkbench import names
 from vkbench.case import Value
 from vkbench.errors import UsageError
-from vkbench_cli.files import check_readable
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.gguf_file import open_gguf, part_of, sizes_of
 from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Problem
-
-_FAULTS = (  # that numpy and zipfile raise on what is no npz file, or a damaged one
-    BadZipFile,
-    EOFError,
-    MemoryError,  # a header may ask for any size
-    NotImplementedError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    lzma.LZMAError,
-    struct.error,
-    zlib.error,
-)
+from vkbench_shaders.own.npz import BadNpz, read_npz
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,18 +29,10 @@ class Asked:
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """Every array of an npz file; UsageError if it is none, or holds Python objects."""
-    check_readable(path)
     try:
-        with path.open("rb") as file:  # numpy leaves a file open that it cannot read
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, NpzFile):
-                raise ValueError("it holds one array without a name")
-            return {name: archive[name] for name in archive.files}
-    except _FAULTS as error:
-        # numpy says of any file that it does not know how to load its objects "unsafely".
-        is_other = "pickle" in str(error)
-        reason = "it is of another kind, or holds Python objects" if is_other else error
-        raise UsageError(f"{path} is not a complete npz file of plain arrays: {reason}") from error
+        return read_npz(path)
+    except BadNpz as error:
+        raise UsageError(f"{path} is not a complete npz file of plain arrays: {error}") from error
 
 
 def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str, Array]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo
@@ -38,7 +38,8 @@ def confirm_here(
 
     with stoppable(executor):
         while not executor.stopped:
-            confirm.begin(database, time.time(), _keys(devices), is_wanted)
+            begun = confirm.begin(database, time.time(), _keys(devices), is_wanted)
+            _say(database, begun.concluded)
             runs = _runs(database, devices)
             if not runs:
                 break
@@ -60,8 +61,16 @@ def _look(database: Database, executor: Executor, run: int, devices: Sequence[De
     confirm.look(database, time.time())
     if run not in _runs(database, devices):
         with database.reading() as tx:
-            found = confirmations.result_of(tx, run)
-        print(visible(_line(found)), file=sys.stderr)
+            change = confirmations.measured_by(tx, run)
+        _say(database, [change])
+
+
+def _say(database: Database, changes: Iterable[int]) -> None:
+    """Say what was decided about changes, and why."""
+    with database.reading() as tx:
+        decided = [confirmations.decided_about(tx, change) for change in changes]
+    for each in decided:
+        print(visible(_line(each)), file=sys.stderr)
 
 
 def _keys(devices: Sequence[DeviceFacts]) -> list[str]:

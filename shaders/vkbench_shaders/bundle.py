@@ -144,12 +144,16 @@ class Bundle:
                 archive.writestr(name, self.blobs[sha], *_PACKING)
         return buffer.getvalue()
 
-    def save(self, folder: Path) -> None:
-        """Writes the bundle into a folder; the manifest comes last, and blobs that it lacks go."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def save(self, folder: Path, *, is_public: bool = False) -> None:
+        """Writes the bundle into a folder; the manifest comes last, and blobs that it lacks go.
+
+        Others than its user read it only if it is public: it tells of somebody's kernels.
+        """
+        folder.mkdir(0o777 if is_public else 0o700, parents=True, exist_ok=True)
+        mode = 0o666 if is_public else 0o600
         for sha, blob in self.blobs.items():
-            replace_file(folder / f"{sha}{SUFFIX}", blob)
-        replace_file(folder / MANIFEST, self.text.encode())
+            replace_file(folder / f"{sha}{SUFFIX}", blob, mode)
+        replace_file(folder / MANIFEST, self.text.encode(), mode)
         for path in folder.glob(f"*{SUFFIX}"):
             if path.stem not in self.blobs:
                 path.unlink()
@@ -295,7 +299,7 @@ class BundleStore:
         target = self.folder / bundle.sha
         if (target / MANIFEST).exists():
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(0o700, parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=self.folder, prefix=".new-"))
         try:
             bundle.check().save(scratch)
@@ -343,10 +347,10 @@ def _sync_one(path: Path) -> None:
         os.close(handle)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Writes a file whole or not at all; its user alone reads it, if the mode says nothing else."""
     scratch = path.with_name(f".new-{secrets.token_hex(8)}")
     # not by tempfile: a contained process cannot change the modes of files that are its owner's
-    with scratch.open("xb") as file:
+    with open(scratch, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(data)
     scratch.replace(path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from vkbench import names
 from vkbench.errors import UnknownName, UsageError
+from vkbench.plain_file import open_plain
 from vkbench_shaders.formats import FORMATS, Format
 from vkbench_shaders.kernel import Array
 
@@ -203,18 +203,9 @@ def long_values(path: Path, keys: Collection[str]) -> dict[str, tuple[int | floa
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  # the caller closes it
-    except OSError as error:
-        raise BadGguf(f"cannot read {path}: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise BadGguf(f"{path} is no file with a size, such as a pipe: copy it to one")
-    return file
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; if it is a pipe, without waiting for a program that writes to it."""
-    return os.open(path, flags | os.O_NONBLOCK)
+        return open_plain(path)
+    except UsageError as error:
+        raise BadGguf(str(error)) from error
 
 
 def _stamp(file: BinaryIO) -> tuple[int, ...]:

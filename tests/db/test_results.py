@@ -11,7 +11,7 @@ from sqlalchemy import Row, Table, func, select
 
 from databases import Lab
 from vkbench.job import MAX_TRIES, Job, JobState, Mode, Outcome
-from vkbench.result import Result, unpack_samples
+from vkbench.result import Result, pack_samples, unpack_samples
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.transfer import exchange, transcript
@@ -227,7 +227,12 @@ def with_timing(**changes: Any) -> Change:
         lambda result: replace(result, started=1e300),
         lambda result: replace(result, started=-5.0),
         lambda result: replace(result, telemetry={"clock": float("nan")}),
+        lambda result: replace(result, telemetry={str(number): 1.0 for number in range(257)}),
+        lambda result: replace(result, telemetry={"c" * 1001: 1.0}),
+        lambda result: replace(result, telemetry={"a\0b": 1.0}),
         lambda result: replace(result, timings=result.timings[:1] * 2),
+        with_timing(samples=pack_samples([0.0] * (2**22 + 1))),
+        with_timing(warnings=("noisy",) * 101),
     ],
 )
 def test_numbers_that_make_no_sense_are_an_error_of_the_job(

@@ -53,6 +53,23 @@ def test_a_slower_kernel_is_confirmed_here(vkbench: Callable[..., Any], database
     assert "there is no suspected change" in nothing.err
 
 
+def test_what_is_concluded_without_pairs_is_said(
+    vkbench: Callable[..., Any], database: Path
+) -> None:
+    facts, now, gone = local_devices()[0], time.time(), "ab" * 32
+    with Database.open(f"sqlite:///{database}") as opened:
+        with opened.transaction() as tx:
+            store_device(tx, facts)
+        quiet_nights(opened, facts.key, packaged_sha(), now)
+        settle(opened, facts.key, gone, 1.5 * LEVEL, now)
+        detect(opened, now)
+    (suspected,) = vkbench("regressions", "suspected", "--json").rows
+    ended = vkbench("regressions", "confirm")
+    assert ended.code == 0, ended.err
+    assert f"change {suspected['change']}, add/" in ended.err
+    assert ": ambiguous, its bundle is not kept: only more results can tell" in ended.err
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("metric", ["hot", "cold"])
 def test_a_driver_that_is_slower_with_submissions_is_confirmed_here(

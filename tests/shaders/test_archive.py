@@ -5,13 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
 from vkbench_shaders import archive as archives
 from vkbench_shaders.archive import from_archive
-from vkbench_shaders.bundle import MANIFEST, MOST_CODE_BYTES, Bundle, CorruptBundle
+from vkbench_shaders.bundle import (
+    MANIFEST,
+    MOST_CODE_BYTES,
+    Bundle,
+    CorruptBundle,
+    manifest_text,
+)
 
 BLOB = b"any bytes"
 NAME = f"{hashlib.sha256(BLOB).hexdigest()}.spv"
@@ -27,6 +34,15 @@ def packed(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> by
 
 def contents(bundle: Bundle) -> dict[str, bytes]:
     return {MANIFEST: bundle.text.encode()} | {f"{k}.spv": v for k, v in bundle.blobs.items()}
+
+
+def naming(bundle: Bundle, blobs: Sequence[bytes]) -> Bundle:
+    """A bundle with more blobs, each the code of an entry."""
+    manifest, entry = bundle.manifest, bundle.manifest.entries[0]
+    more = {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
+    entries = [replace(entry, sha256=sha, arguments=(sha,)) for sha in more]
+    text = manifest_text("1", "0" * 64, [*manifest.entries, *entries], manifest.interfaces)
+    return Bundle(text=text, blobs={**bundle.blobs, **more})
 
 
 def test_a_small_archive_comes_back(small: Bundle) -> None:
@@ -54,8 +70,9 @@ def test_a_member_of_another_name_is_refused(small: Bundle, name: str) -> None:
 
 
 def test_a_member_that_is_not_what_its_name_says_is_refused(small: Bundle) -> None:
+    name = f"{min(small.blobs)}.spv"
     with pytest.raises(CorruptBundle, match="is not what its name says"):
-        from_archive(packed(contents(small) | {NAME: BLOB + b"!"}))
+        from_archive(packed(contents(small) | {name: BLOB}))
 
 
 def test_code_that_the_manifest_does_not_name_is_refused(small: Bundle) -> None:
@@ -91,8 +108,7 @@ def test_what_unpacks_beyond_the_bounds_is_refused(
     small: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bomb = bytes(MOST_CODE_BYTES + 1)
-    name = f"{hashlib.sha256(bomb).hexdigest()}.spv"
-    data = bytearray(packed(contents(small) | {name: bomb}))
+    data = bytearray(packed(contents(naming(small, [bomb]))))
     at = data.rindex(b"PK\x01\x02")
     for size in (len(bomb), 20):  # as its header says, and one that it denies
         data[at + 24 : at + 28] = size.to_bytes(4, "little")
@@ -105,3 +121,18 @@ def test_what_unpacks_beyond_the_bounds_is_refused(
     monkeypatch.setattr(archives, "MOST_BLOBS", 1)
     with pytest.raises(CorruptBundle, match="4 members, and 2 are allowed"):
         from_archive(whole)
+
+
+def test_what_a_small_archive_unpacks_to_is_bounded_by_its_size(small: Bundle) -> None:
+    zeros = bytes(MOST_CODE_BYTES - 16)
+    bombs = [zeros + number.to_bytes(16, "little") for number in range(17)]
+    whole = naming(small, bombs)
+    assert len(packed(contents(whole))) < 1 << 20
+    with pytest.raises(CorruptBundle, match="larger than"):
+        from_archive(packed(contents(whole)))
+
+
+def test_the_code_of_another_bundle_is_not_unpacked(small: Bundle) -> None:
+    archive = packed(contents(small) | {f"{min(small.blobs)}.spv": BLOB})
+    with pytest.raises(CorruptBundle, match=f"it came as bundle {small.sha[:12]}"):
+        from_archive(archive, "0" * 64)

@@ -206,7 +206,7 @@ def test_what_a_reference_does_wrong_is_one_line(body: str, said: str, tmp_path:
         (lambda path: np.savez(path, x=np.zeros((5, 96), np.float32)), "is float32 [5, 96]"),
         (lambda path: np.savez(path, x=np.zeros((3, 96))), "is float64 [3, 96]"),
         (lambda path: np.savez(path, y=np.zeros(1)), "holds 'y', which is no binding"),
-        (lambda path: np.savez(path, x=np.array([{}], object)), "is object [1]"),
+        (lambda path: np.savez(path, x=np.array([{}], object)), "x holds Python objects"),
         (lambda path: path.write_bytes(b"PK"), "is no npz file"),
         (large, "has 1073741824 bytes"),
     ],

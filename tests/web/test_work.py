@@ -25,6 +25,7 @@ from vkbench_db.work.accuracies import add_accuracies
 from vkbench_web.pages import runs
 from vkbench_web.pages.jobs import histogram, replay
 from vkbench_web.pages.runs import bar, chosen, seconds_left
+from vkbench_worker.errors import BundleAwaited
 
 EVIL = "<script>alert(1)</script>\"'"
 
@@ -60,6 +61,30 @@ def test_the_fleet_says_what_waits_and_why(pages: TestClient, busy: Lab) -> None
     [row] = pages.get("/fleet?format=json").json()["rows"]
     assert (row["health"], row["queued"], row["name"]) == ("well", 2, EVIL)
     assert row["waiting_since"]
+
+
+def test_the_fleet_says_which_jobs_wait_for_a_bundle(pages: TestClient, lab: Lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 3)
+    told = str(BundleAwaited("ab" * 32, "no scheduler has brought it"))
+    jobs = lab.pick(device)
+    lab.record(*(replace(lab.answer(job, Outcome.HANDED_BACK), reason=told) for job in jobs))
+    [row] = pages.get("/fleet?format=json").json()["rows"]
+    assert row["awaits"] == "bundle abababababab is awaited: no scheduler has brought it"
+    assert row["awaits"] in pages.get("/fleet?part=live").text
+    lab.record(*(lab.answer(job) for job in lab.pick(device)))
+    [row] = pages.get("/fleet?format=json").json()["rows"]
+    assert not row["awaits"]
+
+
+def test_a_job_that_ran_and_waits_again_awaits_no_bundle(pages: TestClient, lab: Lab) -> None:
+    device = lab.add_device()
+    lab.submit(device, 1)
+    [job] = lab.pick(device)
+    crash = replace(lab.answer(job, Outcome.CRASHED), reason="bundle ab is awaited: said a shader")
+    lab.record(crash)
+    [row] = pages.get("/fleet?format=json").json()["rows"]
+    assert (row["queued"], row["awaits"]) == (1, "")
 
 
 def test_a_device_that_fails_is_not_well(pages: TestClient, lab: Lab) -> None:

@@ -169,6 +169,8 @@ def test_stages_without_end_are_ended_at_the_limit(planted: Settings) -> None:
         ("segfault/f32/n1", Outcome.CRASHED, "SIGSEGV"),
         ("lose_device/f32/n1", Outcome.DEVICE_LOST, "exit 42: VK_ERROR_DEVICE_LOST"),
         ("babble/f32/n1", Outcome.ERROR, "the runner sent an invalid line"),
+        ("overtell/f32/n256", Outcome.PASSED, ""),
+        ("overtell/f32/n257", Outcome.ERROR, "telemetry has 257 entries, and 256 are allowed"),
         ("lie/f32/n1", Outcome.ERROR, "expected a result of job 2"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vkbench.errors import VkbenchError
+from vkbench.job import AWAITED
 
 
 class RunnerFailed(VkbenchError):
@@ -17,7 +18,7 @@ class BundleAwaited(VkbenchError):
     """A bundle is neither here nor in Redis, and no scheduler has said that it does not come."""
 
     def __init__(self, sha: str, why: str) -> None:
-        super().__init__(f"bundle {sha[:12]} is awaited: {why}")
+        super().__init__(f"bundle {sha[:12]}{AWAITED}{why}")
         self.sha = sha
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vkbench import wire
+from vkbench.bounds import count_complaints
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job
 from vkbench.result import Result
@@ -68,8 +69,12 @@ def stage_line(stage: Stage) -> bytes:
 
 
 def read_line(line: bytes | str, kind: type[T]) -> T:
-    """The record of one line; vkbench.wire.MalformedMessage when it is none."""
-    return wire.decode(line, kind)
+    """The record of one line; vkbench.wire.MalformedMessage when it is none, or has too much."""
+    record = wire.decode(line, kind)
+    if isinstance(record, Result):
+        for complaint in count_complaints(record):
+            raise wire.MalformedMessage(f"malformed result: {complaint}")
+    return record
 
 
 def lock_path(settings: Settings, device: str) -> Path:

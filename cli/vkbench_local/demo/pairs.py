@@ -35,7 +35,7 @@ def measure_again(database: Database, lab: Lab, night: int, now: float) -> float
 
 def _measure_on(database: Database, lab: Lab, machine: Machine, night: int, now: float) -> float:
     key = lab.facts(machine).key
-    while confirm.begin(database, now, (key,)):
+    while confirm.begin(database, now, (key,)).runs:
         while _is_running(database, key):
             with database.transaction() as tx:
                 picked = store.pick(tx, key, MOST_PICKED, now)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from vkbench.job import ACTIVE, IN_FLIGHT, JobState
+from vkbench.job import ACTIVE, AWAITED, IN_FLIGHT, JobState
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 from vkbench_db.upkeep.attendance import LATELY_SECONDS, worker_seen
@@ -68,3 +69,26 @@ def queues(tx: Connection) -> list[Queue]:
         .order_by(host.name, device.name, device.key)
     )
     return fetch(tx, asked, Queue)
+
+
+def awaited(tx: Connection) -> Mapping[str, str]:
+    """Why jobs of devices wait for bundles, by the devices' keys.
+
+    Looks at the first queued job of each run: a worker hands back what it cannot do in order.
+    """
+    job, device = schema.job.c, schema.device.c
+    devices = tx.execute(select(device.id)).scalars().all()
+    first = (
+        select(func.min(job.id).label("id"))
+        .where(job.device_id.in_(devices), job.state == JobState.QUEUED)  # by the index of the pick
+        .group_by(job.device_id, job.run_id)
+        .subquery()
+    )
+    rows = tx.execute(
+        select(device.key, func.max(job.reason).label("reason"))
+        .join(schema.job, job.device_id == device.id)
+        .join(first, first.c.id == job.id)
+        .where(job.cause == "", job.reason.contains(AWAITED))
+        .group_by(device.key)
+    )
+    return {row.key: row.reason for row in rows}

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, select, update
 
+from vkbench.bounds import count_complaints
 from vkbench.job import (
     FINISHED,
     IN_FLIGHT,
@@ -31,6 +32,7 @@ from vkbench_db.work.latest import note
 
 RECORD_BATCH = 500
 MOST_TEXT = 4000  # characters of a reason: a runner's last words are as long as it likes
+MOST_SAMPLE_BYTES = 2**24  # unpacked: an hour of samples; as numbers they take eight times that
 MOST_WHOLE = 2**53  # beyond this a number in JSON is not a number any more
 MOST_INTEGER = 2**31 - 1  # ids and tokens
 
@@ -286,6 +288,7 @@ def _clean(text: str) -> str:
 
 
 def _complaints(result: Result) -> Iterator[str]:
+    yield from count_complaints(result)
     if not 0 <= result.started < 2**33:
         yield "started at no moment"
     for where, numbers in _parts(result):
@@ -319,7 +322,7 @@ def is_packed(samples: str) -> bool:
     """Whether `vkbench.result.unpack_samples` can read them."""
     unpacker = zlib.decompressobj()
     try:
-        unpacked = unpacker.decompress(base64.b64decode(samples, validate=True), 2**26)
+        unpacked = unpacker.decompress(base64.b64decode(samples, validate=True), MOST_SAMPLE_BYTES)
     except (binascii.Error, ValueError, zlib.error):
         return False
     return unpacker.eof and len(unpacked) % 4 == 0  # else it is cut off, or larger than that

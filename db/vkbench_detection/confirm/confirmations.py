@@ -45,7 +45,7 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmed:
-    """A change that was measured again, and what was decided, in words for people."""
+    """What was decided about a change, in words for people."""
 
     change: int
     state: str
@@ -87,20 +87,27 @@ def running_counts(tx: Connection) -> Mapping[int, int]:
     return Counter(rows.scalars())
 
 
-def result_of(tx: Connection, run: int) -> Confirmed:
-    """What was decided about the change that a run of pairs measured again."""
-    table, change, event = schema.confirmation.c, schema.change_point.c, schema.change_point_event.c
+def measured_by(tx: Connection, run: int) -> int:
+    """The change that a run of pairs measured again."""
+    table = schema.confirmation.c
+    asked = select(table.change_point_id).where(table.run_id == run)
+    return int(tx.execute(asked).scalar_one())
+
+
+def decided_about(tx: Connection, number: int) -> Confirmed:
+    """What was decided last about a change."""
+    change, event = schema.change_point.c, schema.change_point_event.c
     series, case = schema.series.c, schema.kernel_case.c
     row = tx.execute(
         select(
             *(change.id.label("change"), change.state, change.cause),
             *(case.name.label("case"), series.metric, event.note),
         )
-        .join(schema.confirmation, table.change_point_id == change.id)
+        .select_from(schema.change_point)
         .join(schema.series, series.id == change.series_id)
         .join(schema.kernel_case, case.id == series.case_id)
         .join(schema.change_point_event, event.change_point_id == change.id)
-        .where(table.run_id == run)
+        .where(change.id == number)
         .order_by(event.id.desc())
         .limit(1)
     ).one()

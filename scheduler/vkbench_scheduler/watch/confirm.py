@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -30,6 +31,14 @@ LABEL = "confirm"
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What a turn sent to be measured again, and what it concluded without pairs."""
+
+    runs: Sequence[int] = ()
+    concluded: Sequence[int] = ()  # changes
+
+
 def step(database: Database, now: float) -> None:
     """Look at what was measured, and send the next pairs."""
     ended = look(database, now)
@@ -50,14 +59,14 @@ def begin(
     now: float,
     devices: Collection[str] | None = None,
     only: Only = lambda each: True,
-) -> list[int]:
-    """Send the first pairs of suspicions that `only` admits; return their runs.
+) -> Begun:
+    """Send the first pairs of suspicions that `only` admits; conclude what pairs cannot tell.
 
     `devices` are keys; without them, the devices that a worker serves are measured on.
     """
     with database.reading() as tx:
         if not is_any_suspected(tx):
-            return []
+            return Begun()
     with database.transaction() as tx:
         watch_alone(tx)
         able = served(tx, now) if devices is None else device_ids(tx, devices)
@@ -66,7 +75,7 @@ def begin(
         runs = [_submit(tx, each, each.arms, now) for each in turn.measured if each.arms]
     if runs:
         log.event(_log, "confirmations_begun", runs=len(runs), suspected=turn.suspected)
-    return runs
+    return Begun(runs=runs, concluded=[decision.change for decision in turn.decisions])
 
 
 def _is_ready(tx: Connection, confirmation: Running, now: float) -> bool:

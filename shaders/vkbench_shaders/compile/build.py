@@ -47,6 +47,8 @@ def build(
     progress: Progress | None = None,
     slang: Compiler | None = None,
     kernels: Sequence[Kernel] | None = None,
+    *,
+    is_public: bool = False,
 ) -> Bundle:
     """Compile the units of kernels, or of all, from `tree`; write the bundle to the folder `out`.
 
@@ -55,7 +57,7 @@ def build(
     wanted = KERNELS if kernels is None else kernels
     bundle = compiled(tree, sorted({*units_of(wanted), *PROBES}), out.name, progress, slang)
     launches.check(bundle, wanted)
-    bundle.save(out)
+    bundle.save(out, is_public=is_public)
     return bundle
 
 
@@ -126,7 +128,7 @@ def _compile_all(
 def _places(units: Iterable[Unit], tree: Path, slang: Compiler) -> dict[Unit, Path]:
     """Where the cache keeps each unit's SPIR-V: by sources, flags and compiler."""
     cache = settings().cache / "spirv"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(0o700, parents=True, exist_ok=True)
     modules = sources_by_module({unit.module for unit in units}, tree)
     sources = {name: sha_of(sources_of(path, tree), tree) for name, path in modules.items()}
 
@@ -170,7 +172,7 @@ def _last_line(done: int, total: int, key: str) -> None:
 def main() -> int:
     """Builds the packaged bundle."""
     try:
-        bundle = build(TREE, PACKAGED, progress_bar())
+        bundle = build(TREE, PACKAGED, progress_bar(), is_public=True)
     except VkbenchError as error:
         print(f"vkbench: {error}", file=sys.stderr)
         return error.exit_code

@@ -6,17 +6,17 @@ The function runs in this process, on the machine of whoever declares the kernel
 from __future__ import annotations
 
 import runpy
-import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.lib import format as npy
 
 from vkbench_shaders import quants
 from vkbench_shaders.kernel import Array, Arrays, Problem
+from vkbench_shaders.own import npz
 from vkbench_shaders.own.declaration import Declared
 from vkbench_shaders.own.records import MOST_STORED_BYTES, UnfitDeclaration
 
@@ -69,40 +69,27 @@ def outputs_by(
 def from_npz(path: Path, problem: Problem) -> dict[str, Array]:
     """Arrays of an npz file: what each holds is read only if it is an array of the case."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            found = {
-                member.filename.removesuffix(".npy"): _member(archive, member, path, problem)
-                for member in archive.infolist()
-            }
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError, RuntimeError) as error:
+        return npz.read_npz(path, partial(_check, path, problem))
+    except npz.BadNpz as error:
         raise UnfitDeclaration(f"{path.name} is no npz file: {error}") from error
-    return found
 
 
-def _member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, problem: Problem
-) -> Array:
-    name = member.filename.removesuffix(".npy")
+def _check(path: Path, problem: Problem, header: npz.Header) -> None:
+    """UnfitDeclaration unless an array is one of the case, and may travel with it."""
+    name = header.name
     if name not in {binding.name for binding in problem.kernel.bindings}:
         raise UnfitDeclaration(f"{path.name} holds {name[:80]!r}, which is no binding")
     kind, shape = problem.format(name).dtype, problem.array_shape(name)
-    with archive.open(member) as file:
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        found_shape, fortran, found_kind = read(file)
-        if found_shape != shape or found_kind != kind or fortran:
-            order = ", in Fortran's order" if fortran else ""
-            raise UnfitDeclaration(
-                f"{name} of {path.name} is {found_kind} {list(found_shape)}{order}; "
-                f"{problem.case.name} takes {kind} {list(shape)}"
-            )
-        size = int(np.prod(shape)) * kind.itemsize
-        if size > MOST_STORED_BYTES:
-            raise UnfitDeclaration(
-                f"{name} of {path.name} has {size} bytes; {MOST_STORED_BYTES} are allowed"
-            )
-        content = file.read(size)
-    return np.frombuffer(content, kind).reshape(shape)
+    if header.shape != shape or header.dtype != kind or header.is_fortran:
+        order = ", in Fortran's order" if header.is_fortran else ""
+        raise UnfitDeclaration(
+            f"{name} of {path.name} is {header.dtype} {list(header.shape)}{order}; "
+            f"{problem.case.name} takes {kind} {list(shape)}"
+        )
+    if header.bytes > MOST_STORED_BYTES:
+        raise UnfitDeclaration(
+            f"{name} of {path.name} has {header.bytes} bytes; {MOST_STORED_BYTES} are allowed"
+        )
 
 
 def _numbers(problem: Problem, name: str, array: Array) -> Array:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from vkbench_db.ask import queries
 from vkbench_db.ask.canary_status import Steadiness, steadiness
 from vkbench_db.ask.lately import Lately, lately
-from vkbench_db.ask.queues import queues
+from vkbench_db.ask.queues import awaited, queues
 from vkbench_db.upkeep.attendance import Attendance, attendance
 from vkbench_tables.absence import absence
 from vkbench_tables.devices import COLUMNS, device_row
@@ -26,10 +26,12 @@ FAILING = 0.1  # of a device's last jobs: more, and the device is not well
 _ADDED = (
     Column(key="health", heading="health", rank=Rank.KEY),
     Column(key="waiting_since", heading="waiting for", kind=ValueKind.TIME),
+    Column(key="awaits", heading="waits because", prose=True),
     Column(key="failed", heading="failed lately", kind=ValueKind.COUNT, hidden=True),
 )
 _FIRST = (
-    *("name", "state", "health", "canary", "queued", "in_flight", "waiting_since", "elsewhere"),
+    *("name", "state", "health", "canary", "queued", "in_flight", "waiting_since"),
+    *("awaits", "elsewhere"),
     *("paused_reason", "paused_by", "paused_at"),
     *("last_seen", "host", "driver", "driver_version", "type"),
 )
@@ -56,6 +58,7 @@ def fleet(request: Request) -> Response:
     now = lab.now()
     with lab.reading() as tx:
         steady, did, found = steadiness(tx), lately(tx), queries.devices(tx)
+        lacked = awaited(tx)
         oldest = {queue.key: queue.oldest_at for queue in queues(tx)}
         busy = [row.key for row in found if row.queued or row.in_flight]
         present = attendance(tx, devices=busy)
@@ -64,6 +67,7 @@ def fleet(request: Request) -> Response:
         | {
             "health": health(steady.get(row.key), did.get(row.key, Lately())),
             "waiting_since": oldest.get(row.key),
+            "awaits": lacked.get(row.key, ""),
             "failed": did.get(row.key, Lately()).failed,
         }
         for row in found

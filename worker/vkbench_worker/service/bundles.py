@@ -21,7 +21,7 @@ from vkbench.signing import NO_KEYS, Keys
 from vkbench.stamps import Stamp, Stamps, check_age
 from vkbench.visible import visible
 from vkbench_shaders.archive import from_archive
-from vkbench_shaders.bundle import Bundle, CorruptBundle, kept_bundles
+from vkbench_shaders.bundle import Bundle, kept_bundles
 from vkbench_worker import policy
 from vkbench_worker.errors import BundleAwaited, BundleUnavailable
 from vkbench_worker.service import fetched
@@ -115,12 +115,7 @@ class Depot:
 
     def _find(self, sha: str) -> Bundle | None:
         data = self._read(wire.bundle_of(sha))
-        if not data:
-            return None
-        bundle = from_archive(data)  # checks every blob
-        if bundle.sha != sha:
-            raise CorruptBundle(f"it came as bundle {bundle.sha[:12]}")
-        return bundle
+        return from_archive(data, sha) if data else None
 
     def _heed_refusal(self, sha: str) -> None:
         """Raise BundleUnavailable if a scheduler says why a bundle does not come."""

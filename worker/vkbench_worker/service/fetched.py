@@ -22,7 +22,7 @@ def note(folder: Path, sha: str, *, is_new: bool = False) -> None:
     mark = folder / sha / MARK
     with suppress(OSError):  # a full disk: its age stays
         if is_new:
-            mark.touch()
+            mark.touch(0o600)
         elif mark.exists():
             os.utime(mark)
 

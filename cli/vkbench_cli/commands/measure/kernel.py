@@ -60,7 +60,7 @@ def new(
         raise UsageError(f"{folder} exists already: give another folder")
     name = "one_pass" if shadow else "rms_quant"
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(0o700, parents=True)
         for file in sorted(EXAMPLE.glob(f"{name}.*")):
             shutil.copy(file, folder)
     except OSError as error:

@@ -80,6 +80,7 @@ def copy_tree(
     if folder.exists():
         raise UsageError(f"{folder} exists already: give another folder")
     shutil.copytree(TREE, folder)
+    folder.chmod(0o700)  # what people change there is theirs
     say(f"vkbench bundle build {folder}")
 
 
