@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,10 +16,12 @@ from sqlalchemy import event
 
 from cluster import Lab
 from simulated_fleet import Device, Fleet
+from vkbench.job import Mode, PlannedJob
 from vkbench.keys import new_keys, read_keys
 from vkbench.redis_client import connect
 from vkbench.signing import Keys
 from vkbench_db.ask import queries
+from vkbench_db.work import store
 from vkbench_scheduler import service
 from vkbench_scheduler.heartbeat import Heartbeat
 from vkbench_scheduler.queue import registry
@@ -63,6 +66,30 @@ class Scheduler:
             self.fleet.beat(devices)
             with self.counted(cost):
                 turn()
+        return cost
+
+    def filled(self, devices: Sequence[Device]) -> Cost:
+        """The costs of the turn that sends each of these devices a job."""
+        make = service._dispatching
+        turn = make(self.lab.database, self.lab.settings, self._stop, self._heartbeat)
+        self.fleet.beat(self.fleet.devices)
+        turn()
+        jobs = [
+            PlannedJob(
+                device=each.key, case="add/f32/n64", mode=Mode.CORRECTNESS, estimate_seconds=9.0
+            )
+            for each in devices
+        ]
+        with self.lab.database.transaction() as tx:
+            run = store.create_run(tx, mode=Mode.CORRECTNESS, selection={}, now=time.time())
+            store.add_jobs(tx, run.id, jobs)
+        cost = Cost()
+        with self.counted(cost):
+            turn()
+        with self.lab.database.reading() as tx:
+            assert all(
+                load.jobs for load in store.loads(tx, [each.key for each in devices]).values()
+            )
         return cost
 
     @contextmanager
@@ -122,6 +149,13 @@ def test_new_devices_and_those_still_there_are_stored_together(
     assert many.statements == few.statements
     with scheduler.lab.database.reading() as tx:
         assert len(queries.devices(tx)) == MANY
+
+
+def test_a_device_that_jobs_wait_for_costs_three_statements(scheduler: Scheduler) -> None:
+    """What its last jobs took, which runs wait, and the first jobs of each: one here."""
+    devices = scheduler.fleet.devices
+    few, many = scheduler.filled(devices[:FEW]), scheduler.filled(devices[FEW:])
+    assert (many.statements - few.statements) / (MANY - 2 * FEW) <= 3
 
 
 def test_a_device_that_is_well_costs_health_no_statement(scheduler: Scheduler) -> None:

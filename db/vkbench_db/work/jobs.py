@@ -20,6 +20,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from itertools import cycle, groupby, islice
 from typing import NamedTuple, TypeVar
 
@@ -281,7 +282,7 @@ def _in_turn(
     without: Sequence[str],
 ) -> Iterator[QueuedJob]:
     """Queued jobs in the order in which to send them."""
-    found = tx.execute(_waiting_runs(device)).all()
+    found = tx.execute(_waiting_runs(), {"device": device}).all()
     waiting = sorted(
         (run for run in found if only in (None, run.id)),
         key=lambda run: (-run.priority, run.id <= last_run, run.id),
@@ -292,10 +293,11 @@ def _in_turn(
         yield from _round_robin([_queue(tx, device, run, most, without) for run in runs])
 
 
-def _waiting_runs(device: int) -> Select[int, int]:
+@cache
+def _waiting_runs() -> Select[int, int]:
     """Runs with queued jobs on a device: hops along the index, whatever the number of jobs."""
     job = schema.job.c
-    queued = (job.device_id == device, job.state == JobState.QUEUED)
+    queued = (job.device_id == bindparam("device"), job.state == JobState.QUEUED)
     hop = select(func.min(job.run_id).label("id")).where(*queued).cte("hop", recursive=True)
     after = select(func.min(job.run_id)).where(*queued, job.run_id > hop.c.id).scalar_subquery()
     hop = hop.union_all(select(after).where(hop.c.id.is_not(None)))
@@ -306,28 +308,37 @@ def _queue(
     tx: Connection, device: int, run: int, most: int, without: Sequence[str]
 ) -> Iterator[QueuedJob]:
     """A run's queued jobs, a page at a time: a few, since one may fill a chunk, then more."""
-    job, case = schema.job.c, schema.kernel_case.c
-    fit = (job.bundle.not_in(without), job.against.not_in(without)) if without else ()
+    job = schema.job.c
+    asked = _queue_page()
+    if without:
+        asked = asked.where(job.bundle.not_in(without), job.against.not_in(without))
     after, page = 0, FIRST_PAGE
     while True:
-        rows = tx.execute(
-            select(job.id, job.run_id, job.estimate_seconds, case.name, job.mode)
-            .join(schema.kernel_case, case.id == job.case_id)
-            .where(
-                job.device_id == device,
-                job.state == JobState.QUEUED,
-                job.run_id == run,
-                job.id > after,
-                *fit,
-            )
-            .order_by(job.id)
-            .limit(page)
-            .with_for_update(of=schema.job, skip_locked=True, key_share=True)
-        ).all()
+        place = {"device": device, "run": run, "after": after, "page": page}
+        rows = tx.execute(asked, place).all()
         yield from map(QueuedJob._make, rows)
         if len(rows) < page:
             return
         after, page = rows[-1].id, min(PAGE_GROWTH * page, most)
+
+
+@cache
+def _queue_page() -> Select[int, int, float, str, str]:
+    """Queued jobs of a run on a device after one of them; built once, for it is asked most."""
+    job, case = schema.job.c, schema.kernel_case.c
+    return (
+        select(job.id, job.run_id, job.estimate_seconds, case.name, job.mode)
+        .join(schema.kernel_case, case.id == job.case_id)
+        .where(
+            job.device_id == bindparam("device"),
+            job.state == JobState.QUEUED,
+            job.run_id == bindparam("run"),
+            job.id > bindparam("after"),
+        )
+        .order_by(job.id)
+        .limit(bindparam("page"))
+        .with_for_update(of=schema.job, skip_locked=True, key_share=True)
+    )
 
 
 def _round_robin(queues: Sequence[Iterator[QueuedJob]]) -> Iterator[QueuedJob]:

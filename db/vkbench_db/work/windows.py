@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, func, select
 
 from vkbench.job import IN_FLIGHT, JobState
 from vkbench_db import schema
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +31,11 @@ def loads(tx: Connection, devices: Collection[str]) -> dict[str, DeviceLoad]:
     return _loads(tx, schema.device.c.key.in_(devices))
 
 
-def awaited(tx: Connection) -> dict[str, DeviceLoad]:
-    """The devices that queued jobs wait for, unless paused, with what is in flight to each."""
+def awaited(tx: Connection, most_seconds: float) -> dict[str, DeviceLoad]:
+    """The devices that queued jobs wait for, with what is in flight to each.
+
+    Those that are paused are left out, and those with more than `most_seconds` in flight.
+    """
     job, device = schema.job.c, schema.device.c
     # Not EXISTS: a join with all queued jobs could be planned for it.
     queued = (
@@ -38,13 +44,20 @@ def awaited(tx: Connection) -> dict[str, DeviceLoad]:
         .limit(1)
         .scalar_subquery()
     )
-    return _loads(tx, ~device.paused, queued.is_not(None))
+    has_room = func.coalesce(_in_flight(func.sum(job.estimate_seconds)), 0.0) <= most_seconds
+    return _loads(tx, ~device.paused, has_room, queued.is_not(None))
 
 
 def _loads(tx: Connection, *which: ColumnElement[bool]) -> dict[str, DeviceLoad]:
-    job, device = schema.job.c, schema.device.c
-    mine = (job.device_id == device.id, job.state.in_(IN_FLIGHT))
-    count = select(func.count()).where(*mine).scalar_subquery()
-    seconds = select(func.sum(job.estimate_seconds)).where(*mine).scalar_subquery()
-    rows = tx.execute(select(device.key, count, seconds).where(*which))
+    estimate = schema.job.c.estimate_seconds
+    # Not of rows: an index alone would answer that, and might be read for all jobs of a device.
+    count, seconds = _in_flight(func.count(estimate)), _in_flight(func.sum(estimate))
+    rows = tx.execute(select(schema.device.c.key, count, seconds).where(*which))
     return {row[0]: DeviceLoad(jobs=row[1], seconds=row[2] or 0.0) for row in rows}
+
+
+def _in_flight(value: ColumnElement[T]) -> ScalarSelect[T]:
+    """A value of the jobs that are in flight to a device."""
+    job = schema.job.c
+    mine = (job.device_id == schema.device.c.id, job.state.in_(IN_FLIGHT))
+    return select(value).where(*mine).correlate(schema.device).scalar_subquery()

@@ -76,7 +76,8 @@ class Dispatcher:
         `lacking` wait.
         """
         with self._database.reading() as tx:
-            roomy = [key for key, load in awaited(tx).items() if self._has_room(load)]
+            waiting = awaited(tx, most_seconds=max(0.0, self._window - self._chunk))
+        roomy = [key for key, load in waiting.items() if self._has_room(load)]
         devices = taking(roomy) if roomy else []
         return sum(self._send(group, lacking) for group in batches(devices, AT_ONCE))
 
