@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from vkbench.errors import VkbenchError
 
@@ -39,7 +40,7 @@ class Keys:
         """The keys of one role."""
         return self.scheduler if role is Role.SCHEDULER else self.worker
 
-    @property
+    @cached_property
     def protocols(self) -> tuple[int, ...]:
         """The protocols that can be spoken: bare messages have no signature."""
         return tuple(each for each in SPOKEN if each != BARE or not self.scheduler)

@@ -206,7 +206,7 @@ def _engine(url: URL) -> Engine:
         return engine
     options = {
         "connect_timeout": CONNECT_SECONDS,
-        "options": "-c timezone=UTC",
+        "options": "-c timezone=UTC -c jit=off",  # its compiling takes longer than our statements
         "client_encoding": "utf8",  # a database in SQL_ASCII otherwise gives bytes for text
     }
     try:

@@ -126,18 +126,18 @@ def _dispatching(
     dispatcher = Dispatcher(database, broker, ours)
     reconciler = Reconciler(database, broker, presence, redis, ours.lost_seconds, keys)
     registry = Registry(database, presence, Wishes(redis, keys))
-    devices: list[str] = []
+    served: frozenset[str] = frozenset()
     look_at = 0.0
 
     def dispatch() -> None:
-        nonlocal devices, look_at
+        nonlocal served, look_at
         heartbeat.turn()  # before Redis is asked: a scheduler that waits for Redis is running
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + LOOK_SECONDS
-            devices = registry.look()
+            served = frozenset(registry.look())
             broker.protocols = presence.protocols
-            reconciler.look()
-        dispatcher.turn(presence.taking(devices), presence.lacking)
+            reconciler.look(registry.leases)
+        dispatcher.turn(lambda roomy: presence.taking(served.intersection(roomy)), presence.lacking)
         stop.wait(TURN_SECONDS)
 
     return dispatch

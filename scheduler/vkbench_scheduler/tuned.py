@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
 
 from sqlalchemy import Connection
 
@@ -24,15 +25,26 @@ from vkbench_shaders.tuning.tables import Source, Table, Tuned
 
 def with_tuned(tx: Connection, device: str, picked: Sequence[Picked]) -> list[Picked]:
     """Jobs of a device; those that leave the code path open name the fastest one that is known."""
-    if all(each.job.variant != AUTO for each in picked):
-        return list(picked)
-    table = Table(tuned=_entries(tuned_now(tx, device)))
-    if not table.tuned:
-        return list(picked)
-    return [
-        _told(each, table) if each.job.variant == AUTO and _may_be_tuned(each.job.case) else each
-        for each in picked
-    ]
+    return with_all_tuned(tx, {device: picked})[device]
+
+
+def with_all_tuned(
+    tx: Connection, picked: Mapping[str, Sequence[Picked]]
+) -> dict[str, list[Picked]]:
+    """The same for several devices."""
+    tunable = [device for device, jobs in picked.items() if any(map(_is_open, jobs))]
+    rows = tuned_now(tx, tunable) if tunable else []
+    told = {device: list(jobs) for device, jobs in picked.items()}
+    for device, found in groupby(rows, key=lambda row: row.device):
+        table = Table(tuned=_entries(found))
+        told[device] = [_told(each, table) if _is_open(each) else each for each in told[device]]
+    return told
+
+
+def _is_open(picked: Picked) -> bool:
+    """Whether a job leaves its code path open; nothing but the catalogue's cases is tuned."""
+    job = picked.job
+    return job.variant == AUTO and not is_model(job.case) and not is_own(job.case)
 
 
 def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
@@ -57,11 +69,6 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
         sources=_sources(newest.values()),
         tuned=_entries(sorted(newest.values(), key=lambda row: row.case)),
     )
-
-
-def _may_be_tuned(case: str) -> bool:
-    """Whether a case is of the catalogue: nothing else is tuned."""
-    return not is_model(case) and not is_own(case)
 
 
 def _told(picked: Picked, table: Table) -> Picked:

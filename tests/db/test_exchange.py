@@ -224,7 +224,7 @@ def test_what_an_import_has_left_is_never_ours_to_run(lab: Lab, half_done: list[
         assert queries.find_run(tx, str(imported)).progress.state == "elsewhere"
         assert [each.run for each in store.pick(tx, device, 9, LATER)] == [own]
         assert store.pick(tx, device, 9, LATER, run=imported) == []
-        assert store.load(tx, device).jobs == 1
+        assert store.loads(tx, [device])[device].jobs == 1
         assert [each.run for each in store.dispatched_before(tx, LATER + 1)] == [own]
         assert store.mark_running(tx, [(job.id, 1) for job in queries.jobs(tx, run=imported)]) == 0
         assert store.cancel(tx, imported, LATER) == 0

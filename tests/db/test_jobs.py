@@ -91,7 +91,7 @@ def test_a_pick_ends_at_its_seconds(lab: Lab) -> None:
     lab.submit(device, 10, estimate_seconds=0.5)
     assert len(lab.pick(device, 100, seconds=1.75)) == 4
     with lab.database.reading() as tx:
-        assert store.load(tx, device) == store.DeviceLoad(jobs=4, seconds=2.0)
+        assert store.loads(tx, [device])[device] == store.DeviceLoad(jobs=4, seconds=2.0)
     assert len(lab.pick(device, 100, seconds=0.01)) == 1  # a long job goes all the same
 
 
@@ -103,7 +103,7 @@ def test_what_was_learned_replaces_the_first_estimate(lab: Lab) -> None:
     with lab.database.transaction() as tx:
         picked = store.pick(tx, device, 9, lab.now, seconds=1.0, learned=learned)
         assert [job.estimate_seconds for job in picked] == [0.1, 5.0]
-        assert store.load(tx, device) == store.DeviceLoad(jobs=2, seconds=5.1)
+        assert store.loads(tx, [device])[device] == store.DeviceLoad(jobs=2, seconds=5.1)
 
 
 def test_a_pick_has_as_many_jobs_as_fill_its_seconds(lab: Lab) -> None:

@@ -30,6 +30,20 @@ def family(pid: int) -> list[int]:
     return [pid, *(each for child in children(pid) for each in family(child))]
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used; 0 of one that has ended.
+
+    From the scheduler of Linux, in nanoseconds: `stat` counts in hundredths of a second.
+    """
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(words[0]) for task in tasks if (words := _words(task))) / 1e9
+
+
+def program_of(pid: int) -> str:
+    """The name of a process's program."""
+    return " ".join(_words(Path(f"/proc/{pid}/comm")))
+
+
 def own_bytes(pid: int, *, shared: bool = True) -> int:
     """Resident memory of a process; 0 of one that has ended.
 

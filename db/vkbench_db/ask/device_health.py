@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, exists, select, text
+from sqlalchemy import Connection, exists, false, func, select, text
 
 from vkbench.job import JobState, Outcome
 from vkbench_db import schema
@@ -24,6 +24,7 @@ class ServedDevice:
     key: str
     resumed_at: float | None
     on_trial: bool
+    canary_off: bool  # whether the last one is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +41,18 @@ class Mishap:
 
 def served_devices(tx: Connection) -> list[ServedDevice]:
     """Devices that are not paused."""
-    device = schema.device.c
-    asked = select(device.id, device.key, device.resumed_at, device.on_trial)
+    device, canary = schema.device.c, schema.canary.c
+    last = (
+        select(canary.is_off)
+        .where(canary.device_id == device.id)
+        .order_by(canary.measured_at.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    asked = select(
+        *(device.id, device.key, device.resumed_at, device.on_trial),
+        func.coalesce(last, false()).label("canary_off"),
+    )
     return fetch(tx, asked.where(~device.paused).order_by(device.id), ServedDevice)
 
 

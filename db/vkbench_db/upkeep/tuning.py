@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -160,19 +160,20 @@ def tuned(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
     return list(newest.values())
 
 
-def tuned_now(tx: Connection, device: str) -> list[TunedRow]:
-    """The newest findings for a device with the driver that it has now."""
+def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
+    """The newest findings for devices, with the driver that each has now; a device's together."""
     environment = schema.environment.c
     asked = (
         _tuned()
         .join(schema.environment, environment.hash == schema.device.c.environment)
         .where(
-            schema.device.c.key == device,
+            schema.device.c.key.in_(devices),
             environment.driver == schema.tuned.c.driver,
             environment.driver_version == schema.tuned.c.driver_version,
         )
     )
-    return list({row.case: row for row in fetch(tx, asked, TunedRow)}.values())
+    rows = fetch(tx, asked, TunedRow)
+    return list({(row.device, row.case): row for row in rows}.values())
 
 
 def _tuned() -> Select[*tuple[object, ...]]:

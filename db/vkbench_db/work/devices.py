@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter, itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Column, Connection, bindparam, func, select, update
 
 from vkbench.device import DeviceFacts, Environment
 from vkbench.wire import Announcement, to_builtins
 from vkbench_db import schema
+from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing
 
 SCHEDULER = "scheduler"  # who pauses a device that seems broken
@@ -28,52 +30,112 @@ class Pause:
 
 def register_device(tx: Connection, announcement: Announcement, now: float) -> int:
     """Store that a worker serves a device, and the facts of both; return the device's id."""
-    store_environment(tx, announcement.environment)
-    device = store_device(tx, announcement.facts)
-    facts = announcement.facts
+    return register_devices(tx, [announcement], now)[announcement.facts.key]
+
+
+def register_devices(
+    tx: Connection, announcements: Iterable[Announcement], now: float
+) -> Mapping[str, int]:
+    """Store that workers serve these devices, and the facts of all; return the ids by key.
+
+    However many there are, the number of statements is the same.
+    """
+    said = {each.facts.key: each for each in announcements}
+    hashes = _store_environments(tx, [each.environment for each in said.values()])
+    ids = _store_devices(tx, [each.facts for each in said.values()])
+    device = schema.device
+    values = [
+        {
+            "known": ids[each.facts.key],
+            "new_name": each.facts.name,
+            "new_facts": to_builtins(each.facts),
+            "new_worker": each.worker,
+            "new_bundle": each.bundle,
+            "new_environment": sha,
+            "new_last_seen": now,
+        }
+        for each, sha in zip(said.values(), hashes, strict=True)
+    ]
+    columns = ("name", "facts", "worker", "bundle", "environment", "last_seen")
     tx.execute(
-        update(schema.device)
-        .where(schema.device.c.id == device)
-        .values(
-            name=facts.name,
-            facts=to_builtins(facts),
-            worker=announcement.worker,
-            bundle=announcement.bundle,
-            environment=announcement.environment.hash,
-            last_seen=now,
-        )
+        update(device)
+        .where(device.c.id == bindparam("known"))
+        .values({name: bindparam(f"new_{name}") for name in columns}),
+        sorted(values, key=itemgetter("known")),  # all transactions lock rows in this order
     )
-    return device
+    return ids
+
+
+def note_seen(tx: Connection, devices: Iterable[int], now: float) -> int:
+    """Note that workers still serve the devices of these ids; return how many of them are known."""
+    device, known = schema.device, 0
+    for batch in batches(sorted(devices)):
+        in_order = select(device.c.id).where(device.c.id.in_(batch)).order_by(device.c.id)
+        locked = in_order.with_for_update(key_share=True)
+        seen = update(device).where(device.c.id.in_(locked)).values(last_seen=now)
+        known += tx.execute(seen).rowcount
+    return known
 
 
 def store_device(tx: Connection, facts: DeviceFacts) -> int:
     """Store a device if it is new, and leave a known one as it is; return its id."""
-    device = schema.device.c
-    known = tx.execute(select(device.id).where(device.key == facts.key)).scalar()
-    if known is not None:
+    return _store_devices(tx, [facts])[facts.key]
+
+
+def _store_devices(tx: Connection, devices: Sequence[DeviceFacts]) -> dict[str, int]:
+    known = _ids(tx, schema.device.c.key, {facts.key for facts in devices})
+    new = [facts for facts in devices if facts.key not in known]
+    if not new:
         return known
-    row = {
-        "key": facts.key,
-        "host_id": _host(tx, facts.host),
-        "name": facts.name,
-        "facts": to_builtins(facts),
-    }
-    insert_missing(tx, schema.device, [row])
-    return tx.execute(select(device.id).where(device.key == facts.key)).scalar_one()
+    names = sorted({facts.host for facts in new})
+    insert_missing(tx, schema.host, [{"name": name} for name in names])
+    hosts = _ids(tx, schema.host.c.name, names)
+    rows = [
+        {
+            "key": facts.key,
+            "host_id": hosts[facts.host],
+            "name": facts.name,
+            "facts": to_builtins(facts),
+        }
+        for facts in sorted(new, key=attrgetter("key"))
+    ]
+    insert_missing(tx, schema.device, rows)
+    return known | _ids(tx, schema.device.c.key, {facts.key for facts in new})
+
+
+def _ids(tx: Connection, name: Column[str], names: Iterable[str]) -> dict[str, int]:
+    """The ids of the rows of a table that have these names."""
+    found: dict[str, int] = {}
+    for batch in batches(sorted(names)):
+        rows = tx.execute(select(name, name.table.c.id).where(name.in_(batch)))
+        found.update((row[0], row[1]) for row in rows)
+    return found
 
 
 def store_environment(tx: Connection, environment: Environment) -> str:
     """Store an environment if it is new; return its hash."""
-    row: dict[str, Any] = {
-        "hash": environment.hash,
-        "driver": environment.driver,
-        "driver_version": environment.driver_version,
-        "facts": asdict(environment),
-    }
-    known = select(schema.environment.c.hash).where(schema.environment.c.hash == environment.hash)
-    if tx.execute(known).first() is None:
-        insert_missing(tx, schema.environment, [row])
-    return environment.hash
+    return _store_environments(tx, [environment])[0]
+
+
+def _store_environments(tx: Connection, environments: Sequence[Environment]) -> list[str]:
+    """Store those that are new; return the hashes of all, in their order."""
+    hashes = [environment.hash for environment in environments]
+    by_hash = dict(zip(hashes, environments, strict=True))
+    column = schema.environment.c.hash
+    known: set[str] = set()
+    for batch in batches(sorted(by_hash)):
+        known.update(tx.execute(select(column).where(column.in_(batch))).scalars())
+    rows: list[dict[str, Any]] = [
+        {
+            "hash": sha,
+            "driver": by_hash[sha].driver,
+            "driver_version": by_hash[sha].driver_version,
+            "facts": asdict(by_hash[sha]),
+        }
+        for sha in sorted(by_hash.keys() - known)
+    ]
+    insert_missing(tx, schema.environment, rows)
+    return hashes
 
 
 def note_environments(tx: Connection, devices: Iterable[int]) -> None:
@@ -143,9 +205,3 @@ def recalled(tx: Connection) -> list[str]:
     """Keys of the devices whose workers are to hand back what they hold."""
     device = schema.device.c
     return list(tx.execute(select(device.key).where(device.recalled).order_by(device.id)).scalars())
-
-
-def _host(tx: Connection, name: str) -> int:
-    host = schema.host.c
-    insert_missing(tx, schema.host, [{"name": name}])
-    return tx.execute(select(host.id).where(host.name == name)).scalar_one()

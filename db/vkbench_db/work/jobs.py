@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from itertools import cycle, groupby, islice
 from typing import NamedTuple, TypeVar
 
@@ -41,9 +42,13 @@ from vkbench.job import (
     Source,
 )
 from vkbench_db import schema
+from vkbench_db.batches import batches
 from vkbench_db.rows import lock_jobs, record_of
 from vkbench_db.work.estimates import Recent
 from vkbench_db.work.latest import note
+
+FIRST_PAGE = 8  # queued jobs of a run that are read, and locked, at first
+PAGE_GROWTH = 4
 
 
 class QueuedJob(NamedTuple):
@@ -66,11 +71,14 @@ class Picked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceLoad:
-    """The jobs that are in flight to a device."""
+class Wanted:
+    """How much work a device is to get."""
 
+    device: str  # key
     jobs: int
-    seconds: float  # of estimated work
+    seconds: float = math.inf  # of estimated work
+    learned: Recent = field(default_factory=Recent)  # in place of first estimates
+    without: Collection[str] = ()  # bundles whose jobs wait
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,23 +118,50 @@ def pick(
     Nothing for a device that is unknown or paused. With `run` only that run's jobs; none that need
     one of the bundles `without`.
     """
-    row = tx.execute(
-        select(schema.device.c.id, schema.device.c.paused, schema.device.c.last_run)
-        .where(schema.device.c.key == device)
-        .with_for_update(key_share=True)
-    ).first()
-    if row is None or row.paused or limit < 1:
-        return []
-    waiting = _in_turn(tx, row.id, row.last_run, limit, run, tuple(without))
-    chosen = list(_until(_better_estimated(waiting, learned or Recent()), limit, seconds))
-    if not chosen:
-        return []
-    ids = [job.id for job in chosen]
-    _mark_dispatched(tx, chosen, now)
-    tx.execute(
-        update(schema.device).where(schema.device.c.id == row.id).values(last_run=chosen[-1].run_id)
+    wanted = Wanted(
+        device=device,
+        jobs=limit,
+        seconds=seconds,
+        learned=learned or Recent(),
+        without=without,
     )
-    return _picked(tx, ids)
+    return pick_all(tx, [wanted], now, run=run).get(device, [])
+
+
+def pick_all(
+    tx: Connection, wanted: Iterable[Wanted], now: float, *, run: int | None = None
+) -> dict[str, list[Picked]]:
+    """The same for several devices, by the key of each that gets any job."""
+    asked = {each.device: each for each in wanted if each.jobs > 0}
+    device = schema.device.c
+    rows = tx.execute(
+        select(device.id, device.key, device.last_run)
+        .where(device.key.in_(asked), ~device.paused)
+        .order_by(device.id)
+        .with_for_update(key_share=True)
+    ).all()
+    chosen = {row.id: _choose(tx, row.id, row.last_run, asked[row.key], run) for row in rows}
+    served = {number: jobs for number, jobs in chosen.items() if jobs}
+    if not served:
+        return {}
+    _mark_dispatched(tx, [job for jobs in served.values() for job in jobs], now)
+    tx.execute(
+        update(schema.device)
+        .where(device.id == bindparam("served"))
+        .values(last_run=bindparam("run")),
+        [{"served": number, "run": jobs[-1].run_id} for number, jobs in served.items()],
+    )
+    picked = _picked(tx, [job.id for jobs in served.values() for job in jobs])
+    keys = {row.id: row.key for row in rows}
+    return {keys[number]: [picked[job.id] for job in jobs] for number, jobs in served.items()}
+
+
+def _choose(
+    tx: Connection, device: int, last_run: int, wanted: Wanted, run: int | None
+) -> list[QueuedJob]:
+    waiting = _in_turn(tx, device, last_run, wanted.jobs, run, tuple(wanted.without))
+    estimated = _better_estimated(waiting, wanted.learned)
+    return list(_until(estimated, wanted.jobs, wanted.seconds))
 
 
 def mark_running(tx: Connection, sent: Iterable[tuple[int, int]]) -> int:
@@ -139,17 +174,6 @@ def mark_running(tx: Connection, sent: Iterable[tuple[int, int]]) -> int:
     ]
     tx.execute(update(schema.job).where(schema.job.c.id.in_(ids)).values(state=JobState.RUNNING))
     return len(ids)
-
-
-def load(tx: Connection, device: str) -> DeviceLoad:
-    """The number and estimated seconds of the jobs in flight to a device."""
-    job = schema.job.c
-    row = tx.execute(
-        select(func.count(), func.coalesce(func.sum(job.estimate_seconds), 0.0))
-        .join(schema.device, schema.device.c.id == job.device_id)
-        .where(schema.device.c.key == device, job.state.in_(IN_FLIGHT))
-    ).one()
-    return DeviceLoad(jobs=row[0], seconds=row[1])
 
 
 def dispatched_before(tx: Connection, moment: float) -> list[InFlight]:
@@ -276,21 +300,22 @@ def _in_turn(
     without: Sequence[str],
 ) -> Iterator[QueuedJob]:
     """Queued jobs in the order in which to send them."""
-    found = tx.execute(_waiting_runs(device)).all()
+    found = tx.execute(_waiting_runs(), {"device": device}).all()
     waiting = sorted(
         (run for run in found if only in (None, run.id)),
         key=lambda run: (-run.priority, run.id <= last_run, run.id),
     )
     for _, group in groupby(waiting, key=lambda run: run.priority):
         runs = [run.id for run in group]
-        page = max(8, limit // len(runs))
-        yield from _round_robin([_queue(tx, device, run, page, without) for run in runs])
+        most = max(FIRST_PAGE, limit // len(runs))
+        yield from _round_robin([_queue(tx, device, run, most, without) for run in runs])
 
 
-def _waiting_runs(device: int) -> Select[int, int]:
+@cache
+def _waiting_runs() -> Select[int, int]:
     """Runs with queued jobs on a device: hops along the index, whatever the number of jobs."""
     job = schema.job.c
-    queued = (job.device_id == device, job.state == JobState.QUEUED)
+    queued = (job.device_id == bindparam("device"), job.state == JobState.QUEUED)
     hop = select(func.min(job.run_id).label("id")).where(*queued).cte("hop", recursive=True)
     after = select(func.min(job.run_id)).where(*queued, job.run_id > hop.c.id).scalar_subquery()
     hop = hop.union_all(select(after).where(hop.c.id.is_not(None)))
@@ -300,30 +325,40 @@ def _waiting_runs(device: int) -> Select[int, int]:
 
 
 def _queue(
-    tx: Connection, device: int, run: int, page: int, without: Sequence[str]
+    tx: Connection, device: int, run: int, most: int, without: Sequence[str]
 ) -> Iterator[QueuedJob]:
-    job, case = schema.job.c, schema.kernel_case.c
-    fit = (job.bundle.not_in(without), job.against.not_in(without)) if without else ()
-    after = 0
+    """A run's queued jobs, a page at a time: a few, since one may fill a chunk, then more."""
+    job = schema.job.c
+    asked = _queue_page()
+    if without:
+        asked = asked.where(job.bundle.not_in(without), job.against.not_in(without))
+    after, page = 0, FIRST_PAGE
     while True:
-        rows = tx.execute(
-            select(job.id, job.run_id, job.estimate_seconds, case.name, job.mode)
-            .join(schema.kernel_case, case.id == job.case_id)
-            .where(
-                job.device_id == device,
-                job.state == JobState.QUEUED,
-                job.run_id == run,
-                job.id > after,
-                *fit,
-            )
-            .order_by(job.id)
-            .limit(page)
-            .with_for_update(of=schema.job, skip_locked=True, key_share=True)
-        ).all()
+        place = {"device": device, "run": run, "after": after, "page": page}
+        rows = tx.execute(asked, place).all()
         yield from map(QueuedJob._make, rows)
         if len(rows) < page:
             return
-        after = rows[-1].id
+        after, page = rows[-1].id, min(PAGE_GROWTH * page, most)
+
+
+@cache
+def _queue_page() -> Select[int, int, float, str, str]:
+    """Queued jobs of a run on a device after one of them; built once, for it is asked most."""
+    job, case = schema.job.c, schema.kernel_case.c
+    return (
+        select(job.id, job.run_id, job.estimate_seconds, case.name, job.mode)
+        .join(schema.kernel_case, case.id == job.case_id)
+        .where(
+            job.device_id == bindparam("device"),
+            job.state == JobState.QUEUED,
+            job.run_id == bindparam("run"),
+            job.id > bindparam("after"),
+        )
+        .order_by(job.id)
+        .limit(bindparam("page"))
+        .with_for_update(of=schema.job, skip_locked=True, key_share=True)
+    )
 
 
 def _round_robin(queues: Sequence[Iterator[QueuedJob]]) -> Iterator[QueuedJob]:
@@ -369,17 +404,15 @@ def _mark_dispatched(tx: Connection, chosen: Sequence[QueuedJob], now: float) ->
     )
 
 
-def _picked(tx: Connection, ids: Sequence[int]) -> list[Picked]:
+def _picked(tx: Connection, ids: Iterable[int]) -> dict[int, Picked]:
     job, case = schema.job.c, schema.kernel_case.c
-    rows = tx.execute(
-        select(schema.job, case.name.label("case"))
-        .join(schema.kernel_case, case.id == job.case_id)
-        .where(job.id.in_(ids))
-    ).mappings()
-    picked = {
+    asked = select(schema.job, case.name.label("case")).join(
+        schema.kernel_case, case.id == job.case_id
+    )
+    return {
         row["id"]: Picked(
             job=job_of(row, Job), run=row["run_id"], estimate_seconds=row["estimate_seconds"]
         )
-        for row in rows
+        for batch in batches(ids)
+        for row in tx.execute(asked.where(job.id.in_(batch))).mappings()
     }
-    return [picked[job_id] for job_id in ids]

@@ -11,18 +11,26 @@ from vkbench_db.work.bundles import (
     store_blobs,
     store_bundle,
 )
-from vkbench_db.work.devices import Pause, pause, recalled, register_device, resume
+from vkbench_db.work.devices import (
+    Pause,
+    note_seen,
+    pause,
+    recalled,
+    register_device,
+    register_devices,
+    resume,
+)
 from vkbench_db.work.estimates import Recent, recent_seconds
 from vkbench_db.work.jobs import (
-    DeviceLoad,
     InFlight,
     Picked,
     Returned,
+    Wanted,
     dispatched_before,
     in_flight,
-    load,
     mark_running,
     pick,
+    pick_all,
     return_lost,
 )
 from vkbench_db.work.progress import Progress
@@ -36,6 +44,7 @@ from vkbench_db.work.runs import (
     note_cancelled,
     run_progress,
 )
+from vkbench_db.work.windows import DeviceLoad, awaited, loads
 
 __all__ = [
     "DeviceLoad",
@@ -48,7 +57,9 @@ __all__ = [
     "Returned",
     "StoredBatch",
     "StoredBundle",
+    "Wanted",
     "add_jobs",
+    "awaited",
     "bundles_named",
     "cancel",
     "cancelled_since",
@@ -56,16 +67,19 @@ __all__ = [
     "dispatched_before",
     "has_bundle",
     "in_flight",
-    "load",
     "load_bundle",
+    "loads",
     "mark_running",
     "note_cancelled",
+    "note_seen",
     "pause",
     "pick",
+    "pick_all",
     "recalled",
     "recent_seconds",
     "record",
     "register_device",
+    "register_devices",
     "resume",
     "return_lost",
     "run_progress",

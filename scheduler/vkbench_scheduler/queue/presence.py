@@ -12,16 +12,16 @@ from itertools import islice
 from redis import Redis
 
 from vkbench import log, wire
-from vkbench.device import has_own_key
 from vkbench.errors import VkbenchError
 from vkbench.keys import read_keys
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
 from vkbench.signing import NO_KEYS, Keys, seal, spoken
-from vkbench.stamps import UNSTAMPED, Newest, Stamps, check_age, skewed
+from vkbench.stamps import Newest, Stamp, Stamps, check_age, skewed
 from vkbench.wire import Announcement, Lease, Unfit
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
+from vkbench_scheduler.queue.announced import Announced
 from vkbench_scheduler.queue.connection import reached
 from vkbench_scheduler.queue.oddities import ODDITIES
 
@@ -41,7 +41,8 @@ class Presence:
         self._redis = redis
         self._keys = keys
         self._stamps = Stamps(redis)
-        self._newest = {Announcement: Newest(), Lease: Newest()}
+        self._heard = Announced(keys)
+        self._newest: Mapping[type[object], Newest] = {Announcement: Newest(), Lease: Newest()}
         # device -> an announcement that could not be stored, why, and since when (monotonic)
         self._rejected: dict[str, tuple[Announcement, str, float]] = {}
         self._served: set[str] = set()  # devices that were announced at the last look
@@ -71,9 +72,11 @@ class Presence:
         with reached():
             gone = [member for member in members if member.decode() not in told]
             border.remove(self._redis, wire.DEVICES, gone)
-        for device in self._served - told.keys():
+        gone_now = self._served - told.keys()
+        for device in gone_now:
             for newest in self._newest.values():
                 newest.end(device)
+        self._heard.forget(gone_now)
         self._served = set(told)
         for newest in self._newest.values():
             newest.forget()
@@ -104,20 +107,20 @@ class Presence:
         return announced
 
     def _announcement(self, device: str, word: bytes, now: float) -> Announcement:
-        said = wire.unpack(word, Announcement, self._keys, device)
-        self._check(said, device, now, wire.ANNOUNCE_SECONDS)
-        if said.facts.key != device or not has_own_key(said.facts):
-            raise wire.MalformedMessage("the device's key is not that of its host and UUID")
-        return replace(said, stamp=UNSTAMPED)  # it says the same again each second
+        said, stamp = self._heard.read(device, word)
+        self._check(Announcement, stamp, device, now, wire.ANNOUNCE_SECONDS)
+        return said
 
-    def _check(self, said: Announcement | Lease, device: str, now: float, most: float) -> None:
+    def _check(
+        self, kind: type[object], stamp: Stamp, device: str, now: float, most: float
+    ) -> None:
         """Stale if it is old, or older than what the device's worker has said before.
 
         Where nothing is signed, workers of older versions may say no time.
         """
-        if said.stamp.sent or self._keys.worker:
-            check_age(said.stamp, now, most)
-            self._newest[type(said)].check(device, said.stamp)
+        if stamp.sent or self._keys.worker:
+            check_age(stamp, now, most)
+            self._newest[kind].check(device, stamp)
 
     def reject(self, announcement: Announcement, reason: str) -> None:
         """Use a device no more that could not be stored, as long as it says the same of itself."""
@@ -188,16 +191,16 @@ class Presence:
             return None
         try:
             lease = wire.unpack(word, Lease, self._keys, device)
-            self._check(lease, device, now, wire.LEASE_SECONDS)
+            self._check(Lease, lease.stamp, device, now, wire.LEASE_SECONDS)
         except VkbenchError as error:
             log.warn(_log, "word_refused", device=device, error=error)
             return None
         return lease
 
-    def taking(self, devices: Sequence[str]) -> list[str]:
+    def taking(self, devices: Iterable[str]) -> list[str]:
         """Those of these devices whose workers take jobs at this moment."""
-        leases = self.leases(devices)
-        return [key for key in devices if key in leases and not leases[key].leaving]
+        leases = self.leases(sorted(devices))
+        return [key for key, lease in leases.items() if not lease.leaving]
 
     def cancel(self, runs: Iterable[int]) -> None:
         """Have workers skip and end the jobs of these runs."""

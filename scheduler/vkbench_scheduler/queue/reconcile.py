@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from redis import Redis
 
 from vkbench import log
 from vkbench.signing import NO_KEYS, Keys
+from vkbench.wire import Lease
 from vkbench_db.database import Database, try_lead
 from vkbench_db.work.store import InFlight, dispatched_before, return_lost
 from vkbench_scheduler.metrics import counters
@@ -29,6 +30,8 @@ ROW_SECONDS = 15.0  # looks further apart than this are not in a row
 PATIENCE = 5  # in units of lost_seconds
 
 _log = logging.getLogger(__name__)
+
+NO_LEASES: Mapping[str, Lease] = {}
 
 Pair = tuple[int, int]  # job, token
 
@@ -56,12 +59,16 @@ class Reconciler:
         self._looked_at = float("-inf")
         self._missing: dict[Pair, float] = {}  # since when, monotonic
 
-    def look(self) -> int:
-        """Look once; says how many jobs were queued again."""
+    def look(self, known: Mapping[str, Lease] = NO_LEASES) -> int:
+        """Look once; says how many jobs were queued again.
+
+        What leases that are `known` already list needs no further look.
+        """
         age = self._age()
         with self._database.reading() as tx:
             sent = dispatched_before(tx, time.time() - age)
-        missing = self._nowhere(sent)
+        held = {pair for lease in known.values() for pair in lease.jobs}
+        missing = self._nowhere([job for job in sent if (job.job, job.token) not in held])
         now = time.monotonic()
         before = self._missing if now - self._looked_at < ROW_SECONDS else {}
         self._missing = {pair: before.get(pair, now) for pair in missing}

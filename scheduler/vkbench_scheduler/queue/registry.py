@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from vkbench import log
 from vkbench.errors import ServiceUnreachable, VkbenchError
 from vkbench.wire import Announcement, Lease
+from vkbench_db.batches import batches
 from vkbench_db.database import Database, is_of_schema, reason_of
 from vkbench_db.errors import DatabaseUnreachable
-from vkbench_db.work.store import cancelled_since, mark_running, recalled, register_device
+from vkbench_db.work.store import (
+    cancelled_since,
+    mark_running,
+    note_seen,
+    recalled,
+    register_devices,
+)
 from vkbench_scheduler.bundles import stored
 from vkbench_scheduler.errors import BrokerUnreachable
 from vkbench_scheduler.metrics import counters
@@ -19,10 +27,20 @@ from vkbench_scheduler.queue.presence import Presence
 from vkbench_scheduler.queue.wishes import Wishes
 from vkbench_shaders.bundle import MOST_BYTES
 
+AT_ONCE = 500  # devices that a transaction stores
 SEEN_SECONDS = 10.0  # how often the database is told that a device is still there
 CANCEL_MEMORY_SECONDS = 600.0  # how long workers are reminded of a cancelled run
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What SQL knows of a device."""
+
+    announcement: Announcement
+    id: int
+    at: float  # when SQL was told last, monotonic
 
 
 class Registry:
@@ -33,7 +51,9 @@ class Registry:
         self._presence = presence
         self._wishes = wishes
         self._recalled: set[str] = set()
-        self._noted: dict[str, tuple[Announcement, float]] = {}  # device -> what SQL knows, since
+        self._stored: dict[str, Stored] = {}  # by device
+        self.leases: Mapping[str, Lease] = {}  # by device, as of the last look
+        self._running: set[tuple[int, int]] = set()  # (job, token) that SQL has as running
 
     def look(self) -> list[str]:
         """Look once; the devices that a worker serves now, and can be sent jobs.
@@ -45,64 +65,75 @@ class Registry:
         self._remind()
         for sha in self._wishes.wanted():
             self._bring(sha)
-        leases = self._presence.leases([each.facts.key for each in announced])
-        self._note_running(leases.values())
-        return sorted(leases.keys() - self._presence.unfit.keys())
+        self.leases = self._presence.leases([each.facts.key for each in announced])
+        self._note_running(self.leases.values())
+        return sorted(self.leases.keys() - self._presence.unfit.keys())
 
     def _register(self, announced: Iterable[Announcement]) -> None:
-        """Store devices that are new, that changed, and those that are still there now and then.
-
-        One that the database refuses keeps no other from being stored: each new or changed one has
-        a transaction of its own; those that it took before share one.
-        """
-        news = [each for each in announced if self._is_news(each)]
-        known = [each for each in news if self._known(each) == each]
-        for group in ([each] for each in news if each not in known):
+        """Store devices that are new or changed; note now and then that the others are there."""
+        said = {each.facts.key: each for each in announced}
+        now = time.monotonic()
+        news = [each for key, each in said.items() if self._known(key) != each]
+        old = [key for key, each in said.items() if self._is_old(key, now)]
+        for group in batches(news, AT_ONCE):
             self._store(group)
-        self._store(known)
+        if old:
+            self._note_seen(old, said, now)
 
     def _store(self, announcements: Sequence[Announcement]) -> None:
-        if not announcements:
-            return
+        """Store all in one transaction; one that the database refuses costs itself alone."""
         try:
             with self._database.transaction() as tx:
-                for each in announcements:
-                    register_device(tx, each, time.time())
+                ids = register_devices(tx, announcements, time.time())
         except ServiceUnreachable:
             raise
         except Exception as error:
             if is_of_schema(error):
                 raise  # no announcement is at fault
             if len(announcements) > 1:
-                for each in announcements:
-                    self._store([each])
+                middle = len(announcements) // 2
+                self._store(announcements[:middle])
+                self._store(announcements[middle:])
                 return
             counters.REFUSED.labels("announcement").inc()
             self._presence.reject(announcements[0], reason_of(error))
         else:
             for each in announcements:
-                self._note(each)
+                self._note(each, ids[each.facts.key])
 
-    def _note(self, announcement: Announcement) -> None:
+    def _note(self, announcement: Announcement, number: int) -> None:
         device = announcement.facts.key
-        if device not in self._noted:
+        if device not in self._stored:
             log.event(_log, "device_found", device=device, name=announcement.facts.name)
-        self._noted[device] = (announcement, time.monotonic())
+        self._stored[device] = Stored(announcement=announcement, id=number, at=time.monotonic())
 
-    def _is_news(self, announcement: Announcement) -> bool:
-        _, at = self._noted.get(announcement.facts.key, (None, 0.0))
-        is_old = time.monotonic() - at > SEEN_SECONDS
-        return is_old or self._known(announcement) != announcement
+    def _note_seen(
+        self, devices: Sequence[str], said: Mapping[str, Announcement], now: float
+    ) -> None:
+        stored = {device: self._stored[device] for device in devices}
+        with self._database.transaction() as tx:
+            known = note_seen(tx, (each.id for each in stored.values()), time.time())
+        if known < len(stored):  # the database is another one now: a backup was restored
+            self._store([said[device] for device in devices])
+            return
+        for device, each in stored.items():
+            self._stored[device] = replace(each, at=now)
 
-    def _known(self, announcement: Announcement) -> Announcement | None:
-        """What SQL knows of the same device."""
-        return self._noted.get(announcement.facts.key, (None, 0.0))[0]
+    def _is_old(self, device: str, now: float) -> bool:
+        stored = self._stored.get(device)
+        return stored is not None and now - stored.at > SEEN_SECONDS
+
+    def _known(self, device: str) -> Announcement | None:
+        """What SQL knows of a device."""
+        stored = self._stored.get(device)
+        return stored.announcement if stored else None
 
     def _note_running(self, leases: Iterable[Lease]) -> None:
-        running = [lease.jobs[0] for lease in leases if lease.running and lease.jobs]
-        if running:
+        running = {lease.jobs[0] for lease in leases if lease.running and lease.jobs}
+        if begun := running - self._running:
             with self._database.transaction() as tx:
-                mark_running(tx, running)
+                mark_running(tx, begun)
+        self._running = running
 
     def _remind(self) -> None:
         with self._database.reading() as tx:

@@ -39,7 +39,9 @@ def step(database: Database, now: float) -> None:
     with database.reading() as tx:
         recent = device_health.mishaps(tx, now - ELSEWHERE_SECONDS)
         devices = device_health.served_devices(tx)
-        ailing = {one.key: said for one in devices if (said := ailment(tx, one, recent, now))}
+        struck = {one.device_id for one in recent}
+        doubtful = [one for one in devices if one.id in struck or one.canary_off]
+        ailing = {one.key: said for one in doubtful if (said := ailment(tx, one, recent, now))}
         well = [one.key for one in devices if one.on_trial and _has_proved(tx, one, now)]
     if not (ailing or well):
         return
@@ -87,6 +89,8 @@ def _told(against: Sequence[Mishap], on_trial: bool) -> str:
 
 
 def _canary(tx: Connection, device: ServedDevice) -> str:
+    if not device.canary_off:
+        return ""
     found = device_health.last_canaries(tx, device.id, IN_A_ROW + 1)
     since = device.resumed_at or 0.0
     if device.on_trial:

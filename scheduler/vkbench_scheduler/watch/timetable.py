@@ -34,7 +34,7 @@ from vkbench_scheduler.watch import (
     suspects,
 )
 
-SCANNED = 10  # series of a turn, after which others may write
+SCANNED = 100  # series of a turn, some hundred ms; each transaction has fewer, so others may write
 
 _log = logging.getLogger(__name__)
 
