@@ -1,105 +1,22 @@
-"""The state of each target: what was measured for it, or the command that measures it.
-
-Only a result can meet or miss a target: a timing, check or comparison of the chosen devices, bytes
-counted now, or a comparison that was recorded on a GPU. Without one, a target is not measured.
-"""
+"""Targets about results of kernels: their bytes, their errors, their times beside numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Sequence
 from functools import cache
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from plans import numpy_times
+from plans.evidence import Evidence, Find, TargetResult, TargetState, met, not_measured
+from plans.rocm_grid import GRID
 from vkbench.case import parse
-from vkbench.job import JobState, Mode
-from vkbench_local.peers import cpu
+from vkbench.job import JobState
+from vkbench_db.ask.queries import ResultRow
 from vkbench_shaders.catalogue import problem
-from vkbench_shaders.formats import QUANTISED, format_named
-from vkbench_shaders.rocm_grid import GRID
+from vkbench_shaders.formats import format_named
 from vkbench_shaders.tolerance import LIMITS
-
-if TYPE_CHECKING:
-    from vkbench.device import DeviceFacts
-    from vkbench_db.ask.accuracies import AccuracyRow
-    from vkbench_db.ask.peers import PeerPair
-    from vkbench_db.ask.queries import ResultRow
-    from vkbench_db.upkeep.tuning import TunedRow
-
-CHECKS = 32 + 20  # number of tests that two of the plans ask for
-
-
-class TargetState(StrEnum):
-    """Whether a target is met."""
-
-    MET = "met"
-    MISSED = "missed"
-    NOT_MEASURED = "not measured"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TargetResult:
-    """The state of a target, with what was measured."""
-
-    standing: TargetState
-    measured: str = ""
-    value: float | None = None  # the same for programs
-    how: str = ""  # from which results; or the command that would measure it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What was measured: the newest result of each piece of work of the chosen devices."""
-
-    results: Sequence[ResultRow]
-    devices: Mapping[str, DeviceFacts] = field(default_factory=dict)  # by key
-    tuned: Sequence[TunedRow] = ()  # the fastest configurations that sweeps found
-    host: str = ""  # that this process runs on, where it times numpy
-    of_fleet: bool = False  # whether the devices may be of other hosts
-    losses: Sequence[AccuracyRow] = ()  # the newest of each, of models
-    pairs: Sequence[PeerPair] = ()  # the latest comparisons with peers on these devices
-
-    @property
-    def gpus(self) -> set[str]:
-        """Keys of the devices that are no CPU drivers."""
-        return {key for key, facts in self.devices.items() if facts.type != "cpu"}
-
-    @property
-    def submits(self) -> str:
-        """The options by which a command measures on a fleet."""
-        return " --submit --device '*'" if self.of_fleet else ""
-
-    def command(self, words: str) -> str:
-        """The command that does something on these devices."""
-        return f"`vkbench {'submit' if self.of_fleet else 'run'}{words}`"
-
-    def timing(self, case: str) -> str:
-        """The command that times a case on these devices."""
-        return self.command(f" --case {case} --mode performance")
-
-
-Find = Callable[[Evidence], TargetResult]
-
-
-def answered(find: Find, evidence: Evidence) -> TargetResult:
-    """The result of a target, also on a host that has no packages to work it out."""
-    try:
-        return find(evidence)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "gguf":
-            raise
-        return not_measured(
-            "the Python package gguf is missing here: `pip install 'vkbench[worker]'`"
-        )
-
-
-def not_measured(how: str) -> TargetResult:
-    """The result of a target without a measurement: how to make one."""
-    return TargetResult(standing=TargetState.NOT_MEASURED, how=how)
 
 
 def layout(evidence: Evidence) -> TargetResult:
@@ -167,7 +84,6 @@ def parity(case: str) -> Find:
     """The largest error in the RMS of the reference, as every f32 product is judged."""
 
     def find(evidence: Evidence) -> TargetResult:
-
         judged = [row for row in evidence.results if row.case_name == case]
         judged = [row for row in judged if row.max_abs is not None]
         if not judged:
@@ -184,22 +100,6 @@ def parity(case: str) -> Find:
         )
 
     return find
-
-
-def checks(evidence: Evidence) -> TargetResult:
-    """Whether as many checks as the plans count passed, and none found anything wrong."""
-    checked = [row for row in evidence.results if row.mode == Mode.CORRECTNESS]
-    passed = sum(row.state == JobState.PASSED for row in checked)
-    bad = sum(row.state in (JobState.WRONG, JobState.FAILED) for row in checked)
-    if passed < CHECKS and not bad:
-        command = evidence.command("")
-        return not_measured(f"{passed} of {CHECKS} checks passed so far: run {command}")
-    return TargetResult(
-        standing=met(not bad),
-        measured=f"{passed} of {len(checked)} passed, {bad} wrong or failed",
-        value=bad,
-        how="vkbench's own checks; the tests of the plans were never written",
-    )
 
 
 def all_timed(cases: Sequence[str]) -> Find:
@@ -221,64 +121,36 @@ def all_timed(cases: Sequence[str]) -> Find:
     return find
 
 
-def shaders_of_blocks(least: int) -> Find:
-    """How many shaders about quantised blocks passed: a kernel with one format is one."""
-
-    def find(evidence: Evidence) -> TargetResult:
-
-        rows = [row for row in evidence.results if row.format in QUANTISED]
-        return _counted(
-            evidence,
-            {(row.kernel, row.format) for row in rows if row.state == JobState.PASSED},
-            {(row.kernel, row.format) for row in rows if row.state == JobState.WRONG},
-            least=least,
-            what="shaders (a kernel and a quantised format each)",
-        )
-
-    return find
-
-
 def rocm_kernels(least: int) -> Find:
     """How many names of the ROCm grid have a kernel here whose results passed."""
+    named = {identity(kernel.case.name): kernel.name for kernel in GRID}
+    kernels = {kernel.kernel for kernel in GRID}
 
     def find(evidence: Evidence) -> TargetResult:
-
-        named = {_identity(kernel.case.name): kernel.name for kernel in GRID}
-        ours = {kernel.kernel for kernel in GRID}
-        rows = [row for row in evidence.results if row.kernel in ours]
+        rows = [row for row in evidence.results if row.kernel in kernels]
         passed, wrong = (
             {
                 name
                 for row in rows
-                if row.state == state and (name := named.get(_identity(row.case_name)))
+                if row.state == state and (name := named.get(identity(row.case_name)))
             }
             for state in (JobState.PASSED, JobState.WRONG)
         )
-        return _counted(evidence, passed, wrong, least=least, what="names of the ROCm grid")
+        if len(passed) < least and not wrong:
+            chosen = "".join(f" --kernel {kernel}" for kernel in sorted(kernels))
+            command = evidence.command(f"{chosen} --mode correctness")
+            return not_measured(f"{len(passed)} of the {least} passed so far: run {command}")
+        return TargetResult(
+            standing=met(not wrong),
+            measured=f"{len(passed)} of the grid's {len(GRID)} names passed, {len(wrong)} wrong",
+            value=len(passed),
+            how="by the newest results of their kernels, formats and columns",
+        )
 
     return find
 
 
-def _counted(
-    evidence: Evidence,
-    passed: set[str] | set[tuple[str, str]],
-    wrong: set[str] | set[tuple[str, str]],
-    *,
-    least: int,
-    what: str,
-) -> TargetResult:
-    if len(passed) < least and not wrong:
-        had = f"{len(passed)} of the {least} {what} passed so far"
-        return not_measured(f"{had}: run {evidence.command(' --suite targets')}")
-    return TargetResult(
-        standing=met(not wrong),
-        measured=f"{len(passed)} passed, {len(wrong)} wrong",
-        value=len(passed),
-        how=f"{what}, by the newest results",
-    )
-
-
-def _identity(name: str) -> tuple[object, ...]:
+def identity(name: str) -> tuple[object, ...]:
     """What a name of the ROCm grid says of a case: kernel, formats, and columns of a vector."""
     case = parse(name)
     columns = case.shape.get("n") if case.kernel == "mul_mat_vec" else None
@@ -286,7 +158,6 @@ def _identity(name: str) -> tuple[object, ...]:
 
 
 def _rms_of_reference(case: str) -> float:
-
     posed = problem(case)
     reference = posed.kernel.reference(posed, posed.kernel.inputs(posed), None)
     return float(np.sqrt(np.mean(np.square(next(iter(reference.values())), dtype=np.float64))))
@@ -319,9 +190,4 @@ def _of_numpy(row: ResultRow) -> float:
 
 @cache
 def _numpy_seconds(case: str) -> float:
-    return cpu.measure(case).seconds
-
-
-def met(is_met: bool) -> TargetState:
-    """The state of a target that was measured."""
-    return TargetState.MET if is_met else TargetState.MISSED
+    return numpy_times.measure(case).seconds

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vkbench_local.peers.standings import Evidence, Find, TargetResult, met
+from plans.evidence import Evidence, Find, TargetResult, met
+from vkbench_db.ask.accuracies import AccuracyRow
 from vkbench_shaders.formats import PLAIN, format_named
 from vkbench_shaders.quantisers import losses
 from vkbench_shaders.quants import dequantise, quantise
-
-if TYPE_CHECKING:
-    from vkbench_db.ask.accuracies import AccuracyRow
 
 _LOSS_ROWS = 128
 
