@@ -71,9 +71,10 @@ class Evidence:
         """The command that does something on these devices."""
         return f"`vkbench {'submit' if self.of_fleet else 'run'}{words}`"
 
-    def timing(self, case: str) -> str:
-        """The command that times a case on these devices."""
-        return self.command(f" --case {case} --mode performance")
+    def timing(self, *cases: str) -> str:
+        """The command that times cases on these devices."""
+        chosen = "".join(f" --case {case}" for case in cases)
+        return self.command(f"{chosen} --mode performance")
 
 
 Find = Callable[[Evidence], TargetResult]

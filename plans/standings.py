@@ -38,12 +38,14 @@ def layout(evidence: Evidence) -> TargetResult:
 
 
 def times_the_cpu(cases: Sequence[str], least: float) -> Find:
-    """How many times as fast as numpy these cases are on a GPU, by their geometric mean."""
+    """How many times as fast as numpy all of these cases are on a GPU, by their geometric mean."""
 
     def find(evidence: Evidence) -> TargetResult:
         ours = _fastest(_of_gpus(evidence), cases)
-        if not ours:
-            return not_measured(f"run {evidence.timing(cases[0])} on a host with a GPU")
+        timed = {row.case_name for row in ours}
+        if missing := [case for case in cases if case not in timed]:
+            had = f"{len(ours)} of {len(cases)} timed on {ours[0].device_name}: " if ours else ""
+            return not_measured(f"{had}run {evidence.timing(*missing)} on a host with a GPU")
         ratios = [_of_numpy(row) for row in ours]
         mean = geometric_mean(ratios)
         said = ", ".join(
@@ -65,8 +67,7 @@ def faster_than_cpu(large: str, small: str) -> Find:
     def find(evidence: Evidence) -> TargetResult:
         ours = {row.case_name: row for row in _fastest(_of_gpus(evidence), (large, small))}
         if missing := [case for case in (large, small) if case not in ours]:
-            commands = " and ".join(map(evidence.timing, missing))
-            return not_measured(f"run {commands} on a host with a GPU")
+            return not_measured(f"run {evidence.timing(*missing)} on a host with a GPU")
         ratios = {case: _of_numpy(ours[case]) for case in (large, small)}
         told = "faster" if ratios[small] >= 1 else "slower"
         return TargetResult(
@@ -110,7 +111,7 @@ def all_timed(cases: Sequence[str]) -> Find:
         missing = [case for case in cases if case not in timed]
         if missing:
             had = f"{len(cases) - len(missing)} of {len(cases)} timed so far"
-            return not_measured(f"{had}: run {', '.join(map(evidence.timing, missing))}")
+            return not_measured(f"{had}: run {evidence.timing(*missing)}")
         return TargetResult(
             standing=TargetState.MET,
             measured=f"{len(cases)} of {len(cases)} sizes timed",
@@ -169,13 +170,13 @@ def _of_gpus(evidence: Evidence) -> list[ResultRow]:
 
 
 def _fastest(results: Sequence[ResultRow], cases: Sequence[str]) -> list[ResultRow]:
-    """Hot timings of one device, that which is fastest at the first of the cases that ran."""
-    timed = [row for row in results if row.metric == "hot" and row.seconds]
-    timed = sorted(timed, key=lambda row: row.seconds or 0)
-    by_case = {case: [row for row in timed if row.case_name == case] for case in cases}
-    device = next((rows[0].device for rows in by_case.values() if rows), "")
-    firsts = (next((r for r in rows if r.device == device), None) for rows in by_case.values())
-    return [row for row in firsts if row]
+    """Hot timings of the device that timed most of these cases, the fastest if several did."""
+    by_device: dict[str, dict[str, ResultRow]] = {}
+    for row in sorted(results, key=lambda row: row.seconds or 0):
+        if row.metric == "hot" and row.seconds and row.case_name in cases:
+            by_device.setdefault(row.device, {}).setdefault(row.case_name, row)
+    in_order = [[rows[case] for case in cases if case in rows] for rows in by_device.values()]
+    return min(in_order, key=lambda rows: (-len(rows), rows[0].seconds or 0), default=[])
 
 
 def _elsewhere(row: ResultRow, evidence: Evidence) -> str:
