@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     try:
         command = typer.main.get_command(app)
-        command.main(list(arguments), prog_name="plans", standalone_mode=False)
+        command.main(list(arguments), prog_name="python -m plans", standalone_mode=False)
     except ReaderLeft:
         pass
     except (VkbenchError, typer.TyperException, KeyboardInterrupt) as error:

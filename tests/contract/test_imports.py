@@ -48,21 +48,15 @@ def modules() -> Mapping[str, Path]:
     }
 
 
-def names_imported(source: str) -> set[str]:
-    """All that a module imports: in functions too, and for type checkers only."""
+def imported(name: str) -> frozenset[str]:
+    """Our modules that a module imports: in functions too, and for type checkers only."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(modules()[name].read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {each if each in modules() else node.module for each in inner}
-    return found
-
-
-def imported(name: str) -> frozenset[str]:
-    """Our modules that a module imports."""
-    found = names_imported(modules()[name].read_text())
     return frozenset(found & modules().keys() - {name})
 
 
@@ -105,24 +99,6 @@ def test_chains_of_a_package_are_short(package: str) -> None:
 def test_no_chain_is_longer_than_the_layers_need() -> None:
     chain = longest_chain(graph())
     assert len(chain) <= WHOLE_CHAIN, " -> ".join(chain)
-
-
-def unshipped(source: str) -> set[str]:
-    """What a module imports of folders beside the packages, which no wheel holds."""
-    shipped = {folder.partition("/")[0] for folder, _ in CHAINS.values()}
-    beside = {path.name for path in ROOT.iterdir() if path.is_dir()} - shipped
-    return {name for name in names_imported(source) if name.partition(".")[0] in beside}
-
-
-def test_packages_import_nothing_that_is_not_shipped() -> None:
-    """Such as the plans, whose tables only a checkout has."""
-    found = {name: unshipped(path.read_text()) for name, path in modules().items()}
-    assert {name: beside for name, beside in found.items() if beside} == {}
-
-
-@pytest.mark.parametrize("line", ["import plans", "def f():\n  from plans.targets import TARGETS"])
-def test_an_import_of_the_plans_is_noticed(line: str) -> None:
-    assert unshipped(line)
 
 
 def test_circles_and_chains_are_noticed() -> None:
