@@ -105,7 +105,7 @@ def read_evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
             results=[row for row in newest if row.track != PEERS],
             devices={key: known[key].facts for key in keys},
             tuned=tuned(tx, keys) if keys else (),
-            losses=accuracies(tx, subjects=[Subject.MODEL]),
+            losses=[row for row in accuracies(tx) if row.subject == Subject.MODEL],
             pairs=[pair for pair in peer_pairs(tx, [CUDA_PEER]) if pair.device in keys],
             host=ours.host,
             of_fleet=any(known[key].host != ours.host for key in keys),
