@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test attack chaos soak validate quick snapshots screenshots check offline lock docs clean
+.PHONY: help setup bench test attack chaos soak validate quick plans snapshots screenshots check offline lock docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -56,6 +56,9 @@ quick: setup ## formatter, linter, types, and tests without servers and GPUs, in
 	@$(BIN)/pyrefly check --summary=none
 	@$(BIN)/pytest -q --numprocesses=auto --dist=worksteal -m "not slow" \
 	  $(addprefix tests/,vkbench shaders worker scheduler local cli contract) $(ARGS)
+
+plans: setup ## what the plans that vkbench grew from ask for, beside what a database has (ARGS="--device '*'")
+	@$(BIN)/python -m plans $(ARGS)
 
 snapshots: setup ## write anew what tests expect people to see at 80 columns
 	@$(BIN)/pytest -q tests/cli/test_snapshots.py --renew

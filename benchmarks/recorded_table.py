@@ -1,8 +1,8 @@
-"""The comparisons that `vkbench report targets` cites, from the same files as the pages.
+"""The comparisons that `make plans` cites, from the same files as the pages.
 
     cd docs/results
     python ../../benchmarks/recorded_table.py peers-h200.csv *h200-*.jsonl \
-        > ../../cli/vkbench_local/peers/recorded.csv
+        > ../../plans/recorded.csv
 
 A product counts by the faster kind of vectors, quantising them included. Variants that were asked
 for by name are left out, because the command measures what `auto` takes.

@@ -91,7 +91,7 @@ COMMANDS = (
     ),
     Command(
         name="report",
-        help="Summarise a run, the success metrics or losses; write the lab as a page.",
+        help="Summarise a run or losses; write the lab as a page.",
         function="app",
         module="ask.report",
     ),

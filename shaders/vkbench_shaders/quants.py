@@ -57,14 +57,6 @@ def quantise(name: str, values: Array) -> Array:
     return stored.view(fmt.dtype).reshape(*values.shape[:-1], fmt.items(values.shape[-1]))
 
 
-def gguf_block(name: str) -> tuple[int, int]:
-    """Elements and bytes of a block of one of ggml's formats, by gguf's own table."""
-    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-
-    elements, size = GGML_QUANT_SIZES[GGMLQuantizationType(_number(format_named(name)))]
-    return elements, size
-
-
 def _parts(fmt: Format, blocks: int) -> Iterator[slice]:
     step = _PART // fmt.elements
     return (slice(first, first + step) for first in range(0, blocks, step))

@@ -40,6 +40,17 @@ def test_reading_loads_no_device_and_no_queue(words: tuple[str, ...]) -> None:
     assert not loaded_after(*words).intersection(unwanted)
 
 
+def test_suites_pose_no_case_before_one_is_asked_for() -> None:
+    """Every `submit` and `run` loads them, whatever it submits."""
+    code = (
+        "import sys; from vkbench_shaders.kernel import Kernel; posed = [];"
+        "case = Kernel.case; Kernel.case = lambda *a, **k: posed.append(a) or case(*a, **k);"
+        "import vkbench_scheduler.planning.submit, vkbench_scheduler.planning.suites;"
+        "sys.exit(len(posed))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_help_costs_little_more_than_typer_alone() -> None:
     def seconds(code: str) -> float:
         began = resource.getrusage(resource.RUSAGE_CHILDREN)

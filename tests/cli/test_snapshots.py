@@ -51,7 +51,6 @@ TABLES = {
     "tune-run": ["tune", "--run", "sweep"],
     "kernels": ["kernels", "--kernel", "mul_mat_vec*"],
     "kernels-formats": ["kernels", "--formats", "--format", "q*"],
-    "kernels-rocm": ["kernels", "--rocm", "--kernel", "dequantize"],
 }
 ERRORS = (
     ["kernls"],

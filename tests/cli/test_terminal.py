@@ -20,7 +20,6 @@ from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_cli.show import layout
 from vkbench_cli.table import COMMANDS
-from vkbench_local.peers import cpu
 from vkbench_tables.table import Rank
 
 pytestmark = pytest.mark.slow
@@ -43,7 +42,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _in_the_lab(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{lab}")
-    monkeypatch.setattr(cpu, "SECONDS", 0.001)
     settings.cache_clear()
 
 

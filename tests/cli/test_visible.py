@@ -25,7 +25,6 @@ from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.telling import say, tell
 from vkbench_db import schema
 from vkbench_db.database import Database
-from vkbench_local.peers import cpu
 from vkbench_tables.table import Cell, Column, Table
 
 EVIL = "\x1b[2J\x9b31m\u202egnp.exe\r\x07\x00\x7f\u2066"
@@ -118,7 +117,6 @@ TEXTS = {
     "regressions show --markdown": ["regressions", "show", "1", "--markdown"],
     "compare --markdown": ["compare", "20", "40", "--all", "--markdown"],
     "results --as md": ["results", "--as", "md"],
-    "report targets --markdown": ["report", "targets", "--markdown"],
     "plot": ["plot", "1"],
     "pause": ["pause", "*"],
     "resume": ["resume", "*"],
@@ -149,7 +147,6 @@ def test_no_command_prints_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("VKBENCH_DATABASE", f"sqlite:///{strange_lab}")
-    monkeypatch.setattr(cpu, "SECONDS", 0.001)
     settings.cache_clear()
     cli.main({**TABLES, **TEXTS}[name])
     said = "".join(capsys.readouterr())

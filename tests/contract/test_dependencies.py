@@ -36,8 +36,10 @@ ROLES = {
     "db": ("scheduler",),  # with it the extra `detection`
     "cli": ("plot",),
     "web": ("web",),
+    "plans": ("worker", "scheduler"),
     "tests": ("worker", "scheduler", "web", "plot", "dev"),
 }
+NOT_SHIPPED = ("plans", "tests")  # these alone may import plans
 OF_SERVICES = ("vkbench/redis_client.py",)  # worker and scheduler share it, and install redis
 UNIMPORTED = {
     "httpx2",  # of fastapi.testclient
@@ -85,6 +87,7 @@ def imported(folder: str, *, without: Sequence[str] = ()) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
     own = {path.stem for path in (ROOT / folder).rglob("*.py")}  # tests/planted is put on the path
+    own |= {"plans"} if folder in NOT_SHIPPED else set()
     return found - set(sys.stdlib_module_names) - OURS - own
 
 

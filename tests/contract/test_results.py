@@ -46,7 +46,7 @@ def test_the_page_beside_torch_is_made_of_its_file(gpu: str) -> None:
     assert made.stdout == (RESULTS / f"{gpu}-torch.md").read_text()
 
 
-def test_what_targets_cite_is_made_of_the_same_files() -> None:
+def test_what_the_plans_cite_is_made_of_the_same_files() -> None:
     command = [sys.executable, str(ROOT / "benchmarks/recorded_table.py")]
     made = subprocess.run(
         [*command, RESULTS / "peers-h200.csv", *TRANSFORMER, *FILES],
@@ -54,7 +54,7 @@ def test_what_targets_cite_is_made_of_the_same_files() -> None:
         text=True,
         check=True,
     )
-    assert made.stdout == (ROOT / "cli/vkbench_local/peers/recorded.csv").read_text()
+    assert made.stdout == (ROOT / "plans/recorded.csv").read_text()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from exported import sealed
 from planted_accuracy import of_model, of_products
-from vkbench.accuracy import Accuracy, Subject
+from vkbench.accuracy import Accuracy
 from vkbench.job import Mode
 from vkbench_db.ask import queries
 from vkbench_db.ask.accuracies import AccuracyRow, accuracies
@@ -35,11 +35,9 @@ def keep(database: Database, found: Sequence[Accuracy], label: str = "") -> int:
     return run
 
 
-def read(
-    database: Database, run: int | None = None, subjects: Sequence[Subject] = ()
-) -> list[AccuracyRow]:
+def read(database: Database, run: int | None = None) -> list[AccuracyRow]:
     with database.reading() as tx:
-        return accuracies(tx, run=run, subjects=subjects)
+        return accuracies(tx, run=run)
 
 
 def test_a_run_keeps_what_was_lost(database: Database) -> None:
@@ -48,7 +46,6 @@ def test_a_run_keeps_what_was_lost(database: Database) -> None:
     assert [record_of(vars(row), Accuracy) for row in found] == list(FOUND)
     assert {(row.run, row.run_label) for row in found} == {(run, "night")}
     assert [row.position for row in found] == [0, 1, 2]
-    assert read(database, subjects=[Subject.PRODUCTS]) == found[2:]
     with database.reading() as tx:
         stored = queries.find_run(tx, "last")
     assert (stored.mode, stored.progress.state, stored.progress.total) == (

@@ -91,6 +91,12 @@ class Line:
         with self.lab.database.reading() as tx:
             return screens.load(tx, [self.series])[self.series]
 
+    def level_jobs(self) -> tuple[int, ...]:
+        """The jobs whose results are the level that new ones are held against."""
+        screen = self.screen()
+        first = screen.state.count - len(screen.jobs)
+        return tuple(screen.jobs[index - first] for index in screen.state.indices if index >= first)
+
 
 def conclusion(state: ChangeState, cause: Cause | None = Cause.HOST) -> Conclusion:
     return Conclusion(state=state, note=f"it is {state}", cause=cause, figures=FIGURES)
@@ -136,17 +142,17 @@ def test_a_confirmed_change_begins_a_segment(line: Line) -> None:
     row = line.changes()[raised(line)]
     assert (row.state, row.cause, row.ratio, row.p) == ("confirmed", "host", 1.1, 1e-4)
     assert line.events(row.id) == ["suspected", "confirmed"]
-    assert line.screen().segment_jobs == (RESULTS,)
+    assert line.level_jobs() == (RESULTS,)
 
 
 @pytest.mark.parametrize("state", [ChangeState.DISMISSED, ChangeState.AMBIGUOUS])
 def test_other_decisions_let_the_screen_go_on(line: Line, state: ChangeState) -> None:
-    before = line.screen()
+    before = line.level_jobs()
     line.move(raised(line), state)
     assert line.changes()[raised(line)].state == state
     assert line.events(raised(line)) == ["suspected", state]
     assert line.screen().state.skip == 0  # the next result may raise an alarm again
-    assert line.screen().segment_jobs == before.segment_jobs
+    assert line.level_jobs() == before
 
 
 def test_a_screen_restarts_at_the_last_confirmed_change(line: Line) -> None:
@@ -154,7 +160,7 @@ def test_a_screen_restarts_at_the_last_confirmed_change(line: Line) -> None:
     late, early = line.suspect(30), line.suspect(20)
     line.move(late, ChangeState.CONFIRMED)
     line.move(early, ChangeState.CONFIRMED)
-    assert min(line.screen().segment_jobs) == 30
+    assert min(line.level_jobs()) == 30
 
 
 def test_one_batch_of_decisions_restarts_last(line: Line) -> None:
@@ -164,13 +170,13 @@ def test_one_batch_of_decisions_restarts_last(line: Line) -> None:
     ]
     with line.lab.database.transaction() as tx:
         apply(tx, decided, line.lab.now)
-    assert min(line.screen().segment_jobs) == 20
+    assert min(line.level_jobs()) == 20
 
 
 def test_a_suspicion_with_a_conclusion_is_decided_at_once(line: Line) -> None:
     made = line.suspect(25, conclusion(ChangeState.CONFIRMED))
     assert line.events(made) == ["suspected", "confirmed"]
-    assert min(line.screen().segment_jobs) == 25
+    assert min(line.level_jobs()) == 25
 
 
 def test_a_decision_says_where_the_change_lies(line: Line) -> None:
@@ -183,7 +189,7 @@ def test_a_decision_says_where_the_change_lies(line: Line) -> None:
     row = line.changes()[made]
     assert (row.before_job, row.after_job, row.cause) == (26, 27, "")
     assert line.events(made) == ["suspected", "suspected", "confirmed"]
-    assert min(line.screen().segment_jobs) == 27
+    assert min(line.level_jobs()) == 27
 
 
 def test_a_change_that_is_suspected_again_may_lie_elsewhere(line: Line) -> None:
@@ -268,4 +274,4 @@ def _check(line: Line) -> None:
     for change in changes.values():
         assert line.events(change.id)[-1] == change.state
     confirmed = [row.after_job for row in changes.values() if row.state == ChangeState.CONFIRMED]
-    assert min(line.screen().segment_jobs, default=10**9) >= max(confirmed, default=0)
+    assert min(line.level_jobs(), default=10**9) >= max(confirmed, default=0)

@@ -35,7 +35,7 @@ from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Kernel, Problem
 from vkbench_shaders.kernels.matrices import staged
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import ROUNDED_ONLY
+from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import EXACT_NAMES, NAMES
 from vkbench_shaders.kernels.matrices.joined_vec import JOINED_VEC
 from vkbench_worker.runner.execute import execute
 from vkbench_worker.runtime.device import Device
@@ -170,7 +170,7 @@ def every_choice(kernel: Kernel, sweep: Sweep) -> dict[str, frozenset[Value]]:
     tuned = kernel.tuning.params if kernel.tuning and not sweep.has_tuned else ()
     named_alone = staged.OF_A_NAMED_PATH if kernel.name == "mul_mat_vec" else ()
     return {
-        name: frozenset(param.choices) - ROUNDED_ONLY
+        name: frozenset(param.choices) - (set(NAMES) - set(EXACT_NAMES))  # not by name alone
         for name, param in kernel.params.items()
         if param.choices and name not in (*tuned, *named_alone)
     }

@@ -65,7 +65,7 @@ OF_BYTES = {
     for binding in kernel.bindings
     if kernel.group == "matmul" and binding.name == "x" and binding.types == ("q8_1",)
 }
-TARGETED_ROWS = {"sum", "mean", "max", "argmax"}
+REDUCTIONS = {"sum", "mean", "max", "argmax"}
 HOLDS = {  # kernels checked, kernels timed
     "quick": (MODELS, SPINE - OF_BYTES | MAIN),
     "spine": (SPINE, SPINE),
@@ -77,13 +77,9 @@ HOLDS = {  # kernels checked, kernels timed
     "tuning": (set(), {kernel.name for kernel in KERNELS if kernel.tuning}),
     "models-quick": (set(), {MODEL}),
     "models": (set(), {MODEL}),
-    "targets": (
-        {"quantize", "dequantize", "mul_mat_vec", "mul_mat", "matmul"},
-        {*("mul_mat_vec", "mul_mat", "matmul", "add", "mul", "silu"), *TARGETED_ROWS},
-    ),
     "peers": (
         set(),
-        {"matmul", "add", "mul", "silu", *TARGETED_ROWS, "softmax", "argsort", "cumsum"},
+        {"matmul", "add", "mul", "silu", *REDUCTIONS, "softmax", "argsort", "cumsum"},
     ),
 }
 HOLDS["quick"][1].add(MODEL)
@@ -391,8 +387,7 @@ def test_peers_are_asked_for_what_they_are_known_for() -> None:
     assert asked == {(case, peer) for case in ours for peer in ("torch", "ggml")}
 
 
-@pytest.mark.parametrize("suite", ["peers", "targets"])
-def test_what_a_suite_times_on_gpus_too_is_compared_on_cpu_drivers(suite: str) -> None:
-    jobs = list(plan(Selection(suite=suite, peers=("numpy",)), [replace(GPU, type="cpu")]))
+def test_what_peers_are_known_for_is_compared_on_cpu_drivers_too() -> None:
+    jobs = list(plan(Selection(suite="peers", peers=("numpy",)), [replace(GPU, type="cpu")]))
     timed = [job.case for job in jobs if job.mode is Mode.PERFORMANCE]
     assert [job.case for job in jobs if job.mode is Mode.PEER] == timed != []

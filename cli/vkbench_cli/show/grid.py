@@ -8,7 +8,6 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import problem
 from vkbench_shaders.families import Family, families, formats_in_use
 from vkbench_shaders.formats import FORMATS, Format
-from vkbench_shaders.rocm_grid import GRID
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 from vkbench_worker.runner.variants import choose
 from vkbench_worker.runtime.errors import Unsupported
@@ -60,34 +59,6 @@ def grid_table(devices: Sequence[DeviceFacts], wanted: set[str], kernels: set[st
         *(Column(key=family.name, heading=_heading(family)) for family in shown),
     )
     return Table(columns=columns, rows=list(_grid(devices or [None], shown, wanted)))
-
-
-def rocm_table() -> Table:
-    """The kernels of the ROCm grid by their names, and what they are here."""
-    columns = (
-        Column(key="name", heading="ROCm kernel", rank=Rank.KEY),
-        Column(key="kernel", heading="kernel"),
-        Column(key="format", heading="format", rank=Rank.KEY),
-        Column(key="x", heading="x"),
-        Column(key="y", heading="y"),
-        Column(key="n", heading="n", kind=ValueKind.COUNT),
-        Column(key="variants", heading="variants"),
-        Column(key="case", heading="case"),
-    )
-    rows = [
-        {
-            "name": each.name,
-            "kernel": each.kernel,
-            "format": each.format,
-            "x": each.types.get("x"),
-            "y": each.types.get("y"),
-            "n": each.n,
-            "variants": [variant.name for variant in each.variants],
-            "case": each.case.name,
-        }
-        for each in GRID
-    ]
-    return Table(columns=columns, rows=rows)
 
 
 def _heading(family: Family) -> str:

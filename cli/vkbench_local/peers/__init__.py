@@ -1,1 +1,1 @@
-"""Success metrics, and the times of other implementations that they are held against."""
+"""Timings that other programs printed or wrote to files, as results beside ours."""

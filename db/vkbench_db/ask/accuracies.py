@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from vkbench.accuracy import Accuracy, Subject
+from vkbench.accuracy import Accuracy
 from vkbench_db import schema
 from vkbench_db.rows import fetch
 
@@ -22,16 +22,12 @@ class AccuracyRow(Accuracy):
     position: int
 
 
-def accuracies(
-    tx: Connection, *, run: int | None = None, subjects: Sequence[Subject] = ()
-) -> list[AccuracyRow]:
+def accuracies(tx: Connection, *, run: int | None = None) -> list[AccuracyRow]:
     """The rows of a run; without one the newest of each loss, of the newest run first."""
     view = schema.v_accuracy.c
     asked = select(schema.v_accuracy)
     if run is not None:
         asked = asked.where(view.run == run)
-    if subjects:
-        asked = asked.where(view.subject.in_(subjects))
     order = (view.measured_at.desc(), view.run.desc(), view.position)
     rows = fetch(tx, asked.order_by(*order), AccuracyRow)
     return rows if run is not None else _newest(rows)

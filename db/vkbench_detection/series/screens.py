@@ -54,12 +54,6 @@ class Screen:
         start = max(first, self.state.start)
         return [(n, self.jobs[n - first], known[n]) for n in sorted(known) if n >= start]
 
-    @property
-    def segment_jobs(self) -> tuple[int, ...]:
-        """The jobs whose results are the level that new ones are held against."""
-        first = self.state.count - len(self.jobs)
-        return tuple(self.jobs[index - first] for index in self.state.indices if index >= first)
-
 
 def load(tx: Connection, series: Collection[int]) -> dict[int, Screen]:
     """The stored screens by series; an empty one where nothing was screened yet."""

@@ -96,7 +96,7 @@ class ScreenState:
 
 def step(state: ScreenState, value: float) -> tuple[ScreenState, Alarm | None]:
     """Take in the next result's logarithm."""
-    if len(state.values) < LEAST:
+    if not state.is_ready:
         return _taken(state, value, accept=True), None
     level, sigma = reference(state.values)
     sigmas = (value - level) / sigma

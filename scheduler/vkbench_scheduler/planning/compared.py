@@ -76,3 +76,8 @@ COMPARED: Final = (
     *(*_PROMPTS, *_SHARED, *_TOKENS, *_ROWS, *_LARGE),
 )
 COMPARED_ON_CPUS: Final = (_SQUARES[0], *_ROWS)  # others take them minutes
+
+
+def kernels_of(cases: tuple[str, ...]) -> tuple[str, ...]:
+    """The kernels that cases are of, each once."""
+    return tuple(dict.fromkeys(case.partition("/")[0] for case in cases))

@@ -14,14 +14,13 @@ from math import inf
 from vkbench import calibration, names
 from vkbench.case import Case
 from vkbench.job import Mode
-from vkbench_scheduler.planning import compared, targeted
+from vkbench_scheduler.planning import compared
 from vkbench_scheduler.planning.selection import AUTO
 from vkbench_shaders import formats
 from vkbench_shaders.catalogue import KERNELS
 from vkbench_shaders.families import families
 from vkbench_shaders.models.cases import GENERATE, PROMPT, ModelCase
 from vkbench_shaders.models.making.seeded import SEEDED, Seeded
-from vkbench_shaders.rocm_grid import GRID, SMALL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,27 +265,10 @@ MODELS = Suite(
 def _timed(on_gpus: tuple[str, ...], on_cpus: tuple[str, ...]) -> tuple[SuiteRow, ...]:
     """These cases timed, others on CPU drivers."""
     return tuple(
-        SuiteRow(mode=Mode.PERFORMANCE, kernels=targeted.kernels_of(cases), cases=cases, only=only)
+        SuiteRow(mode=Mode.PERFORMANCE, kernels=compared.kernels_of(cases), cases=cases, only=only)
         for cases, only in ((on_gpus, "gpu"), (on_cpus, "cpu"))
     )
 
-
-# names of the ROCm grid that differ in their code path alone have one case
-OF_TARGETS = tuple(
-    dict.fromkeys((*targeted.CHECKED, *(kernel.case_of(SMALL).name for kernel in GRID)))
-)
-TARGETS = Suite(
-    name="targets",
-    description="The plans' success metrics; large products on GPUs alone: CPU: two minutes.",
-    rows=(
-        SuiteRow(
-            mode=Mode.CORRECTNESS,
-            kernels=targeted.kernels_of(OF_TARGETS),
-            cases=OF_TARGETS,
-        ),
-        *_timed(targeted.TIMED, targeted.TIMED_ON_CPUS),
-    ),
-)
 
 PEERS = Suite(
     name="peers",
@@ -305,7 +287,6 @@ SUITES: tuple[Suite, ...] = (
     TUNING,
     MODELS_QUICK,
     MODELS,
-    TARGETS,
     PEERS,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,7 +27,6 @@ BLOCK_MILLISECONDS = 500
 ABANDONED_SECONDS = 5  # entries that a collector read and did not store by then go to another
 _LOOK_SECONDS = 2.0
 
-_log = logging.getLogger(__name__)
 
 Raw = tuple[bytes, dict[bytes, bytes] | None]
 

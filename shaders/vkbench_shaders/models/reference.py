@@ -50,15 +50,6 @@ class Reference:
             x = self.layer(layer, x, positions)
         return self.head(x)
 
-    def greedy(self, tokens: Tokens, count: int) -> tuple[list[int], Floats]:
-        """The likeliest tokens after a prompt, one after the other, and the logits of each."""
-        rows = [self.logits(tokens)[-1]]
-        found = [int(rows[0].argmax())]
-        while len(found) < count:
-            rows.append(self.logits(np.array(found[-1:]))[-1])
-            found.append(int(rows[-1].argmax()))
-        return found, np.array(rows)
-
     def shift(self, dropped: int) -> None:
         """Drop the oldest positions; the others move to the front, their keys turned back."""
         assert self.hyper.rope

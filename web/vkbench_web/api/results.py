@@ -22,7 +22,6 @@ router = APIRouter(prefix="/api", tags=["read"])
 MOST = 10_000
 MOST_ID = 2**31 - 1
 
-Globs = Annotated[list[str], Query()]
 Kind = Annotated[
     list[str],
     Query(

@@ -242,16 +242,6 @@ class Model(Generic[P, B]):
             found.append(run.run(tokens[None, at:until], start + at).reshape(until - at, -1))
         return np.concatenate(found)
 
-    def greedy(self, tokens: Ids, count: int, start: int = 0) -> tuple[list[int], Array]:
-        """The likeliest tokens after a prompt, one after the other, and the logits of each."""
-        rows = [self.logits(tokens, start)[-1]]
-        chosen = [int(rows[0].argmax())]
-        for at in range(start + len(tokens), start + len(tokens) + count - 1):
-            run = self.prepared(1, at + 1)
-            rows.append(run.run(np.array([chosen[-1:]]), at))
-            chosen.append(int(rows[-1].argmax()))
-        return chosen, np.array(rows)
-
     def shift(self, dropped: int, until: int) -> None:
         """Have the caches forget their first positions: those up to `until` move to the front."""
         options = self.options

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final
 
 from vkbench import system
 from vkbench.case import is_model
@@ -65,7 +65,6 @@ _KEPT_BUNDLES: Final = 4
 _MOST_PREPARERS: Final = 8
 _PREPARER_BYTES: Final = 4 << 30  # of the host's memory, that a large case may take for a while
 
-D = TypeVar("D")
 Execute = Callable[[Device, Bundle, Job], Result]
 
 

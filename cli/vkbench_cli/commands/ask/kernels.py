@@ -35,10 +35,6 @@ def kernels(
         bool,
         Option("--formats", help="List the formats: block size, bits per weight, compression."),
     ] = False,
-    rocm: Annotated[
-        bool,
-        Option("--rocm", help="List the 123 kernels of the ROCm grid and their counterparts here."),
-    ] = False,
     own: Annotated[
         bool,
         Option("--own", help="List the kernels of users that the database has, and their owners."),
@@ -60,8 +56,8 @@ def kernels(
     from vkbench_shaders.catalogue import KERNELS, matching
     from vkbench_shaders.formats import FORMATS
 
-    if grid + formats + rocm + own > 1:
-        raise UsageError("give only one of --grid, --formats, --rocm and --own")
+    if grid + formats + own > 1:
+        raise UsageError("give only one of --grid, --formats and --own")
     if own:
         with reading(store.settings()) as tx:
             show(own_table(tx, kernel), output)
@@ -71,16 +67,16 @@ def kernels(
     typed = {
         name for glob in format or ["*"] for name in names.matching(glob, all_formats, "format")
     }
-    if grid or formats or rocm:
-        show(_about_formats(grid, rocm, typed, wanted), output)
+    if grid or formats:
+        show(_about_formats(grid, typed, wanted), output)
         return
     rows = [kernel_row(k) for k in KERNELS if k.name in wanted and typed & set(k.bindings[0].types)]
     show(Table(columns=COLUMNS, rows=rows), output)
 
 
-def _about_formats(grid: bool, rocm: bool, formats: set[str], kernels: set[str]) -> Table:
-    from vkbench_cli.show.grid import formats_table, grid_table, rocm_table
+def _about_formats(grid: bool, formats: set[str], kernels: set[str]) -> Table:
+    from vkbench_cli.show.grid import formats_table, grid_table
 
     if grid:
         return grid_table(devices_if_any("this is the catalogue's own grid"), formats, kernels)
-    return rocm_table() if rocm else formats_table(formats)
+    return formats_table(formats)

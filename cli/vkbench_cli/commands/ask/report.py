@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Collection, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option, Typer
 
 from vkbench import names
-from vkbench.errors import UsageError
-from vkbench.job import PEERS, Mode
 from vkbench.markdown import APART
-from vkbench.settings import Settings
 from vkbench.units import counted, rate_column
 from vkbench_cli.groups import CommandGroup
 from vkbench_cli.options import RUN_HELP, Devices, Formats, Store
 from vkbench_cli.show.printing import Output, show
-from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import hand_over, say, tell
 from vkbench_cli.spreading import spread
 from vkbench_cli.store import reading
-from vkbench_tables.table import Column, Rank, Table, ValueKind
-from vkbench_tables.text import markdown_table
-
-if TYPE_CHECKING:
-    from vkbench_local.peers.standings import Evidence
+from vkbench_tables.table import Table
 
 METRICS = ("hot", "cold")
 NO_ACCURACY = "nothing yet: `vkbench accuracy` finds what formats and models lose"
@@ -36,20 +27,9 @@ NO_ACCURACY = "nothing yet: `vkbench accuracy` finds what formats and models los
 app = Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True)
 
 
-TARGETS = (
-    Column(key="plan", heading="plan"),
-    Column(key="target", heading="target", rank=Rank.KEY),
-    Column(key="wanted", heading="wanted"),
-    Column(key="standing", heading="is", rank=Rank.KEY),
-    Column(key="measured", heading="measured"),
-    Column(key="value", heading="value", kind=ValueKind.VALUE, hidden=True),
-    Column(key="how", heading="how, or how to measure it", prose=True),
-)
-
-
 @app.callback()
 def group() -> None:
-    """Summarise a run, the success metrics or losses; write the lab as a page."""
+    """Summarise a run or losses; write the lab as a page."""
 
 
 @app.command()
@@ -87,90 +67,6 @@ def run(
             hand_over(text)
         else:
             say(_plain(text), end="")
-
-
-@app.command()
-@spread
-def targets(
-    *,
-    device: Devices = [],  # noqa: B006
-    markdown: Annotated[
-        bool, Option("--markdown", help="Print a table for GitHub, chat or mail.")
-    ] = False,
-    store: Store,
-    output: Output,
-) -> None:
-    """Compare the success metrics of vkbench's plans with what was measured.
-
-    vkbench's times are the newest results of this host's devices, or of those of the whole fleet
-    that --device chooses. numpy's are measured now, which takes half a minute. CUDA's are those of
-    `vkbench run --suite targets --peer torch`; without them stand comparisons that were recorded on
-    one GPU, which the row names. Sizes of workgroups are those of `vkbench tune`, losses those of
-    `vkbench accuracy`. For a target that was not measured the row shows the command that measures
-    it; `vkbench run --suite targets` measures most. The exit code is 0 even if targets are missed.
-
-    \b
-    vkbench report targets --device H200 --markdown
-    vkbench report targets --device '*'
-    """
-    if output.json + output.csv + markdown > 1:
-        raise UsageError("only one of --json, --csv and --markdown can be printed")
-    from vkbench_local.peers.standings import answered
-    from vkbench_local.peers.targets import TARGETS as PLANNED
-
-    evidence = _evidence(store.settings(), device)
-    with CountedProgress("targets", len(PLANNED)) as progress:
-        rows = [
-            {"plan": each.plan, "target": each.name, "wanted": each.wanted}
-            | vars(answered(each.find, evidence))
-            for each in progress.over(PLANNED)
-        ]
-    table = Table(columns=TARGETS, rows=rows)
-    if markdown:
-        hand_over(markdown_table(table))
-    else:
-        show(table, output)
-    counts = Counter(str(row["standing"]) for row in rows)
-    tell(", ".join(f"{count} {standing}" for standing, count in counts.items()))
-
-
-def _evidence(ours: Settings, selectors: Sequence[str]) -> Evidence:
-    """What was measured on the devices that selectors choose, without any on this host's."""
-    from vkbench.accuracy import Subject
-    from vkbench_db.ask.accuracies import accuracies
-    from vkbench_db.ask.blank import is_blank
-    from vkbench_db.ask.device_names import device_keys
-    from vkbench_db.ask.peers import peer_pairs
-    from vkbench_db.ask.queries import devices, results
-    from vkbench_db.upkeep.tuning import tuned
-    from vkbench_local.peers import cuda
-    from vkbench_local.peers.standings import Evidence
-
-    with reading(ours) as tx:
-        if is_blank(tx):
-            told = "submit" if selectors else "run"
-            tell(f"no results yet: `vkbench {told} --suite targets` makes some")
-            return Evidence(results=(), host=ours.host, of_fleet=bool(selectors))
-        known = {row.key: row for row in devices(tx)}
-        chosen = device_keys(tx, selectors) if known else []
-        keys = [key for key in chosen if selectors or known[key].host == ours.host]
-        modes = [Mode.CORRECTNESS, Mode.PERFORMANCE]
-        newest = results(tx, devices=keys, modes=modes, latest=True, limit=None) if keys else []
-        found = Evidence(
-            results=[row for row in newest if row.track != PEERS],
-            devices={key: known[key].facts for key in keys},
-            tuned=tuned(tx, keys) if keys else (),
-            losses=accuracies(tx, subjects=[Subject.MODEL]),
-            pairs=[pair for pair in peer_pairs(tx, [cuda.PEER]) if pair.device in keys],
-            host=ours.host,
-            of_fleet=any(known[key].host != ours.host for key in keys),
-        )
-    if not known:
-        tell("no device is known yet: `vkbench run --suite targets` measures on this machine's")
-    elif not keys:
-        hosts = ", ".join(sorted({row.host for row in known.values()}))
-        tell(f"no devices of this host ({ours.host}), only of {hosts}: --device '*' takes all")
-    return found
 
 
 @app.command()

@@ -119,8 +119,7 @@ def accuracy(
     and by how much it is above that of the first model. With --format too, each is quantised to
     these types of files, such as q4_K_M, and reads again.
 
-    What was found is stored as a run: `vkbench report accuracy` lists the latest of all, and
-    `vkbench report targets` holds the losses of models against the plans'.
+    What was found is stored as a run: `vkbench report accuracy` lists the latest of all.
 
     \b
     vkbench accuracy --format "q*"

@@ -79,10 +79,8 @@ TILES = (
     Tile(m=16, n=32, shape=SMALL),
 )
 NAMES = tuple(dict.fromkeys(tile.name for tile in TILES))
-# that variants which are chosen without being asked for have
+# that variants which are chosen without being asked for have; sums in f16 alone have the others
 EXACT_NAMES = tuple(dict.fromkeys(tile.name for tile in TILES if "f32" in tile.costs))
-# that only variants with sums in f16 have, which run when they are asked for
-ROUNDED_ONLY = frozenset(NAMES) - frozenset(EXACT_NAMES)
 
 
 def no_tiles(asked: object) -> str:

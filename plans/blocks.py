@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vkbench_local.peers.standings import Evidence, Find, TargetResult, met
+from plans.evidence import Evidence, Find, TargetResult, met, not_measured
+from vkbench_db.ask.accuracies import AccuracyRow
 from vkbench_shaders.formats import PLAIN, format_named
-from vkbench_shaders.quantisers import losses
 from vkbench_shaders.quants import dequantise, quantise
-
-if TYPE_CHECKING:
-    from vkbench_db.ask.accuracies import AccuracyRow
-
-_LOSS_ROWS = 128
 
 
 def error_of_blocks(_: Evidence) -> TargetResult:
@@ -64,10 +57,7 @@ def saved(format: str, least: float) -> Find:
 
 
 def loss(format: str, most: float) -> Find:
-    """Percent that models lose of a text: the greatest loss of those that were read.
-
-    Where no model was, how far products are off, which is more than a model loses.
-    """
+    """Percent that models lose of a text: the greatest loss of those that were read."""
 
     def find(evidence: Evidence) -> TargetResult:
         read = [
@@ -75,12 +65,15 @@ def loss(format: str, most: float) -> Find:
             for row in evidence.losses
             if row.format == format and row.loss is not None and row.base_format in PLAIN
         ]
-        return _of_models(read, most) if read else _of_products(format, most)
+        if not read:
+            command = f"`vkbench accuracy --model FILE --format {format} --text FILE`"
+            return not_measured(f"run {command}")
+        return _greatest_loss(read, most)
 
     return find
 
 
-def _of_models(read: Sequence[AccuracyRow], most: float) -> TargetResult:
+def _greatest_loss(read: Sequence[AccuracyRow], most: float) -> TargetResult:
     worst = max(read, key=lambda row: row.loss or 0.0)
     percent = 100 * (worst.loss or 0.0)
     error = 100 * (worst.loss_error or 0.0)
@@ -95,26 +88,3 @@ def _of_models(read: Sequence[AccuracyRow], most: float) -> TargetResult:
         value=percent,
         how=f"by `vkbench accuracy --model`: {said}",
     )
-
-
-def _of_products(format: str, most: float) -> TargetResult:
-    found = _lost(format)
-    assert found.output_error is not None
-    percent = 100 * found.output_error
-    return TargetResult(
-        standing=met(percent < most),
-        measured=f"products are off by {percent:.3g} %",
-        value=percent,
-        how=(
-            f"{_LOSS_ROWS} rows of {losses.COLUMNS} normal weights times normal vectors, "
-            f"quantised by {found.quantiser}; no model was read yet: "
-            f"`vkbench accuracy --model FILE --format {format} --text FILE`"
-        ),
-    )
-
-
-@cache
-def _lost(format: str) -> losses.Loss:
-    normal = losses.seeded(_LOSS_ROWS, seed=0)[:1]
-    [found] = losses.losses(normal, [format], seed=0)
-    return found

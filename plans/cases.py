@@ -1,4 +1,4 @@
-"""The cases that the success metrics of vkbench's plans name, but for those of the ROCm grid."""
+"""The cases that the success metrics of the plans name, but for those of ROCm's grid."""
 
 from __future__ import annotations
 
@@ -15,13 +15,3 @@ BLOCKS: Final = (
 )
 ELEMENTS: Final = tuple(f"{name}/f32/b1_c1_h4096_w4096" for name in ("add", "mul", "silu"))
 ROWS: Final = tuple(f"{name}/f32/b1_c1_h8192_w8192" for name in ("sum", "mean", "max", "argmax"))
-TIMED: Final = (*SQUARES, SMALL_SQUARE, *BLOCKS, *ELEMENTS, *ROWS)
-# CPU drivers need minutes for the other products
-TIMED_ON_CPUS: Final = (*SQUARES[2:], SMALL_SQUARE, *BLOCKS[2:], *ELEMENTS, *ROWS)
-LAYOUT: Final = "quantize/q4_0/b1_m64_k256"
-CHECKED: Final = (LAYOUT, SMALL_SQUARE)
-
-
-def kernels_of(cases: tuple[str, ...]) -> tuple[str, ...]:
-    """The kernels that cases are of, each once."""
-    return tuple(dict.fromkeys(case.partition("/")[0] for case in cases))

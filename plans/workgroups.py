@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
-from vkbench.configuration import parse
+from plans.evidence import Evidence, Find, TargetResult, met, not_measured
+from vkbench.configuration import Configuration, parse
+from vkbench.device import DeviceFacts
 from vkbench.errors import VkbenchError
-from vkbench_local.peers.standings import Evidence, Find, TargetResult, met, not_measured
-from vkbench_shaders.tuning.workgroups import threads_of
+from vkbench_shaders.catalogue import problem
+from vkbench_shaders.launch import Launch
 
 AMD, NVIDIA, INTEL = 0x1002, 0x10DE, 0x8086  # as Vulkan numbers vendors
 _NAMES = {AMD: "AMD", NVIDIA: "NVIDIA", INTEL: "Intel"}
+_THREADS: Final = "THREADS"  # specialisation constant
 
 
 def fastest(vendor: int, least: int, most: int) -> Find:
@@ -37,14 +42,22 @@ def fastest(vendor: int, least: int, most: int) -> Find:
 
 
 def _sizes(evidence: Evidence, vendor: int) -> Iterator[int]:
-    """Of each case that was tuned on a device of a vendor, where its workgroups have a choice."""
+    """Size of the fastest workgroups of each case tuned on a device of a vendor, if they vary."""
     for row in evidence.tuned:
         facts = evidence.devices.get(row.device)
         if not facts or facts.vendor_id != vendor:
             continue
         try:
-            size = threads_of(row.case, parse(row.configuration), facts)
+            size = _threads_of(row.case, parse(row.configuration), facts)
         except VkbenchError:  # a kernel of a user, or a setting that is no more
             continue
         if size:
             yield size
+
+
+def _threads_of(case: str, configuration: Configuration, device: DeviceFacts) -> int | None:
+    """Threads of a workgroup in the first dispatch; None where the shader fixes them."""
+    posed = replace(problem(case), settings=configuration.settings)
+    launches = posed.kernel.variant(configuration.variant).launch(posed, device)
+    first = launches if isinstance(launches, Launch) else launches[0]
+    return first.constants.get(_THREADS)

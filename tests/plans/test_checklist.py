@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 import csv
-import subprocess
-import sys
+import re
+import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+from plans.checklist import ABSENT, ROWS, table
+from vkbench_cli import table as table_of_commands
+from vkbench_cli.main import load
 from vkbench_shaders.catalogue import KERNELS, kernel_named
 from vkbench_shaders.kernel import Kernel
 
 ROOT = Path(__file__).parents[2]
 SWEEP = ROOT / "tests/gpu/test_catalogue.py"
-ABSENT = "not here: "
-with (ROOT / "docs/coverage.csv").open(newline="") as lines:
+with ROWS.open(newline="") as lines:
     ITEMS = list(csv.DictReader(lines, delimiter="|"))
 
 
@@ -25,17 +30,10 @@ def test_the_checklist_is_whole() -> None:
     assert all(item["item"] for item in ITEMS)
 
 
-def test_the_page_is_the_checklist_s() -> None:
-    """`python scripts/coverage_page.py > docs/coverage.md` makes it again."""
-    command = [sys.executable, str(ROOT / "scripts/coverage_page.py")]
-    made = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert (ROOT / "docs/coverage.md").read_text() == made
-
-
-def test_the_page_counts_what_is_shown() -> None:
+def test_the_table_counts_what_is_shown() -> None:
+    standings = Counter(row["standing"] for row in table().rows)
     absent = sum(item["note"].startswith(ABSENT) for item in ITEMS)
-    told = f"Of {len(ITEMS)} items {len(ITEMS) - absent} are shown and {absent} are not here."
-    assert told in (ROOT / "docs/coverage.md").read_text()
+    assert standings == {"shown": len(ITEMS) - absent, "not here": absent}
 
 
 def words_of(column: str) -> list[tuple[str, str]]:
@@ -80,12 +78,21 @@ def test_a_test_is_named_and_not_its_file() -> None:
         assert source.startswith("tests/") is ("::test_" in source), f"{number}: {place}"
 
 
-def test_commands_are_ours() -> None:
-    """test_docs.py checks that they exist, with their options, since the page has them."""
-    page = (ROOT / "docs/coverage.md").read_text()
-    for command in filter(None, (item["command"] for item in ITEMS)):
-        assert command.partition(" ")[0] in ("vkbench", "make")
-        assert f"`{command}`" in page
+COMMANDS = sorted({item["command"] for item in ITEMS if item["command"]})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_exist_with_their_options(command: str) -> None:
+    program, first, *rest = shlex.split(command)
+    if program == "make":
+        assert re.search(rf"^{first}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        return
+    assert program == "vkbench"
+    [row] = [row for row in table_of_commands.COMMANDS if row.name == first]
+    loaded = load(row)
+    below = getattr(loaded, "commands", {}).values()
+    options = {name for one in (loaded, *below) for param in one.params for name in param.opts}
+    assert {word for word in rest if word.startswith("--")} <= options
 
 
 def swept_formats(kernel: Kernel) -> set[str]:

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Final
 
+from plans.evidence import CUDA_PEER, Evidence, Find, TargetResult, met, not_measured
+from plans.recorded import recorded
 from vkbench.device import NVIDIA
-from vkbench_local.peers.recorded import recorded
-from vkbench_local.peers.standings import Evidence, Find, TargetResult, met, not_measured
-
-if TYPE_CHECKING:
-    from vkbench_db.ask.peers import PeerPair
-
-PEER: Final = "torch"  # which computes by CUDA on NVIDIA's GPUs
+from vkbench_db.ask.peers import PeerPair
+from vkbench_detection.compare.peer_ratios import ratio_of
 
 
 def times_cuda(cases: Sequence[str], least: float) -> Find:
@@ -26,7 +22,7 @@ def times_cuda(cases: Sequence[str], least: float) -> Find:
         found = _in_turns(cases, evidence) or _recorded(cases)
         if not found:
             asked = "".join(f" --case {case}" for case in cases)
-            command = evidence.command(f"{asked} --mode performance --peer {PEER}")
+            command = evidence.command(f"{asked} --mode performance --peer {CUDA_PEER}")
             return not_measured(f"run {command} on a host with torch and an NVIDIA GPU")
         ratios, how = found
         mean = geometric_mean(ratios)
@@ -54,22 +50,20 @@ def _in_turns(cases: Sequence[str], evidence: Evidence) -> tuple[list[float], st
 
 
 def _is_cuda(pair: PeerPair, evidence: Evidence) -> bool:
-    from vkbench_detection.compare.peer_ratios import ratio_of
-
     facts = evidence.devices.get(pair.device)
     is_timed = pair.ours > 0 and pair.theirs > 0 and ratio_of(pair) is not None
-    return pair.peer == PEER and is_timed and facts is not None and facts.vendor_id == NVIDIA
+    return pair.peer == CUDA_PEER and is_timed and facts is not None and facts.vendor_id == NVIDIA
 
 
 def _said(pair: PeerPair) -> str:
     """Both times, in words, and what torch was given in the place of blocks."""
-    times = f"{PEER} {pair.theirs * 1e6:.4g} us, ours {pair.ours * 1e6:.4g} us"
+    times = f"{CUDA_PEER} {pair.theirs * 1e6:.4g} us, ours {pair.ours * 1e6:.4g} us"
     unlike = [each for each in pair.settings.split(",") if each.startswith("weights=")]
-    return f"{pair.case_name}: {times}{f' ({PEER}: {unlike[0]})' if unlike else ''}"
+    return f"{pair.case_name}: {times}{f' ({CUDA_PEER}: {unlike[0]})' if unlike else ''}"
 
 
 def _recorded(cases: Sequence[str]) -> tuple[list[float], str] | None:
-    rows = recorded(cases, PEER)
+    rows = recorded(cases, CUDA_PEER)
     if {row.case for row in rows} != set(cases):
         return None
     said = "; ".join(row.said for row in rows)

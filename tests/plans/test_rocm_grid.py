@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from plans.rocm_grid import GRID, RocmKernel, table
 from vkbench_shaders.bundle import unit_of
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.compile.build import units_of
-from vkbench_shaders.rocm_grid import GRID, RocmKernel
 
 TEN = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"]
 UNITS = set(units_of(KERNELS))
@@ -48,6 +48,13 @@ def test_each_is_a_case_and_a_unit(each: RocmKernel) -> None:
 def test_some_in_full(name: str, case: str) -> None:
     [each] = [each for each in GRID if each.name == name]
     assert each.case.name == case
+
+
+def test_the_table_has_their_cases() -> None:
+    rows = {row["name"]: row for row in table().rows}
+    assert len(rows) == 123
+    assert rows["mul_mat_vec_q4_0_q8_1_hip8"]["n"] == 8
+    assert str(rows["mul_mat_vec_q4_0_q8_1_hip8"]["case"]).startswith("mul_mat_vec/q4_0:x=q8_1/")
 
 
 def test_integer_products_come_first() -> None:

@@ -20,11 +20,11 @@ from typing import Final
 from vkbench.case import Case
 from vkbench_shaders.catalogue import kernel_named
 from vkbench_shaders.kernel import Variant
+from vkbench_tables.table import Column, Rank, Table, ValueKind
 
 WEIGHTS: Final = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K")
 DECODED: Final = (*WEIGHTS, "q8_K")
 MOST_COLUMNS: Final = 8
-SMALL: Final = {"b": 1, "m": 64, "n": 32, "k": 256}  # sizes of cases to be checked
 _SIZES: Final = {"b": 1, "m": 4096, "n": 512, "k": 14336}  # of the case that each is timed on
 
 
@@ -41,13 +41,9 @@ class RocmKernel:
     @cached_property
     def case(self) -> Case:
         """Its case in the catalogue, of the sizes that products are timed on."""
-        return self.case_of(_SIZES)
-
-    def case_of(self, sizes: Mapping[str, int]) -> Case:
-        """Its case of some sizes, but for the columns that its name says."""
         kernel = kernel_named(self.kernel)
-        named = {**sizes, **({"n": self.n} if self.n else {})}
-        return kernel.case(self.types, {dim: named[dim] for dim in kernel.dims})
+        sizes = {**_SIZES, **({"n": self.n} if self.n else {})}
+        return kernel.case(self.types, {dim: sizes[dim] for dim in kernel.dims})
 
     @cached_property
     def variants(self) -> list[Variant]:
@@ -82,3 +78,31 @@ def _grid() -> Iterator[RocmKernel]:
 
 
 GRID: Final = tuple(_grid())
+
+
+def table() -> Table:
+    """The kernels of the grid by their names, and what they are here."""
+    columns = (
+        Column(key="name", heading="ROCm kernel", rank=Rank.KEY),
+        Column(key="kernel", heading="kernel"),
+        Column(key="format", heading="format", rank=Rank.KEY),
+        Column(key="x", heading="x"),
+        Column(key="y", heading="y"),
+        Column(key="n", heading="n", kind=ValueKind.COUNT),
+        Column(key="variants", heading="variants"),
+        Column(key="case", heading="case"),
+    )
+    rows = [
+        {
+            "name": kernel.name,
+            "kernel": kernel.kernel,
+            "format": kernel.format,
+            "x": kernel.types.get("x"),
+            "y": kernel.types.get("y"),
+            "n": kernel.n,
+            "variants": [variant.name for variant in kernel.variants],
+            "case": kernel.case.name,
+        }
+        for kernel in GRID
+    ]
+    return Table(columns=columns, rows=rows)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
+
+RECORDED = Path(__file__).with_name("recorded.csv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,7 @@ class RecordedComparison:
 def recorded(cases: Iterable[str], peer: str) -> list[RecordedComparison]:
     """What was recorded of these cases beside a peer, such as torch."""
     wanted = set(cases)
-    text = files("vkbench_local.peers").joinpath("recorded.csv").read_text(encoding="utf-8")
+    text = RECORDED.read_text(encoding="utf-8")
     found = (
         RecordedComparison(
             case=row["case"],
