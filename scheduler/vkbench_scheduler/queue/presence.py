@@ -17,16 +17,17 @@ from vkbench.errors import VkbenchError
 from vkbench.keys import read_keys
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
-from vkbench.signing import NO_KEYS, Keys, seal, spoken
+from vkbench.signing import NO_KEYS, KeyAwaited, Keys, Untrusted, names_of, seal, spoken
 from vkbench.stamps import UNSTAMPED, Newest, Stamps, check_age, skewed
 from vkbench.wire import Announcement, Lease, Unfit
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.connection import reached
-from vkbench_scheduler.queue.oddities import ODDITIES
+from vkbench_scheduler.queue.oddities import ODDITIES, OTHER_KEYS
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
 MOST_UNFIT = 200  # devices without a usable worker that people are told of at a time
+UNTRUSTED_SECONDS = 30.0  # until people hear of it: what a killed worker said lives for a while
 REJECTED_SECONDS = 60.0  # until a device that could not be stored is tried again
 
 _KEY = re.compile(rb"[0-9a-f]{12}")  # of a device
@@ -44,6 +45,7 @@ class Presence:
         self._newest = {Announcement: Newest(), Lease: Newest()}
         # device -> an announcement that could not be stored, why, and since when (monotonic)
         self._rejected: dict[str, tuple[Announcement, str, float]] = {}
+        self._untrusted: dict[str, float] = {}  # device -> since when it is so (monotonic)
         self._served: set[str] = set()  # devices that were announced at the last look
         self.unfit: Mapping[str, str] = {}  # device -> why its worker gets nothing, as of now
         self.lacking: Mapping[str, Mapping[str, str]] = {}  # device -> bundle it awaits -> why
@@ -81,6 +83,7 @@ class Presence:
 
     def _announced(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:
         unfit: dict[str, str] = {}
+        untrusted: dict[str, str] = {}
         protocols: dict[str, int] = {}
         announced = []
         for device, word in told.items():
@@ -90,6 +93,8 @@ class Presence:
             except VkbenchError as error:
                 counters.REFUSED.labels("announcement").inc()
                 unfit[device] = f"its worker cannot be used: {error}"
+                if isinstance(error, Untrusted):
+                    untrusted[device] = str(error)
                 continue
             if why := self._why_rejected(said):
                 unfit[device] = why
@@ -99,6 +104,7 @@ class Presence:
             announced.append(said)
         self._note_lacking(announced)
         self._note_clocks(announced)
+        self._note_untrusted(untrusted)
         self._note(unfit)
         self.protocols = protocols
         return announced
@@ -108,6 +114,12 @@ class Presence:
         self._check(said, device, now, wire.ANNOUNCE_SECONDS)
         if said.facts.key != device or not has_own_key(said.facts):
             raise wire.MalformedMessage("the device's key is not that of its host and UUID")
+        signing = names_of(self._keys.scheduler[:1])
+        if said.knows and not set(signing) <= set(said.knows):
+            raise KeyAwaited(
+                "it lacks the key that the scheduler signs with: copy the keys to its host, and "
+                "restart it there"
+            )
         return replace(said, stamp=UNSTAMPED)  # it says the same again each second
 
     def _check(self, said: Announcement | Lease, device: str, now: float, most: float) -> None:
@@ -146,6 +158,14 @@ class Presence:
             if self.clocks.get(host) != seconds:
                 log.warn(_log, "clock_wrong", host=host, clock=skewed(seconds))
         self.clocks = clocks
+
+    def _note_untrusted(self, untrusted: Mapping[str, str]) -> None:
+        """Have people told of devices that other keys keep from work, if that does not end."""
+        now = time.monotonic()
+        self._untrusted = {device: self._untrusted.get(device, now) for device in untrusted}
+        for device, since in self._untrusted.items():
+            if now - since >= UNTRUSTED_SECONDS:
+                OTHER_KEYS.note(device, untrusted[device])
 
     def _note_lacking(self, announced: Iterable[Announcement]) -> None:
         lacking = {each.facts.key: each.lacking for each in announced if each.lacking}

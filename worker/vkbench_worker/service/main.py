@@ -21,7 +21,7 @@ from vkbench.keys import keys_for
 from vkbench.redis_client import connect
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
-from vkbench.signing import Keys
+from vkbench.signing import Keys, names_of
 from vkbench.stamps import Stale
 from vkbench.visible import visible
 from vkbench.wire import Announcement
@@ -239,6 +239,7 @@ def _announcement(worker: str, ready: Ready, keys: Keys) -> Announcement:
         environment=ready.environment,
         bundle=packaged_sha(),
         speaks=keys.protocols,
+        knows=names_of(keys.scheduler),
     )
 
 
