@@ -66,6 +66,7 @@ def test_scheduler_pages_and_commands_go_on_by_themselves(lab: Lab, pair: Postgr
     pair.fail_over()
     until(lambda: answered(devices), "the pages do not come back", 20)
     assert said(lab, "devices")["rows"]
+    assert said(lab, "query", "SELECT count(*) FROM run")["rows"]
     runs.append(lab.submit(["sleep/f32/n50"] * 3))
     lab.await_end(*runs, seconds=60)
     lab.check(*runs)
