@@ -60,15 +60,15 @@ def test_scheduler_pages_and_commands_go_on_by_themselves(lab: Lab, pair: Postgr
     devices = f"http://127.0.0.1:{port}/api/devices"
     scheduler, pages = lab.start_scheduler(), lab.start("-c", *PAGES, port, log="pages")
     lab.start_worker()
-    until(lambda: answered(devices), "no pages", 30)
+    until(lambda: answered(devices), "no pages", 60)
     runs = [lab.submit(["sleep/f32/n50"] * 40)]
     lab.await_start(3)
     pair.fail_over()
-    until(lambda: answered(devices), "the pages do not come back", 20)
+    until(lambda: answered(devices), "the pages do not come back", 60)
     assert said(lab, "devices")["rows"]
     assert said(lab, "query", "SELECT count(*) FROM run")["rows"]
     runs.append(lab.submit(["sleep/f32/n50"] * 3))
-    lab.await_end(*runs, seconds=60)
+    lab.await_end(*runs, seconds=90)
     lab.check(*runs)
     assert [dict(lab.counts(run)) for run in runs] == [
         {JobState.PASSED: 40},
