@@ -8,6 +8,7 @@ stays the same in all protocols; before protocol 2 a message was its payload alo
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -68,6 +69,10 @@ class Untrusted(VkbenchError):
     """A message is not signed, or by nobody who has the keys."""
 
 
+class KeyAwaited(Untrusted):
+    """A worker lacks the key that its scheduler signs with."""
+
+
 class OtherProtocol(VkbenchError):
     """A message is of a protocol that this version does not read."""
 
@@ -75,6 +80,11 @@ class OtherProtocol(VkbenchError):
         super().__init__(f"it speaks protocol {version}, this host {spoken(keys.protocols)}")
         self.version = version
         self.payload = payload  # its signature is right
+
+
+def names_of(keys: Iterable[bytes]) -> tuple[str, ...]:
+    """A name for each key: who has the key makes the same one, and it gives nothing away."""
+    return tuple(hmac.digest(key, b"vkbench\0name of a key", "sha256").hex()[:16] for key in keys)
 
 
 def spoken(protocols: tuple[int, ...]) -> str:

@@ -79,6 +79,7 @@ class Announcement:
     environment: Environment
     bundle: str  # hash of the packaged bundle there
     speaks: tuple[int, ...] = (BARE,)  # protocols of chunks that it reads
+    knows: tuple[str, ...] = ()  # names of the scheduler's keys that it verifies with
     refused: str = ""  # why it did not run the last chunk that it was sent
     lacking: Mapping[str, str] = field(default_factory=dict)  # bundle that it awaits -> why
     skew: int = 0  # seconds that its host's clock is ahead of that of Redis

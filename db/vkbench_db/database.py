@@ -20,10 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, text
 
 from vkbench.urls import shown
-from vkbench_db import waiting
+from vkbench_db import postgresql, waiting
 from vkbench_db.errors import (
     DatabaseBusy,
     DatabaseUnreachable,
@@ -35,12 +35,7 @@ from vkbench_db.errors import (
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 SCHEMA = max(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))  # the newest migration
 BUSY_SECONDS = 10  # how long a statement of SQLite waits, as for a log that is read after a crash
-CONNECT_SECONDS = 5
-# Statements that a connection to PostgreSQL has prepared. The server keeps a plan of each, 50 KB;
-# a list of values makes another statement for each length, which would fill psycopg's usual 100.
-PREPARED = 32
 _LIMITS_OF_ROWS = "54"  # class of SQLSTATE: a row or key too large, which psycopg calls operational
-_READ_ONLY = "25006"  # a standby, or a server that takes no writes for now
 _HAS_LOG = "has a write-ahead log"  # of a connection to SQLite
 NO_DRIVER = "PostgreSQL needs psycopg: pip install 'vkbench[scheduler]'"
 LEADER_LOCK = 0x766B62  # PostgreSQL advisory lock of the one dispatcher
@@ -184,7 +179,7 @@ def watch_alone(tx: Connection) -> None:
 def parse_url(url: str) -> URL:
     """A URL of SQLite (a file) or PostgreSQL; MalformedUrl for anything else."""
     try:
-        parsed = make_url(url)
+        parsed = postgresql.parse(url)
     except (exc.ArgumentError, ValueError):  # its text may hold a part of the password
         raise MalformedUrl(f"malformed database URL '{shown(url)}': {_FORMS}") from None
     backend = parsed.drivername.partition("+")[0]
@@ -195,7 +190,10 @@ def parse_url(url: str) -> URL:
     return parsed
 
 
-_FORMS = "expected sqlite:///path/to/file or postgresql://user:password@host:port/name"
+_FORMS = (
+    "expected sqlite:///path/to/file or postgresql://user:password@host:port/name, "
+    "or host:port,host:port of servers that take each other's place"
+)
 
 
 def _engine(url: URL) -> Engine:
@@ -204,21 +202,10 @@ def _engine(url: URL) -> Engine:
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    options = {
-        "connect_timeout": CONNECT_SECONDS,
-        "options": "-c timezone=UTC -c jit=off",  # its compiling takes longer than our statements
-        "client_encoding": "utf8",  # a database in SQL_ASCII otherwise gives bytes for text
-    }
     try:
-        engine = create_engine(url, connect_args=options, pool_pre_ping=True)
+        return postgresql.engine(url)
     except ImportError as error:
         raise DatabaseUnreachable(NO_DRIVER) from error
-    event.listen(engine, "connect", _configure_postgres)
-    return engine
-
-
-def _configure_postgres(connection: object, record: object) -> None:
-    connection.prepared_max = PREPARED  # type: ignore[attr-defined]
 
 
 def _configure_sqlite(connection: object, record: object) -> None:
@@ -361,7 +348,7 @@ def _is_environmental(error: exc.DBAPIError) -> bool:
         return False
     return (
         isinstance(error, exc.OperationalError | exc.InterfaceError)
-        or state == _READ_ONLY
+        or state == postgresql.READ_ONLY
         or error.connection_invalidated
         or type(error) is exc.DatabaseError  # SQLite: "file is not a database"
     )
@@ -377,4 +364,4 @@ def _remedy(engine: Engine) -> str:
 def _place(engine: Engine) -> str:
     if engine.url.get_backend_name() == "sqlite":
         return f"the database {engine.url.database}"
-    return f"the database {shown(str(engine.url.set(query={})))}"
+    return f"the database {postgresql.place(engine.url)}"

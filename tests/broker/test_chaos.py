@@ -14,6 +14,7 @@ from postgres_server import program
 
 Need = Callable[[str, str], NoReturn]
 JOBS, STRIKES = 120, 8
+SURELY = ("fail_over", *["change_keys"] * 3)  # three steps change the keys
 
 
 @pytest.mark.slow
@@ -23,7 +24,7 @@ def test_nothing_is_lost_whatever_breaks(need: Need, tmp_path: Path) -> None:
         need("redis", "redis-server is not installed")
     if not program("initdb"):
         need("postgres", "initdb is not installed")
-    said = run(tmp_path, jobs=JOBS, faults=STRIKES, seed=5)
+    said = run(tmp_path, jobs=JOBS, faults=STRIKES, seed=5, surely=SURELY)
     print(said)
     assert said.startswith(f"{JOBS} jobs: ")
 
@@ -32,4 +33,5 @@ def test_every_process_and_server_is_broken() -> None:
     assert {"kill_runner", "kill_worker", "kill_scheduler", "kill_redis", "kill_postgres"} < set(
         FAULTS
     )
-    assert len(FAULTS) >= 18
+    assert set(SURELY) < set(FAULTS)
+    assert len(FAULTS) >= 21

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Lab, alive, kill, until
+from processes import children
 from vkbench import wire
 from vkbench.job import JobState, Outcome
 from vkbench.result import Result
@@ -46,6 +47,15 @@ def test_poison_fails_after_three_tries_and_its_mates_run_once(lab: Lab) -> None
     # each attempt that broke a runner had a fresh one
     broken = [event.pid for event in lab.events("start") if event.job in range(11, 14)]
     assert len(set(broken)) == 9
+
+
+def test_a_worker_whose_parent_dies_while_it_starts_ends(lab: Lab) -> None:
+    """Else it would keep its device from the workers of the next parent."""
+    fleet = lab.start("-m", "planted_fleet", "a", "b", log="fleet")
+    until(lambda: len(children(fleet.pid)) == 2, "no worker starts", 20)
+    workers = children(fleet.pid)
+    kill(fleet)
+    until(lambda: not any(map(alive, workers)), "a worker outlives its parent", 20)
 
 
 def test_a_killed_runner_costs_its_job_one_try(lab: Lab) -> None:

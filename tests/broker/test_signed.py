@@ -15,14 +15,19 @@ from typing import cast
 import pytest
 
 from cluster import Lab, until
+from host_keys import HostKeys
+from listener import listening, settings_for
 from vkbench import wire
 from vkbench.job import Job, JobState, Mode, Outcome
 from vkbench.keys import new_keys, read_keys
 from vkbench.result import Result
 from vkbench.signing import NO_KEYS, Keys, seal
 from vkbench.wire import Announcement, Chunk, Lease, Unfit
+from vkbench_scheduler.queue import presence
 from vkbench_scheduler.queue.broker import Broker
+from vkbench_scheduler.queue.oddities import Oddities
 from vkbench_scheduler.queue.presence import Presence
+from vkbench_scheduler.watch import strangers
 
 MakeLab = Callable[..., Lab]
 
@@ -178,6 +183,61 @@ def test_jobs_wait_for_a_worker_that_has_other_keys_and_then_run(
     signed.start_worker()
     signed.await_end(second)
     signed.check(run, second)
+
+
+def test_a_worker_that_gets_the_new_key_late_waits_and_people_are_told(
+    make_lab: MakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = HostKeys(tmp_path / "keys", ("scheduler", "worker"))
+    signed = make_lab(keys=str(keys.of("scheduler")))
+    scheduler = signed.start_scheduler()
+    worker = start_worker_with(keys.of("worker"), signed)
+    signed.await_device("a")
+    for _ in range(2):
+        keys.take_step()
+    keys.copy_to("scheduler")  # which signs with the new key from now on
+    scheduler.terminate()
+    scheduler.wait()
+    signed.start_scheduler()
+    run = signed.submit([SHORT] * 3)
+    until(lambda: "it lacks the key" in unfit(signed), "no reason is given", 30)
+    assert "copy the keys to its host" in said_by("status", signed)["why"]
+    assert tell(signed, monkeypatch)["type"] == "keys.differ"
+    time.sleep(1)
+    assert {row.dispatches for row in signed.jobs(run)} == {0}
+    assert "message_refused" not in logged(signed, "worker-a")
+    keys.copy_to("worker")
+    worker.terminate()
+    worker.wait()
+    start_worker_with(keys.of("worker"), signed)
+    signed.await_end(run)
+    signed.check(run)
+    assert dict(signed.counts(run)) == {JobState.PASSED: 3}
+    assert {row.dispatches for row in signed.jobs(run)} == {1}
+
+
+def start_worker_with(keys: Path, lab: Lab) -> subprocess.Popen[bytes]:
+    module = "vkbench_worker.service.main"
+    return lab.start("-m", module, "a", log="worker-a", VKBENCH_KEYS=str(keys))
+
+
+def tell(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """What the alert channels hear, once, of a state that does not end."""
+    oddities = Oddities("keys_differ")
+    monkeypatch.setattr(presence, "OTHER_KEYS", oddities)
+    monkeypatch.setattr(strangers, "OTHER_KEYS", oddities)
+    seen = Presence(lab.redis.client, read_keys(lab.settings))
+    seen.announcements()
+    assert not oddities.untold()  # it may end by itself
+    monkeypatch.setattr(presence, "UNTRUSTED_SECONDS", 0.0)
+    with listening() as listener:
+        for _ in range(2):
+            seen.announcements()
+            strangers.step(lab.database, settings_for(listener), time.time())
+    [(_, heard)] = listener.heard
+    message: dict[str, object] = json.loads(heard)
+    assert lab.key("a") in str(message["data"])
+    return message
 
 
 def said_by(command: str, lab: Lab) -> dict[str, str]:

@@ -19,8 +19,9 @@ from sqlalchemy import insert, select, text
 from vkbench.errors import ServiceUnreachable, UsageError, VkbenchError
 from vkbench_db import schema
 from vkbench_db.ask.readonly import query
-from vkbench_db.database import PREPARED, SCHEMA, Database, try_lead, upgrade
+from vkbench_db.database import SCHEMA, Database, try_lead, upgrade
 from vkbench_db.errors import DatabaseUnreachable, MalformedUrl, SchemaMissing, SchemaOutdated
+from vkbench_db.postgresql import PREPARED
 
 
 def complaint(error: pytest.ExceptionInfo[VkbenchError]) -> str:

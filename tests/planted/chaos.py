@@ -4,8 +4,8 @@
     python tests/planted/chaos.py --jobs 300 --faults 12   as CI does
     python tests/planted/chaos.py --seed 7 --only flush_redis
 
-Redis, PostgreSQL, a scheduler and a fleet of two devices run as real processes. The seed decides
-which fault comes when.
+Redis, PostgreSQL with a standby, a scheduler and a fleet of two devices run as real processes. The
+seed decides which fault comes when.
 """
 
 from __future__ import annotations
@@ -16,23 +16,30 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cluster import Lab, alive
+from cluster import Lab, alive, until
 from half_open import HalfOpenProxy
+from host_keys import HostKeys
 from own_servers import own_servers
-from postgres_server import PostgresServer
+from postgres_pair import PostgresPair
 from processes import children
-from vkbench.job import JobState
+from vkbench import wire
+from vkbench.job import JobState, Outcome
+from vkbench.keys import read_keys
+from vkbench.wire import Unfit
 
+Process = subprocess.Popen[bytes]
 DEVICES = ("a", "b")
+HOSTS = ("scheduler", "fleet")
 FAULT_SECONDS = 2.0  # about what a fault and the pause before it take: jobs are as long as that
 PAUSES = (0.2, 1.5)  # between two faults, in seconds
 LASTS = (0.3, 3.0)  # seconds of a fault that has an end
@@ -45,20 +52,23 @@ class Chaos:
     """A lab, and the ways to break it."""
 
     lab: Lab
-    postgres: PostgresServer
+    postgres: PostgresPair
     proxy: HalfOpenProxy
+    keys: HostKeys
     random: random.Random
     done: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self.late = ""  # the host that has not got the new key yet
         self.clock = self.lab.folder / "clock"
         os.environ["PLANTED_CLOCK"] = str(self.clock)
-        self.scheduler = self.lab.start_scheduler()
-        self.fleet = self.lab.start_fleet(*DEVICES)
+        self.scheduler = self.start_scheduler()
+        self.fleet = self.start_fleet()
+        for name in DEVICES:
+            self.lab.await_device(name)
 
-    def strike(self, kinds: Sequence[str]) -> None:
+    def strike(self, kind: str) -> None:
         """Break one thing, mend it, and start what has died, as the host's init does."""
-        kind = self.random.choice(kinds)
         FAULTS[kind](self)
         self.done[kind] += 1
         self.revive()
@@ -66,9 +76,17 @@ class Chaos:
     def revive(self) -> None:
         """Start scheduler and fleet again if they are gone."""
         if not alive(self.scheduler.pid):
-            self.scheduler = self.lab.start("-m", "planted_scheduler", "", log="scheduler")
+            self.scheduler = self.start_scheduler()
         if not alive(self.fleet.pid):
-            self.fleet = self.lab.start("-m", "planted_fleet", *DEVICES, log="fleet")
+            self.fleet = self.start_fleet()
+
+    def start_scheduler(self, log: str = "scheduler") -> Process:
+        """A scheduler with the keys of its host."""
+        return self._start("scheduler", "planted_scheduler", "", log=log)
+
+    def start_fleet(self) -> Process:
+        """A parent of the workers of all devices, with the keys of their host."""
+        return self._start("fleet", "planted_fleet", *DEVICES, log="fleet")
 
     def lasting(self) -> None:
         """Let the fault last."""
@@ -105,7 +123,7 @@ class Chaos:
 
     def second_scheduler(self) -> None:
         """Two schedulers for a while."""
-        other = self.lab.start("-m", "planted_scheduler", "", log="scheduler-2")
+        other = self.start_scheduler("scheduler-2")
         self.lasting()
         other.kill()
         other.wait()
@@ -113,7 +131,7 @@ class Chaos:
     def second_worker(self) -> None:
         """Two workers of one device for a while."""
         name = self.random.choice(DEVICES)
-        other = self.lab.start("-m", "vkbench_worker.service.main", name, log="worker-2")
+        other = self._start("fleet", "vkbench_worker.service.main", name, log="worker-2")
         self.lasting()
         other.kill()
         other.wait()
@@ -158,15 +176,39 @@ class Chaos:
 
     def kill_postgres(self) -> None:
         """PostgreSQL crashes and comes back."""
-        self.postgres.stop()
+        self.postgres.primary.stop()
         self.lasting()
-        self.postgres.start()
+        self.postgres.primary.start()
 
     def read_only_postgres(self) -> None:
         """PostgreSQL takes no writes, as a standby does."""
-        self._set_postgres("default_transaction_read_only = on")
+        self.postgres.primary.set("default_transaction_read_only = on")
         self.lasting()
-        self._set_postgres("default_transaction_read_only = off")
+        self.postgres.primary.set("default_transaction_read_only = off")
+
+    def fail_over(self) -> None:
+        """PostgreSQL's server dies, its standby takes its place; the dead one is made a standby."""
+        self.postgres.fail_over()
+        self.lasting()
+        self.postgres.add_standby()
+
+    def stop_standby(self) -> None:
+        """PostgreSQL's standby is away: all commits wait for it."""
+        self.postgres.standby.stop()
+        self.lasting()
+        self.postgres.standby.start()
+
+    def change_keys(self) -> None:
+        """One of three steps by which keys change; perhaps a host gets the new key too late."""
+        step = self.keys.take_step()
+        if step == 1:
+            self.late = self.random.choice(["", *HOSTS])
+        for host in sorted(HOSTS, key=self.late.__eq__):
+            if host == self.late and step == 1:
+                continue
+            if host == self.late and step == 2:
+                until(self._awaits_keys, "no reason is given why the devices wait", 60)
+            self._give_keys(host)
 
     def fill_disk(self) -> None:
         """Workers cannot write files."""
@@ -183,9 +225,26 @@ class Chaos:
         self.lasting()
         self.clock.write_text("0")
 
-    def _set_postgres(self, setting: str) -> None:
-        self.postgres.execute(f"ALTER SYSTEM SET {setting}")
-        self.postgres.execute("SELECT pg_reload_conf()")
+    def _start(self, host: str, module: str, *words: str, log: str) -> Process:
+        keys = str(self.keys.of(host))
+        return self.lab.start("-m", module, *words, log=log, VKBENCH_KEYS=keys)
+
+    def _give_keys(self, host: str) -> None:
+        """Bring a host the keys as they are now, and restart what it runs."""
+        self.keys.copy_to(host)
+        process: Process = getattr(self, host)
+        process.terminate()
+        process.wait()
+        self.revive()
+
+    def _awaits_keys(self) -> bool:
+        """Whether the scheduler says of all devices that keys keep them waiting."""
+        word = self.lab.redis.client.get(wire.UNFIT)
+        if not isinstance(word, bytes):
+            return False
+        keys = read_keys(replace(self.lab.settings, keys=str(self.keys.of("scheduler"))))
+        reasons = wire.unpack(word, Unfit, keys).devices
+        return all("key" in reasons.get(self.lab.key(name), "") for name in DEVICES)
 
     def _frozen(self, pids: Sequence[int]) -> None:
         if not pids:
@@ -197,7 +256,7 @@ class Chaos:
         os.kill(pid, signal.SIGCONT)
 
 
-_OF_THE_LAB = ("strike", "revive", "lasting", "workers")
+_OF_THE_LAB = ("strike", "revive", "lasting", "workers", "start_scheduler", "start_fleet")
 FAULTS: dict[str, Callable[[Chaos], None]] = {
     name: act
     for name, act in vars(Chaos).items()
@@ -214,12 +273,25 @@ def _limit_files(pid: int, most: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
-def run(folder: Path, *, jobs: int, faults: int, seed: int, only: Sequence[str] = ()) -> str:
-    """Submit jobs, break things, mend all, and wait; AssertionError says what was lost."""
-    with _lab(folder) as (lab, postgres, proxy):
-        chaos = Chaos(lab=lab, postgres=postgres, proxy=proxy, random=random.Random(seed))
+def run(
+    folder: Path,
+    *,
+    jobs: int,
+    faults: int,
+    seed: int,
+    only: Sequence[str] = (),
+    surely: Sequence[str] = (),
+) -> str:
+    """Submit jobs, break things, mend all, and wait; AssertionError says what was lost.
+
+    Faults are of any kind, or `only` of some; those that come `surely` are among them.
+    """
+    with _chaos(folder, seed) as chaos:
+        lab = chaos.lab
         began = time.monotonic()
-        kinds = list(only) or list(FAULTS)
+        rest = chaos.random.choices(list(only) or list(FAULTS), k=faults - len(surely))
+        kinds = [*surely, *rest]
+        chaos.random.shuffle(kinds)
         case = f"sleep/f32/n{1 + round(1000 * len(DEVICES) * FAULT_SECONDS * faults / jobs)}"
         runs: list[int] = []
         waves = max(1, min(20, faults))
@@ -227,7 +299,7 @@ def run(folder: Path, *, jobs: int, faults: int, seed: int, only: Sequence[str] 
             runs += submit(lab, case, jobs // waves)
             for _ in range(faults * (wave + 1) // waves - faults * wave // waves):
                 time.sleep(chaos.random.uniform(*PAUSES))
-                chaos.strike(kinds)
+                chaos.strike(kinds.pop())
         await_all(lab, runs)
         lab.check(*runs)
         return summary(lab, runs, chaos.done, time.monotonic() - began)
@@ -259,30 +331,36 @@ def summary(lab: Lab, runs: Sequence[int], done: Counter[str], seconds: float) -
     """What came of the jobs, and what was done to them."""
     rows = [row for run in runs for row in lab.jobs(run)]
     states = Counter(row.state for row in rows)
-    attempts = sum(len(lab.attempts(run)) for run in runs)
+    attempts = [attempt for run in runs for attempt in lab.attempts(run)]
+    errors = {reason for _, _, outcome, reason in attempts if outcome == Outcome.ERROR}
+    assert not errors, f"workers blame jobs: {errors}"
     for row in rows:
         assert row.state == JobState.PASSED or row.tries >= 3, f"job {row.id}: {row.state}"
     told = ", ".join(f"{name} {count}" for name, count in sorted(done.items()))
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     return (
-        f"{len(rows)} jobs: {counts}; {attempts} attempts; lost 0, twice 0, stuck 0\n"
+        f"{len(rows)} jobs: {counts}; {len(attempts)} attempts; lost 0, twice 0, stuck 0\n"
         f"{sum(done.values())} faults in {seconds:.0f} s: {told}"
     )
 
 
 @contextmanager
-def _lab(folder: Path) -> Iterator[tuple[Lab, PostgresServer, HalfOpenProxy]]:
-    with own_servers(folder) as (postgres, redis), ExitStack() as stack:
+def _chaos(folder: Path, seed: int) -> Iterator[Chaos]:
+    with own_servers(folder) as (server, redis), ExitStack() as stack:
+        server.make_database("chaos")
+        postgres = PostgresPair(server)
+        stack.callback(postgres.close)
         proxy = HalfOpenProxy(redis.port)
         stack.callback(proxy.close)
         lab = Lab(
             folder=folder,
-            database_url=postgres.make_database("chaos"),
+            database_url=postgres.url("chaos"),
             redis=redis,
             changes={"redis": f"redis://127.0.0.1:{proxy.port}/0"},
         )
         stack.callback(lab.close)
-        yield lab, postgres, proxy
+        keys = HostKeys(folder / "keys", HOSTS)
+        yield Chaos(lab=lab, postgres=postgres, proxy=proxy, keys=keys, random=random.Random(seed))
 
 
 def main() -> int:

@@ -1,18 +1,21 @@
-"""A PostgreSQL server of our own, which may be stopped at once and started again."""
+"""A PostgreSQL server of our own, which may be stopped at once, started again and copied."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import psycopg
 
 from cluster import free_port, until
+from processes import family
 from vkbench_db.database import Database
 from vkbench_scheduler.bundles import keep_packaged
 
@@ -41,12 +44,22 @@ class PostgresServer:
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._data = str(self._folder / "data")
-        options = ["--username=vk", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
-        self._run([str(program("initdb")), "-D", self._data, *options])
+
+    def make_standby_of(self, primary: PostgresServer) -> None:
+        """Make a copy of a running server, which follows it from its start on."""
+        shutil.rmtree(self._data, ignore_errors=True)
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        copying = [str(program("pg_basebackup")), "-d", primary.url("postgres"), *options]
+        self._run([*copying, "-D", self._data])
 
     def url(self, name: str) -> str:
         """The URL of a database."""
-        return f"postgresql://vk@127.0.0.1:{self._port}/{name}"
+        return f"postgresql://vk@{self.place}/{name}"
+
+    @property
+    def place(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self._port}"
 
     @property
     def folder(self) -> Path:
@@ -54,10 +67,13 @@ class PostgresServer:
         return self._folder
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it, with an empty cluster if it has none, and wait until it answers."""
+        if not Path(self._data).exists():
+            self._make()
         flags = ["-p", str(self._port), "-F", "-c", "listen_addresses=127.0.0.1"]
         # What a server does now and then, it does soon: its processes are warm after a checkpoint.
         flags += ["-c", "unix_socket_directories=", "-c", "checkpoint_timeout=30s"]
+        flags += ["-c", "wal_retrieve_retry_interval=200ms"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(program("postgres")), "-D", self._data, *flags],
@@ -71,9 +87,23 @@ class PostgresServer:
     def stop(self) -> None:
         """Stop it at once, as a crash would."""
         if self._process:
-            self._process.send_signal(3)  # SIGQUIT: immediate
+            self._process.send_signal(signal.SIGQUIT)  # immediate
             self._process.wait()
             self._process = None
+
+    def kill(self) -> None:
+        """kill -9 of all its processes, as a loss of power would."""
+        if self._process:
+            for pid in family(self._process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def set(self, setting: str) -> None:
+        """Change a setting now, and for later starts."""
+        self.execute(f"ALTER SYSTEM SET {setting}")
+        self.execute("SELECT pg_reload_conf()")
 
     def close(self) -> None:
         """Stop it and remove all it kept."""
@@ -94,10 +124,17 @@ class PostgresServer:
 
     def execute(self, statement: str) -> None:
         """Run one statement outside of any transaction."""
-        with psycopg.connect(
-            self.url("postgres"), autocommit=True, connect_timeout=2
-        ) as connection:
+        with self._connected() as connection:
             connection.execute(statement.encode())
+
+    def ask(self, question: str) -> object:
+        """The one value that a statement answers."""
+        with self._connected() as connection:
+            row = connection.execute(question.encode()).fetchone()
+            return row and row[0]
+
+    def _connected(self) -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(self.url("postgres"), autocommit=True, connect_timeout=2)
 
     def _answers(self) -> bool:
         try:
@@ -105,6 +142,10 @@ class PostgresServer:
         except psycopg.OperationalError:
             return False
         return True
+
+    def _make(self) -> None:
+        options = ["--username=vk", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
+        self._run([str(program("initdb")), "-D", self._data, *options])
 
     def _run(self, command: list[str]) -> None:
         subprocess.run(

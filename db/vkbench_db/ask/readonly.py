@@ -30,8 +30,9 @@ from typing import IO, Any
 from sqlalchemy import URL
 
 from vkbench.errors import VkbenchError
+from vkbench_db import postgresql
 from vkbench_db.ask import public, reader
-from vkbench_db.database import CONNECT_SECONDS, NO_DRIVER, parse_url, require_file
+from vkbench_db.database import NO_DRIVER, parse_url, require_file
 from vkbench_db.errors import DatabaseUnreachable, QueryRefused
 
 Rows = list[tuple[Any, ...]]
@@ -228,13 +229,13 @@ def _query_postgresql(url: URL, sql: str, bounds: Bounds) -> tuple[list[str], Ro
         raise DatabaseUnreachable(NO_DRIVER)
     asked = _request(sql, bounds) | {
         "url": url.set(drivername="postgresql").render_as_string(hide_password=False),
-        "connect_seconds": CONNECT_SECONDS,
+        "connect_seconds": postgresql.connect_seconds(url),
     }
 
     def error_of(said: dict[str, str]) -> VkbenchError:
         reason, kind = said[reader.ERROR], said[reader.KIND]
         if kind == reader.UNREACHABLE:
-            place = url.set(query={}).render_as_string(hide_password=True)
+            place = postgresql.place(url)
             return DatabaseUnreachable(f"the database {place} cannot be used: {reason}")
         if kind == reader.LATE:
             reason = _LATE

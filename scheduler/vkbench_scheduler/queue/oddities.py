@@ -1,4 +1,4 @@
-"""What this process found in Redis that no worker and no scheduler writes, for the operator.
+"""What this process found in Redis that it can use for nothing, for the operator.
 
 It needs no client of Redis: the alerts that tell of it are sent where none is installed, too.
 """
@@ -22,9 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class Oddities:
-    """What was found in Redis that neither a worker nor a scheduler of this fleet writes."""
+    """What was found in which places, told for a while, and again each day."""
 
-    def __init__(self) -> None:
+    def __init__(self, event: str = "redis_strange") -> None:
+        self._event = event  # of the log
         self._found: dict[str, tuple[str, float]] = {}  # place -> what, and when (monotonic)
         self._said: dict[str, float] = {}  # place -> when the log said so last
         self._told: dict[str, float] = {}  # place -> when the alert channels heard of it last
@@ -40,7 +41,7 @@ class Oddities:
             silent = now - self._said.get(place, float("-inf")) < SILENT_SECONDS
             if not silent and len(self._said) < MOST_PLACES:
                 self._said[place] = now
-                log.warn(_log, "redis_strange", key=place, found=what)
+                log.warn(_log, self._event, key=place, found=what)
 
     def lately(self) -> Mapping[str, str]:
         """Place in Redis -> what was found there within TOLD_SECONDS."""
@@ -72,4 +73,6 @@ class Oddities:
             del self._said[place]
 
 
-ODDITIES = Oddities()  # of this process: all its threads meet the same Redis
+# of this process: all its threads meet the same Redis
+ODDITIES = Oddities()  # what neither a worker nor a scheduler of this fleet writes
+OTHER_KEYS = Oddities("keys_differ")  # devices whose workers have not the keys of this scheduler

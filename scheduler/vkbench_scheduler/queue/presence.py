@@ -16,17 +16,18 @@ from vkbench.errors import VkbenchError
 from vkbench.keys import read_keys
 from vkbench.redis_client import connect
 from vkbench.settings import Settings
-from vkbench.signing import NO_KEYS, Keys, seal, spoken
+from vkbench.signing import NO_KEYS, KeyAwaited, Keys, Untrusted, names_of, seal, spoken
 from vkbench.stamps import Newest, Stamp, Stamps, check_age, skewed
 from vkbench.wire import Announcement, Lease, Unfit
 from vkbench_scheduler.metrics import counters
 from vkbench_scheduler.queue import border
 from vkbench_scheduler.queue.announced import Announced
 from vkbench_scheduler.queue.connection import reached
-from vkbench_scheduler.queue.oddities import ODDITIES
+from vkbench_scheduler.queue.oddities import ODDITIES, OTHER_KEYS
 
 CANCEL_SECONDS = 3600  # far beyond the life of a message in a short queue
 MOST_UNFIT = 200  # devices without a usable worker that people are told of at a time
+UNTRUSTED_SECONDS = 30.0  # until people hear of it: what a killed worker said lives for a while
 REJECTED_SECONDS = 60.0  # until a device that could not be stored is tried again
 
 _KEY = re.compile(rb"[0-9a-f]{12}")  # of a device
@@ -45,6 +46,7 @@ class Presence:
         self._newest: Mapping[type[object], Newest] = {Announcement: Newest(), Lease: Newest()}
         # device -> an announcement that could not be stored, why, and since when (monotonic)
         self._rejected: dict[str, tuple[Announcement, str, float]] = {}
+        self._untrusted: dict[str, float] = {}  # device -> since when it is so (monotonic)
         self._served: set[str] = set()  # devices that were announced at the last look
         self.unfit: Mapping[str, str] = {}  # device -> why its worker gets nothing, as of now
         self.lacking: Mapping[str, Mapping[str, str]] = {}  # device -> bundle it awaits -> why
@@ -84,6 +86,7 @@ class Presence:
 
     def _announced(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:
         unfit: dict[str, str] = {}
+        untrusted: dict[str, str] = {}
         protocols: dict[str, int] = {}
         announced = []
         for device, word in told.items():
@@ -93,6 +96,8 @@ class Presence:
             except VkbenchError as error:
                 counters.REFUSED.labels("announcement").inc()
                 unfit[device] = f"its worker cannot be used: {error}"
+                if isinstance(error, Untrusted):
+                    untrusted[device] = str(error)
                 continue
             if why := self._why_rejected(said):
                 unfit[device] = why
@@ -102,6 +107,7 @@ class Presence:
             announced.append(said)
         self._note_lacking(announced)
         self._note_clocks(announced)
+        self._note_untrusted(untrusted)
         self._note(unfit)
         self.protocols = protocols
         return announced
@@ -109,6 +115,12 @@ class Presence:
     def _announcement(self, device: str, word: bytes, now: float) -> Announcement:
         said, stamp = self._heard.read(device, word)
         self._check(Announcement, stamp, device, now, wire.ANNOUNCE_SECONDS)
+        signing = names_of(self._keys.scheduler[:1])
+        if said.knows and not set(signing) <= set(said.knows):
+            raise KeyAwaited(
+                "it lacks the key that the scheduler signs with: copy the keys to its host, and "
+                "restart it there"
+            )
         return said
 
     def _check(
@@ -149,6 +161,14 @@ class Presence:
             if self.clocks.get(host) != seconds:
                 log.warn(_log, "clock_wrong", host=host, clock=skewed(seconds))
         self.clocks = clocks
+
+    def _note_untrusted(self, untrusted: Mapping[str, str]) -> None:
+        """Have people told of devices that other keys keep from work, if that does not end."""
+        now = time.monotonic()
+        self._untrusted = {device: self._untrusted.get(device, now) for device in untrusted}
+        for device, since in self._untrusted.items():
+            if now - since >= UNTRUSTED_SECONDS:
+                OTHER_KEYS.note(device, untrusted[device])
 
     def _note_lacking(self, announced: Iterable[Announcement]) -> None:
         lacking = {each.facts.key: each.lacking for each in announced if each.lacking}

@@ -21,7 +21,7 @@ from vkbench.keys import keys_for
 from vkbench.redis_client import connect
 from vkbench.result import Result
 from vkbench.settings import Sandbox, Settings, settings
-from vkbench.signing import Keys
+from vkbench.signing import Keys, names_of
 from vkbench.stamps import Stale
 from vkbench.visible import visible
 from vkbench.wire import Announcement
@@ -56,8 +56,8 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
         kernel.hide()  # as each supervisor does for its own process
     asked = list(selectors) or _all_devices()
     alive.expect(ours.data, SERVICE, asked)
-    one = python("-m", "vkbench_worker.service.main", "--beside", str(len(asked)))
-    return fleet.serve([(*one, name) for name in asked])
+    one = python("-m", "vkbench_worker.service.main", "--parent", str(os.getpid()))
+    return fleet.serve([(*one, "--beside", str(len(asked)), name) for name in asked])
 
 
 def _all_devices() -> list[str]:
@@ -238,6 +238,7 @@ def _announcement(worker: str, ready: Ready, keys: Keys) -> Announcement:
         environment=ready.environment,
         bundle=packaged_sha(),
         speaks=keys.protocols,
+        knows=names_of(keys.scheduler),
     )
 
 
@@ -245,9 +246,11 @@ def main() -> None:
     """One device's process of a fleet: `python -m vkbench_worker.service.main SELECTOR`."""
     parser = argparse.ArgumentParser(prog="vkbench_worker.service.main")
     parser.add_argument("selector", help="device to serve")
+    parser.add_argument("--parent", type=int, default=os.getppid(), help="who ends it")
     parser.add_argument("--beside", type=int, default=1, help="workers that share the processors")
     asked = parser.parse_args()
-    system.end_with(os.getppid(), signal.SIGTERM)
+    if not system.end_with(asked.parent, signal.SIGTERM):
+        sys.exit("the parent is gone")  # while this process was starting
     log.set_up(style=settings().log_format)
     try:
         sys.exit(serve_one(asked.selector, settings(), asked.beside))
