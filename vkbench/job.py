@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vkbench.errors import VkbenchError
-
 
 class Mode(StrEnum):
     """What a job is to find out."""
@@ -140,7 +138,7 @@ class Job:
 def pair_of(job: Job) -> Pair:
     """The pair of a paired job."""
     if job.pair is None:
-        raise VkbenchError(f"job {job.id} is {job.mode} and has no pair")
+        raise ValueError(f"job {job.id} is {job.mode} and has no pair")
     return job.pair
 
 

@@ -15,7 +15,7 @@ import msgspec
 from vkbench.bounds import complaints, is_id
 from vkbench.device import DeviceFacts, Environment
 from vkbench.errors import VkbenchError
-from vkbench.job import Job
+from vkbench.job import Job, Mode
 from vkbench.result import Result
 from vkbench.signing import BARE, PROTOCOL, Keys, Role, Subject, seal, unseal
 from vkbench.stamps import UNSTAMPED, Stamp
@@ -179,7 +179,9 @@ def check(record: object) -> None:
         case Lease():
             found = chain(complaints(record), _strange_ids(record.jobs))
         case Chunk():
-            found = _strange_ids((job.id, job.token) for job in record.jobs)
+            found = chain(
+                _strange_ids((job.id, job.token) for job in record.jobs), _unpaired(record.jobs)
+            )
     for complaint in found:
         raise MalformedMessage(f"malformed {type(record).__name__}: {complaint}")
 
@@ -188,6 +190,12 @@ def _strange_ids(jobs: Iterable[tuple[int, int]]) -> Iterator[str]:
     for job, token in jobs:
         if not (is_id(job) and is_id(token)):
             yield f"job {job}, token {token}: these are no numbers of a job"
+
+
+def _unpaired(jobs: Iterable[Job]) -> Iterator[str]:
+    for job in jobs:
+        if (job.mode is Mode.PAIRED) != (job.pair is not None):
+            yield f"job {job.id} is {job.mode}, and that does not go with its pair {job.pair}"
 
 
 def say(subject: Subject, stamp: Stamp, keys: Keys, text: str = "") -> bytes:

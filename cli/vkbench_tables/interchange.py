@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 from vkbench.case import MODEL
 from vkbench.errors import UsageError
 from vkbench.job import CHECKS, JobState
-from vkbench_tables.results import timing_name
 
 if TYPE_CHECKING:
     from vkbench_db.ask.queries import ResultRow
@@ -85,10 +84,10 @@ def in_bmf(results: Results) -> str:
         )
     report: dict[str, dict[str, dict[str, float]]] = {}
     for row in results:
-        if row.seconds is not None and timing_name(row) in _MEASURES:
+        if row.seconds is not None and row.timing_name in _MEASURES:
             name = row.case_name if row.variant == "auto" else f"{row.case_name} {row.variant}"
             measures = report.setdefault(name, {})
-            measures.setdefault(_MEASURES[timing_name(row)], _measured(row))  # the newest is first
+            measures.setdefault(_MEASURES[row.timing_name], _measured(row))  # the newest is first
     return json.dumps(report, indent=2) + "\n"
 
 
@@ -116,7 +115,7 @@ def _rated(results: Results) -> Iterable[ResultRow]:
     """One row a job: of a timed one its hot metric, or the only one that it has."""
     for _, of_job in groupby(results, key=lambda row: row.job):
         rows = list(of_job)
-        yield next((row for row in rows if timing_name(row) == "hot"), rows[0])
+        yield next((row for row in rows if row.timing_name == "hot"), rows[0])
 
 
 def _sql_row(row: ResultRow) -> tuple[object, ...]:
@@ -174,7 +173,7 @@ def _test_case(rows: Sequence[ResultRow]) -> ElementTree.Element:
         for row in timed:
             value = repr(row.seconds)
             ElementTree.SubElement(
-                properties, "property", name=f"{timing_name(row)}_seconds", value=value
+                properties, "property", name=f"{row.timing_name}_seconds", value=value
             )
     if tag := _JUNIT.get(JobState(first.state)):
         said = ": ".join(filter(None, (first.cause, first.reason)))

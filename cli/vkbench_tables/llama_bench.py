@@ -18,7 +18,6 @@ from vkbench.job import PEERS, SHARDS, JobState, Mode
 from vkbench.result import MODEL_BYTES, MODEL_WEIGHTS
 from vkbench.visible import visible
 from vkbench_tables.interchange import Interchange, quoted
-from vkbench_tables.results import timing_name
 
 if TYPE_CHECKING:
     from vkbench_db.ask.model_results import ModelResult
@@ -161,7 +160,7 @@ WRITERS: Mapping[Interchange, Callable[[Sequence[Sampled]], str]] = {
 def _is_timed(row: ResultRow) -> bool:
     passed = row.kernel == MODEL and row.state == JobState.PASSED
     is_ours = row.mode == Mode.PERFORMANCE and row.track not in (PEERS, SHARDS)
-    return passed and is_ours and timing_name(row) == "hot" and bool(row.seconds)
+    return passed and is_ours and row.timing_name == "hot" and bool(row.seconds)
 
 
 def _params(row: ResultRow) -> Mapping[str, object]:

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vkbench.case import tokens_of
-from vkbench.job import Mode
 from vkbench.result import COPIES, Side
 from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 
@@ -90,16 +89,6 @@ def rows_of(results: Iterable[ResultRow]) -> list[dict[str, Cell]]:
     return [_row(list(of_job)) for _, of_job in groupby(results, key=lambda row: row.job)]
 
 
-def timing_name(row: ResultRow) -> str:
-    """What a timing is called among those of its job.
-
-    Its metric; `old` and `new` in a pair; `ours` beside a peer, whose own has its metric's name.
-    """
-    is_beside = row.side == Side.OURS and row.mode == Mode.PEER
-    named = is_beside or row.side in (Side.OLD, Side.NEW)
-    return (row.side if named else row.metric) or ""
-
-
 def _token_rate(case: str, timed: ResultRow | None) -> float | None:
     """Tokens a second, of a whole model."""
     tokens = tokens_of(case)
@@ -108,7 +97,7 @@ def _token_rate(case: str, timed: ResultRow | None) -> float | None:
 
 def _row(results: list[ResultRow]) -> dict[str, Cell]:
     first = results[0]
-    timed = {timing_name(row): row for row in results if row.metric}
+    timed = {row.timing_name: row for row in results if row.metric}
     warnings = list(dict.fromkeys(word for row in results for word in row.warnings or ()))
     rated = timed.get("hot") or timed.get("cold")
     return {

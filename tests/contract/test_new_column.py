@@ -58,17 +58,22 @@ def planted(tmp_path: Path) -> CopiedPackages:
 def _plant_migration(folder: Path) -> None:
     """The next migration: the column, and both views anew, as the last that changed them does."""
     number = f"{int(SCHEMA) + 1:04}"
-    [last] = folder.glob("0018_*.py")
-    source = last.read_text().replace('revision = "0018"', f'revision = "{number}"')
-    source = source.replace('down_revision = "0017"', f'down_revision = "{SCHEMA}"')
-    head, add, tail = source.partition("    op.add_column(")
-    column = f'sa.Column("{COLUMN}", sa.Float(), server_default="0", nullable=False)'
-    planted = f'"measurement", {column})'
-    tail = planted + tail[tail.index("\n") :].partition("    # Earlier versions")[0]
-    shown = "attempt.memory_bytes AS memory_bytes"
+    [last] = folder.glob("0021_*.py")
+    source = last.read_text().replace('revision = "0021"', f'revision = "{number}"')
+    source = source.replace('down_revision = "0020"', f'down_revision = "{SCHEMA}"')
+    head, _, _ = source.partition("def upgrade()")
+    shown = "measurement.side AS side"
     assert shown in head
     head = head.replace(shown, f"{shown},\n        measurement.{COLUMN} AS {COLUMN}")
-    (folder / f"{number}_planted.py").write_text(head + add + tail)
+    column = f'sa.Column("{COLUMN}", sa.Float(), server_default="0", nullable=False)'
+    steps = (
+        f'op.add_column("measurement", {column})',
+        *(f'op.execute("DROP VIEW {view}")' for view in ("v_latest", "v_results")),
+        'op.execute(f"CREATE VIEW v_results AS {_RESULTS}")',
+        'op.execute(f"CREATE VIEW v_latest AS {_LATEST}")',
+    )
+    body = "".join(f"    {step}\n" for step in steps)
+    (folder / f"{number}_planted.py").write_text(f"{head}def upgrade() -> None:\n{body}")
 
 
 @pytest.mark.slow

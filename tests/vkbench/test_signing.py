@@ -94,7 +94,8 @@ def test_another_protocol_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             unseal(seal(b"{}", SUBJECT, keys, 7), SUBJECT, keys)
         assert (it.value.version, it.value.payload) == (7, b"{}")
     monkeypatch.setattr(signing, "SPOKEN", (PROTOCOL, 7))
-    assert unseal(seal(b"{}", SUBJECT, KEYS, 7), SUBJECT, KEYS) == b"{}"
+    newer = replace(KEYS)  # which protocols keys speak is worked out once
+    assert unseal(seal(b"{}", SUBJECT, newer, 7), SUBJECT, newer) == b"{}"
 
 
 def test_bare_messages_are_read_only_where_nothing_is_signed() -> None:

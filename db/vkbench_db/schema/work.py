@@ -23,7 +23,7 @@ from sqlalchemy import (
     false,
 )
 
-from vkbench.job import MAIN, JobState
+from vkbench.job import MAIN, JobState, Mode
 from vkbench.result import Side
 from vkbench.run import RunKind
 from vkbench_db.schema.metadata import TABLES, VIEWS, Columns, Json
@@ -347,6 +347,17 @@ class ResultRow:
     settings: str | None  # of tunable parameters: "split=2,tile=64x64_8x8"
     memory_bytes: float | None  # the most device memory that a whole model took
     side: str | None  # ours, theirs (another program's), old or new (of a pair)
+
+    @property
+    def timing_name(self) -> str:
+        """What its timing is called among those of its job.
+
+        Its metric; `old` and `new` in a pair; `ours` beside a peer, whose own has its metric's
+        name.
+        """
+        is_beside = self.side == Side.OURS and self.mode == Mode.PEER
+        is_side = is_beside or self.side in (Side.OLD, Side.NEW)
+        return (self.side if is_side else self.metric) or ""
 
 
 _TYPES = {"str": Text, "int": Integer, "float": Float, "list[str]": JSON}

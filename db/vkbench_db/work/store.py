@@ -21,18 +21,7 @@ from vkbench_db.work.devices import (
     resume,
 )
 from vkbench_db.work.estimates import Recent, recent_seconds
-from vkbench_db.work.jobs import (
-    InFlight,
-    Picked,
-    Returned,
-    Wanted,
-    dispatched_before,
-    in_flight,
-    mark_running,
-    pick,
-    pick_all,
-    return_lost,
-)
+from vkbench_db.work.jobs import Picked, Wanted, pick, pick_all
 from vkbench_db.work.progress import Progress
 from vkbench_db.work.results import StoredBatch, record
 from vkbench_db.work.runs import (
@@ -43,6 +32,14 @@ from vkbench_db.work.runs import (
     create_run,
     note_cancelled,
     run_progress,
+)
+from vkbench_db.work.sent import (
+    InFlight,
+    Returned,
+    dispatched_before,
+    in_flight,
+    mark_running,
+    return_lost,
 )
 from vkbench_db.work.windows import DeviceLoad, awaited, loads
 
