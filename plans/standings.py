@@ -107,7 +107,7 @@ def all_timed(cases: Sequence[str]) -> Find:
     """Whether every one of these cases was timed."""
 
     def find(evidence: Evidence) -> TargetResult:
-        timed = {row.case_name for row in evidence.results if row.metric == "hot" and row.seconds}
+        timed = {row.case_name for row in evidence.results if row.timing_name == "hot" and row.seconds}
         missing = [case for case in cases if case not in timed]
         if missing:
             had = f"{len(cases) - len(missing)} of {len(cases)} timed so far"
@@ -173,7 +173,7 @@ def _fastest(results: Sequence[ResultRow], cases: Sequence[str]) -> list[ResultR
     """Hot timings of the device that timed most of these cases, the fastest if several did."""
     by_device: dict[str, dict[str, ResultRow]] = {}
     for row in sorted(results, key=lambda row: row.seconds or 0):
-        if row.metric == "hot" and row.seconds and row.case_name in cases:
+        if row.timing_name == "hot" and row.seconds and row.case_name in cases:
             by_device.setdefault(row.device, {}).setdefault(row.case_name, row)
     in_order = [[rows[case] for case in cases if case in rows] for rows in by_device.values()]
     return min(in_order, key=lambda rows: (-len(rows), rows[0].seconds or 0), default=[])
