@@ -107,7 +107,9 @@ def all_timed(cases: Sequence[str]) -> Find:
     """Whether every one of these cases was timed."""
 
     def find(evidence: Evidence) -> TargetResult:
-        timed = {row.case_name for row in evidence.results if row.timing_name == "hot" and row.seconds}
+        timed = {
+            row.case_name for row in evidence.results if row.timing_name == "hot" and row.seconds
+        }
         missing = [case for case in cases if case not in timed]
         if missing:
             had = f"{len(cases) - len(missing)} of {len(cases)} timed so far"

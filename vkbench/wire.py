@@ -35,6 +35,7 @@ REFUSAL_SECONDS = 10  # in which workers read why a bundle is refused; then they
 WISH_SECONDS = 30  # in which a scheduler answers a wish
 CLAIMS = 2**15  # bits of a bitmap of claims: 4 KB
 ANNOUNCE_SECONDS = 15  # life of a device's announcement
+QUEUE_SECONDS = 7 * 24 * 3600  # life of what a worker that never returns has left in its queue
 
 
 class MalformedMessage(VkbenchError):
@@ -111,6 +112,11 @@ WISH = Subject(role=Role.WORKER, kind="wish")
 def queue_of(device: str) -> str:
     """The Celery queue (and Redis list) of one device."""
     return f"vk:queue:{device}"
+
+
+def unacknowledged_of(device: str) -> tuple[str, str, str]:
+    """Where kombu keeps what a device's worker took and has not answered: hash, index, lock."""
+    return f"unacked:{device}", f"unacked:{device}:index", f"unacked:{device}:mutex"
 
 
 def lease_of(device: str) -> str:

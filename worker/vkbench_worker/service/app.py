@@ -22,7 +22,7 @@ from kombu.entity import Exchange, Queue
 from vkbench import log
 from vkbench.redis_client import SOCKET_OPTIONS, tls_options, without_tls_options
 from vkbench.settings import Settings
-from vkbench.wire import CHUNK_TASK, queue_of
+from vkbench.wire import CHUNK_TASK, queue_of, unacknowledged_of
 from vkbench_worker.service import transport
 
 VISIBILITY_SECONDS = 3600  # a late net only: what a dead worker held comes back by its lease
@@ -66,11 +66,12 @@ def build(settings: Settings, device: str, run_chunk: Callable[[object], None]) 
 
 def transport_options(device: str) -> dict[str, object]:
     """Options of kombu's Redis transport; what is unacknowledged is kept by device."""
+    messages, index, mutex = unacknowledged_of(device)
     return {
         "visibility_timeout": VISIBILITY_SECONDS,
-        "unacked_key": f"unacked:{device}",
-        "unacked_index_key": f"unacked:{device}:index",
-        "unacked_mutex_key": f"unacked:{device}:mutex",
+        "unacked_key": messages,
+        "unacked_index_key": index,
+        "unacked_mutex_key": mutex,
         **SOCKET_OPTIONS,
     }
 

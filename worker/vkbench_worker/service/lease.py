@@ -207,7 +207,12 @@ class Pulse:
             pipe.set(wire.lease_of(device), wire.pack(lease, keys, device), ex=wire.LEASE_SECONDS)
             pipe.set(wire.announcement_of(device), announcement, ex=wire.ANNOUNCE_SECONDS)
             pipe.sadd(wire.DEVICES, device)
-            *words, leased, announced, listed = pipe.execute(raise_on_error=False)
+            if lease.jobs:  # then there is a queue
+                for key in (wire.queue_of(device), *wire.unacknowledged_of(device)):
+                    pipe.expire(key, wire.QUEUE_SECONDS)
+            answers = pipe.execute(raise_on_error=False)
+        words = answers[: len(runs) + 1]
+        leased, announced, listed = answers[len(words) : len(words) + 3]
         for answer in (leased, announced):
             if isinstance(answer, Exception):
                 raise answer
