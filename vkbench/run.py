@@ -38,6 +38,17 @@ class Purpose:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunWords:
+    """What the maker of a run says of it."""
+
+    user: str = ""
+    label: str = ""
+    tags: Mapping[str, Any] = field(default_factory=dict)
+    purpose: Purpose = Purpose()
+    idempotency_key: str | None = None  # of two runs with one key, the first is made
+
+
 def purpose_of_suite(suite: str) -> Purpose:
     """The purpose of a run of a suite that someone asked for."""
     return Purpose(kind=RunKind.CALIBRATION if suite == SUITE else RunKind.WORK)

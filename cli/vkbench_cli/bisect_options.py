@@ -154,15 +154,17 @@ def begin(database: Database, wanted: BisectOptions, devices: Sequence[str]) -> 
     with database.transaction() as tx:
         return bisections.create(
             tx,
-            devices=devices,
-            case=posed.case.name,
-            variant=asked.variant,
-            metric=asked.metric,
-            measure_seconds=asked.seconds,
-            candidates=store(tx, built, now),
-            user=user_name(),
+            bisections.NewBisection(
+                devices=devices,
+                case=posed.case.name,
+                variant=asked.variant,
+                metric=asked.metric,
+                measure_seconds=asked.seconds,
+                candidates=store(tx, built, now),
+                user=user_name(),
+                regression=asked.regression or None,
+            ),
             now=now,
-            regression=asked.regression or None,
         )
 
 

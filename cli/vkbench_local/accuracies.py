@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vkbench.accuracy import Accuracy, Subject
 from vkbench.job import Mode
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.settings import settings
 from vkbench.user import user_name
 from vkbench_db.database import Database
@@ -100,10 +100,8 @@ def keep(
             mode=Mode.ACCURACY,
             selection=asked,
             now=now,
-            user=user_name(),
-            label=label,
-            purpose=Purpose(kind=RunKind.ACCURACY),
             track="",
+            words=RunWords(user=user_name(), label=label, purpose=Purpose(kind=RunKind.ACCURACY)),
         )
         add_accuracies(tx, run.id, dict(enumerate(found)))
     return run.id

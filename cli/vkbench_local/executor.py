@@ -17,6 +17,7 @@ from typing import IO
 from vkbench import system
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError, VkbenchError
+from vkbench.run import RunWords
 from vkbench.settings import Settings
 from vkbench.user import user_name
 from vkbench.visible import visible
@@ -99,7 +100,9 @@ def store_run(
     chosen = replace(selection, devices=keys)
     if sweep:
         return sweeps.submit(database, chosen, devices, sweep, bundle=bundle, user=user_name())
-    return submit(database, chosen, devices, bundle=bundle, user=user_name(), label=label)
+    return submit(
+        database, chosen, devices, bundle=bundle, words=RunWords(user=user_name(), label=label)
+    )
 
 
 class Executor:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from vkbench.device import DeviceFacts
 from vkbench.job import SHARDS, Mode, PlannedJob
 from vkbench.result import Result
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.settings import Settings
 from vkbench.user import user_name
 from vkbench.wire import from_builtins
@@ -69,10 +69,8 @@ def keep(
             mode=Mode.SHARDED,
             selection=asdict(asked),
             now=now,
-            user=user_name(),
-            label=label,
-            purpose=Purpose(kind=RunKind.SHARD),
             track=SHARDS,
+            words=RunWords(user=user_name(), label=label, purpose=Purpose(kind=RunKind.SHARD)),
         )
         add_ended(tx, run.id, ended, now)
         note_environments(tx, ids)

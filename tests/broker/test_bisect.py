@@ -47,13 +47,15 @@ def test_the_scheduler_takes_it_to_its_end(lab: Lab) -> None:
             keep(tx, bundle, 1.0)
         number = bisections.create(
             tx,
-            devices=[lab.key("a")],
-            case="copy/f32/n64",
-            variant="auto",
-            metric="hot",
-            measure_seconds=0.1,
-            candidates=[Candidate(sha=each.sha, label=each.name) for each in bundles],
-            user="",
+            bisections.NewBisection(
+                devices=[lab.key("a")],
+                case="copy/f32/n64",
+                variant="auto",
+                metric="hot",
+                measure_seconds=0.1,
+                candidates=[Candidate(sha=each.sha, label=each.name) for each in bundles],
+                user="",
+            ),
             now=time.time(),
         )
     until(lambda: found(lab, number).state != bisections.RUNNING, "it does not end", 60)

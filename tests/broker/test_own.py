@@ -72,16 +72,18 @@ def test_the_fleet_finds_a_slow_version(make_lab: Callable[..., Lab], tmp_path: 
             keep(tx, each.bundle, 1.0)
         number = bisections.create(
             tx,
-            devices=[devices(lab)[0].key],
-            case=TIMED,
-            variant="auto",
-            metric="hot",
-            measure_seconds=0.05,
-            candidates=[
-                Candidate(sha=each.bundle.sha, label=label)
-                for each, label in zip(built, ("first", "wider", "slow"), strict=True)
-            ],
-            user="",
+            bisections.NewBisection(
+                devices=[devices(lab)[0].key],
+                case=TIMED,
+                variant="auto",
+                metric="hot",
+                measure_seconds=0.05,
+                candidates=[
+                    Candidate(sha=each.bundle.sha, label=label)
+                    for each, label in zip(built, ("first", "wider", "slow"), strict=True)
+                ],
+                user="",
+            ),
             now=time.time(),
         )
     until(lambda: found(lab, number).state != bisections.RUNNING, "it does not end", 120)

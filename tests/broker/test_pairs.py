@@ -9,12 +9,12 @@ from sqlalchemy import select
 from cluster import Lab, until
 from planted_add import SLOW, planted_add
 from vkbench.job import Arm, Outcome
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.confirm.pairs import PairResults, pair_results
 from vkbench_scheduler.bundles import keep
-from vkbench_scheduler.planning.pairs import more_pairs, submit_pairs
+from vkbench_scheduler.planning.pairs import PairPlan, more_pairs, submit_pairs
 from vkbench_shaders.bundle import packaged_sha
 
 A_CONFIRMATION = Purpose(kind=RunKind.CONFIRMATION)
@@ -33,17 +33,18 @@ def pairs(lab: Lab, device: str, old: str, new: str, count: int = 1) -> int:
     with lab.database.transaction() as tx:
         return submit_pairs(
             tx,
+            PairPlan(
+                case="add/f32/b1_c1_h300_w400",
+                variant="portable",
+                metric="hot",
+                old=Arm(sha=old),
+                new=Arm(sha=new),
+                measure_seconds=0.1,
+            ),
             devices=[device],
-            case="add/f32/b1_c1_h300_w400",
-            variant="portable",
-            metric="hot",
-            old=Arm(sha=old),
-            new=Arm(sha=new),
             count=count,
-            label="",
-            purpose=A_CONFIRMATION,
             now=1.0,
-            measure_seconds=0.1,
+            words=RunWords(label="", purpose=A_CONFIRMATION),
         )
 
 

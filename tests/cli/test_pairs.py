@@ -12,7 +12,7 @@ import pytest
 from planted_runs import Past
 from vkbench.job import Arm, Outcome
 from vkbench.result import Result, Side
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.settings import Settings
 from vkbench_cli import main as cli
 from vkbench_cli.bundles import bundle_named
@@ -21,7 +21,7 @@ from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_local.executor import Executor
 from vkbench_scheduler.bundles import keep
-from vkbench_scheduler.planning.pairs import submit_pairs
+from vkbench_scheduler.planning.pairs import PairPlan, submit_pairs
 from vkbench_shaders.bundle import Bundle, BundleStore, UnknownBundle, manifest_text, packaged
 
 A_CONFIRMATION = Purpose(kind=RunKind.CONFIRMATION)
@@ -32,16 +32,17 @@ def pairs(past: Past, case: str, old: str, count: int = 1) -> int:
     with past.database.transaction() as tx:
         return submit_pairs(
             tx,
+            PairPlan(
+                case=case,
+                variant="auto",
+                metric="hot",
+                old=Arm(sha=old),
+                new=Arm(sha=packaged().sha),
+            ),
             devices=[past.device.key],
-            case=case,
-            variant="auto",
-            metric="hot",
-            old=Arm(sha=old),
-            new=Arm(sha=packaged().sha),
             count=count,
-            label="pairs",
-            purpose=A_CONFIRMATION,
             now=time.time(),
+            words=RunWords(label="pairs", purpose=A_CONFIRMATION),
         )
 
 

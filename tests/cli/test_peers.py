@@ -13,6 +13,7 @@ import pytest
 from planted_runs import CASES, DEVICE, Past, timing
 from vkbench.job import Mode, Outcome, PlannedJob
 from vkbench.result import Side
+from vkbench.run import RunWords
 from vkbench_cli import main as cli
 from vkbench_db.ask.peers import Uncompared
 from vkbench_db.work import store
@@ -29,7 +30,9 @@ def compared(past: Past) -> Past:
         PlannedJob(device=DEVICE.key, case=case, mode=Mode.PEER, variant="numpy") for case in CASES
     ]
     with past.database.transaction() as tx:
-        run = store.create_run(tx, mode=Mode.BOTH, selection={}, now=NOW, label="peers")
+        run = store.create_run(
+            tx, mode=Mode.BOTH, selection={}, now=NOW, words=RunWords(label="peers")
+        )
         store.add_jobs(tx, run.id, jobs)
         picked = [each.job for each in store.pick(tx, DEVICE.key, 3, NOW)]
         done = past.done(1.0)

@@ -12,6 +12,7 @@ from exported import sealed
 from planted_accuracy import of_model, of_products
 from vkbench.accuracy import Accuracy
 from vkbench.job import Mode
+from vkbench.run import RunWords
 from vkbench_db.ask import queries
 from vkbench_db.ask.accuracies import AccuracyRow, accuracies
 from vkbench_db.database import Database
@@ -29,7 +30,7 @@ def keep(database: Database, found: Sequence[Accuracy], label: str = "") -> int:
     selection = {"context": 512}
     with database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.ACCURACY, selection=selection, now=1.7e9, label=label
+            tx, mode=Mode.ACCURACY, selection=selection, now=1.7e9, words=RunWords(label=label)
         ).id
         add_accuracies(tx, run, dict(enumerate(found)))
     return run

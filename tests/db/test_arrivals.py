@@ -9,6 +9,7 @@ import pytest
 
 from databases import NOW, Lab
 from vkbench.job import JobState, Mode, PlannedJob
+from vkbench.run import RunWords
 from vkbench_db.ask import queries
 from vkbench_db.work import arrivals, store
 from vkbench_db.work.arrivals import ABANDONED_SECONDS, Withdrawn
@@ -32,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def new_run(lab: Lab, key: str | None = None) -> int:
     with lab.database.transaction() as tx:
         return store.create_run(
-            tx, mode=Mode.BOTH, selection={}, now=lab.now, idempotency_key=key
+            tx, mode=Mode.BOTH, selection={}, now=lab.now, words=RunWords(idempotency_key=key)
         ).id
 
 
@@ -66,7 +67,7 @@ def resubmitted(lab: Lab, device: str, key: str) -> Submitted:
         lab.database,
         Selection(),
         [lab.facts()],
-        idempotency_key=key,
+        words=RunWords(idempotency_key=key),
         planner=lambda *_: planned(lab, device),
     )
 

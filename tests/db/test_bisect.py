@@ -47,13 +47,15 @@ class Fleet:
         with self.lab.database.transaction() as tx:
             return bisections.create(
                 tx,
-                devices=self.keys,
-                case=CASE,
-                variant="auto",
-                metric="hot",
-                measure_seconds=0.1,
-                candidates=candidates,
-                user="ann",
+                bisections.NewBisection(
+                    devices=self.keys,
+                    case=CASE,
+                    variant="auto",
+                    metric="hot",
+                    measure_seconds=0.1,
+                    candidates=candidates,
+                    user="ann",
+                ),
                 now=self.lab.now,
             )
 

@@ -15,6 +15,7 @@ from databases import Lab
 from exported import sealed
 from vkbench.calibration import SUITE
 from vkbench.job import Arm, JobState, Mode, Outcome, Pair
+from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.database import Database, upgrade
@@ -53,9 +54,12 @@ def lived(lab: Lab) -> tuple[Lab, int]:
     first, second = lab.add_device(), lab.add_device("NVIDIA H200", "beta")
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.BOTH, selection={"suite": "quick", "n": [1, 2]}, now=lab.now,
-            user="ann", label="tuning ü", tags={"pr": "7"}, idempotency_key="once",
-        ).id  # fmt: skip
+            tx,
+            mode=Mode.BOTH,
+            selection={"suite": "quick", "n": [1, 2]},
+            now=lab.now,
+            words=RunWords(user="ann", label="tuning ü", tags={"pr": "7"}, idempotency_key="once"),
+        ).id
         store.add_jobs(tx, run, [lab.planned(first, n) for n in range(1, 7)])
         store.add_jobs(tx, run, [lab.planned(second, 9, mode=Mode.CORRECTNESS)])
     jobs = lab.pick(first, 5)

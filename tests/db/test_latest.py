@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, delete, select, text, update
 from databases import Lab
 from vkbench.job import MAIN, MAX_DISPATCHES, PEERS, Mode, Outcome
 from vkbench.result import Side
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import migrations, schema
 from vkbench_db.ask import heat_maps
 from vkbench_db.ask.job_story import hot_seconds
@@ -82,7 +82,7 @@ def test_what_sweeps_try_is_not_noted(lab: Lab) -> None:
             selection={},
             now=lab.now,
             track="",
-            purpose=A_SWEEP,
+            words=RunWords(purpose=A_SWEEP),
         ).id
         store.add_jobs(tx, run, [lab.planned(device, CASES[0])])
     lab.settle(device)
@@ -172,7 +172,7 @@ def test_what_another_program_timed_is_no_state_of_our_kernels(lab: Lab) -> None
                 selection={},
                 now=lab.now,
                 track=track,
-                purpose=Purpose(kind=kind),
+                words=RunWords(purpose=Purpose(kind=kind)),
             ).id
             store.add_jobs(tx, run, [lab.planned(device, case, variant=variant)])
         [job] = lab.pick(device)

@@ -13,6 +13,7 @@ from sqlalchemy import event, func, insert, select, text
 from databases import Lab
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import JobState, Mode, Outcome
+from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.ask import queries
 from vkbench_db.ask.device_names import device_keys
@@ -177,10 +178,13 @@ def test_runs_are_found_by_number_label_uuid_and_last(lab: Lab) -> None:
         with lab.database.transaction() as tx:
             made.append(
                 store.create_run(
-                    tx, mode=Mode.BOTH, selection={"suite": "quick"}, now=lab.now, label=label,
-                    user="ann", tags={"pr": "7"},
+                    tx,
+                    mode=Mode.BOTH,
+                    selection={"suite": "quick"},
+                    now=lab.now,
+                    words=RunWords(label=label, user="ann", tags={"pr": "7"}),
                 )
-            )  # fmt: skip
+            )
             store.add_jobs(tx, made[-1].id, [lab.planned(device)])
     first, second, third = made
     with lab.database.reading() as tx:

@@ -11,7 +11,7 @@ from databases import Lab
 from exported import sealed
 from vkbench.errors import UnknownName
 from vkbench.job import MAIN, PEERS, Mode
-from vkbench.run import COMPARED, Purpose, RunKind
+from vkbench.run import COMPARED, Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.ask.queries import RunRow, find_run
 from vkbench_db.transfer.exchange import export_run, import_lines
@@ -49,7 +49,11 @@ def make(lab: Lab, kind: RunKind) -> int:
     lab.now += 60
     with lab.database.transaction() as tx:
         return store.create_run(
-            tx, mode=Mode.BOTH, selection={}, now=lab.now, purpose=Purpose(kind=kind)
+            tx,
+            mode=Mode.BOTH,
+            selection={},
+            now=lab.now,
+            words=RunWords(purpose=Purpose(kind=kind)),
         ).id
 
 
@@ -85,7 +89,12 @@ def test_no_tag_of_a_user_makes_a_run_anything_else(lab: Lab) -> None:
     device = lab.add_device()
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.BOTH, selection={}, now=lab.now, track="", label="second check", tags=tags
+            tx,
+            mode=Mode.BOTH,
+            selection={},
+            now=lab.now,
+            track="",
+            words=RunWords(label="second check", tags=tags),
         ).id
         store.add_jobs(tx, run, [lab.planned(device, CASE)])
         assert not sweeps(tx)

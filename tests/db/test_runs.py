@@ -12,6 +12,7 @@ from sqlalchemy import select
 from databases import Lab
 from vkbench.errors import UnknownName
 from vkbench.job import JobState, Mode, Outcome, PlannedJob
+from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.batches import BATCH
 from vkbench_db.work import store
@@ -70,7 +71,11 @@ def test_an_idempotency_key_makes_one_run(lab: Lab) -> None:
         with lab.database.transaction() as tx:
             made.append(
                 store.create_run(
-                    tx, mode=Mode.BOTH, selection={"suite": "quick"}, now=1.0, idempotency_key=key
+                    tx,
+                    mode=Mode.BOTH,
+                    selection={"suite": "quick"},
+                    now=1.0,
+                    words=RunWords(idempotency_key=key),
                 )
             )
     assert [run.new for run in made] == [True, False, True, True, True, True]

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 from databases import ENVIRONMENT, Lab
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, Outcome
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT, tuned, unsettled
@@ -30,7 +30,12 @@ def sweep(lab: Lab, device: str, *, more: Mapping[str, object] = {}, **seconds: 
     purpose = Purpose(kind=RunKind.SWEEP, about={SWEEP: {}, **more})
     with lab.database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=lab.now, track="", purpose=purpose
+            tx,
+            mode=Mode.PERFORMANCE,
+            selection={},
+            now=lab.now,
+            track="",
+            words=RunWords(purpose=purpose),
         ).id
         names = [f"portable:threads={name.removeprefix('t')}" for name in seconds]
         jobs = [lab.planned(device, CASE, variant=name) for name in names * 2]
@@ -77,7 +82,7 @@ def test_an_unfinished_sweep_and_other_runs_have_no_findings(lab: Lab) -> None:
             selection={},
             now=lab.now,
             track="",
-            purpose=A_SWEEP,
+            words=RunWords(purpose=A_SWEEP),
         ).id
         store.add_jobs(tx, run, [lab.planned(device, CASE, variant=FAST)])
     assert settled(lab) == 0
@@ -195,7 +200,7 @@ def test_a_sweep_with_a_wrong_result_finds_among_the_right_ones(lab: Lab) -> Non
             selection={},
             now=lab.now,
             track="",
-            purpose=A_SWEEP,
+            words=RunWords(purpose=A_SWEEP),
         ).id
         store.add_jobs(tx, run, [lab.planned(device, CASE, variant=name) for name in (SLOW, FAST)])
     slow, fast = lab.pick(device)

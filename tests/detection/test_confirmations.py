@@ -14,7 +14,7 @@ from paired_nights import FIRST, NIGHT, SECOND, Nights, rows
 from vkbench.device import Environment
 from vkbench.job import Arm, Job, Outcome
 from vkbench.result import Result, WrongArm
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.work import store
 from vkbench_detection.changes.decisions import Suspicion
@@ -307,16 +307,17 @@ def test_pairs_of_others_do_not_mend_what_a_pair_found_wrong(nights: Nights) -> 
     with nights.lab.database.transaction() as tx:
         pairs.submit_pairs(
             tx,
+            pairs.PairPlan(
+                case="mul_mat_vec/q4_0/m1_n1_k256",
+                variant=variant,
+                metric="hot",
+                old=Arm(sha=FIRST.sha),
+                new=Arm(sha=FIRST.sha),
+            ),
             devices=[nights.device],
-            case="mul_mat_vec/q4_0/m1_n1_k256",
-            variant=variant,
-            metric="hot",
-            old=Arm(sha=FIRST.sha),
-            new=Arm(sha=FIRST.sha),
             count=8,
-            label="",
-            purpose=A_CONFIRMATION,
             now=nights.lab.now,
+            words=RunWords(label="", purpose=A_CONFIRMATION),
         )
     jobs = nights.lab.pick(nights.device)
     nights.lab.record(*(nights.pair(job, lambda sha: 1.0) for job in jobs))

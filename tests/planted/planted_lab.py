@@ -12,7 +12,7 @@ from planted_history import Plan, Step, file_lines
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.wire import Announcement
 from vkbench_cli.exporting import import_file
 from vkbench_db import schema
@@ -118,14 +118,22 @@ def _add_long_names(database: Database, now: float) -> None:
         store.register_device(tx, announced, now)
         for label in (LONG_LABEL, "long"):
             run = store.create_run(
-                tx, mode=Mode.PERFORMANCE, selection={}, now=now, label=label, user="lab"
+                tx,
+                mode=Mode.PERFORMANCE,
+                selection={},
+                now=now,
+                words=RunWords(label=label, user="lab"),
             )
             store.add_jobs(tx, run.id, [planned] * 3)
         first, *_ = store.pick(tx, facts.key, 6, now)
         sweep = store.create_run(
-            tx, mode=Mode.PERFORMANCE, selection={}, now=now, label="sweep", track="",
-            purpose=Purpose(kind=RunKind.SWEEP),
-        )  # fmt: skip
+            tx,
+            mode=Mode.PERFORMANCE,
+            selection={},
+            now=now,
+            track="",
+            words=RunWords(label="sweep", purpose=Purpose(kind=RunKind.SWEEP)),
+        )
         names = [f"portable:threads={threads}" for threads in (256, 128, 64, 512, 1024)]
         store.add_jobs(tx, sweep.id, [replace(planned, variant=name) for name in names])
         reason = (
@@ -232,7 +240,12 @@ def _add_losses(database: Database, now: float) -> None:
     )
     with database.transaction() as tx:
         run = store.create_run(
-            tx, mode=Mode.ACCURACY, selection={}, now=now - 1, label="losses", track=""
+            tx,
+            mode=Mode.ACCURACY,
+            selection={},
+            now=now - 1,
+            track="",
+            words=RunWords(label="losses"),
         )
         add_accuracies(tx, run.id, dict(enumerate(found)))
 

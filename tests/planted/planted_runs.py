@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, insert, select
 from vkbench.device import DeviceFacts, Environment
 from vkbench.job import MAIN, Job, Mode, Outcome, PlannedJob
 from vkbench.result import Result, Side, Timing, Verdict, pack_samples
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.ask import queries
@@ -117,9 +117,8 @@ def do_run(
             mode=Mode.PERFORMANCE,
             selection={},
             now=time.time(),
-            label=label,
             track=MAIN if purpose.kind is RunKind.WORK else "",
-            purpose=purpose,
+            words=RunWords(label=label, purpose=purpose),
         )
         planned = [PlannedJob(device=device, case=case, mode=Mode.PERFORMANCE) for case in cases]
         store.add_jobs(tx, run.id, planned)

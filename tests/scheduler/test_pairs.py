@@ -9,12 +9,12 @@ from sqlalchemy import select
 
 from vkbench.device import DeviceFacts
 from vkbench.job import Arm, Job, Mode, Pair, PlannedJob, Source, pair_of
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_db.work.devices import store_device
-from vkbench_scheduler.planning.pairs import PRIORITY, more_pairs, submit_pairs
+from vkbench_scheduler.planning.pairs import PRIORITY, PairPlan, more_pairs, submit_pairs
 from vkbench_scheduler.queue.chunks import ChunkBounds, cut
 
 OLD, NEW = Arm(sha="0a" * 32), Arm(sha="0b" * 32)
@@ -42,9 +42,19 @@ def facts(key: str) -> DeviceFacts:
 def submitted(database: Database, *, case: str = CASE, count: int = 2) -> int:
     with database.transaction() as tx:
         return submit_pairs(
-            tx, devices=KEYS, case=case, variant="plain", metric="cold", old=OLD, new=NEW,
-            count=count, label="a change", purpose=SUSPICION, now=1.0,
-        )  # fmt: skip
+            tx,
+            PairPlan(
+                case=case,
+                variant="plain",
+                metric="cold",
+                old=OLD,
+                new=NEW,
+            ),
+            devices=KEYS,
+            count=count,
+            now=1.0,
+            words=RunWords(label="a change", purpose=SUSPICION),
+        )
 
 
 def picked(database: Database, device: str = KEYS[0]) -> list[Job]:

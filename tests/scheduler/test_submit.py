@@ -10,6 +10,7 @@ from sqlalchemy import Table, func, select
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.errors import UnknownName, UsageError
 from vkbench.job import Mode
+from vkbench.run import RunWords
 from vkbench.wire import Announcement
 from vkbench_db import schema
 from vkbench_db.database import Database
@@ -63,7 +64,7 @@ def stored(database: Database, what: Table) -> int:
 
 def test_a_submission_is_a_run_with_its_jobs(database: Database) -> None:
     selection = Selection(suite="quick", mode=Mode.CORRECTNESS, priority=3)
-    made = submit(database, selection, [FACTS], user="ann", label="try")
+    made = submit(database, selection, [FACTS], words=RunWords(user="ann", label="try"))
     assert made.run.new
     assert made.jobs == stored(database, schema.job) == count(selection, [FACTS])
     with database.reading() as tx:
@@ -75,8 +76,8 @@ def test_a_submission_is_a_run_with_its_jobs(database: Database) -> None:
 
 def test_one_key_is_one_run(database: Database) -> None:
     selection = Selection(kernels=("copy",), formats=("f32",))
-    first = submit(database, selection, [FACTS], idempotency_key="tonight")
-    again = submit(database, selection, [FACTS], idempotency_key="tonight")
+    first = submit(database, selection, [FACTS], words=RunWords(idempotency_key="tonight"))
+    again = submit(database, selection, [FACTS], words=RunWords(idempotency_key="tonight"))
     assert (again.run.id, again.run.new, again.jobs) == (first.run.id, False, 0)
     assert stored(database, schema.job) == first.jobs
 

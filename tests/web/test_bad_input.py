@@ -26,6 +26,7 @@ from starlette.datastructures import QueryParams
 
 from databases import ENGINES, Cluster, Lab, settings_of_pages
 from vkbench.job import Mode, Outcome
+from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.database import Database
 from vkbench_db.work import store
@@ -125,9 +126,12 @@ def fill(lab: Lab) -> None:
         for device in devices:
             with lab.database.transaction() as tx:
                 run = store.create_run(
-                    tx, mode=Mode.BOTH, selection={"kernel": [EVIL]}, now=lab.now, label=EVIL,
-                    user=EVIL, tags={EVIL: EVIL},
-                ).id  # fmt: skip
+                    tx,
+                    mode=Mode.BOTH,
+                    selection={"kernel": [EVIL]},
+                    now=lab.now,
+                    words=RunWords(label=EVIL, user=EVIL, tags={EVIL: EVIL}),
+                ).id
                 store.add_jobs(tx, run, (lab.planned(device, case) for case in CASES))
             outcome = Outcome.WRONG if night == 2 else Outcome.PASSED
             lab.settle(device, outcome, seconds=1e-3 * (1 + night))

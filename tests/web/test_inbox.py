@@ -66,15 +66,19 @@ def test_a_regression_shows_its_bisections(pages: TestClient, regressed: Lab) ->
     with regressed.database.transaction() as tx:
         number = bisections.create(
             tx,
-            devices=["k"],
-            case="copy/f32/n4096",
-            variant="auto",
-            metric="hot",
-            measure_seconds=1.0,
-            candidates=[Candidate(sha=sha * 32, label=f"commit {sha}") for sha in ("a", "b", "c")],
-            user="ann",
+            bisections.NewBisection(
+                devices=["k"],
+                case="copy/f32/n4096",
+                variant="auto",
+                metric="hot",
+                measure_seconds=1.0,
+                candidates=[
+                    Candidate(sha=sha * 32, label=f"commit {sha}") for sha in ("a", "b", "c")
+                ],
+                user="ann",
+                regression=1,
+            ),
             now=1.0,
-            regression=1,
         )
         bisections.add_step(tx, number, 1, 1, 4, 2.0)
         bisections.change_step(tx, number, 1, ratio=1.5, p=0.01, verdict="bad")

@@ -14,6 +14,7 @@ from functools import cache
 
 from vkbench.job import Job, Mode, Outcome, PlannedJob, pair_of
 from vkbench.result import Result, Side, Timing, Verdict, pack_samples
+from vkbench.run import RunWords
 from vkbench.wire import Announcement
 from vkbench_db.ask.queues import queues
 from vkbench_db.database import Database, Transaction
@@ -68,7 +69,11 @@ class Lab:
         self._settle(night, now - 1)  # histories that were due before the results came
         with self.database.transaction() as tx:
             run = store.create_run(
-                tx, mode=Mode.PERFORMANCE, selection={}, now=now, label=f"night {night}"
+                tx,
+                mode=Mode.PERFORMANCE,
+                selection={},
+                now=now,
+                words=RunWords(label=f"night {night}"),
             )
             store.add_jobs(tx, run.id, [job for rig in there for job in _planned(rig)])
             results = [each for rig in there for each in self._measured(tx, rig, night, now)]

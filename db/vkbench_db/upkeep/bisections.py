@@ -72,37 +72,40 @@ class Bisection:
     steps: tuple[BisectionStep, ...]  # by position
 
 
-def create(
-    tx: Connection,
-    *,
-    devices: Sequence[str],
-    case: str,
-    variant: str,
-    metric: str,
-    measure_seconds: float,
-    candidates: Sequence[Candidate],
-    user: str,
-    now: float,
-    regression: int | None = None,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class NewBisection:
+    """A search that somebody asks for."""
+
+    devices: Sequence[str]  # keys
+    case: str
+    variant: str
+    metric: str
+    measure_seconds: float  # of each arm of a pair
+    candidates: Sequence[Candidate]  # the good one first, the bad one last
+    user: str
+    regression: int | None = None
+
+
+def create(tx: Connection, asked: NewBisection, now: float) -> int:
     """Store a new bisection; return its number."""
     row = {
         "created_at": now,
-        "user_name": user,
-        "regression_id": regression,
-        "devices": {"keys": list(devices)},
-        "case_name": case,
-        "variant": variant,
-        "metric": metric,
-        "measure_seconds": measure_seconds,
+        "user_name": asked.user,
+        "regression_id": asked.regression,
+        "devices": {"keys": list(asked.devices)},
+        "case_name": asked.case,
+        "variant": asked.variant,
+        "metric": asked.metric,
+        "measure_seconds": asked.measure_seconds,
         "bundles": {
             "bundles": [
-                {"sha": each.sha, "label": each.label, "note": each.note} for each in candidates
+                {"sha": each.sha, "label": each.label, "note": each.note}
+                for each in asked.candidates
             ]
         },
         "state": RUNNING,
         "low": 0,
-        "high": len(candidates) - 1,
+        "high": len(asked.candidates) - 1,
         "note": "",
     }
     made = insert(schema.bisection).values(**row).returning(schema.bisection.c.id)

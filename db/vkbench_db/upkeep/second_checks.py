@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select, update
 
 from vkbench.case import is_own, with_seed, without_seed
 from vkbench.job import FINISHED, Mode, PlannedJob, Source
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db import schema
 from vkbench_db.work.runs import create_run
 from vkbench_db.work.store import add_jobs
@@ -52,11 +52,13 @@ def submit(tx: Connection, jobs: Iterable[int], now: float) -> list[int]:
             mode=Mode.PERFORMANCE,
             selection={},
             now=now,
-            label=LABEL,
-            purpose=Purpose(kind=RunKind.SECOND_CHECK, about={_JOB: number}),
             priority=PRIORITY,
             track="",
-            idempotency_key=f"{LABEL} of job {number}",
+            words=RunWords(
+                label=LABEL,
+                purpose=Purpose(kind=RunKind.SECOND_CHECK, about={_JOB: number}),
+                idempotency_key=f"{LABEL} of job {number}",
+            ),
         )
         if run.new:
             add_jobs(tx, run.id, [_planned(tx, number)])

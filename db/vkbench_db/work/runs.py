@@ -13,7 +13,7 @@ from vkbench import names
 from vkbench.case import parse
 from vkbench.errors import UnknownName
 from vkbench.job import MAIN, OPEN, JobState, Mode, PlannedJob
-from vkbench.run import Purpose
+from vkbench.run import RunWords
 from vkbench_db import schema
 from vkbench_db.batches import batches
 from vkbench_db.rows import insert_missing
@@ -35,34 +35,30 @@ def create_run(
     mode: Mode,
     selection: Mapping[str, Any],
     now: float,
-    user: str = "",
-    label: str = "",
-    purpose: Purpose = Purpose(),  # noqa: B008
-    tags: Mapping[str, Any] | None = None,
+    words: RunWords = RunWords(),  # noqa: B008
     priority: int = 0,
     track: str = MAIN,
-    idempotency_key: str | None = None,
 ) -> NewRun:
     """Store a run without jobs, or return the run that was stored with this idempotency key."""
     values = {
         "uuid": str(uuid.uuid4()),
         "created_at": now,
-        "user_name": user,
-        "label": label,
-        "kind": purpose.kind,
-        "about": dict(purpose.about),
-        "tags": dict(tags or {}),
+        "user_name": words.user,
+        "label": words.label,
+        "kind": words.purpose.kind,
+        "about": dict(words.purpose.about),
+        "tags": dict(words.tags),
         "selection": dict(selection),
         "mode": mode,
         "priority": priority,
         "track": track,
-        "idempotency_key": idempotency_key or None,
+        "idempotency_key": words.idempotency_key or None,
     }
     insert_missing(tx, schema.run, [values])
     run = schema.run.c
     same = run.uuid == values["uuid"]
-    if idempotency_key:
-        same |= run.idempotency_key == idempotency_key
+    if words.idempotency_key:
+        same |= run.idempotency_key == words.idempotency_key
     row = tx.execute(select(run.id, run.uuid).where(same)).one()
     return NewRun(id=row.id, uuid=row.uuid, new=row.uuid == values["uuid"])
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from vkbench.errors import UsageError
 from vkbench.job import Arm, Mode, Pair, PlannedJob
-from vkbench.run import Purpose
+from vkbench.run import RunWords
 from vkbench_db.work.store import add_jobs, create_run
 from vkbench_detection.confirm.pairs import last_pairs, last_source
 from vkbench_scheduler.planning.plan import CHECK_SECONDS
@@ -25,53 +25,62 @@ WARM_SECONDS = 0.5  # of each arm, and before each visit, on a GPU
 START_SECONDS = 1.0  # of a process of its own
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairPlan:
+    """What pairs time: two arms that do a case by a code path."""
+
+    case: str
+    variant: str
+    metric: str  # hot or cold
+    old: Arm
+    new: Arm
+    measure_seconds: float = PAIR_SECONDS
+
+    def job(self) -> PlannedJob:
+        """A pair, on whatever device."""
+        return PlannedJob(
+            device="",
+            case=self.case,
+            mode=Mode.PAIRED,
+            variant=self.variant,
+            bundle=self.new.sha,
+            pair=Pair(old=self.old, metric=self.metric),
+            limit_seconds=LIMIT_SECONDS,
+            measure_seconds=self.measure_seconds,
+            noise=NOISE,
+            estimate_seconds=estimate(self.measure_seconds),
+        )
+
+
 def submit_pairs(
     tx: Connection,
+    plan: PairPlan,
     *,
     devices: Sequence[str],
-    case: str,
-    variant: str,
-    metric: str,
-    old: Arm,
-    new: Arm,
     count: int,
-    label: str,
-    purpose: Purpose,
+    words: RunWords,
     now: float,
     priority: int = PRIORITY,
-    measure_seconds: float = PAIR_SECONDS,
 ) -> int:
-    """A run of `count` pairs on each of the devices (keys); its number.
+    """A run of `count` pairs on each of the devices (keys), on no track; its number.
 
-    `metric` is hot or cold. The run is on no track.
     Called twice it makes two runs.
     """
-    if metric not in METRICS:
-        raise UsageError(f"a pair is timed hot or cold, not '{metric}'")
-    asked = {"case": case, "variant": variant, "metric": metric, "old": old.sha, "new": new.sha}
+    if plan.metric not in METRICS:
+        raise UsageError(f"a pair is timed hot or cold, not '{plan.metric}'")
+    asked = {"case": plan.case, "variant": plan.variant, "metric": plan.metric}
+    arms = {"old": plan.old.sha, "new": plan.new.sha}
     run = create_run(
         tx,
         mode=Mode.PAIRED,
-        selection={"pairs": asked, "devices": list(devices)},
+        selection={"pairs": asked | arms, "devices": list(devices)},
         now=now,
-        label=label,
-        purpose=purpose,
         priority=priority,
         track="",
+        words=words,
     )
-    pair = PlannedJob(
-        device="",
-        case=case,
-        mode=Mode.PAIRED,
-        variant=variant,
-        bundle=new.sha,
-        pair=Pair(old=old, metric=metric),
-        limit_seconds=LIMIT_SECONDS,
-        measure_seconds=measure_seconds,
-        noise=NOISE,
-        estimate_seconds=estimate(measure_seconds),
-    )
-    first = [replace(pair, device=key, source=last_source(tx, case, key)) for key in devices]
+    pair = plan.job()
+    first = [replace(pair, device=key, source=last_source(tx, plan.case, key)) for key in devices]
     add_jobs(tx, run.id, _in_turn(first, count))
     return run.id
 

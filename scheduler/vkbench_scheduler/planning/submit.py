@@ -6,7 +6,7 @@ A run of few jobs is stored in one transaction, one of many in parts: it is sent
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, cast
@@ -17,7 +17,7 @@ from vkbench import wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, SHARDS, PlannedJob
-from vkbench.run import Purpose, purpose_of_suite
+from vkbench.run import RunKind, RunWords, purpose_of_suite
 from vkbench_db.database import Database
 from vkbench_db.work.arrivals import PART_JOBS, give_way, is_settled, store_jobs
 from vkbench_db.work.store import NewRun, add_jobs, create_run
@@ -47,11 +47,7 @@ def submit(
     devices: Sequence[DeviceFacts],
     *,
     bundle: Bundle | None = None,
-    user: str = "",
-    label: str = "",
-    tags: Mapping[str, Any] | None = None,
-    purpose: Purpose | None = None,
-    idempotency_key: str | None = None,
+    words: RunWords = RunWords(),  # noqa: B008
     planner: Planner = plan,
 ) -> Submitted:
     """Store the run of a selection on those of the known devices that it names.
@@ -60,14 +56,13 @@ def submit(
     one idempotency key is the first one. The planner makes the jobs from the selection.
     """
     selection = _checked(selection, bundle)
-    words = {"user": user, "label": label, "tags": tags, "idempotency_key": idempotency_key}
     jobs = iter(planner(selection, devices))
     first = list(islice(jobs, PART_JOBS))
     if bundle:
         keep_in_parts(database, bundle)
     while True:
         with database.transaction() as tx:
-            run = _create(tx, selection, purpose, words)
+            run = _create(tx, selection, words)
             is_known = not run.new and is_settled(tx, run.id)
             if run.new and len(first) < PART_JOBS:
                 return Submitted(run=run, jobs=add_jobs(tx, run.id, first))
@@ -84,11 +79,7 @@ def submit_in(
     devices: Sequence[DeviceFacts],
     *,
     bundle: Bundle | None = None,
-    user: str = "",
-    label: str = "",
-    tags: Mapping[str, Any] | None = None,
-    purpose: Purpose | None = None,
-    idempotency_key: str | None = None,
+    words: RunWords = RunWords(),  # noqa: B008
     planner: Planner = plan,
 ) -> Submitted:
     """Like `submit`, in the caller's transaction; writes nothing if the selection is invalid."""
@@ -96,8 +87,7 @@ def submit_in(
     jobs = planner(selection, devices)
     if bundle:
         keep(tx, bundle, time.time())
-    words = {"user": user, "label": label, "tags": tags, "idempotency_key": idempotency_key}
-    run = _create(tx, selection, purpose, words)
+    run = _create(tx, selection, words)
     count = add_jobs(tx, run.id, jobs) if run.new else 0
     return Submitted(run=run, jobs=count)
 
@@ -109,18 +99,18 @@ def _checked(selection: Selection, bundle: Bundle | None) -> Selection:
     return replace(selection, bundle=bundle.sha) if bundle else selection
 
 
-def _create(
-    tx: Connection, selection: Selection, purpose: Purpose | None, words: Mapping[str, Any]
-) -> NewRun:
+def _create(tx: Connection, selection: Selection, words: RunWords) -> NewRun:
+    if words.purpose.kind is RunKind.WORK:
+        kind = purpose_of_suite(selection.suite).kind
+        words = replace(words, purpose=replace(words.purpose, kind=kind))
     return create_run(
         tx,
         mode=selection.mode,
         selection=selection_json(selection),
-        purpose=purpose or purpose_of_suite(selection.suite),
         now=time.time(),
         priority=selection.priority,
         track=selection.track,
-        **words,
+        words=words,
     )
 
 

@@ -16,7 +16,7 @@ from vkbench.configuration import variant_of
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, UsageError
 from vkbench.job import Mode, PlannedJob
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.selector import choose
 from vkbench_db.database import Database
 from vkbench_db.upkeep.tuning import EVERY, SWEEP, UNKEPT
@@ -63,9 +63,8 @@ def submit(
         replace(selection, mode=Mode.PERFORMANCE, track=""),
         devices,
         bundle=bundle,
-        user=user,
-        purpose=Purpose(kind=RunKind.SWEEP, about=about),
         planner=partial(plan, sweep),
+        words=RunWords(user=user, purpose=Purpose(kind=RunKind.SWEEP, about=about)),
     )
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from vkbench.calibration import canary_of
 from vkbench.device import DeviceFacts
 from vkbench.job import Mode, PlannedJob
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db.work.store import add_jobs, create_run
 
 PRIORITY = 1_000_000  # before whatever waits
@@ -21,10 +21,9 @@ def submit_trial(tx: Connection, facts: DeviceFacts, now: float) -> int:
         mode=Mode.PERFORMANCE,
         selection={},
         now=now,
-        label="trial",
-        purpose=Purpose(kind=RunKind.TRIAL),
         priority=PRIORITY,
         track="",
+        words=RunWords(label="trial", purpose=Purpose(kind=RunKind.TRIAL)),
     )
     add_jobs(tx, run.id, [job])
     return run.id

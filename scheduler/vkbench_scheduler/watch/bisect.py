@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from vkbench.errors import ServiceUnreachable
 from vkbench.log import event
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db.database import Database
 from vkbench_db.upkeep import bisections
 from vkbench_db.upkeep.bisections import FAILED, Bisection, BisectionStep
@@ -23,7 +23,7 @@ from vkbench_detection.bisect.course import Ending, open_steps
 from vkbench_detection.bisect.verdicts import StepJudgement, judge_step
 from vkbench_detection.confirm.pairs import PairResults, pair_results
 from vkbench_detection.statistics.pairs import LONG_LOOKS
-from vkbench_scheduler.planning.pairs import more_pairs, submit_pairs
+from vkbench_scheduler.planning.pairs import PairPlan, more_pairs, submit_pairs
 
 _log = logging.getLogger(__name__)
 
@@ -119,19 +119,23 @@ def _begin(tx: Connection, bisection: Bisection, place: int, device: str, now: f
     new = bisection.candidates[place]
     run = submit_pairs(
         tx,
-        devices=[device],
-        case=bisection.case,
-        variant=bisection.variant,
-        metric=bisection.metric,
-        old=bisection.candidates[0].arm,
-        new=new.arm,
-        count=pairs,
-        label=f"bisection {bisection.id}: {new.label}",
-        purpose=Purpose(
-            kind=RunKind.BISECTION, about={"bisection": bisection.id, "position": place}
+        PairPlan(
+            case=bisection.case,
+            variant=bisection.variant,
+            metric=bisection.metric,
+            old=bisection.candidates[0].arm,
+            new=new.arm,
+            measure_seconds=bisection.measure_seconds,
         ),
+        devices=[device],
+        count=pairs,
         now=now,
-        measure_seconds=bisection.measure_seconds,
+        words=RunWords(
+            label=f"bisection {bisection.id}: {new.label}",
+            purpose=Purpose(
+                kind=RunKind.BISECTION, about={"bisection": bisection.id, "position": place}
+            ),
+        ),
     )
     bisections.add_step(tx, bisection.id, place, run, pairs, now)
 

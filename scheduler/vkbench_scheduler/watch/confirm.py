@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from vkbench import log
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench_db.database import Database, watch_alone
 from vkbench_db.work.runs import cancel
 from vkbench_detection.changes.questions import is_any_suspected
@@ -24,7 +24,7 @@ from vkbench_detection.confirm.pairs import is_pending, pair_results
 from vkbench_detection.confirm.turns import Only, next_turn
 from vkbench_detection.confirm.waiting import Arms, Waiting
 from vkbench_detection.steps import conclude
-from vkbench_scheduler.planning.pairs import more_pairs, submit_pairs
+from vkbench_scheduler.planning.pairs import PairPlan, more_pairs, submit_pairs
 
 LABEL = "confirm"
 
@@ -107,16 +107,20 @@ def _submit(tx: Connection, waiting: Waiting, arms: Arms, now: float) -> int:
     pairs = first_pairs(arms)
     run = submit_pairs(
         tx,
+        PairPlan(
+            case=waiting.case,
+            variant=waiting.variant,
+            metric=waiting.metric,
+            old=arms.old,
+            new=arms.new,
+        ),
         devices=[waiting.device],
-        case=waiting.case,
-        variant=waiting.variant,
-        metric=waiting.metric,
-        old=arms.old,
-        new=arms.new,
         count=pairs,
-        label=f"{LABEL} {waiting.change}",
-        purpose=Purpose(kind=RunKind.CONFIRMATION, about={"change": waiting.change}),
         now=now,
+        words=RunWords(
+            label=f"{LABEL} {waiting.change}",
+            purpose=Purpose(kind=RunKind.CONFIRMATION, about={"change": waiting.change}),
+        ),
     )
     confirmations.begin(tx, waiting.change, run, pairs, now)
     return run

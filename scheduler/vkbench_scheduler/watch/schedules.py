@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from vkbench import log, wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchError
-from vkbench.run import purpose_of_suite
+from vkbench.run import RunWords, purpose_of_suite
 from vkbench.selector import choose
 from vkbench_db.ask import queries
 from vkbench_db.ask.device_names import named_devices, only_served
@@ -160,11 +160,13 @@ def _stored(
         tx,
         replace(selection, devices=tuple(facts.key for facts in devices)),
         devices,
-        user=schedule.user,
-        label=schedule.name,
-        purpose=replace(
-            purpose_of_suite(selection.suite),
-            about={"schedule": schedule.name, "slot": _iso(slot)},
+        words=RunWords(
+            user=schedule.user,
+            label=schedule.name,
+            purpose=replace(
+                purpose_of_suite(selection.suite),
+                about={"schedule": schedule.name, "slot": _iso(slot)},
+            ),
         ),
     )
 

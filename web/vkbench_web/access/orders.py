@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from vkbench.errors import NothingToDo, UnknownName, UsageError
+from vkbench.run import RunWords
 from vkbench_db.ask import queries
 from vkbench_db.ask.device_names import served_keys
 from vkbench_db.database import Transaction
@@ -199,10 +200,7 @@ def _submitted(
         meant,
         known,
         bundle=bundle,
-        user=user,
-        label=label,
-        tags=tags,
-        idempotency_key=key or None,
+        words=RunWords(user=user, label=label, tags=tags, idempotency_key=key or None),
     )
 
 

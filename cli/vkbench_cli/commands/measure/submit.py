@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from vkbench.errors import EXIT_INTERRUPTED
+from vkbench.run import RunWords
 from vkbench.units import counted
 from vkbench.user import user_name
 from vkbench_cli.options import AllRows, Effort, Selecting, Store
@@ -123,7 +124,5 @@ def submitted(
         selection,
         known,
         bundle=bundle,
-        user=user_name(),
-        label=effort.label,
-        idempotency_key=key or None,
+        words=RunWords(user=user_name(), label=effort.label, idempotency_key=key or None),
     )
