@@ -12,7 +12,8 @@ from sqlalchemy import text
 from databases import Lab
 from vkbench.device import Environment
 from vkbench.errors import UsageError
-from vkbench.job import Job, JobState, Mode, Outcome
+from vkbench.job import Arm, Job, JobState, Mode, Outcome
+from vkbench.job import Pair as JobPair
 from vkbench.result import BOUNDS_CHECKED, Result
 from vkbench_db.work import store
 from vkbench_detection.compare.compared import Comparison, Pair, Word
@@ -23,6 +24,7 @@ from vkbench_detection.series.placing import place
 from vkbench_detection.statistics.ratios import FLOOR, Ratio
 
 CASE = "add/f32/h1_w1"
+PAIR = JobPair(old=Arm(sha=""), metric="hot")
 
 
 def do(
@@ -276,7 +278,7 @@ def test_other_modes_and_variants_do_not_pair(lab: Lab) -> None:
 
 def test_paired_jobs_are_no_work_of_their_own(lab: Lab) -> None:
     device = lab.add_device()
-    runs = [do(lab, device, {CASE: 1e-3}, mode=Mode.PAIRED, metric="hot") for _ in range(2)]
+    runs = [do(lab, device, {CASE: 1e-3}, mode=Mode.PAIRED, pair=PAIR) for _ in range(2)]
     assert ask(lab, *runs).pairs == ()
 
 

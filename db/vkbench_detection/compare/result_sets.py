@@ -7,7 +7,7 @@ thousands of cases needs three. Medians alone are read, never samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
@@ -18,13 +18,10 @@ from vkbench_db.batches import batches
 from vkbench_detection.changes.questions import begins_level
 from vkbench_detection.compare.references import Reference, ReferenceKind
 from vkbench_detection.compare.sides import (
-    END,
-    JOB,
-    SERIES,
     ComparedWork,
     Cuts,
-    Found,
     Key,
+    TimedRow,
     work_of_job,
     work_of_jobs,
 )
@@ -43,24 +40,23 @@ def works_of_jobs(
     tx: Connection, jobs: Iterable[int], *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
     """The work of these jobs, likewise."""
-    found: dict[Key, list[Found]] = {}
+    found: dict[Key, list[TimedRow]] = {}
     for page in batches(sorted(set(jobs))):
         _add(found, tx, _details([schema.job.c.id.in_(page)], metrics))
     return _pooled(tx, found)
 
 
 def _grouped(tx: Connection, question: Select[*tuple[Any, ...]]) -> dict[Key, ComparedWork]:
-    found: dict[Key, list[Found]] = {}
+    found: dict[Key, list[TimedRow]] = {}
     _add(found, tx, question)
     return _pooled(tx, found)
 
 
 def _add(
-    grouped: dict[Key, list[Found]], tx: Connection, question: Select[*tuple[Any, ...]]
+    grouped: dict[Key, list[TimedRow]], tx: Connection, question: Select[*tuple[Any, ...]]
 ) -> None:
-    # straight from the driver: a Row more for each of thousands is a tenth of the time
-    rows: Sequence[Found] = tx.execute(question).cursor.fetchall()
-    for row in rows:
+    # straight from the driver: of thousands, SQLAlchemy makes no rows of its own
+    for row in map(TimedRow._make, tx.execute(question).cursor.fetchall()):
         known = grouped.get(key := row[:4])
         if known is None:
             grouped[key] = [row]
@@ -68,20 +64,20 @@ def _add(
             known.append(row)
 
 
-def _pooled(tx: Connection, grouped: dict[Key, list[Found]]) -> dict[Key, ComparedWork]:
+def _pooled(tx: Connection, grouped: dict[Key, list[TimedRow]]) -> dict[Key, ComparedWork]:
     repeated = {
         key: sorted(rows, key=_moment)  # in their order from here: PostgreSQL starts a worker
         for key, rows in grouped.items()
-        if any(row[JOB] != rows[0][JOB] for row in rows)
+        if any(row.job != rows[0].job for row in rows)
     }
-    cuts = _cuts(tx, {row[SERIES] for rows in repeated.values() for row in rows})
+    cuts = _cuts(tx, {row.series for rows in repeated.values() for row in rows})
     return {
         key: work_of_jobs(repeated[key], cuts) if key in repeated else work_of_job(rows)
         for key, rows in grouped.items()
     }
 
 
-_moment = itemgetter(END, JOB)
+_moment = attrgetter("ended", "job")
 
 
 def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
@@ -104,7 +100,7 @@ def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
 def _details(
     chosen: Sequence[ColumnElement[bool]], metrics: Sequence[str]
 ) -> Select[*tuple[Any, ...]]:
-    """Rows of the chosen jobs, a metric each: their key, the metric, what `Found` has."""
+    """Rows of the chosen jobs, a metric each: their key, the metric, what `TimedRow` has."""
     job, attempt, timing = schema.job.c, schema.attempt.c, schema.measurement.c
     asked = (timing.metric.in_(metrics),) if metrics else ()
     return (

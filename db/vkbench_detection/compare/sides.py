@@ -20,26 +20,6 @@ RANKED_FROM: Final = 6  # results whose order has an interval of the median
 
 Key: TypeAlias = tuple[int, int, str, str]  # device, case, mode, variant asked for
 Moment: TypeAlias = Any  # as the database's driver has it; they have an order
-# key; metric, job, its end, state; what it ran; value, low, high, samples, flag, series, roof
-Found: TypeAlias = tuple[
-    *tuple[int, int, str, str],
-    *tuple[str, int, Moment, str],
-    *tuple[str | None, str | None, str | None, str | None],
-    *tuple[float, float, float, int, str, int | None, float | None],
-]
-METRIC: Final = 4
-JOB: Final = 5
-END: Final = 6
-STATE: Final = 7
-KERNEL: Final = 9
-ENVIRONMENT: Final = 11
-VALUE: Final = 12
-LOW: Final = 13
-HIGH: Final = 14
-SAMPLES: Final = 15
-FLAG: Final = 16
-SERIES: Final = 17
-ROOF: Final = 18
 SOFTWARE: Final = ("code path", "kernel", "settings", "environment")
 _PASSED: Final = str(JobState.PASSED)
 
@@ -48,6 +28,35 @@ Cuts: TypeAlias = Mapping[int, Sequence[Moment]]
 
 
 # Tuples and no dataclasses, here and in `comparison`: tens of thousands are made for one answer.
+class TimedRow(NamedTuple):
+    """One metric of a finished job; what was not timed has no value."""
+
+    device: int
+    case: int
+    mode: str
+    variant: str  # asked for
+    metric: str
+    job: int
+    ended: Moment
+    state: str
+    code_path: str | None  # that ran
+    kernel: str | None
+    settings: str | None
+    environment: str | None  # hash
+    value: float  # seconds
+    low: float
+    high: float
+    samples: int
+    flag: str
+    series: int | None
+    roof: float | None  # share of it
+
+    @property
+    def software(self) -> tuple[str | None, ...]:
+        """What it ran, in the order of SOFTWARE."""
+        return self.code_path, self.kernel, self.settings, self.environment
+
+
 class Side(NamedTuple):
     """One metric of one piece of work on one side of a comparison."""
 
@@ -82,33 +91,42 @@ class ComparedWork(NamedTuple):
     sides: Mapping[str, Side]  # by metric
 
 
-def work_of_job(rows: Sequence[Found]) -> ComparedWork:
+def work_of_job(rows: Sequence[TimedRow]) -> ComparedWork:
     """The work of one job: each metric once. Most are so, and there are thousands."""
     first = rows[0]
-    job, environment = first[JOB], first[ENVIRONMENT]
+    job, environment = first.job, first.environment
     sides = {}
     for row in rows:
         if _is_timed(row):
-            value, low, high, samples, flag, series, roof = row[VALUE:]
-            sides[row[METRIC]] = Side(value, (value,), low, high, samples, job, flag, series, roof)
-    return ComparedWork(first[STATE], job, (environment,) if environment else (), sides)
+            sides[row.metric] = Side(
+                value=row.value,
+                values=(row.value,),
+                low=row.low,
+                high=row.high,
+                samples=row.samples,
+                job=job,
+                flag=row.flag,
+                series=row.series,
+                roof=row.roof,
+            )
+    return ComparedWork(first.state, job, (environment,) if environment else (), sides)
 
 
-def work_of_jobs(rows: Sequence[Found], cuts: Cuts) -> ComparedWork:
+def work_of_jobs(rows: Sequence[TimedRow], cuts: Cuts) -> ComparedWork:
     """The work of several jobs, the oldest first: of those that ran what the newest ran."""
     alike = _alike(rows)
-    by_metric: dict[str, list[Found]] = {}
-    others: dict[str, list[Found]] = {}
-    jobs = {row[JOB] for row in alike}
+    by_metric: dict[str, list[TimedRow]] = {}
+    others: dict[str, list[TimedRow]] = {}
+    jobs = {row.job for row in alike}
     for row in rows:
         if _is_timed(row):
-            chosen = by_metric if row[JOB] in jobs else others
-            chosen.setdefault(row[METRIC], []).append(row)
-    state = min({row[STATE] for row in alike}, key=_severity)
+            chosen = by_metric if row.job in jobs else others
+            chosen.setdefault(row.metric, []).append(row)
+    state = min({row.state for row in alike}, key=_severity)
     return ComparedWork(
         state,
-        max(row[JOB] for row in alike if row[STATE] == state),
-        tuple(sorted({row[ENVIRONMENT] for row in alike if row[ENVIRONMENT]})),
+        max(row.job for row in alike if row.state == state),
+        tuple(sorted({row.environment for row in alike if row.environment})),
         {
             metric: _pooled(timed, others.get(metric, []), cuts)
             for metric, timed in by_metric.items()
@@ -135,16 +153,16 @@ def _skipped(count: int) -> int:
     return max(0, skipped)
 
 
-def _alike(rows: Sequence[Found]) -> list[Found]:
+def _alike(rows: Sequence[TimedRow]) -> list[TimedRow]:
     """What ran the same as the newest.
 
     A job whose tries all failed says not what it ran: it is of the time that it lies in.
     """
-    newest = next((ran for row in reversed(rows) if any(ran := _software(row))), None)
-    found: list[Found] = []
+    newest = next((ran for row in reversed(rows) if any(ran := row.software)), None)
+    found: list[TimedRow] = []
     has_passed_others = False
     for row in reversed(rows):
-        ran = _software(row)
+        ran = row.software
         if ran == newest or (not any(ran) and not has_passed_others):
             found.append(row)
         elif any(ran):
@@ -152,14 +170,14 @@ def _alike(rows: Sequence[Found]) -> list[Found]:
     return found[::-1]
 
 
-def _pooled(alike: Sequence[Found], others: Sequence[Found], cuts: Cuts) -> Side:
-    counting = [row for row in alike if not row[FLAG]] or alike
+def _pooled(alike: Sequence[TimedRow], others: Sequence[TimedRow], cuts: Cuts) -> Side:
+    counting = [row for row in alike if not row.flag] or alike
     newest = counting[-1]
     pool = _since_the_last_change(counting, cuts)
-    values = tuple(row[VALUE] for row in pool)
-    low, high = interval(values, [row[LOW] for row in pool], [row[HIGH] for row in pool])
-    shares = [row[ROOF] for row in pool if row[ROOF]]
-    unlike = [row for row in others if not row[FLAG]]
+    values = tuple(row.value for row in pool)
+    low, high = interval(values, [row.low for row in pool], [row.high for row in pool])
+    shares = [row.roof for row in pool if row.roof]
+    unlike = [row for row in others if not row.flag]
     older = len(counting) - len(pool)
     differing = _differing(newest, unlike) + (["level"] if older else [])
     return Side(
@@ -167,41 +185,36 @@ def _pooled(alike: Sequence[Found], others: Sequence[Found], cuts: Cuts) -> Side
         values=values,
         low=low,
         high=high,
-        samples=sum(row[SAMPLES] for row in pool),
-        job=newest[JOB],
-        flag=newest[FLAG],
-        series=newest[SERIES],
+        samples=sum(row.samples for row in pool),
+        job=newest.job,
+        flag=newest.flag,
+        series=newest.series,
         roof=median(shares) if shares else None,
         left_out=len(unlike) + older,
         left_out_for=", ".join(differing),
-        is_pure=len(pool) < 2 or bool(newest[KERNEL] and newest[ENVIRONMENT]),
+        is_pure=len(pool) < 2 or bool(newest.kernel and newest.environment),
     )
 
 
-def _since_the_last_change(rows: Sequence[Found], cuts: Cuts) -> Sequence[Found]:
+def _since_the_last_change(rows: Sequence[TimedRow], cuts: Cuts) -> Sequence[TimedRow]:
     """What is not older than the last confirmed change before the newest."""
     newest = rows[-1]
-    began = [end for end in cuts.get(newest[SERIES] or 0, ()) if end <= newest[END]]
-    return [row for row in rows if row[END] >= max(began)] if began else rows
+    began = [end for end in cuts.get(newest.series or 0, ()) if end <= newest.ended]
+    return [row for row in rows if row.ended >= max(began)] if began else rows
 
 
-def _differing(newest: Found, unlike: Sequence[Found]) -> list[str]:
+def _differing(newest: TimedRow, unlike: Sequence[TimedRow]) -> list[str]:
     """What of the software of these is not the newest one's."""
     return [
         name
         for place, name in enumerate(SOFTWARE)
-        if any(_software(row)[place] != _software(newest)[place] for row in unlike)
+        if any(row.software[place] != newest.software[place] for row in unlike)
     ]
 
 
-def _software(row: Found) -> tuple[str | None, ...]:
-    """What it ran, in the order of `SOFTWARE`."""
-    return row[8:12]
-
-
-def _is_timed(row: Found) -> bool:
+def _is_timed(row: TimedRow) -> bool:
     """A time counts only with a right output, and a ratio only of times above zero."""
-    return bool(row[VALUE]) and row[STATE] == _PASSED
+    return bool(row.value) and row.state == _PASSED
 
 
 def _severity(state: str) -> int:
