@@ -22,7 +22,7 @@ from vkbench_worker.owner.child import ending
 
 
 class ComputationFailed(VkbenchError):
-    """The computation failed."""
+    """The computation on a device failed."""
 
 
 @dataclass(frozen=True, kw_only=True)

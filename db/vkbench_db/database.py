@@ -73,7 +73,7 @@ class Database:
         return database
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection of the pool."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ SHIPPED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 # Today's counts. Each may be lowered, never raised.
 MOST_BARE_PARTICIPLES = 650
-MOST_SHORT_DOCSTRINGS = 129
+MOST_SHORT_DOCSTRINGS = 2
 MOST_FILLERS_A_THOUSAND_LINES = 65.3
 
 # A function's name is bare when, without its underscores, it is one word that says what the

@@ -61,7 +61,7 @@ class Lab:
         return time.time()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the database."""
         with self._lock:
             if self._database:
                 self._database.close()

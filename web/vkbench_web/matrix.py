@@ -23,7 +23,7 @@ class Matrix:
 
     @property
     def columns(self) -> list[str]:
-        """All formats."""
+        """Names of all formats, a column each."""
         return [name for _, members in self.formats for name in members]
 
     @property

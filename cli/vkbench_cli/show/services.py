@@ -61,7 +61,7 @@ class Fleet:
 
     @cached_property
     def services(self) -> Sequence[Service]:
-        """Each service once."""
+        """Each service with its state, once."""
         if self.trouble:
             return [self._database(), self._redis()]
         found = [self._database(), self._redis(), self._scheduler(), self._workers()]

@@ -28,7 +28,7 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class Line:
-    """One line, read."""
+    """One line of an export, after it is read."""
 
     number: int
     kind: str

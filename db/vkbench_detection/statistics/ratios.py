@@ -52,7 +52,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """New over old."""
+    """The ratio of new over old times, and its interval."""
 
     ratio: float
     low: float

@@ -54,7 +54,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """A suspicion."""
+    """A suspicion that a rule raised at a result."""
 
     direction: Direction
     rule: Rule

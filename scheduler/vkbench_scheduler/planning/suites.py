@@ -35,7 +35,7 @@ class SuiteRow:
     variant: str = AUTO  # else this one
     most_flops: float = inf  # of a launch
     most_bytes: float = inf  # of all its buffers
-    cases: tuple[str, ...] = ()  # these by their whole names, listed or not, of their kernels
+    cases: tuple[str, ...] = ()  # full case names, also of cases that the catalogue does not list
     times: int = 1  # jobs of each case, to measure how results repeat
     only: str = ""  # "cpu": on CPU drivers; "gpu": on all else
 

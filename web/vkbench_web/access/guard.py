@@ -35,7 +35,7 @@ class Guard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Refuse a request that may not write, or pass it on."""
         if scope["type"] == "http" and scope["method"] not in READING:
             refusal = await run_in_threadpool(_refusal, Request(scope))
             if refusal:
@@ -45,7 +45,7 @@ class Guard:
 
 
 def install(app: FastAPI) -> None:
-    """Guard an application."""
+    """Guard the requests of an application."""
     app.add_middleware(Guard)
 
 

@@ -69,7 +69,7 @@ class MadeRun(Answer):
 
 
 class CancelledRun(Answer):
-    """What cancelling did."""
+    """What cancelling a run did."""
 
     id: int
     cancelled: int = Field(description="jobs that had not ended")
@@ -107,7 +107,7 @@ class NewSchedule(BaseModel):
 
 
 class MadeSchedule(Answer):
-    """A new schedule."""
+    """A schedule that was made."""
 
     name: str
     next_due: float | None = Field(description="Unix seconds")

@@ -96,7 +96,7 @@ def suspected(request: Request) -> Response:
 
 @router.get("/regressions/{regression}", include_in_schema=False)
 def regression_page(request: Request, regression: Number) -> Response:
-    """One regression."""
+    """The page of one regression."""
     with lab_of(request).reading() as tx:
         story = inbox.story(tx, regression)
         rows = evidence(tx, story)

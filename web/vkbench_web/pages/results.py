@@ -56,7 +56,7 @@ class Results(Paged):
 
 @router.get("/results", include_in_schema=False)
 def results(request: Request) -> Response:
-    """The results."""
+    """The page that lists results."""
     with lab_of(request).reading() as tx:
         found = listed(tx, request)
         answer = found.download()

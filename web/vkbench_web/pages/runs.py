@@ -39,7 +39,7 @@ NO_JOBS = "this run has no jobs"
 
 @router.get("/runs", include_in_schema=False)
 def runs(request: Request) -> Response:
-    """The runs."""
+    """The page that lists runs."""
     before = request.query_params.get("before", "")
     with lab_of(request).reading() as tx:
         found = queries.runs(tx, limit=MOST, before=number(before) if before else None)
@@ -57,7 +57,7 @@ def runs(request: Request) -> Response:
 
 @router.get("/runs/{run}", include_in_schema=False)
 def run_page(request: Request, run: Number) -> Response:
-    """One run."""
+    """The page of one run."""
     lab = lab_of(request)
     asked = request.query_params
     with lab.reading() as tx:

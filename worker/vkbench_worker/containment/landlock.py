@@ -30,7 +30,7 @@ _NEWEST_ABI: Final = 6  # later ones guard nothing that this module knows
 
 
 class Access(IntFlag):
-    """LANDLOCK_ACCESS_FS_*."""
+    """Linux's constants LANDLOCK_ACCESS_FS_*: what a process may do with files."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1

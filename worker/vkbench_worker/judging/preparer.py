@@ -70,7 +70,7 @@ class Preparer:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The id of the process that prepares."""
         return self._process.pid
 
     @property

@@ -30,7 +30,7 @@ class Need:
 
     @property
     def key(self) -> str:
-        """Of its case."""
+        """The key of its case."""
         return key_of(self.problem)
 
 

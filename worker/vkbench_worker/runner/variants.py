@@ -1,4 +1,4 @@
-"""Code paths of a kernel: which one a device runs, and the programs that it is there."""
+"""Choose a kernel's variant and build its programs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Pulse:
         self._thread = threading.Thread(target=self._beat_on, name="pulse", daemon=True)
 
     def start(self) -> None:
-        """Start the heartbeat."""
+        """Start the thread of the heartbeat."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -74,7 +74,7 @@ def shard(
     The results are stored as a run of mode sharded, a row for each number of shards: `hot` is
     compute, `copies` is with copies, and the variant says how the case was divided. Each has a
     series of its own, with which later ones are compared, so that a slower driver is suspected.
-    Pairs do not measure that again: later results decide it.
+    Changes here are confirmed only by later runs.
 
     \b
     vkbench shard matmul/f16:b=f16/b1_m4096_n4096_k4096
