@@ -21,7 +21,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 # Today's counts. Each may be lowered, never raised.
-MOST_BARE_PARTICIPLES = 650
+MOST_BARE_PARTICIPLES = 642
 MOST_SHORT_DOCSTRINGS = 2
 MOST_FILLERS_A_THOUSAND_LINES = 65.3
 
@@ -71,9 +71,10 @@ def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def bare_participles(text: str) -> Iterator[str]:
     """Line and name of each function of a module that is a bare participle or adjective."""
     for node in ast.walk(ast.parse(text)):
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if is_function and is_bare(node.name) and not is_property(node):
-            yield f"{node.lineno} {node.name}"
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if not is_property(node):
+                if is_bare(node.name):
+                    yield f"{node.lineno} {node.name}"
 
 
 def short_docstrings(text: str) -> Iterator[str]:
