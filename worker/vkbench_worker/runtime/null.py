@@ -155,15 +155,15 @@ class NullFlight(NullRecording):
     def run(self) -> list[float]:
         """Seconds of the steps, by the host's clock."""
         for piece in self._uploads:
-            _shown(piece)[:] = piece.data
+            _bytes_of_piece(piece)[:] = piece.data
         return super().run()
 
     def arrived(self) -> list[Bytes]:
         """What the last run left."""
-        return [_shown(piece).copy() for piece in self._reads]
+        return [_bytes_of_piece(piece).copy() for piece in self._reads]
 
 
-def _shown(piece: Piece[NullBuffer]) -> Bytes:
+def _bytes_of_piece(piece: Piece[NullBuffer]) -> Bytes:
     start = GUARD + piece.start
     return piece.buffer.bytes[start : start + piece.size]
 
