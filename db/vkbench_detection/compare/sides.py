@@ -96,7 +96,7 @@ def work_of_job(rows: Sequence[Found]) -> ComparedWork:
 
 def work_of_jobs(rows: Sequence[Found], cuts: Cuts) -> ComparedWork:
     """The work of several jobs, the oldest first: of those that ran what the newest ran."""
-    alike = _alike(rows)
+    alike = _keep_alike(rows)
     by_metric: dict[str, list[Found]] = {}
     others: dict[str, list[Found]] = {}
     jobs = {row[JOB] for row in alike}
@@ -110,7 +110,7 @@ def work_of_jobs(rows: Sequence[Found], cuts: Cuts) -> ComparedWork:
         max(row[JOB] for row in alike if row[STATE] == state),
         tuple(sorted({row[ENVIRONMENT] for row in alike if row[ENVIRONMENT]})),
         {
-            metric: _pooled(timed, others.get(metric, []), cuts)
+            metric: _pool_side(timed, others.get(metric, []), cuts)
             for metric, timed in by_metric.items()
         },
     )
@@ -122,12 +122,12 @@ def interval(
     """The interval of the median of results: by their order, of few their own widest bounds."""
     if len(values) < RANKED_FROM:
         return min(lows), max(highs)
-    ordered, skipped = sorted(values), _skipped(len(values))
+    ordered, skipped = sorted(values), _count_skipped(len(values))
     return ordered[skipped], ordered[-1 - skipped]
 
 
 @lru_cache(maxsize=512)
-def _skipped(count: int) -> int:
+def _count_skipped(count: int) -> int:
     """How many ordered values lie outside the interval of their median on each side."""
     outside, skipped = 0.0, -1
     while 2 * (outside := outside + comb(count, skipped + 1) / 2**count) <= 1 - CONFIDENCE:
@@ -135,7 +135,7 @@ def _skipped(count: int) -> int:
     return max(0, skipped)
 
 
-def _alike(rows: Sequence[Found]) -> list[Found]:
+def _keep_alike(rows: Sequence[Found]) -> list[Found]:
     """What ran the same as the newest.
 
     A job whose tries all failed says not what it ran: it is of the time that it lies in.
@@ -152,7 +152,7 @@ def _alike(rows: Sequence[Found]) -> list[Found]:
     return found[::-1]
 
 
-def _pooled(alike: Sequence[Found], others: Sequence[Found], cuts: Cuts) -> Side:
+def _pool_side(alike: Sequence[Found], others: Sequence[Found], cuts: Cuts) -> Side:
     counting = [row for row in alike if not row[FLAG]] or alike
     newest = counting[-1]
     pool = _since_the_last_change(counting, cuts)
