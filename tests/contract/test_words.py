@@ -21,7 +21,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 # Today's counts. Each may be lowered, never raised.
-MOST_BARE_PARTICIPLES = 466
+MOST_BARE_PARTICIPLES = 406
 MOST_SHORT_DOCSTRINGS = 2
 MOST_FILLERS_A_THOUSAND_LINES = 65.3
 

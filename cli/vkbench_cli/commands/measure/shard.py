@@ -104,7 +104,7 @@ def shard(
         pieces=pieces,
     )
     found: list[Sharded] = []
-    with _opened(ours) if keep else nullcontext() as database:
+    with _open_database(ours) if keep else nullcontext() as database:
         try:
             found.extend(begin(asked, limit, ours))
         finally:  # what came before a failure is kept
@@ -118,7 +118,7 @@ def shard(
 
 
 @contextmanager
-def _opened(ours: Settings) -> Iterator[Database]:
+def _open_database(ours: Settings) -> Iterator[Database]:
     """The database, created if need be; one that takes no writes is an error before the work."""
     from vkbench_db.database import Database
 
