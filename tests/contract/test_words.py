@@ -21,9 +21,9 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 # Today's counts. Each may be lowered, never raised.
-MOST_BARE_PARTICIPLES = 406
+MOST_BARE_PARTICIPLES = 382
 MOST_SHORT_DOCSTRINGS = 2
-MOST_FILLERS_A_THOUSAND_LINES = 65.3
+MOST_FILLERS_A_THOUSAND_LINES = 64.7
 
 # A function's name is bare when, without its underscores, it is one word that says what the
 # result is like and not what is done to what: a word of -ed, an irregular participle, or an

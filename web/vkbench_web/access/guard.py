@@ -51,7 +51,7 @@ def install(app: FastAPI) -> None:
 
 def _refusal(request: Request) -> Response | None:
     try:
-        status, why = _checked(request)
+        status, why = _check_request(request)
     except VkbenchError as error:  # no database to ask
         status, why = faults.status_of(error), str(error)
     if not status:
@@ -62,7 +62,7 @@ def _refusal(request: Request) -> Response | None:
     return answer
 
 
-def _checked(request: Request) -> tuple[int, str]:
+def _check_request(request: Request) -> tuple[int, str]:
     """The status to refuse with and why; 0 for what may go on."""
     if request.headers.get("transfer-encoding"):
         return 411, "send the length of the body"

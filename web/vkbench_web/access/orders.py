@@ -125,7 +125,7 @@ def submit(
     where the idempotency key was used before.
     """
     with writing_api(request, Scope.SUBMIT, "submit") as (tx, visitor), _said_plainly():
-        made = _submitted(
+        made = _submit_run(
             tx,
             chosen(asked),
             user=visitor.name,
@@ -176,7 +176,7 @@ def schedule(request: Request, asked: NewSchedule) -> MadeSchedule:
     return MadeSchedule(name=asked.name, next_due=next_slot(asked.cron, now))
 
 
-def _submitted(
+def _submit_run(
     tx: Transaction,
     selection: Selection,
     *,

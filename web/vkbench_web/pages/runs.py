@@ -143,11 +143,11 @@ def chosen(selection: Mapping[str, Any]) -> list[tuple[str, str]]:
         told
         for name, value in selection.items()
         if value not in (None, "", [], {}, 0)
-        for told in _told(name.replace("_", " "), value)
+        for told in _describe_option(name.replace("_", " "), value)
     ]
 
 
-def _told(name: str, value: Any) -> Iterator[tuple[str, str]]:
+def _describe_option(name: str, value: Any) -> Iterator[tuple[str, str]]:
     match value:
         case {"source": {"path": path, "tensor": tensor}, **more}:
             yield name, f"tensor {tensor} of {path}" if tensor else path
