@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Subject(StrEnum):
-    """What lost accuracy."""
+    """What rounding made less accurate: products, or a whole model."""
 
     PRODUCTS = "products"  # of a matrix and vectors
     MODEL = "model"  # which read a text

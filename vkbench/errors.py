@@ -48,7 +48,7 @@ class UsageError(VkbenchError):
 
 
 class UnknownName(UsageError):
-    """No such name."""
+    """Nothing has the name that was asked for."""
 
     def __init__(
         self, what: str, asked: str, near: tuple[str, ...] = (), known: tuple[str, ...] = ()

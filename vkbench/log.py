@@ -68,7 +68,7 @@ class KeyValue(logging.Formatter):
             record.levelname.lower(),
             record.name,
             visible_lines(record.getMessage()),
-            *(f"{key}={_quoted(value)}" for key, value in fields.items() if value is not None),
+            *(f"{key}={_quote_value(value)}" for key, value in fields.items() if value is not None),
         ]
         trace = self.formatException(record.exc_info) if record.exc_info else ""
         return " ".join(words) + (f"\n{visible_lines(trace)}" if trace else "")
@@ -82,7 +82,7 @@ class JsonLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line a record, its traceback in it."""
         fields: dict[str, object] = getattr(record, _FIELDS, {})
-        said = {key: _plain(value) for key, value in fields.items() if value is not None}
+        said = {key: _json_value_of(value) for key, value in fields.items() if value is not None}
         said |= {
             "time": self.formatTime(record, _TIME),
             "level": record.levelname.lower(),
@@ -94,14 +94,14 @@ class JsonLine(logging.Formatter):
         return json.dumps(said)
 
 
-def _plain(value: object) -> object:
+def _json_value_of(value: object) -> object:
     """A value as JSON has it; other values, and numbers that JSON lacks, as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return value if isinstance(value, bool | int) else str(value)
 
 
-def _quoted(value: object) -> str:
+def _quote_value(value: object) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else visible_lines(str(value))
     plain = text and not any(char in ' "=\n' for char in text)
     return text if plain else '"' + text.replace('"', "'").replace("\n", " ") + '"'

@@ -80,7 +80,11 @@ def choose(selectors: Sequence[str], known: Sequence[D], here: str = "") -> list
         raise NothingToDo(
             "no device is known: start `vkbench scheduler`, and `vkbench worker` on a GPU host"
         )
-    wanted = {found.key for asked in selectors or ("*",) for found in _meant(asked, known, here)}
+    wanted = {
+        found.key
+        for asked in selectors or ("*",)
+        for found in _devices_meant_by(asked, known, here)
+    }
     return [device for device in known if device.key in wanted]
 
 
@@ -97,7 +101,7 @@ def best(known: Sequence[T]) -> T:
     return min(known, key=lambda device: (_BEST_FIRST.index(device.type), device.index))
 
 
-def _meant(asked: str, known: Sequence[D], here: str) -> list[D]:
+def _devices_meant_by(asked: str, known: Sequence[D], here: str) -> list[D]:
     """What a selector means: taken whole, for names have commas too, else by its commas."""
     found = _of_word(asked, known, here)
     words = [word for word in asked.split(",") if word.strip()]
@@ -113,10 +117,10 @@ def _meant(asked: str, known: Sequence[D], here: str) -> list[D]:
 def _of_word(asked: str, known: Sequence[D], here: str) -> list[D]:
     word = asked.strip().casefold()
     if _is_index(word):
-        return _numbered(word, known, here)
+        return _device_by_number(word, known, here)
     return (
         _exactly(word, known)
-        or _numbered(word, known, here)
+        or _device_by_number(word, known, here)
         or _on_hosts(word, known, here)
         or [device for device in known if fnmatchcase(device.name.casefold(), word)]
         or _loosely(word, known)
@@ -132,7 +136,7 @@ def _exactly(word: str, known: Sequence[D]) -> list[D]:
     ]
 
 
-def _numbered(word: str, known: Sequence[D], here: str) -> list[D]:
+def _device_by_number(word: str, known: Sequence[D], here: str) -> list[D]:
     found = [device for device in known if word == str(device.index)]
     ours = [device for device in found if device.host == here] or found
     if len(ours) > 1:

@@ -96,10 +96,10 @@ def read(environ: Mapping[str, str]) -> Settings:
             values[item.name] = _parse(item.name, text, item.default)
     for name in ("data", "cache"):
         values[name] = Path(str(values.get(name, getattr(Settings, name)))).expanduser()
-    return _checked(Settings(**values))  # type: ignore[arg-type]
+    return _check_settings(Settings(**values))  # type: ignore[arg-type]
 
 
-def _checked(ours: Settings) -> Settings:
+def _check_settings(ours: Settings) -> Settings:
     if ours.log_format not in (log.TEXT, log.JSON):
         raise UsageError(f"VKBENCH_LOG_FORMAT={ours.log_format!r} is neither text nor json")
     _check_webhook(ours)

@@ -35,14 +35,14 @@ def lock(file: IO[Any] | int, *, shared: bool = False, waits: bool = True) -> bo
     Windows has no shared locks here: there, who would share waits for the others.
     """
     handle = file if isinstance(file, int) else file.fileno()
-    while not _locked(handle, shared, waits):
+    while not _lock_handle(handle, shared, waits):
         if not waits:
             return False
         time.sleep(_LOOK_SECONDS)
     return True
 
 
-def _locked(handle: int, shared: bool, waits: bool) -> bool:
+def _lock_handle(handle: int, shared: bool, waits: bool) -> bool:
     if sys.platform == "win32":
         msvcrt = importlib.import_module("msvcrt")
         os.lseek(handle, _LOCKED_AT, os.SEEK_SET)

@@ -19,15 +19,15 @@ _HIDDEN_IN_LINES = re.compile(rf"(?![\n\t]){_HIDDEN.pattern}")
 
 def visible(text: str) -> str:
     r"""Text in which each hidden character is spelled out, such as \x1b; line breaks too."""
-    return _HIDDEN.sub(_spelled, text)
+    return _HIDDEN.sub(_escape_of_character, text)
 
 
 def visible_lines(text: str) -> str:
     """The same for text of several lines."""
-    return _HIDDEN_IN_LINES.sub(_spelled, text)
+    return _HIDDEN_IN_LINES.sub(_escape_of_character, text)
 
 
-def _spelled(found: re.Match[str]) -> str:
+def _escape_of_character(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x100:
         return f"\\x{code:02x}"

@@ -186,7 +186,8 @@ def check(record: object) -> None:
             found = chain(complaints(record), _strange_ids(record.jobs))
         case Chunk():
             found = chain(
-                _strange_ids((job.id, job.token) for job in record.jobs), _unpaired(record.jobs)
+                _strange_ids((job.id, job.token) for job in record.jobs),
+                _complaints_about_pairs(record.jobs),
             )
     for complaint in found:
         raise MalformedMessage(f"malformed {type(record).__name__}: {complaint}")
@@ -198,7 +199,7 @@ def _strange_ids(jobs: Iterable[tuple[int, int]]) -> Iterator[str]:
             yield f"job {job}, token {token}: these are no numbers of a job"
 
 
-def _unpaired(jobs: Iterable[Job]) -> Iterator[str]:
+def _complaints_about_pairs(jobs: Iterable[Job]) -> Iterator[str]:
     for job in jobs:
         if (job.mode is Mode.PAIRED) != (job.pair is not None):
             yield f"job {job.id} is {job.mode}, and that does not go with its pair {job.pair}"

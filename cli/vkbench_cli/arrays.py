@@ -46,10 +46,10 @@ def fit(kernel: Kernel, arrays: Arrays, asked: Asked) -> tuple[Problem, dict[str
     types = _formats(kernel, mine, asked.types)
     for binding in read:
         _check_dtype(binding, types[binding.name], mine[binding.name])
-    shapes = {binding.name: _filled(kernel, binding, mine[binding.name]) for binding in read}
+    shapes = {binding.name: _fill_shape(kernel, binding, mine[binding.name]) for binding in read}
     shape = asked.shape or kernel.sizes(shapes, types)
     posed = problem(kernel.case(types, shape, params))
-    return posed, {name: _shaped(posed, name, array) for name, array in mine.items()}
+    return posed, {name: _shape_array(posed, name, array) for name, array in mine.items()}
 
 
 def with_tensor(
@@ -98,7 +98,7 @@ def _by_binding(kernel: Kernel, read: Sequence[Binding], arrays: Arrays) -> dict
     wanted = [binding.name for binding in read]
     for name in by_name:
         if name not in wanted:
-            raise UsageError(_unread(kernel, kernel.binding(name)))
+            raise UsageError(_describe_unread(kernel, kernel.binding(name)))
     missing = [name for name in wanted if name not in by_name]
     if missing or len(by_name) != len(arrays):
         what = f"{' and '.join(missing)} missing" if missing else "one array is given twice"
@@ -106,7 +106,7 @@ def _by_binding(kernel: Kernel, read: Sequence[Binding], arrays: Arrays) -> dict
     return {name: by_name[name] for name in wanted}
 
 
-def _unread(kernel: Kernel, binding: Binding) -> str:
+def _describe_unread(kernel: Kernel, binding: Binding) -> str:
     each = [
         " or ".join(f"--param {param}={value}" for value in values)
         for param, values in binding.when.items()
@@ -156,13 +156,13 @@ def _check_dtype(binding: Binding, name: str, array: Array) -> None:
         )
 
 
-def _filled(kernel: Kernel, binding: Binding, array: Array) -> tuple[int, ...]:
+def _fill_shape(kernel: Kernel, binding: Binding, array: Array) -> tuple[int, ...]:
     """The shape of an array, with ones for the outer dimensions that it lacks."""
     lacking = 0 if kernel.whole else len(binding.dims) - array.ndim
     return (1,) * lacking + array.shape
 
 
-def _shaped(posed: Problem, name: str, array: Array) -> Array:
+def _shape_array(posed: Problem, name: str, array: Array) -> Array:
     """The array as the problem has it; UsageError if more than leading ones are missing."""
     expected = posed.array_shape(name)
     lacking = 0 if posed.kernel.whole else len(expected) - array.ndim

@@ -147,7 +147,7 @@ def begin(database: Database, wanted: BisectOptions, devices: Sequence[str]) -> 
         if len(bisections.kinds(tx, devices)) != 1:
             raise UsageError("the devices are not alike in model, driver and clocks: give --device")
     declared = _of_declarations(asked) if asked.kernel_file else []
-    posed = _posed(bundles or [each.bundle for each in declared if each.bundle], asked.case)
+    posed = _pose_case(bundles or [each.bundle for each in declared if each.bundle], asked.case)
     built = of_bundles(posed, bundles) if bundles else declared or _of_revisions(posed, asked)
     built = distinct(posed, built)
     now = time.time()
@@ -182,7 +182,7 @@ def check(asked: BisectOptions) -> None:
         raise UsageError(f"--bundles has an empty name: '{asked.bundles}'")
 
 
-def _posed(bundles: Sequence[Bundle], case: str) -> Problem:
+def _pose_case(bundles: Sequence[Bundle], case: str) -> Problem:
     """The case, as the first of the bundles declares it that has it; else by the catalogue."""
     from vkbench_shaders import catalogue
     from vkbench_shaders.own.posing import NotDeclared, posed

@@ -154,7 +154,7 @@ def _package(error: ModuleNotFoundError) -> str:
 
 
 def _usage(error: typer.TyperException) -> str:
-    message = _plain(error.format_message())
+    message = _strip_preamble(error.format_message())
     if message.startswith("Usage:"):  # a group without its command: the help is the answer
         return message
     context = getattr(error, "ctx", None)
@@ -162,7 +162,7 @@ def _usage(error: typer.TyperException) -> str:
     return f"vkbench: {message.rstrip('.')} (see `{path} --help`)"
 
 
-def _plain(message: str) -> str:
+def _strip_preamble(message: str) -> str:
     """A message without the words by which pydantic, which checks options, begins its own."""
     return message.replace(": Value error, ", ": ").replace(": Input should ", ": it should ")
 

@@ -54,7 +54,7 @@ def reading(settings: Settings) -> Iterator[Transaction]:
     If no database exists yet it reads an empty one in memory; no file is created.
     """
     if is_unmade(settings):
-        with _blank() as database, database.reading() as tx, _explained(settings):
+        with _open_blank() as database, database.reading() as tx, _explain_unknown_names(settings):
             yield tx
     else:
         with opened(settings) as database, Elapsed(READING), database.reading() as tx:
@@ -81,14 +81,14 @@ def known_devices(settings: Settings) -> list[DeviceRow]:
         return devices(tx)
 
 
-def _blank() -> Database:
+def _open_blank() -> Database:
     from vkbench_db.ask.blank import blank
 
     return blank()
 
 
 @contextmanager
-def _explained(settings: Settings) -> Iterator[None]:
+def _explain_unknown_names(settings: Settings) -> Iterator[None]:
     """Add to errors about unknown names that the database has no results yet."""
     try:
         yield

@@ -22,7 +22,7 @@ from vkbench_worker.owner.child import ending
 
 
 class ComputationFailed(VkbenchError):
-    """The computation failed."""
+    """The computation on a device failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def compute(errand: Errand, arrays: Arrays, limit_seconds: float, settings: Sett
     with TemporaryDirectory(prefix="vkbench-") as folder:
         given, found = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(given, **dict(arrays))  # type: ignore[arg-type]
-        return _computed(_command(errand, given, found), found, limit_seconds, settings)
+        return _read_computed(_command(errand, given, found), found, limit_seconds, settings)
 
 
 def logits(errand: LogitsErrand, limit_seconds: float, settings: Settings) -> Computed:
@@ -81,10 +81,10 @@ def logits(errand: LogitsErrand, limit_seconds: float, settings: Settings) -> Co
             reads=[given, model],
             writes=[found.parent],
         )
-        return _computed(command, found, limit_seconds, settings)
+        return _read_computed(command, found, limit_seconds, settings)
 
 
-def _computed(
+def _read_computed(
     command: list[str], found: Path, limit_seconds: float, settings: Settings
 ) -> Computed:
     said = json.loads(ask(command, limit_seconds, environment.of(settings)))

@@ -62,7 +62,7 @@ def attempt(what: str, look: Callable[[], str], *, fix: str, needed_for: str = R
 
 
 def python(settings: Settings) -> Iterator[CheckResult]:
-    """The interpreter."""
+    """Check the version of the Python interpreter."""
     yield CheckResult(
         what="Python",
         ok=sys.version_info >= OLDEST_PYTHON,
@@ -83,7 +83,7 @@ def packages(settings: Settings) -> Iterator[CheckResult]:
 
 
 def loader(settings: Settings) -> Iterator[CheckResult]:
-    """The Vulkan loader."""
+    """Check that the Vulkan loader is there."""
     yield attempt(
         "Vulkan loader",
         lambda: str(ctypes.CDLL("libvulkan.so.1")._name),

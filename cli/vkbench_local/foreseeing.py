@@ -21,7 +21,7 @@ from vkbench_worker.containment.command import contained
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """What models read."""
+    """A text, in windows of tokens, and how a model reads it."""
 
     windows: NDArray[np.integer]  # (windows, tokens)
     cache: str  # format of keys and values

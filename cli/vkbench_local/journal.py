@@ -35,7 +35,7 @@ class View(Protocol):
     """Shows how far a run is."""
 
     def watch(self, result: Result) -> None:
-        """A job ended."""
+        """Take note that a job ended."""
 
     def tell(self, stage: Stage) -> None:
         """A job waits for a file."""

@@ -59,7 +59,7 @@ def keep(
     now: float,
 ) -> int:
     """Store what came as a run, a job for each number of shards; its number."""
-    ended = [(_job(asked, each), _named(each.result, devices)) for each in found]
+    ended = [(_job(asked, each), _name_worker(each.result, devices)) for each in found]
     with database.transaction() as tx:
         ids = [store_device(tx, facts) for facts in devices]
         for each in found:
@@ -90,6 +90,6 @@ def _job(asked: Sharding, each: Sharded) -> PlannedJob:
     )
 
 
-def _named(result: Result, devices: Sequence[DeviceFacts]) -> Result:
+def _name_worker(result: Result, devices: Sequence[DeviceFacts]) -> Result:
     """A result with who took it, as a worker names itself."""
     return replace(result, worker=f"{devices[0].host}:{os.getpid()}")

@@ -47,7 +47,7 @@ class Station:
 
         RunnerFailed says which device could not be used, and why.
         """
-        with self._opened() as supervisor:
+        with self._open_supervisor() as supervisor:
             self._supervisor = supervisor
             if self._begin(supervisor):
                 self._is_ready = True
@@ -62,7 +62,7 @@ class Station:
         else:
             self._supervisor.drain()
 
-    def _opened(self) -> Supervisor:
+    def _open_supervisor(self) -> Supervisor:
         return Supervisor(
             self._facts.key,
             self._settings,

@@ -16,7 +16,7 @@ def absence(found: Attendance, now: float) -> str:
     idle = [each for each in found.stations if each.paused]
     if not found.has_scheduler(now):
         return _no_scheduler(found, unserved, now)
-    return "; ".join(filter(None, (_no_worker(found, unserved, now), _paused(idle, now))))
+    return "; ".join(filter(None, (_no_worker(found, unserved, now), _describe_pauses(idle, now))))
 
 
 def paused(reason: str, by: str, at: float | None, now: float) -> str:
@@ -28,9 +28,8 @@ def paused(reason: str, by: str, at: float | None, now: float) -> str:
 
 
 def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) -> str:
-    said = (
-        f"no scheduler {_seen(found.scheduler_seen, now, 'is running')}; start `vkbench scheduler`"
-    )
+    age = _describe_age(found.scheduler_seen, now, "is running")
+    said = f"no scheduler {age}; start `vkbench scheduler`"
     # Only a scheduler records that workers are there: those of these hosts may be running.
     return (
         f"{said}, and `vkbench worker` on {_hosts(unserved)} unless it runs" if unserved else said
@@ -40,14 +39,15 @@ def _no_scheduler(found: Attendance, unserved: Sequence[Station], now: float) ->
 def _no_worker(found: Attendance, unserved: Sequence[Station], now: float) -> str:
     if not unserved:
         return ""
-    who = f"no worker of {unserved[0].name} {_seen(unserved[0].last_seen, now, 'was ever seen')}"
+    first = unserved[0]
+    who = f"no worker of {first.name} {_describe_age(first.last_seen, now, 'was ever seen')}"
     if len(unserved) > 1:
         all_devices = counted(len(found.stations), "device")
         who = f"no worker of {len(unserved)} of {all_devices} was seen lately"
     return f"{who}; start `vkbench worker` on {_hosts(unserved)}"
 
 
-def _paused(stations: Sequence[Station], now: float) -> str:
+def _describe_pauses(stations: Sequence[Station], now: float) -> str:
     return "; ".join(
         f"{each.name} is {paused(each.paused_reason, each.paused_by, each.paused_at, now)}: "
         f"`vkbench resume {each.key}`"
@@ -59,7 +59,7 @@ def _hosts(stations: Sequence[Station]) -> str:
     return ", ".join(dict.fromkeys(each.host for each in stations))
 
 
-def _seen(last: float | None, now: float, never: str) -> str:
+def _describe_age(last: float | None, now: float, never: str) -> str:
     if last is None:
         return never
     return f"was seen for {span(now - last)}"

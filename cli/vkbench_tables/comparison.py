@@ -71,7 +71,10 @@ _ACROSS = {"old_verdict": "old verdict", "new_verdict": "new verdict", "moved": 
 
 def table(found: Comparison, pairs: Sequence[Pair], made: Made, drifts: Sequence[Drift]) -> Table:
     """Verdicts that changed, then these pairs."""
-    rows = [*map(_changed, found.changes), *(_timed(pair, made, found.is_across) for pair in pairs)]
+    rows = [
+        *map(_cells_of_change, found.changes),
+        *(_cells_of_pair(pair, made, found.is_across) for pair in pairs),
+    ]
     works = [*(change.work for change in found.changes), *(pair.work for pair in pairs)]
     shown = _device_columns(found, works)
     headings = _ACROSS if found.is_across else {}
@@ -129,7 +132,7 @@ def by_change(pair: Pair) -> tuple[int, float, str, str]:
     return rank, size, pair.work.case_name, pair.metric
 
 
-def _changed(change: ComparedChange) -> dict[str, Cell]:
+def _cells_of_change(change: ComparedChange) -> dict[str, Cell]:
     return {
         **_place(change.work),
         "case": change.work.case_name,
@@ -157,7 +160,7 @@ def _place(work: Named) -> dict[str, Cell]:
     return cells
 
 
-def _timed(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
+def _cells_of_pair(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
     old, new = made.get(pair.old.job), made.get(pair.new.job)
     ran = dict.fromkeys(one.variant for one in (old, new) if one and one.variant)
     has_shares = is_across and pair.share_quotient is not None
@@ -173,7 +176,7 @@ def _timed(pair: Pair, made: Made, is_across: bool) -> dict[str, Cell]:
         "new_roof_fraction": pair.new.roof if has_shares else None,
         **_ratio(pair),
         "n": _counts(len(pair.old.values), len(pair.new.values)),
-        "moved": _moved(old, new, is_across) if pair.is_slower or pair.is_faster else "",
+        "moved": _describe_moves(old, new, is_across) if pair.is_slower or pair.is_faster else "",
         "reason": _doubts(pair),
     }
 
@@ -215,7 +218,7 @@ def _counts(old: int, new: int) -> str:
     return str(new) if old == new else f"{old}+{new}"
 
 
-def _moved(old: Provenance | None, new: Provenance | None, is_across: bool) -> str:
+def _describe_moves(old: Provenance | None, new: Provenance | None, is_across: bool) -> str:
     """What is not as it was: where to look for the cause first. On another device all else is."""
     if not (old and new):
         return ""

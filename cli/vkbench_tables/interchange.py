@@ -65,7 +65,7 @@ def in_sql(results: Results) -> str:
         return ""
     columns = ",\n".join(f"  {name} {kind}" for name, kind in SQL_COLUMNS.items())
     lines = [f"CREATE TABLE IF NOT EXISTS {SQL_TABLE} (\n{columns}\n);\n"]
-    for row in _rated(kernels):
+    for row in _choose_rated_rows(kernels):
         values = ", ".join(map(quoted, _sql_row(row)))
         lines.append(f"INSERT INTO {SQL_TABLE} ({', '.join(SQL_COLUMNS)}) VALUES ({values});")
     return "\n".join(lines) + "\n"
@@ -87,7 +87,9 @@ def in_bmf(results: Results) -> str:
         if row.seconds is not None and row.timing_name in _MEASURES:
             name = row.case_name if row.variant == "auto" else f"{row.case_name} {row.variant}"
             measures = report.setdefault(name, {})
-            measures.setdefault(_MEASURES[row.timing_name], _measured(row))  # the newest is first
+            measures.setdefault(
+                _MEASURES[row.timing_name], _measures_of(row)
+            )  # the newest is first
     return json.dumps(report, indent=2) + "\n"
 
 
@@ -111,7 +113,7 @@ WRITERS: Mapping[Interchange, Callable[[Results], str]] = {
 }
 
 
-def _rated(results: Results) -> Iterable[ResultRow]:
+def _choose_rated_rows(results: Results) -> Iterable[ResultRow]:
     """One row a job: of a timed one its hot metric, or the only one that it has."""
     for _, of_job in groupby(results, key=lambda row: row.job):
         rows = list(of_job)
@@ -145,7 +147,7 @@ def quoted(value: object) -> str:
     return repr(value)
 
 
-def _measured(row: ResultRow) -> dict[str, float]:
+def _measures_of(row: ResultRow) -> dict[str, float]:
     bounds = {"value": row.seconds, "lower_value": row.low, "upper_value": row.high}
     return {name: seconds * 1e9 for name, seconds in bounds.items() if seconds is not None}
 

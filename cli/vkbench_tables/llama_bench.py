@@ -108,7 +108,7 @@ def benches(
     """
     timed = [row for row in results if _is_timed(row)]
     known = [row for row in timed if row.job in models and "batch" not in _params(row)]
-    return [_sampled(row, models[row.job]) for row in reversed(known)], len(timed) - len(known)
+    return [_sample_row(row, models[row.job]) for row in reversed(known)], len(timed) - len(known)
 
 
 def in_markdown(tests: Sequence[Sampled]) -> str:
@@ -167,7 +167,7 @@ def _params(row: ResultRow) -> Mapping[str, object]:
     return parse(row.case_name).params
 
 
-def _sampled(row: ResultRow, told: ModelResult) -> Sampled:
+def _sample_row(row: ResultRow, told: ModelResult) -> Sampled:
     from vkbench_shaders.models.cases import PART
 
     case = parse(row.case_name)
@@ -211,20 +211,20 @@ def _deviation(values: Sequence[float]) -> float:
 def _cells(bench: Bench) -> dict[str, str]:
     size, count = bench.model_size, bench.model_n_params  # 0 in results of older workers
     return {
-        "model": _plain(bench.model_type),
+        "model": _plain_cell(bench.model_type),
         "size": f"{size / _GIB:.2f} GiB" if size >= _GIB else f"{size / _MIB:.2f} MiB",
         "params": f"{count / 1e9:.2f} B" if count >= 1e9 else f"{count / 1e6:.2f} M",
         "backend": bench.backends,
         "ngl": str(bench.n_gpu_layers),
         "type_k": bench.type_k,
         "type_v": bench.type_v,
-        "dev": _plain(bench.gpu_info),
+        "dev": _plain_cell(bench.gpu_info),
         "test": bench.test,
         "t/s": f"{bench.avg_ts:.2f} ± {bench.stddev_ts:.2f}",
     }
 
 
-def _plain(text: str) -> str:
+def _plain_cell(text: str) -> str:
     """A cell's text: no bar ends it early, and a terminal shows all of it."""
     return visible(text).replace("|", "/")
 

@@ -123,8 +123,8 @@ def _row(results: list[ResultRow]) -> dict[str, Cell]:
         **_metric("cold", timed),
         **{f"{each}_seconds": timed[each].seconds if each in timed else None for each in _OTHERS},
         "tokens_per_second": _token_rate(first.case_name, timed.get("hot")),
-        "bytes_per_second": _scaled(rated.gb_per_second if rated else None),
-        "flops_per_second": _scaled(rated.gflop_per_second if rated else None),
+        "bytes_per_second": _scale_giga(rated.gb_per_second if rated else None),
+        "flops_per_second": _scale_giga(rated.gflop_per_second if rated else None),
         "roof_fraction": rated.roof_fraction if rated else None,
         "path_fraction": rated.path_fraction if rated else None,
         "cold_roof_fraction": timed["cold"].roof_fraction if "cold" in timed else None,
@@ -162,7 +162,7 @@ def spread(timing: ResultRow) -> float | None:
     return (timing.high - timing.low) / 2 / timing.seconds
 
 
-def _scaled(giga: float | None) -> float | None:
+def _scale_giga(giga: float | None) -> float | None:
     return giga * 1e9 if giga else None
 
 

@@ -37,7 +37,7 @@ def column_text(column: Column, rows: Rows) -> tuple[str, list[str]]:
     if not is_number(column):
         return visible(column.heading), [text(column, row) for row in rows]
     unit, cells = _SCALERS[column.kind]([_number(row.get(column.key)) for row in rows])
-    return f"{visible(column.heading)} {unit}".strip(), _pointed(cells)
+    return f"{visible(column.heading)} {unit}".strip(), _align_points(cells)
 
 
 def markdown_table(table: Table, *, most: int = markdown.MOST_ROWS) -> str:
@@ -50,7 +50,7 @@ def markdown_table(table: Table, *, most: int = markdown.MOST_ROWS) -> str:
     return markdown.table(lines[0], lines[1:], right=right, most=most) if lines else ""
 
 
-def _pointed(cells: Sequence[str]) -> list[str]:
+def _align_points(cells: Sequence[str]) -> list[str]:
     """Cells with their decimal points under each other."""
     after = max((len(cell.partition(".")[2]) + ("." in cell) for cell in cells), default=0)
     return [cell + " " * (after - len(cell.partition(".")[2]) - ("." in cell)) for cell in cells]
@@ -60,7 +60,7 @@ def _number(value: Cell) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _bare(
+def _show_unscaled(
     show: Callable[[float], str],
 ) -> Callable[[Sequence[float | None]], tuple[str, list[str]]]:
     return lambda values: ("", ["" if value is None else show(value) for value in values])
@@ -72,18 +72,18 @@ def _probability(value: float) -> str:
 
 
 _SCALERS: Mapping[ValueKind, Callable[[Sequence[float | None]], tuple[str, list[str]]]] = {
-    ValueKind.COUNT: _bare(lambda value: f"{value:,.0f}"),
-    ValueKind.ID: _bare(lambda value: f"{value:.0f}"),
-    ValueKind.NUMBER: _bare(lambda value: units.significant(value, 3)),
-    ValueKind.RATIO: _bare(units.ratio),
-    ValueKind.VALUE: _bare(lambda value: f"{value:.10g}"),
+    ValueKind.COUNT: _show_unscaled(lambda value: f"{value:,.0f}"),
+    ValueKind.ID: _show_unscaled(lambda value: f"{value:.0f}"),
+    ValueKind.NUMBER: _show_unscaled(lambda value: units.significant(value, 3)),
+    ValueKind.RATIO: _show_unscaled(units.ratio),
+    ValueKind.VALUE: _show_unscaled(lambda value: f"{value:.10g}"),
     ValueKind.SECONDS: units.seconds_column,
     ValueKind.BYTES: lambda values: units.rate_column(values, "B"),
     ValueKind.BYTE_RATE: lambda values: units.rate_column(values, "B/s"),
     ValueKind.FLOP_RATE: lambda values: units.rate_column(values, "FLOP/s"),
     ValueKind.OP_RATE: lambda values: units.rate_column(values, "OP/s"),
-    ValueKind.PERCENT: _bare(lambda value: f"{value * 100:.1f}%"),
-    ValueKind.PROBABILITY: _bare(_probability),
+    ValueKind.PERCENT: _show_unscaled(lambda value: f"{value * 100:.1f}%"),
+    ValueKind.PROBABILITY: _show_unscaled(_probability),
 }
 
 

@@ -73,7 +73,7 @@ class Database:
         return database
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection of the pool."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -94,8 +94,8 @@ class Database:
         Another writer of SQLite is waited for, by commands with a sentence on stderr; DatabaseBusy
         is raised once that took too long. With `waits` it may take as long as that says so.
         """
-        with _translated(self.engine), ExitStack() as stack:
-            tx = stack.enter_context(_begun(self.engine, self._patience(waits)))
+        with _translate_errors(self.engine), ExitStack() as stack:
+            tx = stack.enter_context(_begin_writing(self.engine, self._patience(waits)))
             if self.is_watched:
                 _check_schema(tx)
             yield tx
@@ -115,7 +115,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A reading transaction that sees one moment of the database and blocks no writer."""
-        with _translated(self.engine), self.engine.connect() as connection:
+        with _translate_errors(self.engine), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -136,9 +136,9 @@ def upgrade(url: str) -> None:
     _make_file(parsed)
     patience = waiting.WriterWait(waiting.COMMAND_SECONDS, is_told=True)
     with (
-        _disposed(_engine(parsed)) as engine,
-        _translated(engine),
-        _begun(engine.execution_options(altering=True), patience) as tx,
+        _dispose_after(_engine(parsed)) as engine,
+        _translate_errors(engine),
+        _begin_writing(engine.execution_options(altering=True), patience) as tx,
     ):
         _check_not_ahead(tx)
         migrations.upgrade(tx)
@@ -146,7 +146,7 @@ def upgrade(url: str) -> None:
 
 
 @contextmanager
-def _begun(engine: Engine, patience: waiting.WriterWait) -> Iterator[Connection]:
+def _begin_writing(engine: Engine, patience: waiting.WriterWait) -> Iterator[Connection]:
     """A writing transaction that begins once no other process writes."""
     with ExitStack() as stack:
         while True:
@@ -268,12 +268,12 @@ def require_file(path: Path) -> None:
 def _lacks_tables(url: URL) -> bool:
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         return True
-    with _disposed(_engine(url)) as engine, _translated(engine), engine.connect() as tx:
+    with _dispose_after(_engine(url)) as engine, _translate_errors(engine), engine.connect() as tx:
         return _version(tx.execution_options(reading=True)) is None  # blocks no writer
 
 
 @contextmanager
-def _disposed(engine: Engine) -> Iterator[Engine]:
+def _dispose_after(engine: Engine) -> Iterator[Engine]:
     try:
         yield engine
     finally:
@@ -313,7 +313,7 @@ def _version(tx: Connection) -> str | None:
 
 
 @contextmanager
-def _translated(engine: Engine) -> Iterator[None]:
+def _translate_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except exc.DBAPIError as error:

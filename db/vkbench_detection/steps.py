@@ -54,16 +54,16 @@ class Detected:
 
 def is_installed() -> bool:
     """Whether this host has the packages that screening needs."""
-    return not _missing()
+    return not _list_missing_packages()
 
 
 def require() -> None:
     """Raise ModuleNotFoundError where a package is missing, before work that would need it."""
-    for name in _missing():
+    for name in _list_missing_packages():
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def _missing() -> list[str]:
+def _list_missing_packages() -> list[str]:
     return [name for name in PACKAGES if not find_spec(name)]
 
 

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 def keep(tx: Connection, bundle: Bundle, now: float) -> bool:
     """Store a bundle in the database; returns whether it is new there."""
-    return store_bundle(tx, _whole(bundle), now)
+    return store_bundle(tx, _stored_bundle_of(bundle), now)
 
 
 def keep_in_parts(database: Database, bundle: Bundle) -> None:
@@ -34,13 +34,13 @@ def keep_in_parts(database: Database, bundle: Bundle) -> None:
     with database.reading() as tx:
         if has_bundle(tx, bundle.sha):
             return
-    whole = _whole(bundle)
+    whole = _stored_bundle_of(bundle)
     store_blobs(database, whole)
     with database.transaction() as tx:
         store_bundle(tx, whole, time.time())
 
 
-def _whole(bundle: Bundle) -> StoredBundle:
+def _stored_bundle_of(bundle: Bundle) -> StoredBundle:
     read = replace(bundle, blobs=dict(bundle.blobs)).check()
     return StoredBundle(sha=read.sha, name=read.name, manifest=read.text, blobs=read.blobs)
 

@@ -33,12 +33,12 @@ def own_kernels(tx: Transaction, name: str = "") -> list[DeclaredKernel]:
     """The kernels that users declared, or the one of a name; those declared last come first."""
     found: dict[str, DeclaredKernel] = {}
     for stored in own_bundles(tx, name):
-        for each in _declared(stored):
+        for each in _kernels_declared_by(stored):
             found.setdefault(each.own.name, each)
     return list(found.values())
 
 
-def _declared(stored: OwnBundle) -> Iterator[DeclaredKernel]:
+def _kernels_declared_by(stored: OwnBundle) -> Iterator[DeclaredKernel]:
     """What a bundle declares; nothing if it has such a name by chance, or its manifest is none."""
     with suppress(VkbenchError):
         manifest = Bundle(text=stored.manifest, blobs={}).manifest

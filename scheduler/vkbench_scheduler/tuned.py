@@ -37,7 +37,9 @@ def with_all_tuned(
     told = {device: list(jobs) for device, jobs in picked.items()}
     for device, found in groupby(rows, key=lambda row: row.device):
         table = Table(tuned=_entries(found))
-        told[device] = [_told(each, table) if _is_open(each) else each for each in told[device]]
+        told[device] = [
+            _add_configuration(each, table) if _is_open(each) else each for each in told[device]
+        ]
     return told
 
 
@@ -71,7 +73,7 @@ def table_of(tx: Connection, devices: Sequence[DeviceFacts]) -> Table:
     )
 
 
-def _told(picked: Picked, table: Table) -> Picked:
+def _add_configuration(picked: Picked, table: Table) -> Picked:
     try:
         posed = problem(picked.job.case)
     except VkbenchError:  # of another version's catalogue: its worker says what it knows

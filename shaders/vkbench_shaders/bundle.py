@@ -100,7 +100,7 @@ class Bundle:
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
-        """Entries by key."""
+        """The manifest's entries by their keys."""
         return {entry.key: entry for entry in self.manifest.entries}
 
     def entry(self, key: str) -> Entry:

@@ -62,7 +62,7 @@ class Format:
 
     @property
     def bits(self) -> float:
-        """Bits an element."""
+        """Bits that a block takes for each element."""
         return self.bytes * 8 / self.elements
 
     @property

@@ -30,7 +30,7 @@ A mark is a kernel of the catalogue, with f32, f16 or q8_1 vectors x where it sa
 
 
 def text() -> str:
-    """The whole page."""
+    """Markdown of the page about formats."""
     return _HEAD + "".join(map(_line, FORMATS)) + _FAMILIES + _matrix()
 
 

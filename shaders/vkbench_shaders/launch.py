@@ -89,7 +89,7 @@ class PushField:
 
     @property
     def form(self) -> struct.Struct:
-        """Its bytes."""
+        """How the constant is packed into bytes."""
         return struct.Struct(f"<{self.count}{_CODES[self.type]}")
 
 

@@ -75,7 +75,7 @@ def test_a_command_runs_nothing_of_its_folder(trapped: TrappedFolder) -> None:
 
 def test_processes_that_simulate_nights_run_nothing_of_it(trapped: TrappedFolder) -> None:
     part = trial.Part(scenario="A/A", seed=0, first=0, devices=0)
-    tried = list(trial._tried([part, replace(part, seed=1)]))
+    tried = list(trial._try_parts([part, replace(part, seed=1)]))
     assert (len(tried), trapped.ran) == (2, [])
 
 

@@ -89,14 +89,14 @@ def check(device: Device, bundle: Bundle, path: Path, reason: str, fault: Fault)
 def test_a_file_that_is_touched_while_it_is_loaded(
     lavapipe: Device, bundle: Bundle, path: Path, harm: Callable[[Path], None], reason: str
 ) -> None:
-    stored = Weights._stored
+    stored = Weights._storage_of
 
     def harmed(self: Weights, weight: Weight) -> object:  # type: ignore[type-arg]
         if MATRIX in weight.name:
             harm(path)
         return stored(self, weight)
 
-    check(lavapipe, bundle, path, reason, (Weights, "_stored", harmed))
+    check(lavapipe, bundle, path, reason, (Weights, "_storage_of", harmed))
 
 
 @pytest.mark.parametrize(

@@ -245,13 +245,13 @@ def test_a_layer_that_is_slightly_off_is_wrong(
     layer: int,
 ) -> None:
     """The device has one matrix a thousandth too large: too little for the logits to tell."""
-    stored = Weights._stored
+    stored = Weights._storage_of
 
     def off(self: Weights[P, B], weight: Weight) -> Array:
         made = stored(self, weight)
         return made * np.float32(1.003) if f"blk.{layer}.ffn_down" in weight.name else made
 
-    monkeypatch.setattr(Weights, "_stored", off)
+    monkeypatch.setattr(Weights, "_storage_of", off)
     result = done(lavapipe, bundle, job_of(path, "tg9"))
     assert result.outcome is Outcome.WRONG
     assert f"NMSE of layer {layer} is" in result.reason

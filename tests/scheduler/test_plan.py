@@ -354,7 +354,7 @@ def test_a_bad_selection_says_what_is_wrong_at_once(
 
 
 def test_planning_a_suite_again_does_a_fraction_of_the_work() -> None:
-    planning._listed.cache_clear()
+    planning._cases_of_row.cache_clear()
     whole, again = (calls(lambda: planned(suite="quick")) for _ in range(2))
     assert again < whole / 4
 

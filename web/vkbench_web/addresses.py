@@ -18,7 +18,7 @@ class Addresses:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Refuse a request with NUL in its address, or pass it on."""
         if scope["type"] == "http" and _has_null(scope):
             await answer(Request(scope), 400, NULL)(scope, receive, send)
         else:

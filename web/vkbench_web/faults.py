@@ -21,9 +21,9 @@ _UNAVAILABLE = (Busy, DatabaseUnreachable, SchemaMissing, SchemaOutdated)
 
 def install(app: FastAPI) -> None:
     """Answer every error of an application in one way."""
-    app.add_exception_handler(VkbenchError, _ours)
+    app.add_exception_handler(VkbenchError, _answer_known_error)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(RequestValidationError, _answer_malformed)
     app.add_exception_handler(Exception, _internal)
 
 
@@ -50,7 +50,7 @@ def status_of(error: VkbenchError) -> int:
     return 500
 
 
-def _ours(request: Request, error: Exception) -> Response:
+def _answer_known_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, VkbenchError)
     return answer(request, status_of(error), str(error))
 
@@ -62,7 +62,7 @@ def _http(request: Request, error: Exception) -> Response:
     return answer(request, error.status_code, said)
 
 
-def _malformed(request: Request, error: Exception) -> Response:
+def _answer_malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])

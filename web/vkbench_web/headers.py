@@ -29,7 +29,7 @@ class Headers:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Add headers to the answer of a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

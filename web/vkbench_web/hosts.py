@@ -27,7 +27,7 @@ class Hosts:
         self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Refuse a request for another host's name, or pass it on."""
         if scope["type"] == "http" and _name(Request(scope)) not in self._names:
             await answer(Request(scope), 421, OTHER)(scope, receive, send)
         else:

@@ -40,13 +40,13 @@ class Lab:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction that writes, to a database that exists or is made now."""
-        with (self.database() or self._opened(create=True)).transaction() as tx:
+        with (self.database() or self._open_database(create=True)).transaction() as tx:
             yield tx
 
     def database(self) -> Database | None:
         """The database; None while this machine has none."""
         if self._database is None and not self._is_unmade():
-            return self._opened(create=False)
+            return self._open_database(create=False)
         return self._database
 
     def is_demonstration(self) -> bool:
@@ -61,13 +61,13 @@ class Lab:
         return time.time()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to the database."""
         with self._lock:
             if self._database:
                 self._database.close()
                 self._database = None
 
-    def _opened(self, *, create: bool) -> Database:
+    def _open_database(self, *, create: bool) -> Database:
         with self._lock:
             if self._database is None:
                 url = self.settings.database_url()

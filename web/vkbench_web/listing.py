@@ -164,7 +164,7 @@ def listed(
     rows = [row for row in table.rows if _fits(row, columns, query, own)]
     listing = Listing(
         name=name,
-        table=replace(table, rows=_sorted(rows, columns, query.get("sort", ""))),
+        table=replace(table, rows=_sort_rows(rows, columns, query.get("sort", ""))),
         total=len(table.rows),
         page=1,
         path=request.url.path,
@@ -211,14 +211,14 @@ def _fits(
     words = query.get("q", "").casefold().split()
     if not words:
         return True
-    texts = " ".join(_said(column, row) for column in columns.values()).casefold()
+    texts = " ".join(_cell_text(column, row) for column in columns.values()).casefold()
     return all(word in texts for word in words)
 
 
 def _matches(column: Column, row: Row, wanted: str) -> bool:
     if text.is_number(column):
         return _in_range(row.get(column.key), wanted)
-    said = _said(column, row)
+    said = _cell_text(column, row)
     return any(_is_like(said, each) for each in alternatives(wanted))
 
 
@@ -254,11 +254,11 @@ def bounds(wanted: str) -> tuple[float, float]:
     return found
 
 
-def _said(column: Column, row: Row) -> str:
+def _cell_text(column: Column, row: Row) -> str:
     return str(row.get(column.key)) if text.is_number(column) else text.text(column, row)
 
 
-def _sorted(rows: list[Row], columns: Mapping[str, Column], sort: str) -> list[Row]:
+def _sort_rows(rows: list[Row], columns: Mapping[str, Column], sort: str) -> list[Row]:
     key = sort.removeprefix("-")
     if not key:
         return rows

@@ -23,7 +23,7 @@ class Matrix:
 
     @property
     def columns(self) -> list[str]:
-        """All formats."""
+        """Names of all formats, a column each."""
         return [name for _, members in self.formats for name in members]
 
     @property
@@ -46,12 +46,12 @@ def matrix(
         kernels, key=lambda name: (by_place.get(name, last), _kernel_family(name) == OTHER, name)
     )
     return Matrix(
-        formats=_grouped(sorted(formats, key=_format_place), _format_family),
-        kernels=_grouped(ordered, _kernel_family),
+        formats=_group_formats(sorted(formats, key=_format_place), _format_family),
+        kernels=_group_formats(ordered, _kernel_family),
     )
 
 
-def _grouped(
+def _group_formats(
     ordered: list[str], family: Callable[[str], str]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((name, tuple(members)) for name, members in groupby(ordered, key=family))

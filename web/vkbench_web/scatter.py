@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter:
-    """A picture."""
+    """A plot of points by two values."""
 
     x_name: str
     y_name: str

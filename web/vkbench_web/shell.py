@@ -124,12 +124,12 @@ def moment(at: float | None) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """12.3%"""
+    """A share as people read it: 12.3%"""
     return "" if fraction is None else f"{fraction * 100:.1f}%"
 
 
 def rate(value: float | None, unit: str) -> str:
-    """12.3 GB/s"""
+    """A rate as people read it: 12.3 GB/s"""
     if value is None:
         return ""
     scale, (cell,) = units.rate_column([value], unit)
@@ -137,7 +137,7 @@ def rate(value: float | None, unit: str) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """12.3 us"""
+    """A time as people read it: 12.3 us"""
     if value is None:
         return ""
     unit, (cell,) = units.seconds_column([value])

@@ -48,7 +48,7 @@ def small(points: Sequence[SeriesPoint], changes: Sequence[SeriesChange]) -> Sma
             for moment, value in zip(moments, values, strict=True)
         ],
         changes=[
-            (across(first[each.after_job]), each.direction, _said(each))
+            (across(first[each.after_job]), each.direction, _describe_change(each))
             for each in changes
             if each.after_job in first and each.state == "confirmed"
         ],
@@ -64,6 +64,6 @@ def _place(value: float, low: float, high: float, begin: float, end: float) -> f
     return round(begin + share * (end - begin), 1)
 
 
-def _said(change: SeriesChange) -> str:
+def _describe_change(change: SeriesChange) -> str:
     by = f" by {change.ratio - 1:+.1%}" if change.ratio else ""
     return f"{change.direction}{by} ({change.cause})" if change.cause else f"{change.direction}{by}"

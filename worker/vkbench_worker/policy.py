@@ -29,11 +29,11 @@ def check(said: str, sha: str) -> None:
         raise BundleForbidden(
             f"bundle {sha[:12]}: this host runs the packaged bundle alone (VKBENCH_BUNDLES)"
         )
-    if sha not in _listed(Path(said).expanduser()):
+    if sha not in _read_hashes(Path(said).expanduser()):
         raise BundleForbidden(f"bundle {sha[:12]}: {said} (VKBENCH_BUNDLES) does not list it")
 
 
-def _listed(path: Path) -> frozenset[str]:
+def _read_hashes(path: Path) -> frozenset[str]:
     """The hashes of a file; it is read again each time, so that a change counts at once."""
     try:
         lines = path.read_text().splitlines()

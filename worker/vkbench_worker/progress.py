@@ -19,7 +19,7 @@ Tell = Callable[[Stage], None]
 
 
 def unheard(stage: Stage) -> None:
-    """Tell nobody."""
+    """Tell nobody how far a job is."""
 
 
 _TELL: ContextVar[Tell] = ContextVar("tell", default=unheard)

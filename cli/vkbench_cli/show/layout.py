@@ -94,7 +94,7 @@ def fitted(strips: Sequence[Strip], width: int) -> TableLayout:
     for beside, under, narrow in _sacrifices(strips):
         widths = _widths(beside, width, narrow=narrow)
         if widths is not None:
-            return _refilled(strips, beside, under, width, narrow=narrow)
+            return _refill_layout(strips, beside, under, width, narrow=narrow)
     first, *rest = strips  # a number that is wider than the terminal
     return replace(spacious([first]), left_out=[strip.name for strip in rest], room=width)
 
@@ -168,7 +168,7 @@ def _without(strips: Sequence[Strip], group: Sequence[Strip]) -> list[Strip]:
     return [strip for strip in strips if strip not in group]
 
 
-def _refilled(
+def _refill_layout(
     strips: Sequence[Strip], beside: list[Strip], under: list[Strip], width: int, *, narrow: bool
 ) -> TableLayout:
     """The layout with whatever was left out in vain: what fits after all, the first ones first.

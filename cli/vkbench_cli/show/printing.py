@@ -122,7 +122,7 @@ def _strip(column: Column, table: Table) -> Strip:
     rows = [*table.rows, table.footer] if table.footer else table.rows
     heading, cells = text.column_text(column, rows)
     return Strip(
-        name=_called(column, table),
+        name=_name_column(column, table),
         heading=heading,
         cells=cells,
         is_rigid=text.is_number(column) or column.kind is ValueKind.TIME,
@@ -133,7 +133,7 @@ def _strip(column: Column, table: Table) -> Strip:
     )
 
 
-def _called(column: Column, table: Table) -> str:
+def _name_column(column: Column, table: Table) -> str:
     """The heading, or for a heading that several have, or none, the key."""
     same = [each for each in table.columns if each.heading == column.heading and not each.hidden]
     return column.heading if column.heading and len(same) == 1 else column.key

@@ -78,9 +78,9 @@ class Progress:
         return self._lanes
 
     def _sentence(self) -> str:
-        return sentence(self._label, self._lanes, self._pace.rate, self._left())
+        return sentence(self._label, self._lanes, self._pace.rate, self._seconds_left())
 
-    def _left(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         """Until all is done: devices work one after the other or at once, the later end counts."""
         now = time.monotonic()
         ways = [self._pace.left(now), *(pace.left(now) for pace in self._paces.values())]
@@ -106,7 +106,7 @@ class Progress:
         for _ in range(4):
             table.add_column(justify="right", no_wrap=True)
         now = time.monotonic()
-        shown = self._shown()
+        shown = self._lanes_to_show()
         for lane in shown:
             pace = self._paces[lane.name]
             table.add_row(
@@ -121,7 +121,7 @@ class Progress:
             table.add_row(f"  and {more} more")
         return table
 
-    def _shown(self) -> Sequence[Lane]:
+    def _lanes_to_show(self) -> Sequence[Lane]:
         """The lanes that the terminal has lines for, those that have ended last."""
         from shutil import get_terminal_size
 

@@ -53,8 +53,8 @@ def rows_of_noise(report: Report) -> list[dict[str, Cell]]:
     """Each noise with the changes in it, first by pairs and then by history."""
     rows = []
     for quiet, history in zip(report.quiet, report.history_quiet, strict=True):
-        rows.append(_quiet(quiet))
-        rows += [_found(found) for found in report.found if found.noise == quiet.noise]
+        rows.append(_cells_of_quiet(quiet))
+        rows += [_cells_of_found(found) for found in report.found if found.noise == quiet.noise]
         rows.append(_history_quiet(history))
         rows += [_history(each) for each in report.history_found if each.noise == quiet.noise]
     return rows
@@ -65,7 +65,7 @@ def rows_of_lab(scenarios: Sequence[Row]) -> list[dict[str, Cell]]:
     return [_scenario(each) for each in scenarios]
 
 
-def _quiet(quiet: Quiet) -> dict[str, Cell]:
+def _cells_of_quiet(quiet: Quiet) -> dict[str, Cell]:
     from vkbench_detection.statistics.selftest import FALSE_PER_1000
 
     return {
@@ -80,7 +80,7 @@ def _quiet(quiet: Quiet) -> dict[str, Cell]:
     }
 
 
-def _found(found: Found) -> dict[str, Cell]:
+def _cells_of_found(found: Found) -> dict[str, Cell]:
     wanted = found.wanted
     return {
         "noise": found.noise,

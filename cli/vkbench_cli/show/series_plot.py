@@ -20,7 +20,7 @@ DAY_SECONDS = 86400.0
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesPlot:
-    """What is drawn."""
+    """What a plot of a series shows."""
 
     series: SeriesRow
     points: Sequence[SeriesPoint]  # those that count, the oldest first
@@ -29,7 +29,7 @@ class SeriesPlot:
 
     @property
     def title(self) -> str:
-        """What was timed."""
+        """The plot's title: the case, metric and variant timed."""
         row = self.series
         return f"series {row.series}: {row.case_name}, {row.metric}, {row.variant}"
 

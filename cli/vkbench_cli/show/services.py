@@ -61,12 +61,12 @@ class Fleet:
 
     @cached_property
     def services(self) -> Sequence[Service]:
-        """Each service once."""
+        """Each service with its state, once."""
         if self.trouble:
             return [self._database(), self._redis()]
         found = [self._database(), self._redis(), self._scheduler(), self._workers()]
-        found += [self._refused()] if self.refused else []
-        return [*found, self._strange()] if self.unfit.strange else found
+        found += [self._refused_messages()] if self.refused else []
+        return [*found, self._strange_messages()] if self.unfit.strange else found
 
     @property
     def is_well(self) -> bool:
@@ -113,12 +113,12 @@ class Fleet:
             detail = f"seen {span(max(0.0, self.now - self.scheduler_seen))} ago"
         return Service(service="scheduler", state=state, detail=detail)
 
-    def _refused(self) -> Service:
+    def _refused_messages(self) -> Service:
         told = "`vkbench query 'SELECT received_at, job_id, reason FROM refused'` says why"
         detail = f"{counted(self.refused, 'message')} could not be stored: {told}"
         return Service(service="results", state=REFUSED, detail=detail)
 
-    def _strange(self) -> Service:
+    def _strange_messages(self) -> Service:
         told = "; ".join(f"{key}: {what}" for key, what in self.unfit.strange.items())
         detail = f"Redis held what no worker and no scheduler writes: {told}"
         return Service(service="messages", state=REFUSED, detail=detail)

@@ -157,14 +157,14 @@ def _beside(found: Mapping[Place, Standing], names: Mapping[str, str]) -> Table 
         return None
     columns = [
         *(column for column in COLUMNS if column.key in ("device_name", "case", "variant")),
-        *(Column(key=text, heading=text, kind=ValueKind.SECONDS) for text in _sorted(tried)),
+        *(Column(key=text, heading=text, kind=ValueKind.SECONDS) for text in _sort_settings(tried)),
         Column(key="estimated", heading="estimated"),
         Column(key="best", heading="best", rank=Rank.KEY),
     ]
     return Table(columns=columns, rows=list(_beside_rows(found, names)))
 
 
-def _sorted(settings: Mapping[str, None]) -> list[str]:
+def _sort_settings(settings: Mapping[str, None]) -> list[str]:
     """By number where they are numbers, in their own order otherwise."""
     values = [text.partition("=")[2] for text in settings]
     if not all(value.isdecimal() for value in values):

@@ -31,7 +31,7 @@ def tell(text: str) -> None:
     """Print on stderr; on a terminal, lines break between words, and never within a command."""
     width = room(sys.stderr)
     shown = visible_lines(text)
-    lines = (_broken(line, width) for line in shown.splitlines()) if width else [shown]
+    lines = (_break_line(line, width) for line in shown.splitlines()) if width else [shown]
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
@@ -45,7 +45,7 @@ def hand_over(text: str) -> None:
     print(text, end="")
 
 
-def _broken(line: str, width: int) -> str:
+def _break_line(line: str, width: int) -> str:
     whole = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), line)
     indent = line[: len(line) - len(line.lstrip())] + "  "
     wrapped = fill(

@@ -39,7 +39,7 @@ class RunProgress(Progress):
         super().__init__(f"run {run}", lambda: run_lanes(database, run))
 
     def watch(self, result: Result) -> None:
-        """A job ended."""
+        """Show that a job ended."""
         self.update(result.case)
 
     def tell(self, stage: Stage) -> None:

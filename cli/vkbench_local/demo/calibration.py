@@ -63,7 +63,7 @@ def job_lines(lab: Lab, night: int, began: float) -> Iterator[JobLine]:
 
 def _launch() -> RecordedCase:
     timings = [_timing(metric, LAUNCH_SECONDS, 4, 0) for metric in ("cold", "hot")]
-    return _recorded("launch/u32/n1", ALWAYS, ALWAYS, timings)
+    return _record_case("launch/u32/n1", ALWAYS, ALWAYS, timings)
 
 
 def _case(peak: Peak) -> RecordedCase:
@@ -73,7 +73,7 @@ def _case(peak: Peak) -> RecordedCase:
         _timing(metric, amount / peak.rate, work.bytes_moved, work.flops)
         for metric in ("cold", "hot")
     ]
-    return _recorded(peak.case, peak.variant, peak.needs, timings)
+    return _record_case(peak.case, peak.variant, peak.needs, timings)
 
 
 def _timing(metric: str, seconds: float, bytes_moved: int, flops: int) -> RecordedTiming:
@@ -89,7 +89,9 @@ def _timing(metric: str, seconds: float, bytes_moved: int, flops: int) -> Record
     )
 
 
-def _recorded(case: str, variant: str, needs: str, timings: list[RecordedTiming]) -> RecordedCase:
+def _record_case(
+    case: str, variant: str, needs: str, timings: list[RecordedTiming]
+) -> RecordedCase:
     return RecordedCase(
         case=case,
         variant=variant,

@@ -92,7 +92,7 @@ def records_of(
     """Timings on devices as the records of an export; those without a moment have this one."""
     jobs = [_job(peer, number, *each) for number, each in enumerate(timings)]
     uuid = _uuid(peer, jobs)  # of the results alone, however often they are imported
-    jobs = [job if job.finished_at else _finished(job, moment) for job in jobs]
+    jobs = [job if job.finished_at else _finish_job(job, moment) for job in jobs]
     run = RunLine(
         uuid=uuid,
         created_at=min(job.finished_at or moment for job in jobs),
@@ -111,7 +111,7 @@ def records_of(
     return list(_lines(run, devices.values(), jobs))
 
 
-def _finished(job: JobLine, moment: float) -> JobLine:
+def _finish_job(job: JobLine, moment: float) -> JobLine:
     attempts = tuple(replace(each, recorded_at=moment) for each in job.attempts)
     return replace(job, finished_at=moment, attempts=attempts)
 

@@ -75,15 +75,15 @@ class Lab:
                 now=now,
                 words=RunWords(label=f"night {night}"),
             )
-            store.add_jobs(tx, run.id, [job for rig in there for job in _planned(rig)])
-            results = [each for rig in there for each in self._measured(tx, rig, night, now)]
+            store.add_jobs(tx, run.id, [job for rig in there for job in _plan_night(rig)])
+            results = [each for rig in there for each in self._measure_night(tx, rig, night, now)]
             store.record(tx, results, now)
             if night == self.release:
                 pin(tx, "release", ReferenceKind.RUN, str(run.id), now, "")
         self.results += sum(len(result.timings) for result in results)
         self._settle(night, now)
 
-    def _measured(self, tx: Transaction, rig: Rig, night: int, now: float) -> Iterator[Result]:
+    def _measure_night(self, tx: Transaction, rig: Rig, night: int, now: float) -> Iterator[Result]:
         for picked in store.pick(tx, rig.key, len(rig.streams), now):
             self.nights[picked.job.id] = night
             which = _stream(rig, picked.job.case)
@@ -116,7 +116,7 @@ class Lab:
         return bool(results)
 
 
-def _planned(rig: Rig) -> list[PlannedJob]:
+def _plan_night(rig: Rig) -> list[PlannedJob]:
     return [
         PlannedJob(device=rig.key, case=each.case, mode=Mode.PERFORMANCE) for each in rig.streams
     ]
@@ -174,7 +174,7 @@ def _result(
 
 def _timing(metric: str, seconds: float, side: Side = Side.OURS) -> Timing:
     return replace(
-        _blank(metric),
+        _blank_timing(metric),
         side=side,
         seconds=seconds,
         mad=seconds / 500,
@@ -185,7 +185,7 @@ def _timing(metric: str, seconds: float, side: Side = Side.OURS) -> Timing:
 
 
 @cache
-def _blank(metric: str) -> Timing:
+def _blank_timing(metric: str) -> Timing:
     return Timing(
         metric=metric, seconds=0.0, mad=0.0, low=0.0, high=0.0, confidence=0.95, best=0.0,
         count=20, launches=1, stop="noise", clock="gpu", bytes_moved=1, flops=1,

@@ -129,7 +129,7 @@ class Rig:
 
     @property
     def key(self) -> str:
-        """The device's key."""
+        """The key of the rig's device."""
         return device_key(self.name, "00")
 
     @property

@@ -77,7 +77,7 @@ class Score:
     pairs: int = 0
 
     def plus(self, other: Score) -> Score:
-        """Both together."""
+        """The sum of two scores."""
         return Score(
             outcomes=(*self.outcomes, *other.outcomes),
             sizes=(*self.sizes, *other.sizes),

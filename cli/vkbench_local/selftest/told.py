@@ -36,7 +36,7 @@ class Told:
 
     @property
     def cause(self) -> str:
-        """What is blamed."""
+        """What the regression is blamed on."""
         return self.regression.cause
 
     def covers(self, ratio: float) -> bool:

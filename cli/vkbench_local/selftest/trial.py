@@ -45,7 +45,7 @@ def run(
     """Try scenarios with about so many series each, for each seed; a last row has all of them."""
     parts = [part for each in scenarios for part in _parts(each, series, seeds)]
     scores = {each.name: Score() for each in scenarios}
-    for done, (part, found) in enumerate(_tried(parts)):
+    for done, (part, found) in enumerate(_try_parts(parts)):
         scores[part.scenario] = scores[part.scenario].plus(found)
         told(done + 1, len(parts))
     rows = [Row(name=s.name, about=s.about, score=scores[s.name]) for s in scenarios]
@@ -64,7 +64,7 @@ def _parts(scenario: Scenario, series: int, seeds: Sequence[int]) -> Iterable[Pa
             yield Part(scenario=scenario.name, seed=seed, first=first, devices=count)
 
 
-def _tried(parts: Sequence[Part]) -> Iterable[tuple[Part, Score]]:
+def _try_parts(parts: Sequence[Part]) -> Iterable[tuple[Part, Score]]:
     """Try parts in processes; the longest scenarios begin."""
     ordered = sorted(parts, key=lambda part: -BY_NAME[part.scenario].nights * part.devices)
     workers = min(usable_processors(), len(parts))

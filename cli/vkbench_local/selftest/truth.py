@@ -28,7 +28,7 @@ class Edge:
 
     @property
     def direction(self) -> Direction:
-        """Where times go."""
+        """Whether times become slower or faster."""
         return Direction.SLOWER if self.ratio > 1 else Direction.FASTER
 
     def size(self, cause: str) -> float | None:

@@ -56,7 +56,7 @@ class Uncompared:
 
 def peer_pairs(tx: Connection, peers: Sequence[str] = (), run: int | None = None) -> list[PeerPair]:
     """The latest comparison of each case with each of these peers (all if none), or a run's."""
-    return _pairs(tx, *_chosen(peers, run))
+    return _pairs(tx, *_conditions_for_jobs(peers, run))
 
 
 def pairs_of_jobs(tx: Connection, jobs: Collection[int]) -> list[PeerPair]:
@@ -66,12 +66,17 @@ def pairs_of_jobs(tx: Connection, jobs: Collection[int]) -> list[PeerPair]:
 
 def pairs_of_case(tx: Connection, device: str, case: str) -> list[PeerPair]:
     """The latest comparison of a case on a device with each peer."""
-    return _pairs(tx, *_chosen(), schema.device.c.key == device, schema.kernel_case.c.name == case)
+    return _pairs(
+        tx,
+        *_conditions_for_jobs(),
+        schema.device.c.key == device,
+        schema.kernel_case.c.name == case,
+    )
 
 
 def pairs_of_device(tx: Connection, device: str, peer: str) -> list[PeerPair]:
     """The latest comparison of each case on a device with a peer."""
-    return _pairs(tx, *_chosen([peer]), schema.device.c.key == device)
+    return _pairs(tx, *_conditions_for_jobs([peer]), schema.device.c.key == device)
 
 
 def peers_of_device(tx: Connection, device: str) -> list[str]:
@@ -162,13 +167,19 @@ def uncompared(
         .join(schema.device, device.id == job.device_id)
         .join(schema.host, host.id == device.host_id)
         .join(schema.kernel_case, case.id == job.case_id)
-        .where(~passed | untimed.exists(), job.finished_at.is_not(None), *_chosen(peers, run))
+        .where(
+            ~passed | untimed.exists(),
+            job.finished_at.is_not(None),
+            *_conditions_for_jobs(peers, run),
+        )
         .order_by(job.variant, reason, case.name, host.name, device.name, job.id)
     )
     return fetch(tx, asked, Uncompared)
 
 
-def _chosen(peers: Sequence[str] = (), run: int | None = None) -> list[ColumnElement[bool]]:
+def _conditions_for_jobs(
+    peers: Sequence[str] = (), run: int | None = None
+) -> list[ColumnElement[bool]]:
     job, latest = schema.job.c, schema.latest.c
     chosen = [job.mode == Mode.PEER]
     if peers:

@@ -257,7 +257,7 @@ def devices(tx: Connection) -> list[DeviceRow]:
     from vkbench.wire import from_builtins  # msgspec, which no other query needs
 
     device, environment = schema.device.c, schema.environment.c
-    counts = _unfinished(tx)
+    counts = _count_unfinished(tx)
     rows = tx.execute(
         select(
             *(device.id, device.key, schema.host.c.name.label("host"), device.name, device.facts),
@@ -314,13 +314,13 @@ def is_newest(without: Sequence[int] = ()) -> ColumnElement[bool]:
 def _cases(tx: Connection, kernel: str, format: str) -> Select[int]:
     asked = select(schema.kernel_case.c.id)
     if kernel:
-        asked = asked.where(schema.kernel_case.c.kernel.in_(_known(tx, "kernel", kernel)))
+        asked = asked.where(schema.kernel_case.c.kernel.in_(_match_stored(tx, "kernel", kernel)))
     if format:
-        asked = asked.where(schema.kernel_case.c.format.in_(_known(tx, "format", format)))
+        asked = asked.where(schema.kernel_case.c.format.in_(_match_stored(tx, "format", format)))
     return asked
 
 
-def _known(tx: Connection, column: str, pattern: str) -> list[str]:
+def _match_stored(tx: Connection, column: str, pattern: str) -> list[str]:
     known = tx.execute(select(schema.kernel_case.c[column]).distinct()).scalars().all()
     return names.matching(pattern, sorted(known), column)
 
@@ -372,7 +372,7 @@ def _near_runs(tx: Connection, asked: str) -> tuple[str, ...]:
     return names.nearest(asked, [row.label or row.uuid for row in rows])
 
 
-def _unfinished(tx: Connection) -> dict[int, dict[str, int]]:
+def _count_unfinished(tx: Connection) -> dict[int, dict[str, int]]:
     job = schema.job.c
     ids = tx.execute(select(schema.device.c.id)).scalars().all()
     rows = tx.execute(

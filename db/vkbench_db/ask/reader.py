@@ -78,13 +78,13 @@ def limit(asked: dict[str, Any]) -> None:
 
 def _pages(asked: dict[str, Any]) -> Any:
     """The columns, and then the rows, some at a time."""
-    cursor = _opened(asked).execute(asked["sql"])
+    cursor = _open_readonly(asked).execute(asked["sql"])
     yield cursor.description and [column[0] for column in cursor.description]
     while rows := cursor.fetchmany(PAGE_ROWS):
         yield rows
 
 
-def _opened(asked: dict[str, Any]) -> sqlite3.Connection:
+def _open_readonly(asked: dict[str, Any]) -> sqlite3.Connection:
     if asked["uri"]:
         connection = sqlite3.connect(asked["uri"], uri=True)
     else:

@@ -95,7 +95,7 @@ def _statement(sql: str) -> str:
     return statement
 
 
-def _fetched(pages: Iterator[Rows], bounds: Bounds) -> Rows:
+def _fetch_rows(pages: Iterator[Rows], bounds: Bounds) -> Rows:
     """All rows, as long as they are few and small enough."""
     rows: Rows = []
     size = 0
@@ -150,12 +150,12 @@ def _ask_reader(
     request = json.dumps(asked).encode() + b"\n" + image
     with process:
         try:
-            return _answered(process, request, bounds, error_of)
+            return _answer_of(process, request, bounds, error_of)
         finally:
             process.kill()
 
 
-def _answered(
+def _answer_of(
     process: subprocess.Popen[bytes],
     request: bytes,
     bounds: Bounds,
@@ -170,7 +170,7 @@ def _answered(
     columns = next(lines, None)
     if columns is None:
         raise QueryRefused("the query reads nothing: only a SELECT can be run")
-    rows = _fetched(lines, bounds)
+    rows = _fetch_rows(lines, bounds)
     return columns, rows
 
 
@@ -191,7 +191,7 @@ def _lines(
         if isinstance(said, dict):
             raise error_of(said)
         yield [tuple(row) for row in said] if said and isinstance(said[0], list) else said
-    raise _refused(_LATE, bounds.seconds)
+    raise _refuse_query(_LATE, bounds.seconds)
 
 
 def _cell(said: dict[str, str]) -> Any:
@@ -206,7 +206,7 @@ def _sqlite_error(said: dict[str, str], bounds: Bounds) -> VkbenchError:
         return DatabaseUnreachable(f"the database cannot be used: {reason}")
     if bounds.is_public and "is prohibited" in reason:
         reason = public.ONLY_VIEWS
-    return _refused(_PLAIN.get(reason.rstrip("."), reason), bounds.seconds)
+    return _refuse_query(_PLAIN.get(reason.rstrip("."), reason), bounds.seconds)
 
 
 _LATE = "it took too long"
@@ -241,11 +241,11 @@ def _query_postgresql(url: URL, sql: str, bounds: Bounds) -> tuple[list[str], Ro
             reason = _LATE
         if kind == reader.SYNTAX and not sql.casefold().startswith(_READING):
             reason = _WRITES
-        return _refused(_PLAIN.get(reason, reason), bounds.seconds)
+        return _refuse_query(_PLAIN.get(reason, reason), bounds.seconds)
 
     return _ask_reader(["-m", _POSTGRESQL_READER], asked, b"", bounds, error_of)
 
 
-def _refused(reason: str, seconds: float) -> QueryRefused:
+def _refuse_query(reason: str, seconds: float) -> QueryRefused:
     late = f" (more than {seconds:g} s)" if reason == _LATE else ""
     return QueryRefused(f"the query was refused: {reason}{late}")

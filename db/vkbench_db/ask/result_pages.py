@@ -53,7 +53,7 @@ SORTS = (
 
 def count(tx: Connection, asked: ResultFilter) -> int:
     """How many jobs fit."""
-    source, where = _chosen(tx, asked)
+    source, where = _choose_jobs(tx, asked)
     return tx.execute(select(func.count()).select_from(source).where(*where)).scalar() or 0
 
 
@@ -66,7 +66,7 @@ def page(
     offset: int = 0,
 ) -> list[ResultRow]:
     """The results of a page of jobs, in the order asked for: `sort` is of SORTS, "-" in front."""
-    source, where = _chosen(tx, asked)
+    source, where = _choose_jobs(tx, asked)
     number = _number(source)
     key = sort.removeprefix("-")
     if key not in SORTS:
@@ -98,7 +98,9 @@ def choices(tx: Connection) -> dict[str, list[str]]:
     }
 
 
-def _chosen(tx: Connection, asked: ResultFilter) -> tuple[FromClause, list[ColumnElement[bool]]]:
+def _choose_jobs(
+    tx: Connection, asked: ResultFilter
+) -> tuple[FromClause, list[ColumnElement[bool]]]:
     """The table of jobs to choose from, and the conditions."""
     source: FromClause = schema.latest if asked.is_latest else schema.job
     work, case = source.c, schema.kernel_case.c
@@ -115,7 +117,7 @@ def _chosen(tx: Connection, asked: ResultFilter) -> tuple[FromClause, list[Colum
     of_case: list[ColumnElement[bool]] = []
     for name in ("kernel", "format"):
         if globs := getattr(asked, name):
-            of_case.append(case[name].in_(_known(tx, name, globs)))
+            of_case.append(case[name].in_(_match_stored(tx, name, globs)))
     if asked.case:
         of_case.append(_is_like(case.name, asked.case))
     if of_case:
@@ -171,7 +173,7 @@ def _sorted_by(key: str, source: FromClause) -> tuple[FromClause, ColumnElement[
     return source, number if key == "job" else work[own.get(key, key)]
 
 
-def _known(tx: Connection, column: str, globs: Sequence[str]) -> list[str]:
+def _match_stored(tx: Connection, column: str, globs: Sequence[str]) -> list[str]:
     every = sorted(tx.execute(select(schema.kernel_case.c[column]).distinct()).scalars())
     return sorted({name for glob in globs for name in names.matching(glob, every, column)})
 

@@ -148,10 +148,12 @@ def run_before(tx: Connection, run: int) -> Outline | None:
 
 
 def _is_alike(one: Outline, other: Outline) -> bool:
-    return one.mode == other.mode and _asked(one.selection) == _asked(other.selection)
+    return one.mode == other.mode and _drop_defaults(one.selection) == _drop_defaults(
+        other.selection
+    )
 
 
-def _asked(selection: Mapping[str, Any]) -> Mapping[str, Any]:
+def _drop_defaults(selection: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in selection.items() if key not in _OTHERWISE}
 
 

@@ -110,7 +110,7 @@ _NARROW = (-(2.0**62), 2.0**62)  # what fits an integer column of both engines
 
 def count(tx: Connection, asked: SeriesFilter) -> int:
     """How many series fit."""
-    return tx.execute(_chosen(asked, func.count())).scalar() or 0
+    return tx.execute(_select_fitting(asked, func.count())).scalar() or 0
 
 
 def page(
@@ -129,7 +129,10 @@ def page(
     usual = [_columns()[name] for name in ("case_name", "metric", "variant", "side", "device")]
     ids = (
         tx.execute(
-            _chosen(asked, number).order_by(*order, *usual, number).limit(limit).offset(offset)
+            _select_fitting(asked, number)
+            .order_by(*order, *usual, number)
+            .limit(limit)
+            .offset(offset)
         )
         .scalars()
         .all()
@@ -142,7 +145,7 @@ def rows(tx: Connection, ids: Sequence[int]) -> list[SeriesRow]:
     columns = [column.label(name) for name, column in _columns().items()]
     found: dict[int, SeriesRow] = {}
     for some in batches(ids):
-        asked = _joined(*columns).where(schema.series.c.id.in_(some))
+        asked = _select_joined(*columns).where(schema.series.c.id.in_(some))
         found |= {row.series: row for row in fetch(tx, asked, SeriesRow)}
     return [found[number] for number in ids if number in found]
 
@@ -266,7 +269,7 @@ def _columns() -> dict[str, ColumnElement[Any]]:
     return found | {name: table[name] for name in (*own, "autocorrelation", "smallest_effect")}
 
 
-def _chosen(asked: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
+def _select_fitting(asked: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
     """What is asked of the series that fit."""
     columns = _columns()
     where: list[ColumnElement[bool]] = []
@@ -277,10 +280,10 @@ def _chosen(asked: SeriesFilter, what: ColumnElement[int]) -> Select[int]:
     for word in asked.words:
         pattern = f"*{word}*"
         where.append(or_(*(_is_like(columns[name], pattern) for name in TEXTS)))
-    return _joined(what).where(*where)
+    return _select_joined(what).where(*where)
 
 
-def _joined(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+def _select_joined(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
         select(*columns)
         .select_from(schema.series)

@@ -100,7 +100,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
     section: list[Line] = []
     target: _Target | None = None
     losses = 0
-    for kind, group in groupby(map(_checked, records), key=lambda line: line.kind):
+    for kind, group in groupby(map(_check_line, records), key=lambda line: line.kind):
         if kind == "header":
             section, target = [], None
         if kind == "job":
@@ -129,7 +129,7 @@ def import_records(tx: Connection, records: Iterable[Line], now: float) -> Impor
     )
 
 
-def _checked(line: Line) -> Line:
+def _check_line(line: Line) -> Line:
     return replace(line, record=bounds.checked(line.number, line.record))
 
 
@@ -208,7 +208,7 @@ def _jobs(tx: Connection, target: _Target, lines: Sequence[Line]) -> Counter[str
     for line in lines:
         _check_job(line, target)
     cases = _cases(tx, lines)
-    known = _known(tx, target, lines)
+    known = _find_known_jobs(tx, target, lines)
     new = [line for line in lines if line.record.position not in known]
     _insert_jobs(tx, target, new, cases)
     advanced = [
@@ -218,7 +218,7 @@ def _jobs(tx: Connection, target: _Target, lines: Sequence[Line]) -> Counter[str
         and _goes_on(line, known[line.record.position], target, cases)
     ]
     _advance(tx, [(known[line.record.position], line.record) for line in advanced])
-    ids = {position: row.id for position, row in _known(tx, target, lines).items()}
+    ids = {position: row.id for position, row in _find_known_jobs(tx, target, lines).items()}
     counts = Counter(new=len(new), updated=len(advanced))
     counts["known"] = len(lines) - counts["new"] - counts["updated"]
     counts["attempts"] = _store_attempts(tx, lines, ids)
@@ -275,7 +275,9 @@ def _cases(tx: Connection, lines: Sequence[Line]) -> dict[str, int]:
         raise ImportRefused(f"lines {lines[0].number} to {lines[-1].number}: {error}") from error
 
 
-def _known(tx: Connection, target: _Target, lines: Sequence[Line]) -> dict[int, _KnownJob]:
+def _find_known_jobs(
+    tx: Connection, target: _Target, lines: Sequence[Line]
+) -> dict[int, _KnownJob]:
     job = schema.job.c
     asked = (
         select(

@@ -37,7 +37,7 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class RunLine:
-    """The run."""
+    """The line of an export that tells its run."""
 
     uuid: str
     created_at: float
@@ -63,7 +63,7 @@ class EnvironmentLine:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleLine:
-    """A bundle's manifest."""
+    """A line of an export with a bundle's manifest."""
 
     sha: str
     name: str

@@ -28,7 +28,7 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class Line:
-    """One line, read."""
+    """One line of an export, after it is read."""
 
     number: int
     kind: str
@@ -76,9 +76,9 @@ def _parse(number: int, text: str) -> Line:
         kind, raw = _only_field(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
         record = msgspec.json.decode(raw, type=KINDS[kind])
     except KeyError as error:
-        raise _unread(number, f"unknown kind {error}") from error
+        raise _refuse_line(number, f"unknown kind {error}") from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise _unread(number, f"malformed: {error}") from error
+        raise _refuse_line(number, f"malformed: {error}") from error
     return Line(number, kind, record)
 
 
@@ -88,7 +88,7 @@ def _only_field(line: dict[str, msgspec.Raw]) -> tuple[str, msgspec.Raw]:
     return next(iter(line.items()))
 
 
-def _unread(number: int, complaint: str) -> ImportRefused:
+def _refuse_line(number: int, complaint: str) -> ImportRefused:
     # Where the first line cannot be read, the file is most likely one of another program.
     other = "it is no export of vkbench: " if number == 1 else ""
     return ImportRefused(f"line {number}: {other}{complaint}")

@@ -139,7 +139,7 @@ def find(tx: Connection, bisection: int) -> Bisection:
 
 
 def listed(tx: Connection, limit: int | None = 50) -> list[Bisection]:
-    """Bisections, newest first."""
+    """List bisections, the newest first."""
     table = schema.bisection.c
     return _bisections(tx, select(schema.bisection).order_by(table.id.desc()).limit(limit))
 

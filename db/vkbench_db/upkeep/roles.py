@@ -89,14 +89,14 @@ _WRITTEN_BY_PAGES = {
 def reader_role_sql(name: str) -> str:
     """Statements that make the role of who queries, or bring it to the same state again."""
     views = ", ".join(sorted(schema.VIEWS.tables))
-    return _READER.format(name=_quoted(name), made=_made(name), views=views)
+    return _READER.format(name=_quote_name(name), made=_sql_to_make(name), views=views)
 
 
 def pages_role_sql(name: str) -> str:
     """Statements that make the role of the pages, or bring it to the same state again."""
-    quoted = _quoted(name)
+    quoted = _quote_name(name)
     grants = [f"GRANT {what} ON {table} TO {quoted};" for table, what in _WRITTEN_BY_PAGES.items()]
-    return _PAGES.format(name=quoted, made=_made(name), grants="\n".join(grants))
+    return _PAGES.format(name=quoted, made=_sql_to_make(name), grants="\n".join(grants))
 
 
 def give_roles(url: str, *, pages: str = "", reader: str = "") -> None:
@@ -119,12 +119,12 @@ def give_roles(url: str, *, pages: str = "", reader: str = "") -> None:
                 connection.execute(password)
 
 
-def _made(name: str) -> str:
+def _sql_to_make(name: str) -> str:
     literal = name.replace("'", "''")
-    return _MADE.format(name=_quoted(name), literal=f"'{literal}'")
+    return _MADE.format(name=_quote_name(name), literal=f"'{literal}'")
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     if not name or "\0" in name or len(name.encode(errors="replace")) > LONGEST_NAME:
         raise UsageError(f"'{name}' is no name for a role of PostgreSQL")
     if "$do$" in name or "\\" in name:

@@ -61,7 +61,7 @@ def submit(tx: Connection, jobs: Iterable[int], now: float) -> list[int]:
             ),
         )
         if run.new:
-            add_jobs(tx, run.id, [_planned(tx, number)])
+            add_jobs(tx, run.id, [_plan_check(tx, number)])
             made.append(run.id)
     return made
 
@@ -85,7 +85,7 @@ def note_told(tx: Connection, check: SecondCheck, now: float) -> None:
     tx.execute(update(schema.run).where(schema.run.c.id == check.run).values(about=about))
 
 
-def _planned(tx: Connection, number: int) -> PlannedJob:
+def _plan_check(tx: Connection, number: int) -> PlannedJob:
     job, case, device = schema.job.c, schema.kernel_case.c, schema.device.c
     row = tx.execute(
         select(

@@ -152,7 +152,7 @@ def store(tx: Connection, found: Sequence[Found]) -> None:
 
 def tuned(tx: Connection, devices: Sequence[str] = ()) -> list[TunedRow]:
     """The newest finding for each case, device and driver."""
-    asked = _tuned()
+    asked = _select_tables()
     if devices:
         asked = asked.where(schema.device.c.key.in_(devices))
     rows = fetch(tx, asked, TunedRow)
@@ -164,7 +164,7 @@ def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
     """The newest findings for devices, with the driver that each has now; a device's together."""
     environment = schema.environment.c
     asked = (
-        _tuned()
+        _select_tables()
         .join(schema.environment, environment.hash == schema.device.c.environment)
         .where(
             schema.device.c.key.in_(devices),
@@ -176,7 +176,7 @@ def tuned_now(tx: Connection, devices: Collection[str]) -> list[TunedRow]:
     return list({(row.device, row.case): row for row in rows}.values())
 
 
-def _tuned() -> Select[*tuple[object, ...]]:
+def _select_tables() -> Select[*tuple[object, ...]]:
     table, device, case = schema.tuned.c, schema.device.c, schema.kernel_case.c
     return (
         select(

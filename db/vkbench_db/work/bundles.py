@@ -55,7 +55,7 @@ def store_bundle(tx: Connection, bundle: StoredBundle, now: float) -> bool:
     blob = schema.blob.c.sha
     known = set(tx.execute(select(blob).where(blob.in_(bundle.blobs))).scalars())
     missing = {sha: data for sha, data in sorted(bundle.blobs.items()) if sha not in known}
-    insert_missing(tx, schema.blob, _packed(missing))
+    insert_missing(tx, schema.blob, _pack_blobs(missing))
     links = [{"bundle": bundle.sha, "blob": sha} for sha in sorted(bundle.blobs)]
     insert_missing(tx, schema.bundle_blob, links)
     return True
@@ -64,13 +64,13 @@ def store_bundle(tx: Connection, bundle: StoredBundle, now: float) -> bool:
 def store_blobs(database: Database, bundle: StoredBundle) -> None:
     """Store a bundle's code ahead of it, in short transactions; what is killed does no harm."""
     for part in batches(sorted(bundle.blobs.items()), PART_BLOBS):
-        rows = _packed(dict(part))
+        rows = _pack_blobs(dict(part))
         with database.transaction() as tx:
             insert_missing(tx, schema.blob, rows)
         database.let_others_in()
 
 
-def _packed(blobs: Mapping[str, bytes]) -> list[dict[str, object]]:
+def _pack_blobs(blobs: Mapping[str, bytes]) -> list[dict[str, object]]:
     return [{"sha": sha, "data": zlib.compress(data, LEVEL)} for sha, data in blobs.items()]
 
 
@@ -110,11 +110,11 @@ def load_bundle(tx: Connection, sha: str) -> StoredBundle | None:
     ).all()
     if not blobs:
         return None
-    found = {blob.sha: _decompressed(sha, blob.sha, blob.data) for blob in blobs}
+    found = {blob.sha: _decompress_blob(sha, blob.sha, blob.data) for blob in blobs}
     return StoredBundle(sha=sha, name=row.name, manifest=row.manifest, blobs=found)
 
 
-def _decompressed(bundle: str, blob: str, data: bytes) -> bytes:
+def _decompress_blob(bundle: str, blob: str, data: bytes) -> bytes:
     try:
         return zlib.decompressobj().decompress(data, MOST_BLOB_BYTES)
     except zlib.error as error:

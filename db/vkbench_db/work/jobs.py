@@ -126,7 +126,7 @@ def pick_all(
         .values(last_run=bindparam("run")),
         [{"served": number, "run": jobs[-1].run_id} for number, jobs in served.items()],
     )
-    picked = _picked(tx, [job.id for jobs in served.values() for job in jobs])
+    picked = _read_picked(tx, [job.id for jobs in served.values() for job in jobs])
     keys = {row.id: row.key for row in rows}
     return {keys[number]: [picked[job.id] for job in jobs] for number, jobs in served.items()}
 
@@ -274,7 +274,7 @@ def _mark_dispatched(tx: Connection, chosen: Sequence[QueuedJob], now: float) ->
     )
 
 
-def _picked(tx: Connection, ids: Iterable[int]) -> dict[int, Picked]:
+def _read_picked(tx: Connection, ids: Iterable[int]) -> dict[int, Picked]:
     job, case = schema.job.c, schema.kernel_case.c
     asked = select(schema.job, case.name.label("case")).join(
         schema.kernel_case, case.id == job.case_id

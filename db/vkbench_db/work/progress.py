@@ -16,7 +16,7 @@ class JobCounts:
 
     @property
     def total(self) -> int:
-        """All jobs."""
+        """Jobs of the run in any state."""
         return sum(self.counts.values())
 
     @property

@@ -264,16 +264,16 @@ def _storable(result: Result) -> Result:
             device=result.device,
         )
     return replace(
-        _cleaned(result),
-        verdict=_cleaned(result.verdict) if result.verdict else None,
-        timings=tuple(map(_cleaned, result.timings)),
+        _clean_record(result),
+        verdict=_clean_record(result.verdict) if result.verdict else None,
+        timings=tuple(map(_clean_record, result.timings)),
     )
 
 
 R = TypeVar("R", Result, Verdict, Timing)
 
 
-def _cleaned(record: R) -> R:
+def _clean_record(record: R) -> R:
     changes: dict[str, Any] = {}
     for name, value in vars(record).items():
         if type(value) is str and name != "samples":

@@ -51,7 +51,7 @@ def fault(found: PairResults) -> Ending | None:
 
 def trouble(bisection: Bisection) -> Ending | None:
     """The end of a bisection in which there is nothing to search for."""
-    whole = _whole(bisection)
+    whole = _find_whole_step(bisection)
     if whole is None or whole.verdict in FAULTS:
         return None
     last = bisection.candidates[-1].label
@@ -64,7 +64,7 @@ def trouble(bisection: Bisection) -> Ending | None:
 
 def least_ratio(bisection: Bisection) -> float:
     """How slow the bundle that is looked for is at least; 0 while that is not known."""
-    whole = _whole(bisection)
+    whole = _find_whole_step(bisection)
     if not (whole and whole.verdict == StepVerdict.BAD and whole.ratio):
         return 0.0
     return exp(SHARE * log(whole.ratio))
@@ -97,7 +97,7 @@ def found(bisection: Bisection) -> Ending:
 def words_of(bisection: Bisection) -> dict[int, Word]:
     """What is known of each bundle, for the search."""
     without = (place for place, each in enumerate(bisection.candidates) if not each.sha)
-    whole = _whole(bisection)
+    whole = _find_whole_step(bisection)
     judged = (each for each in bisection.steps if each.verdict)
     return dict.fromkeys(without, Word.SKIPPED) | {
         each.position: _word(each, whole) for each in judged
@@ -128,7 +128,7 @@ def _has_run(judged: BisectionStep) -> bool:
     return judged.ratio is not None or judged.verdict == StepVerdict.WRONG
 
 
-def _whole(bisection: Bisection) -> BisectionStep | None:
+def _find_whole_step(bisection: Bisection) -> BisectionStep | None:
     """The judged step that holds the last bundle against the first one."""
     last = len(bisection.candidates) - 1
     return next((each for each in bisection.steps if each.position == last), None)

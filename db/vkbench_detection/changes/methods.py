@@ -1,4 +1,4 @@
-"""What finds changes."""
+"""Methods by which detection finds changes."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Pair(NamedTuple):
 
     @property
     def word(self) -> Word:
-        """What it says."""
+        """The word that sums up the comparison."""
         if self.old.flag or self.new.flag:
             return Word.FLAGGED
         if self._is_too_noisy:

@@ -40,7 +40,7 @@ def device_history(
 
     A result that is compared alone is no evidence of how such results scatter.
     """
-    chosen = _chosen(sorted(set(series)))
+    chosen = _thin_series(sorted(set(series)))
     if not chosen:
         return DeviceHistory()
     logs, levels = _matrix(chosen, _results(tx, chosen, set(without)), _changes(tx, chosen))
@@ -50,7 +50,7 @@ def device_history(
     )
 
 
-def _chosen(series: Sequence[int]) -> list[int]:
+def _thin_series(series: Sequence[int]) -> list[int]:
     """At most so many, from all over the list."""
     step = max(1, len(series) / MOST_SERIES)
     return [series[int(place * step)] for place in range(min(len(series), MOST_SERIES))]

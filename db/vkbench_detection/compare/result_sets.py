@@ -33,7 +33,7 @@ def works(
     tx: Connection, reference: Reference, *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
     """All finished work, timed by these metrics or by all."""
-    return _grouped(tx, _details(_chosen(reference), metrics))
+    return _group_rows(tx, _details(_conditions_for_jobs(reference), metrics))
 
 
 def works_of_jobs(
@@ -43,13 +43,13 @@ def works_of_jobs(
     found: dict[Key, list[TimedRow]] = {}
     for page in batches(sorted(set(jobs))):
         _add(found, tx, _details([schema.job.c.id.in_(page)], metrics))
-    return _pooled(tx, found)
+    return _pool_rows(tx, found)
 
 
-def _grouped(tx: Connection, question: Select[*tuple[Any, ...]]) -> dict[Key, ComparedWork]:
+def _group_rows(tx: Connection, question: Select[*tuple[Any, ...]]) -> dict[Key, ComparedWork]:
     found: dict[Key, list[TimedRow]] = {}
     _add(found, tx, question)
-    return _pooled(tx, found)
+    return _pool_rows(tx, found)
 
 
 def _add(
@@ -64,7 +64,7 @@ def _add(
             known.append(row)
 
 
-def _pooled(tx: Connection, grouped: dict[Key, list[TimedRow]]) -> dict[Key, ComparedWork]:
+def _pool_rows(tx: Connection, grouped: dict[Key, list[TimedRow]]) -> dict[Key, ComparedWork]:
     repeated = {
         key: sorted(rows, key=_moment)  # in their order from here: PostgreSQL starts a worker
         for key, rows in grouped.items()
@@ -120,7 +120,7 @@ def _details(
     )
 
 
-def _chosen(reference: Reference) -> list[ColumnElement[bool]]:
+def _conditions_for_jobs(reference: Reference) -> list[ColumnElement[bool]]:
     """The conditions for the jobs that a reference means."""
     job = schema.job.c
     match reference.kind:

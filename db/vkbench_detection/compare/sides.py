@@ -114,7 +114,7 @@ def work_of_job(rows: Sequence[TimedRow]) -> ComparedWork:
 
 def work_of_jobs(rows: Sequence[TimedRow], cuts: Cuts) -> ComparedWork:
     """The work of several jobs, the oldest first: of those that ran what the newest ran."""
-    alike = _alike(rows)
+    alike = _keep_alike(rows)
     by_metric: dict[str, list[TimedRow]] = {}
     others: dict[str, list[TimedRow]] = {}
     jobs = {row.job for row in alike}
@@ -128,7 +128,7 @@ def work_of_jobs(rows: Sequence[TimedRow], cuts: Cuts) -> ComparedWork:
         max(row.job for row in alike if row.state == state),
         tuple(sorted({row.environment for row in alike if row.environment})),
         {
-            metric: _pooled(timed, others.get(metric, []), cuts)
+            metric: _pool_side(timed, others.get(metric, []), cuts)
             for metric, timed in by_metric.items()
         },
     )
@@ -140,12 +140,12 @@ def interval(
     """The interval of the median of results: by their order, of few their own widest bounds."""
     if len(values) < RANKED_FROM:
         return min(lows), max(highs)
-    ordered, skipped = sorted(values), _skipped(len(values))
+    ordered, skipped = sorted(values), _count_skipped(len(values))
     return ordered[skipped], ordered[-1 - skipped]
 
 
 @lru_cache(maxsize=512)
-def _skipped(count: int) -> int:
+def _count_skipped(count: int) -> int:
     """How many ordered values lie outside the interval of their median on each side."""
     outside, skipped = 0.0, -1
     while 2 * (outside := outside + comb(count, skipped + 1) / 2**count) <= 1 - CONFIDENCE:
@@ -153,7 +153,7 @@ def _skipped(count: int) -> int:
     return max(0, skipped)
 
 
-def _alike(rows: Sequence[TimedRow]) -> list[TimedRow]:
+def _keep_alike(rows: Sequence[TimedRow]) -> list[TimedRow]:
     """What ran the same as the newest.
 
     A job whose tries all failed says not what it ran: it is of the time that it lies in.
@@ -170,7 +170,7 @@ def _alike(rows: Sequence[TimedRow]) -> list[TimedRow]:
     return found[::-1]
 
 
-def _pooled(alike: Sequence[TimedRow], others: Sequence[TimedRow], cuts: Cuts) -> Side:
+def _pool_side(alike: Sequence[TimedRow], others: Sequence[TimedRow], cuts: Cuts) -> Side:
     counting = [row for row in alike if not row.flag] or alike
     newest = counting[-1]
     pool = _since_the_last_change(counting, cuts)

@@ -59,7 +59,7 @@ def pair_results(tx: Connection, run: int) -> PairResults:
         old_wrong=next((why for arm, why in wrong if arm.is_old), ""),
         new_wrong=next((why for arm, why in wrong if arm.is_new), ""),
         failed=next((row.reason or row.cause or row.state for row in ended), ""),
-        crashed=_crashed(tx, {row.id: row.reason for row in ended}),
+        crashed=_describe_crash(tx, {row.id: row.reason for row in ended}),
         pending=sum(row.state in UNFINISHED for row in rows),
     )
 
@@ -100,7 +100,7 @@ def last_source(tx: Connection, case: str, device: str) -> Source | None:
     return Source(**found) if found else None
 
 
-def _crashed(tx: Connection, ended: Mapping[int, str]) -> str:
+def _describe_crash(tx: Connection, ended: Mapping[int, str]) -> str:
     tried = tries(tx, list(ended))
     own = (told(tried[job], reason) for job, reason in ended.items() if are_of_case(tried[job]))
     return next(own, "")

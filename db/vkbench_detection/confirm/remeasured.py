@@ -65,14 +65,14 @@ def judged(change: ChangePoint, found: PairResults, before: Before, *, is_same: 
     """The judgement of a change point by its pairs and the results before it."""
     if found.new_wrong:
         text = f"outputs of the new bundle are wrong: {found.new_wrong}"
-        return replace(_ended(ChangeState.DISMISSED, text, "wrong"), is_new_wrong=True)
+        return replace(_end_change(ChangeState.DISMISSED, text, "wrong"), is_new_wrong=True)
     if found.old_wrong:
         text = f"outputs of the old bundle are wrong: {found.old_wrong}"
-        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
+        return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
     if not found.old:
-        return _ended(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
+        return _end_change(ChangeState.AMBIGUOUS, f"no pair was measured: {found.failed}", "failed")
     if is_same and pairs_decide_alone(change):
-        return _ended(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
+        return _end_change(ChangeState.AMBIGUOUS, "its old bundle is not kept", "ambiguous")
     case = _Case(change, found, before, is_same)
     return _beside_series(case) if is_same else _of_arms(case)
 
@@ -94,19 +94,21 @@ def _of_arms(case: _Case) -> Remeasured:
         if not pairs_decide_alone(case.change):
             return _beside_series(case)
         text = f"{judgement.pairs} pairs of both bundles do not differ"
-        return _ended(ChangeState.DISMISSED, text, "gone", _figures(judgement))
+        return _end_change(ChangeState.DISMISSED, text, "gone", _figures(judgement))
     if judgement.verdict is PairVerdict.AMBIGUOUS:
         text = f"{judgement.pairs} pairs are not certain"
-        return _ended(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
+        return _end_change(ChangeState.AMBIGUOUS, text, judgement.verdict, _figures(judgement))
     text = f"{judgement.pairs} pairs of both bundles differ"
-    confirmed = _confirmed(text, judgement.verdict, _figures(judgement), Cause.KERNEL)
+    confirmed = _confirm_change(text, judgement.verdict, _figures(judgement), Cause.KERNEL)
     if is_clear(judgement):
         return confirmed
     later = size(old[looked:], new[looked:])
-    return _sized(case, confirmed, later, looked + LATER - len(old))
+    return _size_change(case, confirmed, later, looked + LATER - len(old))
 
 
-def _sized(case: _Case, confirmed: Remeasured, later: Ratio | None, missing: int) -> Remeasured:
+def _size_change(
+    case: _Case, confirmed: Remeasured, later: Ratio | None, missing: int
+) -> Remeasured:
     """A small confirmed change with the size that later pairs tell, or how many more these need.
 
     Those that go the other way are not certain of any change.
@@ -117,7 +119,7 @@ def _sized(case: _Case, confirmed: Remeasured, later: Ratio | None, missing: int
     known = {**confirmed.figures, **figures}
     if (later.ratio > 1) != (case.direction is Direction.SLOWER):
         text = f"{confirmed.conclusion.note}, and those after them do not"
-        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", known)
+        return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous", known)
     return replace(confirmed, conclusion=replace(confirmed.conclusion, figures=known))
 
 
@@ -126,7 +128,7 @@ def _beside_series(case: _Case) -> Remeasured:
     fresh, before = case.fresh, case.before
     if not before.are_enough:
         text = "too few results before it to hold new ones against"
-        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous")
+        return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous")
     judgement, looked = decided(
         lambda n: judge(before.seconds, fresh[:n], direction=case.direction),
         min(len(fresh), MOST_FRESH),
@@ -138,22 +140,24 @@ def _beside_series(case: _Case) -> Remeasured:
     is_there = judgement.verdict in (PairVerdict.REGRESSED, PairVerdict.IMPROVED)
     if judgement.verdict is PairVerdict.SAME or not _stays(case.change, judgement):
         text = f"measured again {len(fresh)} times, the change is gone"
-        return _ended(ChangeState.DISMISSED, text, "gone", figures)
+        return _end_change(ChangeState.DISMISSED, text, "gone", figures)
     cause = _cause(case)
     if not is_there or not is_plain:
         text = "there is a shift, within what the series scatters by from day to day"
-        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
+        return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
     if cause in (Cause.HOST, Cause.ENVIRONMENT) and not before.has_lasted:
         text = (
             f"measured again {len(fresh)} times, the change stays; the next results have to show it"
         )
-        return _ended(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
+        return _end_change(ChangeState.AMBIGUOUS, text, "ambiguous", figures)
     text = f"measured again {looked} times, the change stays; {_WHY[cause]}"
-    confirmed = _confirmed(text, "stays", figures, cause)
+    confirmed = _confirm_change(text, "stays", figures, cause)
     if is_clear(judgement):
         return confirmed
     later = fresh[looked:]
-    return _sized(case, confirmed, size(before.seconds, later), ceil((LATER - len(later)) / 2))
+    return _size_change(
+        case, confirmed, size(before.seconds, later), ceil((LATER - len(later)) / 2)
+    )
 
 
 def concluded_beside_series(change: ChangePoint, before: Before) -> Conclusion | None:
@@ -196,11 +200,11 @@ def _more(pairs: int) -> Remeasured:
     return Remeasured(conclusion=failed, verdict="ambiguous", more=pairs)
 
 
-def _confirmed(text: str, verdict: str, figures: Figures, cause: Cause) -> Remeasured:
-    return _ended(ChangeState.CONFIRMED, text, verdict, figures, cause)
+def _confirm_change(text: str, verdict: str, figures: Figures, cause: Cause) -> Remeasured:
+    return _end_change(ChangeState.CONFIRMED, text, verdict, figures, cause)
 
 
-def _ended(
+def _end_change(
     state: ChangeState,
     text: str,
     verdict: str,

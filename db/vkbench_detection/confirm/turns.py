@@ -54,7 +54,7 @@ def next_turn(
     able = [each for each in suspected if each.arms is not None and only(each)]
     chosen = [each for each in able if each.is_new_kernel]
     for key, group in _events(able).items():
-        conclusion = _sampled(tx, key, len(group), now)
+        conclusion = _conclude_by_sample(tx, key, len(group), now)
         if conclusion:
             theirs = [each for each in group if _is_like(each, conclusion)]
             decisions += [Decision(change=each.change, conclusion=conclusion) for each in theirs]
@@ -62,7 +62,7 @@ def next_turn(
         else:
             chosen += group if len(group) < EVENT else _sample(group)
     ordered = sorted(chosen, key=lambda each: each.change)
-    measured, doubted = _bounded(tx, ordered, running_counts(tx))
+    measured, doubted = _bound_running(tx, ordered, running_counts(tx))
     return Turn(measured=measured, decisions=[*decisions, *doubted], suspected=len(able))
 
 
@@ -86,9 +86,9 @@ def _events(suspected: Iterable[Waiting]) -> Mapping[Key, list[Waiting]]:
     return events
 
 
-def _sampled(tx: Connection, key: Key, count: int, now: float) -> Conclusion | None:
+def _conclude_by_sample(tx: Connection, key: Key, count: int, now: float) -> Conclusion | None:
     """What the measured sample of an event says of the others, if it is large and agrees."""
-    sample = _measured(tx, key, now)
+    sample = _count_decisions(tx, key, now)
     if count < EVENT - SAMPLE or sample.total() < SAMPLE:
         return None
     (state, cause), agreeing = sample.most_common(1)[0]
@@ -101,7 +101,7 @@ def _sampled(tx: Connection, key: Key, count: int, now: float) -> Conclusion | N
     )
 
 
-def _measured(tx: Connection, key: Key, now: float) -> Counter[tuple[str, str]]:
+def _count_decisions(tx: Connection, key: Key, now: float) -> Counter[tuple[str, str]]:
     """How the suspicions of an event that were measured again were decided, by state and cause."""
     device, direction, (before, after) = key
     change, series, done = schema.change_point.c, schema.series.c, schema.confirmation.c
@@ -126,7 +126,7 @@ def _sample(group: Sequence[Waiting]) -> list[Waiting]:
     return list(group[::step][:SAMPLE])
 
 
-def _bounded(
+def _bound_running(
     tx: Connection, chosen: Iterable[Waiting], running: Mapping[int, int]
 ) -> tuple[list[Waiting], list[Decision]]:
     """The first that pairs can decide, so that no device has more than MOST_RUNNING at a time.

@@ -68,10 +68,10 @@ class _Suspected(ChangePoint):
 
 def waiting(tx: Connection, devices: set[int]) -> list[Waiting]:
     """The suspicions on these devices, the oldest first."""
-    return [_waiting(row, _arms(tx, row)) for row in _suspected(tx, devices)]
+    return [_waiting(row, _arms(tx, row)) for row in _list_suspected(tx, devices)]
 
 
-def _suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
+def _list_suspected(tx: Connection, devices: set[int]) -> list[_Suspected]:
     change, series, device = schema.change_point.c, schema.series.c, schema.device.c
     event = schema.change_point_event.c
     decisions = (

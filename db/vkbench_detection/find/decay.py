@@ -61,13 +61,13 @@ def look(
         return []
     usual = device_sigmas(tx)
     found = []
-    for each in _served(tx, series, now):
+    for each in _list_served(tx, series, now):
         suspicion = _suspicion(tx, each, references, each.sigma or usual[each.device], now)
         found += [suspicion] if suspicion else []
     return suspect(tx, found, now)
 
 
-def _served(tx: Connection, series: Sequence[int], now: float) -> list[_Series]:
+def _list_served(tx: Connection, series: Sequence[int], now: float) -> list[_Series]:
     table, device = schema.series.c, schema.device.c
     asked = (
         select(table.id, table.sigma, device.key.label("device"), device.bundle.label("packaged"))

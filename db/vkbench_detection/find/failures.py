@@ -117,7 +117,7 @@ def are_of_case(tried: Sequence[Try]) -> bool:
 def told(tried: Sequence[Try], reason: str) -> str:
     """How tries ended, for people: "3 tries crashed: SIGSEGV"."""
     ends = Counter(each.outcome for each in tried)
-    words = ", ".join(_tried(count, _WORDS.get(end, end)) for end, count in ends.items())
+    words = ", ".join(_describe_tries(count, _WORDS.get(end, end)) for end, count in ends.items())
     return f"{words}: {reason}" if reason else words
 
 
@@ -161,7 +161,7 @@ def _was_well(tx: Connection, failure: Failure) -> bool:
 
 def _last_done(tx: Connection, device: int, when: ColumnElement[bool]) -> _Done | None:
     job = schema.job.c
-    asked = _done().where(job.device_id == device, when)
+    asked = _select_done_jobs().where(job.device_id == device, when)
     return fetch_first(tx, asked.order_by(job.finished_at.desc(), job.id.desc()).limit(1), _Done)
 
 
@@ -172,7 +172,7 @@ def _is_well(tx: Connection, failure: Failure) -> bool:
     """
     job, began, last = schema.job.c, schema.attempt.c.started_at, failure.tries[-1]
     since = last.started_at or 0.0
-    asked = _done().where(
+    asked = _select_done_jobs().where(
         *(job.device_id == failure.device_id, began > since),
         job.finished_at.between(failure.finished_at, failure.finished_at + PATIENCE_SECONDS),
     )
@@ -186,7 +186,7 @@ def _is_well(tx: Connection, failure: Failure) -> bool:
     return following.worker == last.worker and (resumed is None or resumed <= since)
 
 
-def _done() -> Select[*tuple[object, ...]]:
+def _select_done_jobs() -> Select[*tuple[object, ...]]:
     """Select jobs that a device did to their ends, with the attempt that did so."""
     job, attempt = schema.job.c, schema.attempt.c
     settled = (attempt.job_id == job.id) & (attempt.token == job.settled_token)
@@ -197,5 +197,5 @@ def _done() -> Select[*tuple[object, ...]]:
     )
 
 
-def _tried(count: int, how: str) -> str:
+def _describe_tries(count: int, how: str) -> str:
     return f"{count} {'try' if count == 1 else 'tries'} {how}"

@@ -106,13 +106,13 @@ def _histories(tx: Connection, series: Sequence[int]) -> Iterable[History]:
             points=last,
             known=known,
             taken={each.after_job for each in every_change},
-            measured=_measured(tx, [each.id for each in known]),
-            decided=_decided(tx, [each.id for each in known]),
+            measured=_find_measured(tx, [each.id for each in known]),
+            decided=_find_decision_times(tx, [each.id for each in known]),
             origins=origins(tx, [point.job for point in last]),
         )
 
 
-def _measured(tx: Connection, changes: Sequence[int]) -> set[int]:
+def _find_measured(tx: Connection, changes: Sequence[int]) -> set[int]:
     if not changes:
         return set()
     done = schema.confirmation.c
@@ -120,7 +120,7 @@ def _measured(tx: Connection, changes: Sequence[int]) -> set[int]:
     return set(tx.execute(asked).scalars())
 
 
-def _decided(tx: Connection, changes: Sequence[int]) -> dict[int, float]:
+def _find_decision_times(tx: Connection, changes: Sequence[int]) -> dict[int, float]:
     """When each of these changes was decided last."""
     if not changes:
         return {}

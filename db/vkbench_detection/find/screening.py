@@ -63,7 +63,7 @@ def _screen(tx: Connection, series: Sequence[int], now: float) -> list[int]:
     stored = screens.load(tx, series)
     after: dict[int, Screen] = {}
     alarms: list[_Raised] = []
-    for number, results in _new(tx, series).items():
+    for number, results in _read_new_points(tx, series).items():
         after[number], raised = _step_screen(number, stored[number], results)
         alarms += raised
     screens.store(tx, after)
@@ -170,7 +170,7 @@ def _first(alarms: Iterable[_Raised], known: set[tuple[int, str]]) -> list[_Rais
     return [each for key, each in first.items() if key not in known]
 
 
-def _new(tx: Connection, series: Sequence[int]) -> Mapping[int, list[Point]]:
+def _read_new_points(tx: Connection, series: Sequence[int]) -> Mapping[int, list[Point]]:
     """Results after the last one that was screened, in their order, by series."""
     measurement, table = schema.measurement.c, schema.series.c
     ever = literal(0.0, Moment)

@@ -117,7 +117,7 @@ def judge_shifts(history: History, *, is_served: bool) -> Outcome:
             reopenings.append(again)
         elif _may_decide(history, same, shift, place, is_served=is_served, decides=decides):
             decisions[same.id] = _decision(history, same, shift, place)
-    faded = [] if is_served else _faded(history, claimed)
+    faded = [] if is_served else _decide_faded(history, claimed)
     return Outcome(
         suspicions=suspicions,
         decisions=[*decisions.values(), *faded],
@@ -279,7 +279,7 @@ def _figures(ratio: Ratio) -> Figures:
     return {"ratio": ratio.ratio, "low": ratio.low, "high": ratio.high, "p": ratio.p}
 
 
-def _faded(history: History, claimed: set[int]) -> list[Decision]:
+def _decide_faded(history: History, claimed: set[int]) -> list[Decision]:
     """Decide suspicions that enough results came after, and that none of the shifts is."""
     found = []
     for row in history.known:

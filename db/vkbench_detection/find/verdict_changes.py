@@ -48,7 +48,7 @@ def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[i
     Return the ids of new ones. A job that comes late finds the change that is stored already.
     """
     found = []
-    for row in _wrong(tx, jobs):
+    for row in _find_wrong_links(tx, jobs):
         before = tx.execute(chain(row, before=True).limit(1)).first()
         if before is None or before.state != JobState.PASSED:
             continue
@@ -56,7 +56,7 @@ def record_wrong_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[i
         series = series_ids(tx, [identity])[identity]
         if not is_known(tx, series, before.id, WRONG):
             found.append(_wrong_change(series, before.id, row.id, row.reason))
-    return suspect(tx, _concluded(tx, found), now)
+    return suspect(tx, _conclude_suspicions(tx, found), now)
 
 
 def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float) -> list[int]:
@@ -74,7 +74,7 @@ def record_wrong_pairs(tx: Connection, change: ChangePoint, run: int, now: float
     if is_known(tx, verdicts, change.before_job, WRONG):
         return []
     found = [_wrong_change(verdicts, change.before_job, first.id, first.reason)]
-    return suspect(tx, _concluded(tx, found), now)
+    return suspect(tx, _conclude_suspicions(tx, found), now)
 
 
 def record_failed_jobs(tx: Connection, jobs: Sequence[int], now: float) -> list[int]:
@@ -149,7 +149,7 @@ def links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
     return fetch(tx, asked, Link)
 
 
-def _wrong(tx: Connection, jobs: Sequence[int]) -> list[Link]:
+def _find_wrong_links(tx: Connection, jobs: Sequence[int]) -> list[Link]:
     return [row for row in links(tx, jobs) if row.state == JobState.WRONG]
 
 
@@ -226,7 +226,7 @@ def _wrong_change(series: int, before: int, after: int, note: str) -> Suspicion:
     )
 
 
-def _concluded(tx: Connection, found: Sequence[Suspicion]) -> list[Suspicion]:
+def _conclude_suspicions(tx: Connection, found: Sequence[Suspicion]) -> list[Suspicion]:
     known = origins(tx, [job for each in found for job in (each.before_job, each.after_job)])
     return [
         replace(

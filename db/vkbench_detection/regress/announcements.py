@@ -85,7 +85,7 @@ def _news(tx: Connection, now: float) -> list[tuple[int, str]]:
         .group_by(event.regression_id, regression.opened_at)
         .order_by(func.min(event.id))
     ).all()
-    measured = _measured(tx, {row.regression_id for row in found})
+    measured = _find_measured_times(tx, {row.regression_id for row in found})
     news = announcements(tx, {row.regression_id for row in found})
     return [
         (row.regression_id, each.name)
@@ -95,7 +95,7 @@ def _news(tx: Connection, now: float) -> list[tuple[int, str]]:
     ]
 
 
-def _measured(tx: Connection, regressions: Collection[int]) -> dict[int, float]:
+def _find_measured_times(tx: Connection, regressions: Collection[int]) -> dict[int, float]:
     """When the last change of each regression was first measured."""
     member, change, job = schema.regression_member.c, schema.change_point.c, schema.job.c
     rows = tx.execute(

@@ -82,7 +82,7 @@ def group_of(change: Ungrouped, facts: Facts) -> Group:
     if change.method == Method.DECAY:
         what = f"than bundle {change.before_bundle[:SHOWN]}, little by little"
         return Group(key=_key(change, what), title=f"{change.direction} {what}")
-    moved = _moved(change, facts)
+    moved = _describe_changes(change, facts)
     return Group(key=_key(change, moved), title=f"{change.direction} since {moved}")
 
 
@@ -90,7 +90,7 @@ def _key(change: Ungrouped, what: str) -> str:
     return "|".join((change.direction, change.cause, what))
 
 
-def _moved(change: Ungrouped, facts: Facts) -> str:
+def _describe_changes(change: Ungrouped, facts: Facts) -> str:
     found = []
     if change.before_kernel != change.after_kernel:
         bundle = change.after_bundle[:SHOWN]

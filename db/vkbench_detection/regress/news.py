@@ -111,7 +111,7 @@ def of_regression(tx: Connection, regression: int) -> RegressionNews:
     asked = _changes().join(
         schema.regression_member, member.change_point_id == schema.change_point.c.id
     )
-    changes = _found(tx, asked, member.regression_id == regression)
+    changes = _find_cases(tx, asked, member.regression_id == regression)
     kernels = Counter(change.case.partition("/")[0] for change in changes)
     return RegressionNews(
         id=row.id,
@@ -137,7 +137,7 @@ def of_run(tx: Connection, run: int, label: str = "") -> RunNews:
         label=label,
         counts=run_progress(tx, run).counts,
         trouble=_trouble(tx, run),
-        changes=_found(tx, asked, after.c.run_id == run),
+        changes=_find_cases(tx, asked, after.c.run_id == run),
         peers=_peers(tx, run),
     )
 
@@ -184,7 +184,7 @@ def _trouble(tx: Connection, run: int) -> tuple[Trouble, ...]:
     )
 
 
-def _found(
+def _find_cases(
     tx: Connection, asked: Select[*tuple[Any, ...]], where: ColumnElement[bool]
 ) -> tuple[ChangedCase, ...]:
     drivers = _drivers(tx)

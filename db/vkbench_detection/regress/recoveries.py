@@ -120,7 +120,7 @@ def recoveries(tx: Connection, now: float) -> list[Recovery]:
 def _recovery(regression: _Regression, returns: Sequence[Return], now: float) -> Recovery | None:
     is_praise = regression.direction == Direction.FASTER
     if is_praise and regression.changed_at <= now - PRAISED_SECONDS:
-        return _closed(regression, f"it has stayed for {_days(PRAISED_SECONDS)} days")
+        return _close_regression(regression, f"it has stayed for {_days(PRAISED_SECONDS)} days")
     over = [each for each in returns if _is_over(regression, each)]
     left = [each for each in returns if not _is_over(regression, each)]
     if not returns or not all(each.is_gone for each in left):
@@ -128,7 +128,7 @@ def _recovery(regression: _Regression, returns: Sequence[Return], now: float) ->
     if not over:
         is_old = regression.changed_at <= now - GONE_SECONDS
         text = f"its devices have brought no result for {_days(GONE_SECONDS)} days"
-        return _closed(regression, text) if is_old else None
+        return _close_regression(regression, text) if is_old else None
     without = ", without those on devices that bring no more results" if left else ""
     if regression.state in UNSETTLED:
         note = f"every member is back where it was{without}"
@@ -142,7 +142,7 @@ def _is_over(regression: _Regression, member: Return) -> bool:
     return member.stays if regression.state == RegressionStage.FIXED else member.is_back
 
 
-def _closed(regression: _Regression, note: str) -> Recovery:
+def _close_regression(regression: _Regression, note: str) -> Recovery:
     return Recovery(regression=regression.id, stage=RegressionStage.CLOSED, note=note)
 
 

@@ -171,7 +171,7 @@ def _open(tx: Connection, found: Group, members: Sequence[Ungrouped], now: float
     ).scalar_one()
     _add(tx, made, members)
     again = f"; again, after regression {earlier.id}, which is {earlier.state}" if earlier else ""
-    note_event(tx, made, RegressionStage.OPEN, now, note=f"{_counted(members)}{again}")
+    note_event(tx, made, RegressionStage.OPEN, now, note=f"{_count_members(members)}{again}")
     return made
 
 
@@ -188,7 +188,7 @@ def _join(tx: Connection, known: _Joinable, members: Sequence[Ungrouped], now: f
     )
     _add(tx, known.id, members)
     event = AGAIN if is_back else GROWN if growth else stage
-    note = "; ".join(filter(None, (growth, f"{_counted(members)} more")))
+    note = "; ".join(filter(None, (growth, f"{_count_members(members)} more")))
     note_event(tx, known.id, event, now, note=note)
 
 
@@ -217,7 +217,7 @@ def _add(tx: Connection, regression: int, members: Sequence[Ungrouped]) -> None:
     tx.execute(insert(schema.regression_member), rows)
 
 
-def _counted(members: Sequence[Ungrouped]) -> str:
+def _count_members(members: Sequence[Ungrouped]) -> str:
     kernels = counted(len({each.family for each in members}), "kernel")
     devices = counted(len({each.device for each in members}), "device")
     return f"{len(members)} series of {kernels} on {devices}"

@@ -77,12 +77,16 @@ def latest(tx: Connection, *, run: int | None = None, devices: Sequence[str] = (
 
 def settle(tx: Connection, now: float) -> int:
     """Store calibrations of runs that ended; return how many. Repeating it stores none."""
-    made = [row for run, device, kind in _ended(tx) if (row := _calibration(tx, run, device, kind))]
+    made = [
+        row
+        for run, device, kind in _find_ended_runs(tx)
+        if (row := _calibration(tx, run, device, kind))
+    ]
     insert_missing(tx, schema.calibration, made)
     return len(made)
 
 
-def _ended(tx: Connection) -> list[tuple[int, int, str]]:
+def _find_ended_runs(tx: Connection) -> list[tuple[int, int, str]]:
     """Runs of the suite and their devices without a calibration, that have nothing left to do."""
     job, done, case = schema.job.c, schema.calibration.c, schema.kernel_case.c
     candidates = tx.execute(

@@ -50,7 +50,7 @@ def told(device: int, environment: str, telemetry: Mapping[str, float]) -> Canar
 def note(tx: Connection, seen: Iterable[CanaryReading]) -> set[Moment]:
     """Store new canaries; return which of all are off."""
     wanted = sorted(set(seen))
-    known = _known(tx, wanted)
+    known = _find_known_readings(tx, wanted)
     for canary in wanted:
         if canary.key not in known:
             known[canary.key] = _store(tx, canary)
@@ -69,7 +69,7 @@ def deviation(seconds: float, history: Sequence[float]) -> float | None:
     return float((log(seconds) - np.median(logs)) / sigma_of(logs))
 
 
-def _known(tx: Connection, wanted: Sequence[CanaryReading]) -> dict[Moment, bool]:
+def _find_known_readings(tx: Connection, wanted: Sequence[CanaryReading]) -> dict[Moment, bool]:
     table = schema.canary.c
     rows = tx.execute(
         select(table.device_id, table.measured_at, table.is_off).where(

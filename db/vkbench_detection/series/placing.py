@@ -85,8 +85,8 @@ def is_fresh(tx: Connection) -> bool:
 def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     """Place the first of the fresh jobs; no jobs placed means that none is left."""
     watch_alone(tx)
-    known, rows = _fresh(tx, now, limit)
-    failed = _failed(tx, limit)
+    known, rows = _read_fresh_jobs(tx, now, limit)
+    failed = _find_failed_jobs(tx, limit)
     told = {row.id: canary for row in rows if (canary := _canary(row))}
     noted = canaries.note(tx, told.values())
     off = {job for job, canary in told.items() if canary.key in noted}
@@ -99,7 +99,9 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     _place(tx, of_peers, known, off)
     own = [row.id for row in tracked if row.mode != Mode.PEER]
     wrong = record_wrong_jobs(tx, own, now)
-    failing = record_failed_jobs(tx, [*dict.fromkeys((*failed, *_decided(tx, rows)))], now)
+    failing = record_failed_jobs(
+        tx, [*dict.fromkeys((*failed, *_find_decided_jobs(tx, rows)))], now
+    )
     done = [*(row.id for row in rows), *failed]
     tx.execute(delete(schema.fresh).where(schema.fresh.c.job_id.in_(done)))
     _note_scan(tx, touched, now)
@@ -111,7 +113,9 @@ def place(tx: Connection, now: float, limit: int = BATCH) -> Placed:
     )
 
 
-def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list[_FreshJob]]:
+def _read_fresh_jobs(
+    tx: Connection, now: float, limit: int
+) -> tuple[dict[str, str], list[_FreshJob]]:
     """Fresh jobs by number, without those whose environment may still be announced."""
     job, attempt, fresh = schema.job.c, schema.attempt.c, schema.fresh.c
     asked = (
@@ -142,7 +146,7 @@ def _fresh(tx: Connection, now: float, limit: int) -> tuple[dict[str, str], list
     return known, ready
 
 
-def _failed(tx: Connection, limit: int) -> list[int]:
+def _find_failed_jobs(tx: Connection, limit: int) -> list[int]:
     """Fresh jobs that failed."""
     job = schema.job.c
     asked = (
@@ -153,7 +157,7 @@ def _failed(tx: Connection, limit: int) -> list[int]:
     return list(tx.execute(asked.order_by(job.id).limit(limit)).scalars())
 
 
-def _decided(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[int]:
+def _find_decided_jobs(tx: Connection, rows: Iterable[_FreshJob]) -> Iterator[int]:
     """Failed jobs that came in before, and for which jobs done to their ends may decide."""
     moments: dict[int, list[float]] = defaultdict(list)
     for row in rows:

@@ -50,11 +50,11 @@ class Origin:
 def series_ids(tx: Connection, wanted: Iterable[Identity]) -> dict[Identity, int]:
     """Series ids by identity; new series are stored."""
     asked = set(wanted)
-    found = _known(tx, asked)
+    found = _find_known_series(tx, asked)
     missing = [asdict(identity) for identity in sorted(asked - found.keys(), key=_order)]
     if missing:
         insert_missing(tx, schema.series, missing)
-        found = _known(tx, asked)
+        found = _find_known_series(tx, asked)
     return found
 
 
@@ -136,7 +136,7 @@ def _counting(series: int) -> Select[int, float | None, float]:
     )
 
 
-def _known(tx: Connection, wanted: set[Identity]) -> dict[Identity, int]:
+def _find_known_series(tx: Connection, wanted: set[Identity]) -> dict[Identity, int]:
     series = schema.series.c
     found: dict[Identity, int] = {}
     names = ("device_id", "case_id", "variant", "metric", "side", "environment_class", "track")

@@ -60,7 +60,7 @@ def refresh(tx: Connection, series: Iterable[int]) -> int:
         rows = [
             row
             for number in profiled
-            if (row := _profiled(tx, number, starts.get(number), profiled[number]))
+            if (row := _profile_series(tx, number, starts.get(number), profiled[number]))
         ]
         if rows:
             _store(tx, rows)
@@ -113,11 +113,12 @@ def device_sigmas(tx: Connection) -> dict[str, float]:
             known.setdefault(device, []).append(sigma)
     rows = tx.execute(select(schema.device.c.id, schema.device.c.key, schema.device.c.facts))
     return {
-        row.key: median(known[row.id]) if row.id in known else _presumed(row.facts) for row in rows
+        row.key: median(known[row.id]) if row.id in known else _presume_sigma(row.facts)
+        for row in rows
     }
 
 
-def _presumed(facts: Mapping[str, Any]) -> float:
+def _presume_sigma(facts: Mapping[str, Any]) -> float:
     return CPU_SIGMA if facts.get("type") == "cpu" else GPU_SIGMA
 
 
@@ -139,7 +140,7 @@ def _starts(tx: Connection, series: Sequence[int]) -> Mapping[int, float]:
     return {number: at for number, at in found if at is not None}
 
 
-def _profiled(
+def _profile_series(
     tx: Connection, series: int, start: float | None, known: float | None
 ) -> dict[str, Any] | None:
     """The profile of a series; None with too few results, or too few new ones since the last."""

@@ -146,7 +146,7 @@ def newest(tx: Connection, places: Iterable[Place]) -> dict[Place, Roofs]:
     table, found = schema.calibration.c, {}
     for number, environment in sorted(set(places)):
         row = tx.execute(
-            _calibrated()
+            _select_calibrations()
             .where(table.device_id == number, table.environment == environment)
             .order_by(table.measured_at.desc(), table.id.desc())
             .limit(1)
@@ -163,13 +163,15 @@ def best(tx: Connection, devices: Iterable[int]) -> dict[int, Roofs]:
     """
     found: dict[int, Roofs] = {}
     for number in sorted(set(devices)):
-        for row in tx.execute(_calibrated().where(schema.calibration.c.device_id == number)):
+        for row in tx.execute(
+            _select_calibrations().where(schema.calibration.c.device_id == number)
+        ):
             each = _roofs(row)
             found[number] = found[number].joined(each) if number in found else each
     return found
 
 
-def _calibrated() -> Select[*tuple[Any, ...]]:
+def _select_calibrations() -> Select[*tuple[Any, ...]]:
     table, device = schema.calibration.c, schema.device.c
     return select(
         *(table.read_bytes, table.copy_bytes, table.fma_f32, table.fma_f16),

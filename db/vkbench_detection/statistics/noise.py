@@ -90,7 +90,7 @@ def _kind(logs: Floats, ar1: float) -> NoiseKind:
 
 
 def _distance_of_modes(logs: Floats) -> float:
-    """How many of their sigmas the two best halves are apart."""
+    """Distance between the two clusters, in sigmas."""
     ordered = np.sort(logs)
     count = len(ordered)
     least = max(2, int(np.ceil(SMALLEST_MODE * count)))

@@ -22,7 +22,7 @@ LEAST_CHANGE = 0.015  # smaller changes are not reported
 
 
 class PairVerdict(StrEnum):
-    """What pairs say."""
+    """What timings in pairs say of a suspicion."""
 
     REGRESSED = "regressed"
     IMPROVED = "improved"

@@ -52,7 +52,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """New over old."""
+    """The ratio of new over old times, and its interval."""
 
     ratio: float
     low: float
@@ -171,10 +171,10 @@ def _mean_of(sums: Floats, counts: Floats, axis: int = -1) -> Floats:
 
 def shift(old: Floats, new: Floats) -> Shift:
     """Compare two sets of logarithms, by ranks: a few wild values do not move it."""
-    old, new = _thinned(old), _thinned(new)
+    old, new = _thin_values(old), _thin_values(new)
     differences = np.sort((new[:, None] - old).ravel())
     above, below = _tails(old, new, differences)
-    skipped = _skipped(len(old), len(new))
+    skipped = _count_skipped(len(old), len(new))
     return Shift(
         shift=float(np.median(differences)),
         low=float(differences[skipped]) if skipped >= 0 else -np.inf,
@@ -214,7 +214,7 @@ def _table(n: int, m: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _skipped(n: int, m: int) -> int:
+def _count_skipped(n: int, m: int) -> int:
     """How many differences lie outside the interval on each side; -1 where even all are too few."""
     half = (1 - CONFIDENCE) / 2
     if max(n, m) <= TABLED:
@@ -223,7 +223,7 @@ def _skipped(n: int, m: int) -> int:
     return max(-1, floor(n * m / 2 - NormalDist().inv_cdf(1 - half) * spread))
 
 
-def _thinned(values: Floats) -> Floats:
+def _thin_values(values: Floats) -> Floats:
     return values if len(values) <= MOST else np.quantile(values, np.linspace(0, 1, MOST))
 
 

@@ -54,7 +54,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """A suspicion."""
+    """A suspicion that a rule raised at a result."""
 
     direction: Direction
     rule: Rule
@@ -97,12 +97,12 @@ class ScreenState:
 def step(state: ScreenState, value: float) -> tuple[ScreenState, Alarm | None]:
     """Take in the next result's logarithm."""
     if not state.is_ready:
-        return _taken(state, value, accept=True), None
+        return _take_value(state, value, accept=True), None
     level, sigma = reference(state.values)
     sigmas = (value - level) / sigma
     ewma = (1 - WEIGHT) * state.ewma + WEIGHT * max(-CLIP, min(CLIP, sigmas))
     since = state.moving_since if ewma * state.ewma > 0 else state.count
-    taken = _taken(state, value, accept=abs(sigmas) < REFUSED_SIGMAS)
+    taken = _take_value(state, value, accept=abs(sigmas) < REFUSED_SIGMAS)
     if state.skip:
         return replace(taken, skip=state.skip - 1), None
     if abs(sigmas) >= JUMP_SIGMAS and abs(value - level) >= JUMP_CHANGE:
@@ -166,7 +166,7 @@ def reference(values: tuple[float, ...]) -> tuple[float, float]:
     return level, max(SIGMA_FLOOR, SIGMA_OF_CLIPPED * sqrt(sum(squares) / (len(squares) - 1)))
 
 
-def _taken(state: ScreenState, value: float, *, accept: bool) -> ScreenState:
+def _take_value(state: ScreenState, value: float, *, accept: bool) -> ScreenState:
     if accept:
         return replace(
             state,

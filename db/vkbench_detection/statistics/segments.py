@@ -56,7 +56,7 @@ CHANCE_SIGMAS = 2.0  # correlations of so many standard errors are none by chanc
 
 @dataclass(frozen=True, kw_only=True)
 class LevelShift:
-    """The level changes."""
+    """A place where the level of a series changes."""
 
     index: int  # of the first result of the new level
     ratio: Ratio  # new level over old

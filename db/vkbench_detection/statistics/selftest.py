@@ -229,8 +229,8 @@ def run(
     for number, noise in enumerate(kinds):
         told(number, noise.name)
         rng = np.random.default_rng((seed, number))
-        quiet.append(_quiet(noise, rng, streams))
-        found += _found(noise, rng, streams)
+        quiet.append(_try_quiet_streams(noise, rng, streams))
+        found += _find_changes(noise, rng, streams)
         histories = max(1, streams // HISTORIES)
         history_quiet.append(_history_quiet(noise, rng, histories))
         history_found += _history_found(noise, rng, histories)
@@ -257,10 +257,10 @@ def confirm(
         wanted = judgement.next_look
 
 
-def _quiet(noise: Noise, rng: np.random.Generator, streams: int) -> Quiet:
+def _try_quiet_streams(noise: Noise, rng: np.random.Generator, streams: int) -> Quiet:
     judgements: list[PairJudgement] = []
     for stream in synthetic.series(noise, rng, streams, QUIET_LENGTH):
-        judgements += _watched(noise, rng, stream)[1]
+        judgements += _watch_stream(noise, rng, stream)[1]
     verdicts = [judgement.verdict for judgement in judgements]
     return Quiet(
         noise=noise.name,
@@ -272,7 +272,7 @@ def _quiet(noise: Noise, rng: np.random.Generator, streams: int) -> Quiet:
     )
 
 
-def _watched(
+def _watch_stream(
     noise: Noise, rng: np.random.Generator, stream: Floats
 ) -> tuple[ScreenState, list[PairJudgement]]:
     """Screen results in which nothing changes, and settle every alarm."""
@@ -282,22 +282,22 @@ def _watched(
         state, alarm = screen.step(state, value)
         if alarm:
             judgements.append(confirm(noise, rng, 0.0, alarm.direction))
-            state = _settled(state, alarm, judgements[-1])
+            state = _settle_alarm(state, alarm, judgements[-1])
     return state, judgements
 
 
-def _settled(state: ScreenState, alarm: Alarm, judgement: PairJudgement) -> ScreenState:
+def _settle_alarm(state: ScreenState, alarm: Alarm, judgement: PairJudgement) -> ScreenState:
     if judgement.verdict in CONFIRMED:
         return screen.changed(state, alarm.since)
     return screen.dismissed(state)
 
 
-def _found(noise: Noise, rng: np.random.Generator, streams: int) -> Iterable[Found]:
+def _find_changes(noise: Noise, rng: np.random.Generator, streams: int) -> Iterable[Found]:
     """Every stream is screened up to the change once, and then goes on with each of them."""
     tried = [(change, direction) for change in CHANGES for direction in Direction]
     delays: dict[tuple[float, Direction], list[int | None]] = {each: [] for each in tried}
     for stream in synthetic.series(noise, rng, streams, BEFORE + AFTER):
-        state, _ = _watched(noise, rng, stream[:BEFORE])
+        state, _ = _watch_stream(noise, rng, stream[:BEFORE])
         for (change, direction), seen in delays.items():
             shift = log(1 + change) if direction is Direction.SLOWER else -log(1 + change)
             seen.append(_delay(noise, rng, state, stream[BEFORE:], shift))
@@ -317,7 +317,7 @@ def _delay(
         judgement = confirm(noise, rng, shift, alarm.direction)
         if CONFIRMED.get(judgement.verdict) is truth:
             return number
-        state = _settled(state, alarm, judgement)
+        state = _settle_alarm(state, alarm, judgement)
     return None
 
 

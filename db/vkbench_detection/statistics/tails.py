@@ -36,7 +36,7 @@ class Tails:
     def p(self, sigmas: float) -> float:
         """How likely a difference is to be so large, or larger, by chance."""
         if not self.sigmas:
-            return _presumed(sigmas)
+            return _presume_tail(sigmas)
         count = len(self.sigmas)
         larger = count - bisect_left(self.sigmas, sigmas)
         if larger >= BEYOND or not self.sigmas[-BEYOND]:
@@ -51,7 +51,7 @@ class Tails:
         return min(STEEPEST, max(FLATTEST, 1 / rise if rise else STEEPEST))
 
 
-def _presumed(sigmas: float) -> float:
+def _presume_tail(sigmas: float) -> float:
     from scipy.special import stdtr
 
     return 2 * float(stdtr(PRESUMED, -sigmas))

@@ -13,12 +13,12 @@ from vkbench_detection.tune.winners import Standing, standings
 
 def settle(tx: Connection) -> int:
     """Store the findings of sweeps that have ended; return how many. Repeating it stores none."""
-    found = [each for run in tuning.unsettled(tx) for each in _found(tx, run)]
+    found = [each for run in tuning.unsettled(tx) for each in _find_winners(tx, run)]
     tuning.store(tx, found)
     return len(found)
 
 
-def _found(tx: Connection, run: int) -> list[Found]:
+def _find_winners(tx: Connection, run: int) -> list[Found]:
     trials = tuning.kept_trials(tx, run)
     by_place: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:

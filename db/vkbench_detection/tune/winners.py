@@ -45,7 +45,7 @@ def standings(trials: Iterable[Trial]) -> Mapping[tuple[str, str], Standing]:
         of_case = grouped.setdefault((trial.device, trial.case), {})
         of_case.setdefault(trial.configuration, []).append(trial)
     return {
-        place: standing([_timed(name, rounds) for name, rounds in of_case.items()])
+        place: standing([_summarise_rounds(name, rounds) for name, rounds in of_case.items()])
         for place, of_case in grouped.items()
     }
 
@@ -67,7 +67,7 @@ def standing(timed: Sequence[Timed]) -> Standing:
     return Standing(timed=timed, estimated=estimated, best=fastest if wins else estimated)
 
 
-def _timed(name: str, rounds: Sequence[Trial]) -> Timed:
+def _summarise_rounds(name: str, rounds: Sequence[Trial]) -> Timed:
     failed = next((each for each in rounds if each.state != JobState.PASSED), None)
     seconds = tuple(each.seconds for each in rounds if each.seconds)
     if failed or not seconds:

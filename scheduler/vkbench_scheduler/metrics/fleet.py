@@ -58,7 +58,7 @@ class FleetCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All gauges."""
+        """Read the gauges of queues, devices and Redis."""
         found, leased = self._queues(), self._stream()
         yield _one("vkbench_database_up", "Whether the database answers.", found is not None)
         yield _one("vkbench_redis_up", "Whether Redis answers.", leased is not None)

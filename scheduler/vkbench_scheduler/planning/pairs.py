@@ -87,7 +87,7 @@ def submit_pairs(
 
 def more_pairs(tx: Connection, run: int, count: int) -> None:
     """`count` pairs more for each device of a run that `submit_pairs` made."""
-    add_jobs(tx, run, _in_turn([_turned(job) for job in last_pairs(tx, run)], count))
+    add_jobs(tx, run, _in_turn([_swap_arms(job) for job in last_pairs(tx, run)], count))
 
 
 def estimate(measure_seconds: float) -> float:
@@ -96,7 +96,7 @@ def estimate(measure_seconds: float) -> float:
     return each + VISITS * (WARM_SECONDS + measure_seconds / ARMS)
 
 
-def _turned(job: PlannedJob) -> PlannedJob:
+def _swap_arms(job: PlannedJob) -> PlannedJob:
     """The job with its other arm first."""
     pair = job.pair and replace(job.pair, new_first=not job.pair.new_first)
     return replace(job, pair=pair)
@@ -109,4 +109,4 @@ def _in_turn(jobs: Sequence[PlannedJob], count: int) -> Iterator[PlannedJob]:
     same code, a product that takes 6.1 us, were 1.7 % apart in pair after pair.
     """
     for turn in range(count):
-        yield from map(_turned, jobs) if turn % 2 else jobs
+        yield from map(_swap_arms, jobs) if turn % 2 else jobs

@@ -93,10 +93,10 @@ def _jobs(
             for _ in range(task.times)
         ]
         for turn in range(selection.repeat):
-            yield from (_repeated(job, turn, selection) for job in first)
+            yield from (_repeat_job(job, turn, selection) for job in first)
 
 
-def _repeated(job: PlannedJob, turn: int, selection: Selection) -> PlannedJob:
+def _repeat_job(job: PlannedJob, turn: int, selection: Selection) -> PlannedJob:
     """A job's repetition: a check has other inputs each time, where there are others."""
     if job.mode not in CHECKS:
         return job
@@ -153,7 +153,7 @@ def tasks(suite: Suite, selection: Selection) -> list[Task]:
     """What the rows of a suite and a selection together ask for, each once."""
     if selection.own:
         return [Task(*each) for each in chosen_of(selection.own, selection)]
-    found = _named(selection) if selection.cases else _of_rows(suite, selection)
+    found = _tasks_named_by(selection) if selection.cases else _of_rows(suite, selection)
     if selection.variant.casefold() in (AUTO, ALL):
         return list(found)
     return _with_variant(found, selection.variant)
@@ -183,7 +183,7 @@ def _model_tasks(suite: Suite, selection: Selection) -> Iterator[Task]:
             yield Task(case, mode_of(selection), variant, only=row.only)
 
 
-def _named(selection: Selection) -> dict[Task, None]:
+def _tasks_named_by(selection: Selection) -> dict[Task, None]:
     """The cases that `--case` names, in the catalogue's lists or not."""
     if selection.suite or selection.kernels or selection.formats or selection.shapes:
         raise UsageError(
@@ -254,14 +254,14 @@ def _cases(
         return [case for case in named if case.kernel == kernel and _fits(case.format, (fmt,))]
     if not selection.shapes:
         any_format, batches = bool(selection.formats), mode is Mode.BATCH
-        return list(_listed(row, kernel, fmt, timed, any_format=any_format, batches=batches))
+        return list(_cases_of_row(row, kernel, fmt, timed, any_format=any_format, batches=batches))
     cases = expand(kernel, fmt, shape, timed=timed)
     return _some([case for case in cases if selection.formats or _has_formats(row, case)], row.each)
 
 
 # Processes that serve plan the same suites again and again, and to size each case takes longest.
 @lru_cache(maxsize=4096)
-def _listed(
+def _cases_of_row(
     row: SuiteRow, kernel: str, fmt: str, timed: bool, *, any_format: bool, batches: bool
 ) -> tuple[Case, ...]:
     """The catalogue's cases of a row, where no shape is asked for."""

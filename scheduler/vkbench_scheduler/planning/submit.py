@@ -55,7 +55,7 @@ def submit(
     With a bundle its jobs run that bundle, which is stored with them. A second submission with
     one idempotency key is the first one. The planner makes the jobs from the selection.
     """
-    selection = _checked(selection, bundle)
+    selection = _check_selection(selection, bundle)
     jobs = iter(planner(selection, devices))
     first = list(islice(jobs, PART_JOBS))
     if bundle:
@@ -83,7 +83,7 @@ def submit_in(
     planner: Planner = plan,
 ) -> Submitted:
     """Like `submit`, in the caller's transaction; writes nothing if the selection is invalid."""
-    selection = _checked(selection, bundle)
+    selection = _check_selection(selection, bundle)
     jobs = planner(selection, devices)
     if bundle:
         keep(tx, bundle, time.time())
@@ -92,7 +92,7 @@ def submit_in(
     return Submitted(run=run, jobs=count)
 
 
-def _checked(selection: Selection, bundle: Bundle | None) -> Selection:
+def _check_selection(selection: Selection, bundle: Bundle | None) -> Selection:
     selection = on_its_track(selection)
     if selection.track in _TAKEN:
         raise UsageError(f"the track {selection.track} is not for runs: give another --track")

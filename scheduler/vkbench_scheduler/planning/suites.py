@@ -35,7 +35,7 @@ class SuiteRow:
     variant: str = AUTO  # else this one
     most_flops: float = inf  # of a launch
     most_bytes: float = inf  # of all its buffers
-    cases: tuple[str, ...] = ()  # these by their whole names, listed or not, of their kernels
+    cases: tuple[str, ...] = ()  # full case names, also of cases that the catalogue does not list
     times: int = 1  # jobs of each case, to measure how results repeat
     only: str = ""  # "cpu": on CPU drivers; "gpu": on all else
 
@@ -262,7 +262,7 @@ MODELS = Suite(
 )
 
 
-def _timed(on_gpus: tuple[str, ...], on_cpus: tuple[str, ...]) -> tuple[SuiteRow, ...]:
+def _time_cases(on_gpus: tuple[str, ...], on_cpus: tuple[str, ...]) -> tuple[SuiteRow, ...]:
     """These cases timed, others on CPU drivers."""
     return tuple(
         SuiteRow(mode=Mode.PERFORMANCE, kernels=compared.kernels_of(cases), cases=cases, only=only)
@@ -273,7 +273,7 @@ def _timed(on_gpus: tuple[str, ...], on_cpus: tuple[str, ...]) -> tuple[SuiteRow
 PEERS = Suite(
     name="peers",
     description="What GPU libraries and llama.cpp are known for: for --peer: CPU: a minute.",
-    rows=_timed(compared.COMPARED, compared.COMPARED_ON_CPUS),
+    rows=_time_cases(compared.COMPARED, compared.COMPARED_ON_CPUS),
 )
 
 SUITES: tuple[Suite, ...] = (

@@ -101,7 +101,7 @@ class Dispatcher:
                 return []
             # again: another scheduler may have filled them since
             wanted = [
-                self._wanted(tx, device, load, lacking)
+                self._jobs_wanted_by(tx, device, load, lacking)
                 for device, load in loads(tx, devices).items()
                 if self._has_room(load)
             ]
@@ -121,7 +121,9 @@ class Dispatcher:
         """Seconds and jobs that are free in a window."""
         return self._window - load.seconds, MOST_CHUNKS * MOST_JOBS - load.jobs
 
-    def _wanted(self, tx: Connection, device: str, load: DeviceLoad, lacking: Lacking) -> Wanted:
+    def _jobs_wanted_by(
+        self, tx: Connection, device: str, load: DeviceLoad, lacking: Lacking
+    ) -> Wanted:
         room, slots = self._room(load)
         return Wanted(
             device=device,

@@ -82,9 +82,9 @@ class Presence:
         self._served = set(told)
         for newest in self._newest.values():
             newest.forget()
-        return self._announced(told, now)
+        return self._read_announcements(told, now)
 
-    def _announced(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:
+    def _read_announcements(self, told: Mapping[str, bytes], now: float) -> list[Announcement]:
         unfit: dict[str, str] = {}
         untrusted: dict[str, str] = {}
         protocols: dict[str, int] = {}

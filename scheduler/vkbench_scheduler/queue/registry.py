@@ -73,7 +73,7 @@ class Registry:
         """Store devices that are new or changed; note now and then that the others are there."""
         said = {each.facts.key: each for each in announced}
         now = time.monotonic()
-        news = [each for key, each in said.items() if self._known(key) != each]
+        news = [each for key, each in said.items() if self._stored_announcement(key) != each]
         old = [key for key, each in said.items() if self._is_old(key, now)]
         for group in batches(news, AT_ONCE):
             self._store(group)
@@ -123,7 +123,7 @@ class Registry:
         stored = self._stored.get(device)
         return stored is not None and now - stored.at > SEEN_SECONDS
 
-    def _known(self, device: str) -> Announcement | None:
+    def _stored_announcement(self, device: str) -> Announcement | None:
         """What SQL knows of a device."""
         stored = self._stored.get(device)
         return stored.announcement if stored else None

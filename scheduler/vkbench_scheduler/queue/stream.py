@@ -55,7 +55,7 @@ class ResultStream:
         with reached():
             self._begin()
             try:
-                return self._left_over() or self._fresh()
+                return self._left_over() or self._read_new_entries()
             except ResponseError as error:
                 if is_of_other_type(error):
                     clear(self._redis, wire.RESULTS)
@@ -78,7 +78,7 @@ class ResultStream:
             self._redis.xgroup_create(wire.RESULTS, wire.RESULTS_GROUP, id="0", mkstream=True)
         self._began = True
 
-    def _fresh(self) -> list[Entry]:
+    def _read_new_entries(self) -> list[Entry]:
         answer = self._redis.xreadgroup(
             wire.RESULTS_GROUP,
             self._consumer,

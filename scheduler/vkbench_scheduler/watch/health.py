@@ -74,10 +74,10 @@ def _failures(tx: Connection, device: ServedDevice, recent: Sequence[Mishap], no
         and (one.kernel, one.bundle) not in elsewhere
         and (one.outcome != Outcome.TIMED_OUT or device_health.has_done(tx, device.id, one.case_id))
     ]
-    return _told(against, device.on_trial)
+    return _describe_mishaps(against, device.on_trial)
 
 
-def _told(against: Sequence[Mishap], on_trial: bool) -> str:
+def _describe_mishaps(against: Sequence[Mishap], on_trial: bool) -> str:
     if on_trial and against:
         return f"on trial, and a job ended {against[-1].outcome}"
     cases = {one.case_id for one in against}

@@ -89,7 +89,7 @@ def fire(database: Database, name: str, now: float) -> Submitted:
         schedule = schedules.find(tx, name)
         if not schedules.take_slot(tx, schedule.id, now):
             raise UsageError(f"schedule '{name}' has just been fired")
-        made, left_out = _submitted(tx, schedule, now)
+        made, left_out = _submit_slot(tx, schedule, now)
         note = "; ".join(["fired by hand", *left_out])
         schedules.settle_slot(tx, schedule.id, now, made.run.id, note)
     return made
@@ -125,13 +125,13 @@ def _outcome(tx: Connection, schedule: Schedule, slot: float, now: float) -> tup
     if now - slot > GRACE_SECONDS:
         return None, "missed: no scheduler was there within a day"
     try:
-        made, left_out = _submitted(tx, schedule, slot)
+        made, left_out = _submit_slot(tx, schedule, slot)
     except VkbenchError as error:  # nothing was stored: the plan is made before the run
         return None, str(error)
     return made.run.id, "; ".join(left_out)
 
 
-def _submitted(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submitted, list[str]]:
+def _submit_slot(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submitted, list[str]]:
     """The run of a slot on the devices that its selectors mean now, and who was left out."""
     selection = wire.from_builtins(schedule.selection, Selection)
     keys = {each.key for each in only_served(choose(selection.devices, named_devices(tx)))}
@@ -145,11 +145,11 @@ def _submitted(tx: Connection, schedule: Schedule, slot: float) -> tuple[Submitt
     ]
     if not free:
         raise NothingToDo("; ".join(left_out))
-    made = _stored(tx, schedule, selection, free, slot)
+    made = _store_run(tx, schedule, selection, free, slot)
     return made, left_out
 
 
-def _stored(
+def _store_run(
     tx: Connection,
     schedule: Schedule,
     selection: Selection,

@@ -22,7 +22,7 @@ _LABEL = 72  # characters
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """One commit."""
+    """One commit of the repository of shaders."""
 
     sha: str
     subject: str

@@ -44,7 +44,7 @@ class _Description(ctypes.Structure):
 
 
 class _Argument(ctypes.Structure):
-    """SpecializationArg."""
+    """Slang's struct SpecializationArg, of type or constant."""
 
     _fields_ = (("kind", c_int), ("text", c_char_p))
 
@@ -85,7 +85,7 @@ class _Object:
         return content
 
     def release(self) -> None:
-        """Releases the reference."""
+        """Release this reference to Slang's object."""
         self.call(_RELEASE, c_uint32)
 
 

@@ -17,7 +17,7 @@ MAGIC = 0x07230203
 
 
 class Op(IntEnum):
-    """Opcodes."""
+    """Numbers of the SPIR-V instructions looked for."""
 
     SOURCE = 3
     NAME = 5

@@ -23,7 +23,7 @@ ZERO_AT = 7
 
 
 def raw(seed: int, count: int) -> NDArray[np.uint8]:
-    """`count` random bytes."""
+    """Make `count` random bytes of a seed."""
     words = np.random.Philox(key=seed).random_raw(-(-count // 8))
     return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:count]
 

@@ -40,7 +40,7 @@ def graph_of(file: GgufFile, hyper: Hyper, phase: Phase) -> Graph:
 
 
 class Wiring(Builder):
-    """A model's layers."""
+    """Builds the steps of a model's layers."""
 
     cosines = ""  # the value that has a token's cosines and sines, once it is made
 

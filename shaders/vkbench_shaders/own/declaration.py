@@ -65,7 +65,7 @@ class CaseTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """A whole file."""
+    """A user's whole file that declares a kernel."""
 
     name: str
     owner: str = ""

@@ -84,7 +84,7 @@ class OwnCase:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnKernel:
-    """A user's kernel."""
+    """A kernel that a user declared."""
 
     name: str  # owner and name: lab.rms_quant
     description: str = ""
@@ -98,7 +98,7 @@ class OwnKernel:
 
     @property
     def owner(self) -> str:
-        """Who declared it."""
+        """The user who declared the kernel."""
         return self.name.partition(".")[0]
 
     @property

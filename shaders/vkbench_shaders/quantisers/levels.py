@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Codes = NDArray[np.uint8]
 
-_STEPS = 2  # a unit of a table has so many: the middles of its neighbours lie on them
+_STEPS = 2  # steps per unit, so that midpoints fall on steps
 _HALF = 256  # steps from 0 to the end of a table
 
 

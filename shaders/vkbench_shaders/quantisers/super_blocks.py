@@ -61,7 +61,7 @@ def grouped(blocks: Floats, group: int) -> Floats:
 
 
 def fit(x: Floats, weights: Floats, plan: Plan) -> Fitted:
-    """Super-blocks without minima."""
+    """Choose scales of super-blocks without minima."""
     scales, square = fit_scales(x, weights, plan.levels, plan.starts)
     unit = _unit(scales, square, plan.scales)
     best = Best()
@@ -81,7 +81,7 @@ def fit(x: Floats, weights: Floats, plan: Plan) -> Fitted:
 
 
 def fit_with_minima(x: Floats, weights: Floats, plan: Plan) -> Fitted:
-    """Super-blocks with minima."""
+    """Choose scales and minima of super-blocks."""
     assert isinstance(plan.levels, Integers)
     scales, minima, square = fit_scales_and_minima(x, weights, plan.levels, plan.starts)
     one, first = total(weights), total(weights * x)

@@ -35,7 +35,7 @@ class Guard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Refuse a request that may not write, or pass it on."""
         if scope["type"] == "http" and scope["method"] not in READING:
             refusal = await run_in_threadpool(_refusal, Request(scope))
             if refusal:
@@ -45,13 +45,13 @@ class Guard:
 
 
 def install(app: FastAPI) -> None:
-    """Guard an application."""
+    """Guard the requests of an application."""
     app.add_middleware(Guard)
 
 
 def _refusal(request: Request) -> Response | None:
     try:
-        status, why = _checked(request)
+        status, why = _check_request(request)
     except VkbenchError as error:  # no database to ask
         status, why = faults.status_of(error), str(error)
     if not status:
@@ -62,7 +62,7 @@ def _refusal(request: Request) -> Response | None:
     return answer
 
 
-def _checked(request: Request) -> tuple[int, str]:
+def _check_request(request: Request) -> tuple[int, str]:
     """The status to refuse with and why; 0 for what may go on."""
     if request.headers.get("transfer-encoding"):
         return 411, "send the length of the body"

@@ -70,7 +70,7 @@ class MadeRun(Answer):
 
 
 class CancelledRun(Answer):
-    """What cancelling did."""
+    """What cancelling a run did."""
 
     id: int
     cancelled: int = Field(description="jobs that had not ended")
@@ -108,7 +108,7 @@ class NewSchedule(BaseModel):
 
 
 class MadeSchedule(Answer):
-    """A new schedule."""
+    """A schedule that was made."""
 
     name: str
     next_due: float | None = Field(description="Unix seconds")
@@ -126,7 +126,7 @@ def submit(
     where the idempotency key was used before.
     """
     with writing_api(request, Scope.SUBMIT, "submit") as (tx, visitor), _said_plainly():
-        made = _submitted(
+        made = _submit_run(
             tx,
             chosen(asked),
             user=visitor.name,
@@ -177,7 +177,7 @@ def schedule(request: Request, asked: NewSchedule) -> MadeSchedule:
     return MadeSchedule(name=asked.name, next_due=next_slot(asked.cron, now))
 
 
-def _submitted(
+def _submit_run(
     tx: Transaction,
     selection: Selection,
     *,

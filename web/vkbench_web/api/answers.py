@@ -48,7 +48,7 @@ def answer_with(table: Table, **more: object) -> Response:
     """The same as JSON, with more beside the rows."""
     rows = [record(table.columns, row) for row in table.rows]
     said = {"schema_version": SCHEMA_VERSION, "rows": rows, **more}
-    return Response(json.dumps(_finite(said)), media_type="application/json")
+    return Response(json.dumps(_replace_not_finite(said)), media_type="application/json")
 
 
 def record(columns: Sequence[Column], row: Mapping[str, Cell]) -> dict[str, Cell]:
@@ -95,13 +95,13 @@ def _meaning(column: Column) -> str:
     return f"{said}; {unit}" if unit else said
 
 
-def _finite(value: Any) -> Any:
+def _replace_not_finite(value: Any) -> Any:
     """The same, with null where JSON has no word for a number."""
     match value:
         case float():
             return value if isfinite(value) else None
         case dict():
-            return {key: _finite(each) for key, each in value.items()}
+            return {key: _replace_not_finite(each) for key, each in value.items()}
         case list() | tuple():
-            return [_finite(each) for each in value]
+            return [_replace_not_finite(each) for each in value]
     return value

@@ -36,14 +36,14 @@ def compare(request: Request) -> Response:
             shown = {"asked": asked, "offered": offered, "suggested": suggestions(tx)}
             return page(request, "compare.html", 200, error="", **shown)
         try:
-            answer = _asked(tx, asked)
+            answer = _read_compared(tx, asked)
         except VkbenchError as error:
             said = {"asked": asked, "offered": offered, "suggested": suggestions(tx)}
             return page(request, "compare.html", status_of(error), error=str(error), **said)
     return _answer(request, asked, answer, offered)
 
 
-def _asked(tx: Transaction, asked: Mapping[str, str]) -> Compared:
+def _read_compared(tx: Transaction, asked: Mapping[str, str]) -> Compared:
     if asked["all"] not in ("", "0", "1"):
         raise UsageError("all is 1 (every timing) or 0 (changed ones)")
     return compared(
@@ -58,7 +58,7 @@ def _asked(tx: Transaction, asked: Mapping[str, str]) -> Compared:
 def _answer(
     request: Request, asked: Mapping[str, str], answer: Compared, offered: object
 ) -> Response:
-    shared = _shared(answer.table)
+    shared = _shared_columns(answer.table)
     columns = [column for column in answer.table.columns if column.key not in shared]
     links = {
         "case": _series,
@@ -85,7 +85,9 @@ def _answer(
         error="",
         found=answer.found,
         rows=found,
-        shared=[(c.heading, text.text(c, answer.table.rows[0])) for c in _lifted(answer, shared)],
+        shared=[
+            (c.heading, text.text(c, answer.table.rows[0])) for c in _lift_columns(answer, shared)
+        ],
         bars=bars(found.rows, reach),
         ticks=ticks(reach),
         means=means,
@@ -99,7 +101,7 @@ def _answer(
     )
 
 
-def _shared(table: Table) -> set[str]:
+def _shared_columns(table: Table) -> set[str]:
     """Columns that are the same in all rows: said once above them."""
     return {
         column.key
@@ -108,7 +110,7 @@ def _shared(table: Table) -> set[str]:
     }
 
 
-def _lifted(answer: Compared, shared: set[str]) -> list[Column]:
+def _lift_columns(answer: Compared, shared: set[str]) -> list[Column]:
     return [column for column in answer.table.columns if column.key in shared]
 
 

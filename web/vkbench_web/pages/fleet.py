@@ -53,7 +53,7 @@ SHOWN = _columns()
 
 @router.get("/fleet", include_in_schema=False)
 def fleet(request: Request) -> Response:
-    """The devices."""
+    """The page of all devices."""
     lab = lab_of(request)
     now = lab.now()
     with lab.reading() as tx:

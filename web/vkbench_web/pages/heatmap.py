@@ -114,12 +114,12 @@ class Asked:
 def heatmap(request: Request) -> Response:
     """The map of a device."""
     with lab_of(request).reading() as tx:
-        asked = _asked(tx, request)
+        asked = _read_options(tx, request)
         devices = queries.devices(tx)
-        pinned = _pinned(tx) if asked.show == "change" else []
+        pinned = _list_baselines(tx) if asked.show == "change" else []
         peers = peers_of_device(tx, asked.device) if asked.show == "peer" else []
         cells = cells_of(tx, asked) if asked.device else {}
-        own = _own(tx) if asked.everything else ()
+        own = _list_own_kernels(tx) if asked.everything else ()
     if kind := request.query_params.get("format"):
         return file_of(_table(asked, cells), "heatmap", kind)
     return page(
@@ -153,7 +153,7 @@ def _table(asked: Asked, cells: Mapping[Key, Heat]) -> Table:
     return Table(columns=(*_KEY, *_FIGURES[asked.show]), rows=rows, nothing="no cells")
 
 
-def _asked(tx: Transaction, request: Request) -> Asked:
+def _read_options(tx: Transaction, request: Request) -> Asked:
     given = request.query_params
     for name in given:
         if name not in _OPTIONS:
@@ -183,13 +183,13 @@ def cells_of(tx: Transaction, asked: Asked) -> dict[Key, Heat]:
     return _CELLS[asked.show](tx, asked)
 
 
-def _pinned(tx: Transaction) -> list[str]:
+def _list_baselines(tx: Transaction) -> list[str]:
     from vkbench_detection.compare.baselines import baselines
 
     return [baseline.name for baseline in baselines(tx)]
 
 
-def _own(tx: Transaction) -> list[str]:
+def _list_own_kernels(tx: Transaction) -> list[str]:
     """Kernels of users whose results stand under their own names."""
     from vkbench_scheduler.own_kernels import own_kernels
 
@@ -210,7 +210,7 @@ def _verdicts(asked: Asked, key: Key, found: Mapping[str, int]) -> Heat:
     return Heat(
         text=f"{_SIGNS[worst]}{found.get(worst, 0)}",
         tone=f"is-{worst}",
-        said=_said(key, tallied(ordered)),
+        said=_describe_cell(key, tallied(ordered)),
         link=_link(asked, key, mode=asked.mode, **only),
         figures={str(state): found.get(state, 0) for state in _GRAVITY},
     )
@@ -230,7 +230,7 @@ def _share(asked: Asked, key: Key, found: Sequence[heat_maps.RoofShare]) -> Heat
     return Heat(
         text=f"{100 * shown:.0f}",
         tone=f"share-{sum(shown >= edge for edge in _SHARES)}",
-        said=_said(
+        said=_describe_cell(
             key,
             f"{asked.over} {shown:.1%} of the roof over {_cases(found)}; "
             f"least {worst.fraction:.1%}, {worst.case_name}",
@@ -274,7 +274,7 @@ def _ratio(asked: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
         return Heat(
             text="?",
             tone=_SAME,
-            said=_said(key, f"{_cases(timed)} too noisy for a ratio"),
+            said=_describe_cell(key, f"{_cases(timed)} too noisy for a ratio"),
             link=_link(asked, key, mode=str(Mode.PERFORMANCE)),
             figures={"cases": 0, "too_noisy": noisy},
         )
@@ -284,7 +284,7 @@ def _ratio(asked: Asked, key: Key, timed: Mapping[str, float | None]) -> Heat:
     return Heat(
         text="0" if tone == _SAME else f"{100 * (mean - 1):+.0f}".replace("-", "−"),
         tone=tone,
-        said=_said(
+        said=_describe_cell(
             key,
             f"{100 * (mean - 1):+.1f} % time over {_cases(found)} (geometric mean); "
             f"slowest {100 * (found[worst] - 1):+.1f} %, {worst}"
@@ -329,7 +329,7 @@ def _against(asked: Asked, key: Key, ratios: Mapping[str, float]) -> Heat:
     return Heat(
         text=f"{mean:.2g}" if mean < 100 else f"{mean:.0f}",
         tone=_tone(mean),
-        said=_said(
+        said=_describe_cell(
             key,
             f"{mean:.3g} times as fast as {asked.peer} over {_cases(ratios)} (geometric mean); "
             f"least {ratios[worst]:.3g}, {worst}",
@@ -352,7 +352,7 @@ _CELLS: Mapping[str, Callable[[Transaction, Asked], dict[Key, Heat]]] = {
 }
 
 
-def _said(key: Key, what: str) -> str:
+def _describe_cell(key: Key, what: str) -> str:
     return f"{key[0]} {key[1]}: {what}"
 
 

@@ -55,7 +55,7 @@ class Bar:
 
 @router.get("/jobs/{job}", include_in_schema=False)
 def job_page(request: Request, job: Number) -> Response:
-    """One job."""
+    """The page of one job."""
     with lab_of(request).reading() as tx:
         story = job_story.story(tx, job)
     rows = [

@@ -52,7 +52,7 @@ def kernel(request: Request, name: str) -> Response:
     if request.query_params:
         raise UsageError("a kernel's page has no options")
     with lab_of(request).reading() as tx:
-        declared = _declared(tx, name) if is_own(name) else None
+        declared = _find_own_kernel(tx, name) if is_own(name) else None
         found = declared.kernel if declared else kernel_named(name)
         states = tallies(kernel_states(tx, found.name)).get(found.name, {})
         devices = [device for device in queries.devices(tx) if device.key in states]
@@ -75,7 +75,7 @@ def kernel(request: Request, name: str) -> Response:
     )
 
 
-def _declared(tx: Transaction, name: str) -> DeclaredKernel:
+def _find_own_kernel(tx: Transaction, name: str) -> DeclaredKernel:
     """A kernel of a user, by its newest bundle; UnknownName with the nearest names."""
     from vkbench_scheduler.own_kernels import own_kernels
 

@@ -57,7 +57,7 @@ class History:
 @router.get("/series/{number}", include_in_schema=False)
 def one_series(request: Request, number: int) -> Response:
     """A series, beside others where `with` names them."""
-    x, y = (_chosen(request, name) for name in ("x", "y"))
+    x, y = (_choose_option(request, name) for name in ("x", "y"))
     with lab_of(request).reading() as tx:
         shown = histories(tx, [number, *_others(request)])
         beside = beside_peers(tx, shown[0].row)
@@ -193,7 +193,7 @@ def _others(request: Request) -> list[int]:
     return [int(word) for word in named]
 
 
-def _chosen(request: Request, name: str) -> str:
+def _choose_option(request: Request, name: str) -> str:
     asked = request.query_params.get(name) or _CHOICES[name][0]
     if asked not in _CHOICES[name]:
         raise UsageError(f"{name} is {' or '.join(_CHOICES[name])}")

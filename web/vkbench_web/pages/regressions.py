@@ -68,7 +68,7 @@ def inbox_page(request: Request) -> Response:
         every = bool(asked.get("all") or asked.get("state"))
         rows = inbox.regressions(tx, states=() if every else TO_DO)
         doubts = inbox.uncertain(tx)
-    table = Table(columns=INBOX, rows=[_listed(row) for row in rows], nothing=NOTHING_YET)
+    table = Table(columns=INBOX, rows=[_cells_of_row(row) for row in rows], nothing=NOTHING_YET)
     now = lab.now()
     found = listed(
         request,
@@ -96,7 +96,7 @@ def suspected(request: Request) -> Response:
 
 @router.get("/regressions/{regression}", include_in_schema=False)
 def regression_page(request: Request, regression: Number) -> Response:
-    """One regression."""
+    """The page of one regression."""
     with lab_of(request).reading() as tx:
         story = inbox.story(tx, regression)
         rows = evidence(tx, story)
@@ -117,7 +117,7 @@ def regression_page(request: Request, regression: Number) -> Response:
         "regression.html",
         row=story.row,
         kernels=tallied(story.row.kernels),
-        shared=_shared(story.members),
+        shared=_list_shared_facts(story.members),
         evidence=sorted({each.evidence for each in story.members if each.evidence}),
         events=story.events,
         searches=searches,
@@ -165,7 +165,7 @@ def _actions(state: str) -> list[Action]:
     return [action for action, stage in STAGES.items() if state in REACHED_FROM[stage]]
 
 
-def _shared(members: Sequence[MemberRow]) -> list[tuple[str, list[str]]]:
+def _list_shared_facts(members: Sequence[MemberRow]) -> list[tuple[str, list[str]]]:
     """What ran before and after, where few values say it for all changes."""
     rows: list[Mapping[str, Cell]] = [member_row(each) for each in members]
     found = []
@@ -177,7 +177,7 @@ def _shared(members: Sequence[MemberRow]) -> list[tuple[str, list[str]]]:
     return found
 
 
-def _listed(row: RegressionRow) -> dict[str, Cell]:
+def _cells_of_row(row: RegressionRow) -> dict[str, Cell]:
     return {**asdict(row), "kernels": tallied(row.kernels, KERNELS_SHOWN)}
 
 

@@ -56,7 +56,7 @@ class Results(Paged):
 
 @router.get("/results", include_in_schema=False)
 def results(request: Request) -> Response:
-    """The results."""
+    """The page that lists results."""
     with lab_of(request).reading() as tx:
         found = listed(tx, request)
         answer = found.download()
@@ -72,7 +72,7 @@ def results(request: Request) -> Response:
 
 def listed(tx: Transaction, request: Request) -> Results:
     """The page of results that a URL asks for; all that fit where it asks for a file."""
-    query = _asked(request)
+    query = _read_options(request)
     kind, formats = kind_of(request.query_params.getlist("format"))
     is_file = any(word in FORMATS for word in request.query_params.getlist("format"))
     asked = filter_of(tx, request, [each for text in formats for each in _words(text)])
@@ -118,7 +118,7 @@ def filter_of(tx: Transaction, request: Request, formats: Sequence[str]) -> Resu
     )
 
 
-def _asked(request: Request) -> dict[str, str]:
+def _read_options(request: Request) -> dict[str, str]:
     """The options of a URL but for the kind of file; UnknownName for what is none."""
     query: dict[str, str] = {}
     for name, value in request.query_params.multi_items():

@@ -132,12 +132,12 @@ def _spot(row: Row, x: Cell, y: Cell) -> Spot:
     return Spot(
         x=x if isinstance(x, int | float) else 0.0,
         y=y if isinstance(y, int | float) else 0.0,
-        said=_said(row),
+        said=_describe_spot(row),
         link=_series(row) or _job(row),
     )
 
 
-def _said(row: Row) -> str:
+def _describe_spot(row: Row) -> str:
     words = [
         _short(row["seconds"], "s"),
         _short(row["flops_per_second"], "FLOP/s"),

@@ -39,7 +39,7 @@ NO_JOBS = "this run has no jobs"
 
 @router.get("/runs", include_in_schema=False)
 def runs(request: Request) -> Response:
-    """The runs."""
+    """The page that lists runs."""
     before = request.query_params.get("before", "")
     with lab_of(request).reading() as tx:
         found = queries.runs(tx, limit=MOST, before=number(before) if before else None)
@@ -57,7 +57,7 @@ def runs(request: Request) -> Response:
 
 @router.get("/runs/{run}", include_in_schema=False)
 def run_page(request: Request, run: Number) -> Response:
-    """One run."""
+    """The page of one run."""
     lab = lab_of(request)
     asked = request.query_params
     with lab.reading() as tx:
@@ -143,11 +143,11 @@ def chosen(selection: Mapping[str, Any]) -> list[tuple[str, str]]:
         told
         for name, value in selection.items()
         if value not in (None, "", [], {}, 0)
-        for told in _told(name.replace("_", " "), value)
+        for told in _describe_option(name.replace("_", " "), value)
     ]
 
 
-def _told(name: str, value: Any) -> Iterator[tuple[str, str]]:
+def _describe_option(name: str, value: Any) -> Iterator[tuple[str, str]]:
     match value:
         case {"source": {"path": path, "tensor": tensor}, **more}:
             yield name, f"tensor {tensor} of {path}" if tensor else path

@@ -27,7 +27,7 @@ NOTHING_FITS = "no series fits these filters"
 
 @router.get("/series", include_in_schema=False)
 def every(request: Request) -> Response:
-    """The series."""
+    """The page that lists series."""
     with lab_of(request).reading() as tx:
         found = listed(tx, request)
     return found.download() or page(request, "series.html", series=found)

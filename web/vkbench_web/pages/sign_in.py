@@ -17,7 +17,7 @@ HOME = "/regressions"
 
 @router.get("/sign-in", include_in_schema=False)
 def sign_in(request: Request) -> Response:
-    """The form."""
+    """The page with the form to sign in."""
     return page(request, "sign_in.html", next=_local(request.query_params.get("next", "")))
 
 
@@ -44,7 +44,7 @@ def enter(request: Request, form: Form) -> Response:
 
 @router.post("/sign-out", include_in_schema=False)
 def leave(request: Request, form: Form) -> Response:
-    """Forget the token."""
+    """Sign out: forget the token, and go to the devices."""
     require_own_form(by_cookie(request), form)
     answer = RedirectResponse("/fleet", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")

@@ -34,7 +34,7 @@ _PREFIXES: Final = (
 
 def given(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
     """What is handed down of `variables`, the settings that a runner reads, and its home folder."""
-    home, passed = driver_folder(settings), _passed(variables)
+    home, passed = driver_folder(settings), _variables_passed_on(variables)
     data_home = variables.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     own = {f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in _SETTINGS}
     return {
@@ -50,7 +50,7 @@ def given(settings: Settings, variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _passed(variables: Mapping[str, str]) -> dict[str, str]:
+def _variables_passed_on(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()

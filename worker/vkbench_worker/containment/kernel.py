@@ -29,24 +29,24 @@ def asked(number: int, *arguments: Any) -> int:
 
 def called(number: int, *arguments: Any) -> int:
     """The answer of a system call; OSError where the kernel refuses it."""
-    return _checked(asked(number, *arguments))
+    return _check_answer(asked(number, *arguments))
 
 
 def prctl(option: int, *arguments: Any) -> int:
     """`prctl` with zeros for what is not given; OSError where the kernel refuses it."""
     given = [*arguments, 0, 0, 0, 0][:4]
     words = [ctypes.c_ulong(word) if isinstance(word, int) else word for word in given]
-    return _checked(int(_libc().prctl(option, *words)))
+    return _check_answer(int(_libc().prctl(option, *words)))
 
 
 def unshare(namespaces: int) -> None:
     """Give this process namespaces of its own; OSError where the kernel refuses them."""
-    _checked(int(_libc().unshare(namespaces)))
+    _check_answer(int(_libc().unshare(namespaces)))
 
 
 def mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
     """Mount a file system; OSError where the kernel refuses it."""
-    _checked(int(_libc().mount(source, target, kind, ctypes.c_ulong(flags), None)))
+    _check_answer(int(_libc().mount(source, target, kind, ctypes.c_ulong(flags), None)))
 
 
 def hide() -> None:
@@ -60,7 +60,7 @@ def forgo_privileges() -> None:
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _checked(answer: int) -> int:
+def _check_answer(answer: int) -> int:
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -30,7 +30,7 @@ _NEWEST_ABI: Final = 6  # later ones guard nothing that this module knows
 
 
 class Access(IntFlag):
-    """LANDLOCK_ACCESS_FS_*."""
+    """Linux's constants LANDLOCK_ACCESS_FS_*: what a process may do with files."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -97,7 +97,7 @@ def version() -> int:
 
 def restrict(rules: Iterable[tuple[Path, Access]], abi: int) -> None:
     """Leave this thread, and what it starts, the rules' accesses alone; needs no_new_privs."""
-    handled = _handled(abi)
+    handled = _rights_handled_by(abi)
     ruleset = _Ruleset(
         fs=handled,
         net=_NETWORK if abi >= NETWORK_ABI else 0,
@@ -114,7 +114,7 @@ def restrict(rules: Iterable[tuple[Path, Access]], abi: int) -> None:
         os.close(made)
 
 
-def _handled(abi: int) -> int:
+def _rights_handled_by(abi: int) -> int:
     return 2 * int(_LAST[min(abi, _NEWEST_ABI)]) - 1
 
 

@@ -69,7 +69,7 @@ def rules(
     own = [settings.cache, settings.data / "tuning"]
     if listed := settings.bundle_list():
         own.append(listed)
-    for path in (*system, *_pythons(), *own, *_named(variables), *reads):
+    for path in (*system, *_pythons(), *own, *_paths_named_by(variables), *reads):
         yield path, landlock.READ
     for pattern in _DEVICES:
         for name in glob(pattern):
@@ -86,7 +86,7 @@ def _pythons() -> Iterator[Path]:
             yield Path(name)
 
 
-def _named(variables: Mapping[str, str]) -> Iterator[Path]:
+def _paths_named_by(variables: Mapping[str, str]) -> Iterator[Path]:
     """Files and folders of drivers and layers that are not the system's."""
     if home := variables.get("XDG_DATA_HOME"):
         yield Path(home, "vulkan")

@@ -63,8 +63,8 @@ def program(column: int, processor: int) -> list[Instruction]:
     numbers = [each[column] for each in calls.REFUSED.values()]
     # First the calls that drivers make often; the kernel knows by itself which numbers go through.
     steps += _where(calls.IOCTL[column], _commands())
-    steps += _refused((number for number in numbers if number >= 0), _EPERM)
-    steps += _refused([calls.CLONE3[column]], _ENOSYS)  # the C library then takes `clone`
+    steps += _refuse_calls((number for number in numbers if number >= 0), _EPERM)
+    steps += _refuse_calls([calls.CLONE3[column]], _ENOSYS)  # the C library then takes `clone`
     steps += _where(calls.CLONE[column], _unless((_ANY_BIT, 0, 1, calls.NAMESPACES)))
     steps += _where(calls.SOCKETPAIR[column], _pairs())
     # of this process alone
@@ -72,7 +72,7 @@ def program(column: int, processor: int) -> list[Instruction]:
     return [*steps, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _refused(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
+def _refuse_calls(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
     """Refuse whatever is loaded if it is one of these."""
     for number in numbers:
         yield from ((_EQUAL, 0, 1, number), _error(error))
@@ -92,9 +92,9 @@ def _commands() -> list[Instruction]:
     """Refuse an `ioctl` of a terminal's input or of a file system."""
     return [
         (_LOAD, 0, 0, _SECOND),
-        *_refused(calls.TERMINALS, _EPERM),
+        *_refuse_calls(calls.TERMINALS, _EPERM),
         (_MASK, 0, 0, calls.COMMAND_TYPE),
-        *_refused((kind << 8 for kind in calls.FILE_SYSTEMS), _EPERM),
+        *_refuse_calls((kind << 8 for kind in calls.FILE_SYSTEMS), _EPERM),
     ]
 
 

@@ -43,7 +43,7 @@ def judge_batch(verdict: Verdict, whole: Whole, pose: Pose, run: Run) -> Verdict
     if not whole.problem.kernel.deterministic:
         raise Unsupported("its bits may differ between two runs of the same rows")
     tried = 0
-    for part, posed, inputs in _posed(whole, pose):
+    for part, posed, inputs in _pose_parts(whole, pose):
         try:
             found, path = run(posed, inputs)
         except Unsupported:
@@ -52,13 +52,13 @@ def judge_batch(verdict: Verdict, whole: Whole, pose: Pose, run: Run) -> Verdict
         for name, array in found.items():
             kept = part.cut(whole.problem.kernel, name, whole.outputs[name])
             if (differ := _differing(kept, array, whole.problem.format(name))).any():
-                return _broken(verdict, whole, part, name, (kept, array, differ), path)
+                return _break_verdict(verdict, whole, part, name, (kept, array, differ), path)
     if not tried:
         raise Unsupported("it has no rows that know nothing of each other, or only one")
     return verdict
 
 
-def _posed(whole: Whole, pose: Pose) -> Iterator[tuple[Part, Problem, Arrays]]:
+def _pose_parts(whole: Whole, pose: Pose) -> Iterator[tuple[Part, Problem, Arrays]]:
     """Parts whose rows are independent of the others, with their inputs."""
     kernel = whole.problem.kernel
     for part in parts(whole.problem):
@@ -92,7 +92,7 @@ def _differing(one: Array, other: Array, fmt: Format) -> Array:
     return differ
 
 
-def _broken(
+def _break_verdict(
     verdict: Verdict,
     whole: Whole,
     part: Part,

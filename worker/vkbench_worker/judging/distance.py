@@ -40,11 +40,11 @@ def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> D
     for at in range(0, wanted.size, _PIECE):
         piece = slice(at, at + _PIECE)
         values = widened(wanted[piece], fmt)
-        difference = _finite(_subtracted(widened(found[piece], fmt), values))
+        difference = _replace_not_finite(_subtract_expected(widened(found[piece], fmt), values))
         size = np.abs(difference)
-        values = _finite(values)
-        error += _squared(difference)
-        power += _squared(values)
+        values = _replace_not_finite(values)
+        error += _sum_squares(difference)
+        power += _sum_squares(values)
         worst = max(worst, float(size.max(initial=0.0)))
         if each != inf:
             count += int(np.count_nonzero(size > each * np.abs(values) + _TINY))
@@ -54,12 +54,14 @@ def distance(view: Array, reference: Array, fmt: Format, each: float = inf) -> D
 
 def errors(view: Array, reference: Array, fmt: Format) -> Array:
     """The absolute error of each element; 0 where one of both is not finite."""
-    return np.asarray(np.abs(_finite(_subtracted(widened(view, fmt), widened(reference, fmt)))))
+    return np.asarray(
+        np.abs(_replace_not_finite(_subtract_expected(widened(view, fmt), widened(reference, fmt))))
+    )
 
 
 def far(view: Array, reference: Array, fmt: Format, each: float) -> Array:
     """Which elements are off by more than a share of their own value."""
-    allowed = each * np.abs(_finite(widened(reference, fmt))) + _TINY
+    allowed = each * np.abs(_replace_not_finite(widened(reference, fmt))) + _TINY
     return np.asarray(errors(view, reference, fmt) > allowed)
 
 
@@ -90,21 +92,21 @@ def steps(reference: Array, fmt: Format) -> Array:
         return np.zeros(())
     at = np.ascontiguousarray(reference)
     after = (bits(at) + bits(at).dtype.type(1)).view(at.dtype)
-    return _finite(np.abs(_subtracted(widened(after, fmt), widened(at, fmt))))
+    return _replace_not_finite(np.abs(_subtract_expected(widened(after, fmt), widened(at, fmt))))
 
 
-def _squared(values: Array) -> float:
+def _sum_squares(values: Array) -> float:
     """The sum of the squares."""
     parts = (values[at : at + _ALONE] for at in range(0, values.size, _ALONE))
     return sum(float(part @ part) for part in parts)
 
 
-def _subtracted(found: Array, wanted: Array) -> Array:
+def _subtract_expected(found: Array, wanted: Array) -> Array:
     with np.errstate(invalid="ignore"):  # Inf - Inf
         return np.asarray(found - wanted)
 
 
-def _finite(values: Array) -> Array:
+def _replace_not_finite(values: Array) -> Array:
     """The same, with 0 for what is not finite."""
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, 0.0)

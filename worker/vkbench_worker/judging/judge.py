@@ -152,7 +152,7 @@ class _Output:
             found.complain(_UNREPEATED, reason, f"{self._at(differ)}: found {a}, then {b}")
 
     def judge_values(self, found: Findings, limits: Limits) -> None:
-        view, reference = self._sampled(self.views[0]), self.reference
+        view, reference = self._sample_rows(self.views[0]), self.reference
         if view.shape != reference.shape:
             raise ValueError(
                 f"reference of {self.name} is {reference.shape}, output is {view.shape}"
@@ -187,7 +187,7 @@ class _Output:
         if finite(self.views[0], self.format).all() and finite(self.reference, self.format).all():
             return
         wrong = ~finite(self.views[0], self.format)
-        view, reference = self._sampled(self.views[0]), self.reference
+        view, reference = self._sample_rows(self.views[0]), self.reference
         alike = _is_nan(view, self.format) & _is_nan(reference, self.format)
         alike |= widened(view, self.format) == widened(reference, self.format)
         both = finite(view, self.format) & finite(reference, self.format)
@@ -203,7 +203,9 @@ class _Output:
             found.nonfinite += count
             value = self.views[0][self._first(wrong)]
             reason = f"{count} elements of {self.name} are NaN or Inf (or should be)"
-            found.complain(_NONFINITE, reason, f"{self._at(wrong)}: found {self._shown(value)}")
+            found.complain(
+                _NONFINITE, reason, f"{self._at(wrong)}: found {self._show_number(value)}"
+            )
 
     def _judge_exact(self, found: Findings, view: Array, reference: Array) -> None:
         differ = bits(view) != bits(np.ascontiguousarray(reference))
@@ -214,7 +216,7 @@ class _Output:
             off = distance(view, reference, self.format)
             found.nmse, found.max_abs = max(found.nmse, off.nmse), max(found.max_abs, off.worst)
             reason = f"{count} of {view.size} elements of {self.name} are not exactly the reference"
-            found.complain(_VALUES, reason, self._compared(differ, view, reference))
+            found.complain(_VALUES, reason, self._describe_difference(differ, view, reference))
 
     def _judge_near(self, found: Findings, view: Array, reference: Array, limits: Limits) -> None:
         view = without_neighbours(view, reference, self.format)
@@ -251,7 +253,7 @@ class _Output:
                 f"largest error of {self.name} is {worst:.3g}, the limit is {limit:.3g}"
                 f" ({np.count_nonzero(bad)} elements exceed it)"
             )
-        found.complain(_VALUES, reason, self._compared(bad, view, reference))
+        found.complain(_VALUES, reason, self._describe_difference(bad, view, reference))
 
     def _judge_blocks(self, found: Findings, view: Array, limits: Limits) -> None:
         off = blocks.compared(view, self.numbers, self.format, limits.max_abs)
@@ -275,12 +277,12 @@ class _Output:
             return self.layout.view(poison_in(image, storage))
         return poison_in(image, storage[:1])  # every item alike
 
-    def _sampled(self, view: Array) -> Array:
+    def _sample_rows(self, view: Array) -> Array:
         return view if self.rows is None else view.take(self.rows, axis=self.axis)
 
-    def _compared(self, where: Array, view: Array, reference: Array) -> str:
+    def _describe_difference(self, where: Array, view: Array, reference: Array) -> str:
         at = self._first(where)
-        found, wanted = self._shown(view[at]), self._shown(reference[at])
+        found, wanted = self._show_number(view[at]), self._show_number(reference[at])
         return f"{self._place(at)}: found {found}, expected {wanted}"
 
     def _place(self, at: tuple[int, ...]) -> str:
@@ -290,7 +292,7 @@ class _Output:
             place[self.axis] = int(self.rows[place[self.axis]])
         return f"{self.name}[{','.join(map(str, place))}]"
 
-    def _shown(self, value: Array) -> str:
+    def _show_number(self, value: Array) -> str:
         number = widened(np.asarray(value), self.format) if is_float(self.format) else value
         return f"{float(number):.9g}"
 

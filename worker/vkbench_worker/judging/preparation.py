@@ -64,11 +64,13 @@ def expect(problem: Problem, inputs: Arrays) -> Expected:
     """The reference on given inputs: all rows where that is cheap, else a sample of them."""
     rows = sample_rows(problem)
     values = problem.kernel.reference(problem, inputs, rows)
-    outputs = {name: _kept(array, problem.format(name)) for name, array in values.items()}
+    outputs = {
+        name: _round_to_stored(array, problem.format(name)) for name, array in values.items()
+    }
     return Expected(outputs=outputs, rows=rows)
 
 
-def _kept(array: Array, fmt: Format) -> Array:
+def _round_to_stored(array: Array, fmt: Format) -> Array:
     """As it is stored; numbers that become blocks stay numbers, for they are judged as such."""
     return array if fmt.quantised else rounded(array, fmt)
 

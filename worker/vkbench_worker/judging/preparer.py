@@ -70,7 +70,7 @@ class Preparer:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The id of the process that prepares."""
         return self._process.pid
 
     @property
@@ -98,7 +98,7 @@ class Preparer:
         self.making, self.is_idle = "", bool(message)
         if not message:
             self.close()
-        return _found(files[0], wire.decode(message, Answer)) if files else None
+        return _read_case(files[0], wire.decode(message, Answer)) if files else None
 
     def stop(self) -> None:
         """Have it stand still; it does when this returns."""
@@ -119,9 +119,9 @@ class Preparer:
         self._process.wait()
 
 
-def _found(file: int, answer: Answer) -> Prepared:
+def _read_case(file: int, answer: Answer) -> Prepared:
     """A case that lies in the memory of a file descriptor, which is closed."""
-    total = sum(map(_aligned, answer.sizes))
+    total = sum(map(_align_size, answer.sizes))
     try:
         is_small = total < _LEAST_MAPPED
         memory = os.pread(file, total, 0) if is_small else mmap.mmap(file, 0, prot=mmap.PROT_READ)
@@ -130,29 +130,29 @@ def _found(file: int, answer: Answer) -> Prepared:
     whole, at, parts = memoryview(memory), 0, []
     for size in answer.sizes:
         parts.append(whole[at : at + size])
-        at += _aligned(size)
+        at += _align_size(size)
     pickled, *arrays = parts
     found = pickle.loads(pickled, buffers=arrays)
     assert isinstance(found, Prepared)
     return found
 
 
-def _stored(prepared: Prepared) -> tuple[int, Answer]:
+def _store_case(prepared: Prepared) -> tuple[int, Answer]:
     """A file descriptor of memory with a case in it, and how it lies there."""
     arrays: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(prepared, protocol=5, buffer_callback=arrays.append)
     parts: Sequence[memoryview] = [memoryview(pickled), *(array.raw() for array in arrays)]
     file = os.memfd_create("prepared")
-    os.ftruncate(file, sum(_aligned(part.nbytes) for part in parts))
+    os.ftruncate(file, sum(_align_size(part.nbytes) for part in parts))
     with mmap.mmap(file, 0) as memory:
         at = 0
         for part in parts:
             memory[at : at + part.nbytes] = part
-            at += _aligned(part.nbytes)
+            at += _align_size(part.nbytes)
     return file, Answer(sizes=tuple(part.nbytes for part in parts))
 
 
-def _aligned(size: int) -> int:
+def _align_size(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -170,7 +170,7 @@ def main(file: int, parent: int) -> None:
 def _serve(asker: socket.socket, request: Request) -> None:
     try:
         problem = catalogue.problem(request.case)
-        memory, answer = _stored(prepare(problem, request.source, request.path))
+        memory, answer = _store_case(prepare(problem, request.source, request.path))
     except Exception:  # the runner meets it too, in the job's own turn, and says so
         asker.send(wire.encode(Answer()))
         return

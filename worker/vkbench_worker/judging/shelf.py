@@ -30,7 +30,7 @@ class Need:
 
     @property
     def key(self) -> str:
-        """Of its case."""
+        """The key of its case."""
         return key_of(self.problem)
 
 
@@ -88,7 +88,7 @@ class Shelf:
         name = key_of(problem)
         known = self._kept.pop(name, None)
         self.nbytes -= known.nbytes if known else 0
-        found = known or self._made(name) or prepare(problem, source, path)
+        found = known or self._take_prepared(name) or prepare(problem, source, path)
         self._kept[name] = found = for_path(problem, found, path)
         self.nbytes += found.nbytes
         while self.nbytes > self._limit and len(self._kept) > 1:
@@ -106,7 +106,7 @@ class Shelf:
             for preparer in self.preparers:
                 preparer.go_on()
 
-    def _made(self, name: str) -> Prepared | None:
+    def _take_prepared(self, name: str) -> Prepared | None:
         """A case that was asked for ahead; waits if it is being made."""
         self._turn()
         made = self.ahead.pop(name, None)

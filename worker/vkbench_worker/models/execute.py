@@ -89,10 +89,10 @@ def posed(job: Job, device: DeviceFacts) -> Posed:
 
 def execute_model(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
     """Check a model's case on a device, and time it if that is asked for; all is in the result."""
-    return attempt(device, bundle, job, partial(_executed, device, bundle, job))
+    return attempt(device, bundle, job, partial(_execute_model, device, bundle, job))
 
 
-def _executed(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+def _execute_model(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     asked = posed(job, device.facts)
     with (
         Model(
@@ -105,7 +105,7 @@ def _executed(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -
         device.quiet()
         first, verdict = checked(trial)
         if verdict.passed and job.mode is not Mode.CORRECTNESS:
-            result, verdict = _timed(device, job, trial, first, verdict, result, stack)
+            result, verdict = _time_phase(device, job, trial, first, verdict, result, stack)
         result = replace(result, telemetry={**result.telemetry, **_about(model)})
     outcome = Outcome.PASSED if verdict.passed else Outcome.WRONG
     return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
@@ -154,7 +154,7 @@ def work_of(run: Passage[P, B]) -> PhaseWork[P]:
     return PhaseWork(passes=(), bytes_moved=run.bytes_moved, flops=run.flops, steps=run.steps())
 
 
-def _timed(
+def _time_phase(
     device: Computer[P, B],
     job: Job,
     trial: Trial[P, B],
@@ -179,12 +179,12 @@ def _timed(
         return result, verdict
     with phase("profile"):
         steps = profile(trial.run)
-    hot = replace(hot, warnings=(*hot.warnings, *_cached(device.facts, hot.bytes_moved)))
+    hot = replace(hot, warnings=(*hot.warnings, *_warn_if_cached(device.facts, hot.bytes_moved)))
     told = {**readings, **steps, "scratch_bytes": float(trial.run.scratch_bytes)}
     return replace(result, timings=(hot,), telemetry=told), verdict
 
 
-def _cached(facts: DeviceFacts, bytes_moved: int) -> list[str]:
+def _warn_if_cached(facts: DeviceFacts, bytes_moved: int) -> list[str]:
     """A warning if one run's weights are still in a cache for the next: else hot is cold."""
     if bytes_moved >= uncached_bytes(facts.llc_bytes):
         return []

@@ -205,7 +205,7 @@ def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int)
     limit = _LIMITS[found.path][0]
 
     def stream(layer: int) -> Floats:
-        return _kept(trial, left, layer, sequence, rows)
+        return _layer_inputs(trial, left, layer, sequence, rows)
 
     for layer in trial.kept:
         before, after = stream(layer), stream(layer + 1)
@@ -213,7 +213,7 @@ def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int)
             wanted = reference.embedded(trial.given[sequence][rows], positions)
             found.compare("the embedding", before, wanted, 1e-10, float(np.square(wanted).sum()))
         keys, values = (
-            _cached(trial, name, layer, sequence, int(positions[-1]) + 1) for name in "kv"
+            _cached_values(trial, name, layer, sequence, int(positions[-1]) + 1) for name in "kv"
         )
         reference.caches[layer] = Cache(keys=keys, values=values)
         wanted = reference.layer(layer, before, positions)
@@ -232,7 +232,7 @@ def _judge_parts(found: Findings, trial: Trial[P, B], left: Left, sequence: int)
     found.compare("the output", logits, wanted, limit, float(np.square(wanted).sum()))
 
 
-def _kept(
+def _layer_inputs(
     trial: Trial[P, B], left: Left, layer: int, sequence: int, rows: NDArray[np.integer]
 ) -> Floats:
     """What went into a layer, of some tokens of a sequence, whichever part read them."""
@@ -246,7 +246,7 @@ def _kept(
     return np.concatenate(found).astype(np.float64)
 
 
-def _cached(
+def _cached_values(
     trial: Trial[P, B], name: str, layer: int, sequence: int, count: int
 ) -> NDArray[np.float64]:
     """Keys or values of a sequence's first positions: (positions, groups, size)."""

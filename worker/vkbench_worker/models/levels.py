@@ -58,7 +58,10 @@ class Levels:
         self._fed: list[int] = []  # of launches that read what was made of weights alone
 
     def place(self, uses: Sequence[Use]) -> list[Place]:
-        """Where the launches of the next step run; none but those of weights before it has all."""
+        """Where the launches of the next step run.
+
+        Only weight decoding may run before the step's inputs are ready.
+        """
         ready = max(map(self._behind_writes, uses))
         places: dict[int, Place] = {}
         due: dict[int, Use] = {}  # of weights, until it is known when they are needed

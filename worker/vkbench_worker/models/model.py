@@ -64,12 +64,12 @@ class Prepared(Generic[P, B]):
         self.graph, self.schedule = graph, scheduled
         self._model, self.device = model, model.device
         self._stack = model.stack
-        self.inputs = {name: self._made(graph.sizes[name]) for name in graph.inputs}
+        self.inputs = {name: self._make_buffer(graph.sizes[name]) for name in graph.inputs}
         places, slots = scheduled.slots()
         self.scratch_bytes = sum(slots)
         self._check_room(slots)
-        self.slots = [self._made(size) for size in slots]
-        self.counters = {name: self._made(n * 4) for name, n in scheduled.counters.items()}
+        self.slots = [self._make_buffer(size) for size in slots]
+        self.counters = {name: self._make_buffer(n * 4) for name, n in scheduled.counters.items()}
         for name, buffer in self.counters.items():
             buffer.upload(np.zeros(scheduled.counters[name], np.uint32))
         self._values = {
@@ -153,7 +153,7 @@ class Prepared(Generic[P, B]):
                 f"the phase needs {needed:,} bytes of device memory; {left:,} are left"
             )
 
-    def _made(self, size: int) -> B:
+    def _make_buffer(self, size: int) -> B:
         buffer = self.device.buffer(size)
         self._stack.callback(buffer.close)
         return buffer
@@ -222,9 +222,9 @@ class Model(Generic[P, B]):
             cache=options.cache,
             products=options.products,
         )
-        return self._prepared(replace(asked, wanted=wanted, kept=kept), number, graph_of)
+        return self._prepare_phase(replace(asked, wanted=wanted, kept=kept), number, graph_of)
 
-    def _prepared(self, asked: Phase, number: int, wire: Wire) -> Prepared[P, B]:
+    def _prepare_phase(self, asked: Phase, number: int, wire: Wire) -> Prepared[P, B]:
         key = asked, number
         if key not in self._phases:
             graph = wire(self.file, self.hyper, asked)
@@ -253,7 +253,7 @@ class Model(Generic[P, B]):
             cache=options.cache,
             products=AS_NUMBERS,
         )
-        run = self._prepared(asked, _SHIFTS, shift_graph_of)
+        run = self._prepare_phase(asked, _SHIFTS, shift_graph_of)
         given = shift_arrays(asked, dropped)
         for name, buffer in run.inputs.items():
             buffer.upload(given[name])
@@ -262,7 +262,7 @@ class Model(Generic[P, B]):
     def cache(self, name: str, size: int) -> B:
         """Keys or values of a layer; zeros at first, for hidden positions have to be finite."""
         if name not in self._caches:
-            self._caches[name] = self._made(size)
+            self._caches[name] = self._make_buffer(size)
             self._caches[name].fill(0)
         return self._caches[name]
 
@@ -287,11 +287,11 @@ class Model(Generic[P, B]):
     def table(self, name: str, words: Array) -> B:
         """A lookup table of a format."""
         if name not in self._tables:
-            self._tables[name] = self._made(words.nbytes)
+            self._tables[name] = self._make_buffer(words.nbytes)
             self._tables[name].upload(words)
         return self._tables[name]
 
-    def _made(self, size: int) -> B:
+    def _make_buffer(self, size: int) -> B:
         buffer = self.device.buffer(size)
         self.stack.callback(buffer.close)
         return buffer

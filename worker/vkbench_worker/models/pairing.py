@@ -43,11 +43,11 @@ class TrialBench(Generic[P, B]):
 def execute_model_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
     return attempt(
-        device, new, job, partial(_compared, device, {Side.OLD: old, Side.NEW: new}, job)
+        device, new, job, partial(_time_models, device, {Side.OLD: old, Side.NEW: new}, job)
     )
 
 
-def _compared(
+def _time_models(
     device: Computer[P, B], bundles: Mapping[str, Bundle], job: Job, blank: Result
 ) -> Result:
     asked = posed(job, device.facts)

@@ -40,7 +40,7 @@ class Repeats:
             use = use_of(program, now, changed)
             made = [name for name in now if name in use.written]
             is_new = all(name in scratch and not self._writes[name] for name in made)
-            key = (program.key, launch, self._given(now, use))
+            key = (program.key, launch, self._values_read_by(now, use))
             if is_new and (left := self._still_left(key)):
                 names = dict(zip(made, left, strict=True))
                 now = [names.get(name, name) for name in now]
@@ -52,7 +52,7 @@ class Repeats:
                 self._left[key] = self._versions(made)
         return kept, now
 
-    def _given(self, values: Sequence[str], use: Use) -> Hashable:
+    def _values_read_by(self, values: Sequence[str], use: Use) -> Hashable:
         """What a launch reads, and at which of its bindings."""
         return tuple(
             (at, name, self._writes[name]) for at, name in enumerate(values) if name in use.read

@@ -31,7 +31,7 @@ class Left:
 
     @property
     def logits(self) -> Image:
-        """Those that count."""
+        """The logits that the last part made."""
         return self.values[-1][LOGITS]
 
     def numbers(self, part: int, name: str, rows: int) -> Array:

@@ -40,12 +40,12 @@ class Weights(Generic[P, B]):
         for name, each in missing.items():
             buffer = self._device.buffer(sizes[name])
             self._stack.callback(buffer.close)
-            buffer.upload(self._stored(each))
+            buffer.upload(self._storage_of(each))
             self.buffers[name] = buffer
             done += sizes[name]
             progress(done, total)
 
-    def _stored(self, weight: Weight) -> Array:
+    def _storage_of(self, weight: Weight) -> Array:
         parts = [self._part(part, weight.format) for part in weight.parts]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

@@ -66,7 +66,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The id of the child's process."""
         return self._process.pid
 
     @property

@@ -44,7 +44,7 @@ class Hardware:
         """
         with ExitStack() as use:
             with ExitStack() as turn:
-                is_held = _locked(turn, self._turn, False, leaving) and _locked(
+                is_held = _lock_file(turn, self._turn, False, leaving) and _lock_file(
                     use, self._use, not alone, leaving
                 )
             if is_held and self._processor:
@@ -52,7 +52,7 @@ class Hardware:
             yield is_held
 
 
-def _locked(stack: ExitStack, path: Path, shared: bool, leaving: Callable[[], bool]) -> bool:
+def _lock_file(stack: ExitStack, path: Path, shared: bool, leaving: Callable[[], bool]) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context(path.open("a"))
     while not leaving():

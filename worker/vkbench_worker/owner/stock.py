@@ -66,7 +66,7 @@ class Stock:
         Jobs whose model does not fit into so many bytes of memory, or on the disk, are refused.
         While a file is made, `is_over` is asked whether its jobs are still wanted.
         """
-        for model, group in groupby(jobs, key=_wanted):
+        for model, group in groupby(jobs, key=_seeded_model_of):
             part = list(group)
             if model:
                 yield from self._with_file(model, part, memory, is_over, refuse)
@@ -83,7 +83,7 @@ class Stock:
     ) -> Iterator[list[Job]]:
         """The jobs with the file, which stays until the caller asks for the next part."""
         with ExitStack() as kept:
-            provided = self._provided(model, memory, lambda: all(map(is_over, jobs)))
+            provided = self._provide_file(model, memory, lambda: all(map(is_over, jobs)))
             try:
                 source = kept.enter_context(provided)
             except _GaveUp:
@@ -97,7 +97,7 @@ class Stock:
                 yield [replace(job, source=source) for job in jobs]
 
     @contextmanager
-    def _provided(self, model: Seeded, memory: int | None, is_over: Ask) -> Iterator[Source]:
+    def _provide_file(self, model: Seeded, memory: int | None, is_over: Ask) -> Iterator[Source]:
         size, path = model.plan.size, self.path(model)
         if memory is not None and size > memory:
             raise NoRoom(
@@ -116,9 +116,9 @@ class Stock:
         lock = self._lock(path)
         while True:
             if not path.exists():
-                with _held(lock, is_over):
+                with _hold_lock(lock, is_over):
                     self._make(model, path, is_over)
-            kept.enter_context(_held(lock, is_over, shared=True))
+            kept.enter_context(_hold_lock(lock, is_over, shared=True))
             if path.exists():
                 break
             kept.close()  # another process removed it in between
@@ -181,13 +181,13 @@ class Stock:
         log.event(_log, "model_made", path=path, bytes=size, seconds=seconds)
 
 
-def _wanted(job: Job) -> Seeded | None:
+def _seeded_model_of(job: Job) -> Seeded | None:
     """The seeded model of a job that names no file."""
     return None if job.source else seeded_of(job.case)
 
 
 @contextmanager
-def _held(lock: Path, is_over: Ask, *, shared: bool = False) -> Iterator[None]:
+def _hold_lock(lock: Path, is_over: Ask, *, shared: bool = False) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a") as file:
         while not system.lock(file, shared=shared, waits=False):

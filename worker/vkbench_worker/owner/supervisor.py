@@ -117,7 +117,7 @@ class Supervisor:
         RunnerFailed says why the runner could not start; `abort` ends the wait too.
         """
         if not self._owner:
-            while not self._own(self._spawn(None)):
+            while not self._own_device(self._spawn(None)):
                 self._drop()
                 self._queue_up()
                 if self._leaving():
@@ -154,7 +154,7 @@ class Supervisor:
         def refuse(job: Job, outcome: Outcome, reason: str) -> None:
             emit(self._failure(job, outcome, reason, time.monotonic()))
 
-        with self._held(waiting):
+        with self._hold_hardware(waiting):
             try:
                 for part in self._stock.parts(waiting, memory, is_over, refuse):
                     self._run(deque(part), emit, cancelled)
@@ -162,7 +162,7 @@ class Supervisor:
                 self._drop()  # it has jobs of this call, and would answer them in the next one
                 raise
 
-    def _held(self, jobs: Iterable[Job]) -> AbstractContextManager[bool]:
+    def _hold_hardware(self, jobs: Iterable[Job]) -> AbstractContextManager[bool]:
         if not self._ready:  # no runner ever started: `_run` says why, if none does
             return nullcontext(True)
         is_timed = any(job.mode not in CHECKS for job in jobs)
@@ -258,7 +258,7 @@ class Supervisor:
             return self._aborted or cancelled(job)
 
         if result := self._peers.in_turns(job, self._ready, ours, is_over):
-            emit(self._signed(result))
+            emit(self._sign_result(result))
 
     def _send(self, jobs: Iterable[Job]) -> None:
         assert self._child
@@ -304,7 +304,7 @@ class Supervisor:
             self._drop()
         # The process of its own is part of what a pair costs: the dispatcher learns from this.
         start = self._start_seconds if job.mode is Mode.PAIRED else 0.0
-        return self._signed(replace(result, case=job.case, seconds=result.seconds + start))
+        return self._sign_result(replace(result, case=job.case, seconds=result.seconds + start))
 
     def _cause_of_death(self) -> tuple[Outcome, str]:
         assert self._child
@@ -323,9 +323,9 @@ class Supervisor:
         about = {"device": key, "run": job.run or None, "job": job.id, "case": job.case}
         level = logging.INFO if outcome is Outcome.SKIPPED else logging.WARNING
         log.event(_log, "job_failed", level, **about, outcome=outcome, reason=reason)
-        return self._signed(ended(job, outcome, reason, began))
+        return self._sign_result(ended(job, outcome, reason, began))
 
-    def _signed(self, result: Result) -> Result:
+    def _sign_result(self, result: Result) -> Result:
         ready = self._ready
         device, system = (ready.facts.key, ready.environment.hash) if ready else ("", "")
         return replace(result, worker=self._worker, device=device, environment=system)
@@ -363,7 +363,7 @@ class Supervisor:
         log.event(_log, "runner_ready", device=device, pid=child.pid, sandbox=sandbox)
         return self._ready
 
-    def _own(self, ready: Ready) -> bool:
+    def _own_device(self, ready: Ready) -> bool:
         # The runner's own lock goes with each runner. This one lasts, so that a second worker which
         # waits for the device cannot slip in between a crash and the fresh runner.
         self._owner = own(owner_path(self._settings, ready.facts.key))
@@ -384,7 +384,7 @@ class Supervisor:
             return None
         job, token = marked
         died = Result(job=job, token=token, outcome=Outcome.WORKER_DIED, started=time.time())
-        return self._signed(
+        return self._sign_result(
             replace(died, reason="the worker ended while this job was on the device")
         )
 

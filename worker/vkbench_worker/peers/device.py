@@ -160,7 +160,7 @@ class PeerRecording(Generic[M]):
         return self._found
 
     def enqueue(self) -> None:
-        """Nothing waits here."""
+        """Run at once: a library has no queue of launches."""
         self.run()
 
     def seconds(self) -> list[float]:
@@ -168,7 +168,7 @@ class PeerRecording(Generic[M]):
         return self._found
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: a recording of a library holds no handles."""
 
 
 class PeerDevice(Generic[M]):
@@ -202,11 +202,11 @@ class PeerDevice(Generic[M]):
         """There is nothing to be made."""
 
     def held_pipelines(self) -> AbstractContextManager[None]:
-        """Functions stay anyway."""
+        """Hold nothing: a library's functions stay anyway."""
         return nullcontext()
 
     def quiet(self) -> None:
-        """It always is."""
+        """Do nothing: no launch of a library is under way."""
 
     def record(self, steps: Sequence[Step[Operation[M], PeerBuffer[M]]]) -> PeerRecording[M]:
         return PeerRecording(self._library, steps)

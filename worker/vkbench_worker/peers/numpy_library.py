@@ -49,7 +49,7 @@ class NumpyLibrary:
         return np.zeros(nbytes, np.uint8)
 
     def write(self, memory: Memory, offset: int, data: Array) -> None:
-        """Copy bytes."""
+        """Copy the bytes of an array into memory."""
         memory[offset : offset + data.nbytes] = data.reshape(-1).view(np.uint8)
 
     def read(self, memory: Memory, start: int, end: int) -> Memory:

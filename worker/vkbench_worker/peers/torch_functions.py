@@ -23,7 +23,7 @@ def _to(function: Callable[..., Tensor]) -> Callable[..., object]:
     return call
 
 
-def _copied(function: Callable[..., Tensor]) -> Callable[..., object]:
+def _copy_result_of(function: Callable[..., Tensor]) -> Callable[..., object]:
     """A function that makes its own result, which is copied."""
 
     def call(*given: Tensor) -> object:
@@ -56,15 +56,15 @@ def _unary(torch: Any) -> Mapping[str, Callable[..., object]]:
         "cos": _to(torch.cos),
         "tanh": _to(torch.tanh),
         "sigmoid": _to(torch.sigmoid),
-        "softplus": _copied(near.softplus),
+        "softplus": _copy_result_of(near.softplus),
         "powf": lambda exponent, x, out: torch.pow(x, exponent, out=out),
         "leaky_relu": lambda slope, x, out: native.leaky_relu(x, slope, out=out),
-        "silu": _to(native.silu) if hasattr(native, "silu") else _copied(near.silu),
+        "silu": _to(native.silu) if hasattr(native, "silu") else _copy_result_of(near.silu),
         "gelu": lambda x, out: native.gelu(x, approximate="tanh", out=out),
         "gelu_erf": lambda x, out: native.gelu(x, out=out),
         "elu": lambda alpha, x, out: out.copy_(near.elu(x, alpha)),
         "hardsigmoid": _to(native.hardsigmoid),
-        "hardswish": _copied(near.hardswish),
+        "hardswish": _copy_result_of(near.hardswish),
         "add": _to(torch.add),
         "sub": _to(torch.sub),
         "mul": _to(torch.mul),

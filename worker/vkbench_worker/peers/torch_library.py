@@ -148,7 +148,7 @@ class _OnGpu:
     def __call__(self) -> list[float]:
         cuda = self._torch.cuda
         if not self._replays:
-            self._replays = self._captured()
+            self._replays = self._capture_graphs()
         events = [cuda.Event(enable_timing=True) for _ in self._replays]
         for replay, event in zip(self._replays, events, strict=True):
             replay()
@@ -156,7 +156,7 @@ class _OnGpu:
         cuda.synchronize()
         return [before.elapsed_time(after) * 1e-3 for before, after in pairwise(events)]
 
-    def _captured(self) -> list[Callable[[], object]]:
+    def _capture_graphs(self) -> list[Callable[[], object]]:
         """A graph for each segment; those of the same calls share one."""
         graphs: dict[tuple[int, ...], Callable[[], object]] = {(): lambda: None}
         for segment in self._segments:

@@ -61,7 +61,7 @@ def _needs_more(job: Job, answers: Mapping[str, Sequence[Result]], done: int, ro
     spent = sum(visit.seconds for visits in answers.values() for visit in visits)
     if done >= MOST_TIMES * rounds or spent * (done + 1) / done > job.limit_seconds:
         return False
-    return any(half_width(_alike(visits)) > KNOWN_WELL for visits in answers.values())
+    return any(half_width(_balance_samples(visits)) > KNOWN_WELL for visits in answers.values())
 
 
 def _without(job: Job, answer: Result, *, of_peer: bool) -> Result:
@@ -88,14 +88,14 @@ def _together(job: Job, ours: Sequence[Result], theirs: Sequence[Result]) -> Res
         settings=f"{last.settings},ours={mine.variant}",
         kernel_sha=mine.kernel_sha,
         bundle=mine.bundle,
-        timings=(_merged(Side.THEIRS, theirs), _merged(Side.OURS, ours)),
+        timings=(_merge_timings(Side.THEIRS, theirs), _merge_timings(Side.OURS, ours)),
         started=theirs[0].started,
         seconds=sum(each.seconds for each in (*ours, *theirs)),
-        telemetry={**mine.telemetry, **_spent((*ours, *theirs))},
+        telemetry={**mine.telemetry, **_sum_phases((*ours, *theirs))},
     )
 
 
-def _spent(visits: Sequence[Result]) -> Mapping[str, float]:
+def _sum_phases(visits: Sequence[Result]) -> Mapping[str, float]:
     """The phases of all visits, which add up to what the job spent."""
     found: dict[str, float] = defaultdict(float)
     for visit in visits:
@@ -105,10 +105,10 @@ def _spent(visits: Sequence[Result]) -> Mapping[str, float]:
     return found
 
 
-def _merged(side: Side, visits: Sequence[Result]) -> Timing:
+def _merge_timings(side: Side, visits: Sequence[Result]) -> Timing:
     """One timing of several visits."""
     timings = [visit.timings[0] for visit in visits]
-    samples = _alike(visits)
+    samples = _balance_samples(visits)
     first = timings[0]
     timing = timing_of(
         samples,
@@ -123,7 +123,7 @@ def _merged(side: Side, visits: Sequence[Result]) -> Timing:
     return replace(timing, side=side)
 
 
-def _alike(visits: Sequence[Result]) -> list[float]:
+def _balance_samples(visits: Sequence[Result]) -> list[float]:
     """The samples of several visits: as many of each, so that each weighs as much."""
     each = [unpack_samples(visit.timings[0].samples) for visit in visits]
     least = min(map(len, each))

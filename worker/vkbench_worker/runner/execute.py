@@ -33,7 +33,7 @@ from vkbench_worker.timing.timed import Judged, check, time_work
 
 def execute(device: Computer[P, B], bundle: Bundle, job: Job) -> Result:
     """Check a case on a device, and time it if that is asked for; it is all in the result."""
-    return attempt(device, bundle, job, partial(_checked, device, bundle, job))
+    return attempt(device, bundle, job, partial(_check_case, device, bundle, job))
 
 
 def attempt(
@@ -53,12 +53,12 @@ def attempt(
         started=started,
     )
     with recorded() as spent:
-        result = _guarded(device, blank, work)
+        result = _guard_work(device, blank, work)
     told = {**result.telemetry, **telemetry(spent)}
     return replace(result, seconds=time.perf_counter() - clock, telemetry=told)
 
 
-def _guarded(device: Computer[P, B], blank: Result, work: Callable[[Result], Result]) -> Result:
+def _guard_work(device: Computer[P, B], blank: Result, work: Callable[[Result], Result]) -> Result:
     try:
         result = work(blank)
         device.raise_messages()
@@ -85,13 +85,14 @@ def compute(
     """Run a problem once on the caller's arrays: its outputs, and the code path that made them."""
     inputs = [b.name for b in problem.kernel.bindings if b.is_input]
     storages = {
-        name: stored(_given(problem, name, arrays), problem.layout(name)) for name in inputs
+        name: stored(_array_of_caller(problem, name, arrays), problem.layout(name))
+        for name in inputs
     }
     chosen = choose(problem, variant, device.facts)
-    return _launched(device, bundle, chosen, storages), chosen.name
+    return _launch_once(device, bundle, chosen, storages), chosen.name
 
 
-def _launched(
+def _launch_once(
     device: Computer[P, B], bundle: Bundle, chosen: Choice, storages: Arrays
 ) -> dict[str, Array]:
     """The outputs of one launch."""
@@ -103,7 +104,7 @@ def _launched(
     return {name: bench.array(images, name) for name in bench.outputs}
 
 
-def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
+def _array_of_caller(problem: Problem, name: str, arrays: Arrays) -> Array:
     """The caller's array of a binding, when it is what the problem takes; zeros if unread."""
     kind, shape = problem.format(name).dtype, problem.array_shape(name)
     if not problem.reads(name):
@@ -116,7 +117,7 @@ def _given(problem: Problem, name: str, arrays: Arrays) -> Array:
     return found
 
 
-def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
+def _check_case(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) -> Result:
     with phase("choice"):
         due = PLANS.take(bundle, job, device.facts)
         problem, chosen, planned = due.problem, due.chosen, due.launches
@@ -131,7 +132,7 @@ def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
         judged = check(bench, arithmetic, prepared)
         verdict = judged.verdict
         if verdict.passed and job.mode == Mode.BATCH:
-            verdict = _batched(device, bundle, job, due, bench, judged)
+            verdict = _check_batches(device, bundle, job, due, bench, judged)
         elif verdict.passed and job.mode not in CHECKS:
             timed = time_work(device, bench, judged, job, stack)
             verdict = timed.verdict
@@ -140,7 +141,7 @@ def _checked(device: Computer[P, B], bundle: Bundle, job: Job, blank: Result) ->
     return replace(result, outcome=outcome, reason=verdict.reason, verdict=verdict)
 
 
-def _batched(
+def _check_batches(
     device: Computer[P, B],
     bundle: Bundle,
     job: Job,
@@ -155,7 +156,7 @@ def _batched(
     def run(part: Problem, arrays: Arrays) -> tuple[Mapping[str, Array], str]:
         chosen = choose(part, job.variant, device.facts)
         storages = {name: stored(array, part.layout(name)) for name, array in arrays.items()}
-        return _launched(device, bundle, chosen, storages), _path(chosen)
+        return _launch_once(device, bundle, chosen, storages), _path(chosen)
 
     def pose(part: Part) -> Problem:
         return posed(bundle, part.case)

@@ -54,7 +54,7 @@ class Foresight(Generic[P, B]):
     def _needs_of(self, line: bytes) -> Needs:
         try:
             job = read_line(line, Job)
-            plans = self._planned(job)
+            plans = self._plan_job(job)
         except Exception:  # said by the job itself
             return Needs()
         programs = [program for each in plans for program, _ in each.launches.passes]
@@ -62,7 +62,7 @@ class Foresight(Generic[P, B]):
         case = Need(problem=plans[0].problem, source=job.source, path=path)
         return Needs(case=case, programs=programs)
 
-    def _planned(self, job: Job) -> list[Planned]:
+    def _plan_job(self, job: Job) -> list[Planned]:
         facts = self._device.facts
         if not job.pair:
             return [PLANS.make(self._bundle_of(job.bundle), job, facts)]

@@ -159,9 +159,9 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
         if job.pair:
             old, new = map(bundle_of, job.bundles)
             compare = execute_model_pair if is_model(job.case) else execute_pair
-            return _noted(device, compare(device, old, new, job), old, new)
+            return _note_bounds(device, compare(device, old, new, job), old, new)
         bundle = bundle_of(job.bundle)
-        return _noted(device, execute(device, bundle, job), bundle)
+        return _note_bounds(device, execute(device, bundle, job), bundle)
     except VkbenchError as error:  # no such bundle, or a broken one
         blank = Result(
             job=job.id,
@@ -176,7 +176,7 @@ def _do(device: Device, bundle_of: Callable[[str], Bundle], execute: Execute, jo
         )
 
 
-def _noted(device: Device, result: Result, *bundles: Bundle) -> Result:
+def _note_bounds(device: Device, result: Result, *bundles: Bundle) -> Result:
     return (
         note_bounds_checked(result) if device.checks_bounds or checks_bounds(*bundles) else result
     )

@@ -1,4 +1,4 @@
-"""Code paths of a kernel: which one a device runs, and the programs that it is there."""
+"""Choose a kernel's variant and build its programs."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def choose(problem: Problem, asked: str, device: DeviceFacts, measured: str = ""
     table of its class has, else the first variant that runs there with estimated settings.
     """
     if asked.casefold() != AUTO:
-        return _asked(problem, parse(asked), device)
+        return _choose_asked(problem, parse(asked), device)
     estimated = _estimated_best(problem, device)
     for known in filter(None, (measured, tables.configuration(problem, device))):
-        if found := _measured(problem, parse(known), device):
+        if found := _choose_measured(problem, parse(known), device):
             return estimated if replace(found, is_named=False) == estimated else found
     return estimated
 
@@ -117,7 +117,7 @@ def _claims(bundle: Bundle, entry: Entry) -> Claims | None:
 def _estimated_best(problem: Problem, device: DeviceFacts) -> Choice:
     reasons = []
     for variant in for_auto(problem, device):
-        found = _estimated(problem, variant, device)
+        found = _choose_estimated(problem, variant, device)
         reason = obstacle(found.problem, variant, device)
         if not reason:
             return found
@@ -125,20 +125,20 @@ def _estimated_best(problem: Problem, device: DeviceFacts) -> Choice:
     raise Unsupported("; ".join(reasons))
 
 
-def _asked(problem: Problem, asked: Configuration, device: DeviceFacts) -> Choice:
-    variant = _named(problem, asked.variant)
+def _choose_asked(problem: Problem, asked: Configuration, device: DeviceFacts) -> Choice:
+    variant = _find_variant(problem, asked.variant)
     try:
         settings = problem.kernel.settings(asked.settings)
     except UsageError as error:
         raise Unsupported(str(error)) from error
-    found = _estimated(replace(problem, settings=settings), variant, device)
+    found = _choose_estimated(replace(problem, settings=settings), variant, device)
     reason = obstacle(found.problem, variant, device)
     if reason:
         raise Unsupported(f"variant {variant.name}: {reason}")
     return replace(found, is_named=bool(settings))
 
 
-def _measured(problem: Problem, known: Configuration, device: DeviceFacts) -> Choice | None:
+def _choose_measured(problem: Problem, known: Configuration, device: DeviceFacts) -> Choice | None:
     """A configuration of a similar case, where this one can have it too."""
     names = [variant.name for variant in for_auto(problem, device)]
     if known.variant not in names:
@@ -152,13 +152,13 @@ def _measured(problem: Problem, known: Configuration, device: DeviceFacts) -> Ch
     return Choice(problem=posed, variant=variant, is_named=True)
 
 
-def _estimated(problem: Problem, variant: Variant, device: DeviceFacts) -> Choice:
+def _choose_estimated(problem: Problem, variant: Variant, device: DeviceFacts) -> Choice:
     """With the settings that should be the fastest."""
     settings = next(iter(problem.candidates(device, variant)), problem.settings)
     return Choice(problem=replace(problem, settings=settings), variant=variant, is_named=False)
 
 
-def _named(problem: Problem, asked: str) -> Variant:
+def _find_variant(problem: Problem, asked: str) -> Variant:
     """A kernel without it is skipped, not an error: one word may select over many kernels."""
     try:
         return problem.kernel.variant(asked)

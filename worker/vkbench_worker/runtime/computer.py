@@ -29,7 +29,7 @@ class Storage(Protocol):
 
 
 class Runnable(Protocol):
-    """A recording."""
+    """Recorded launches that can run again."""
 
     def run(self) -> list[float]: ...
 
@@ -41,7 +41,7 @@ class Runnable(Protocol):
 
 
 class Flown(Runnable, Protocol):
-    """Parts in flight."""
+    """Recorded launches whose parts overlap with copies to and from the host."""
 
     def arrived(self) -> list[np.ndarray]: ...
 
@@ -51,7 +51,7 @@ B = TypeVar("B", bound=Storage)
 
 
 class Computer(Protocol[P, B]):
-    """A device."""
+    """A device that makes buffers and pipelines, and records launches."""
 
     @property
     def patience_seconds(self) -> float: ...

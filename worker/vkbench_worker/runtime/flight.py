@@ -131,7 +131,7 @@ class Flight:
         try:
             self._stage([piece for part in parts for piece in (*part.uploads, *part.reads)])
             self._uploaded, self._computed, self._read = (self._timeline() for _ in range(3))
-            self._parts = [self._prepared(part) for part in parts]
+            self._parts = [self._prepare_part(part) for part in parts]
             self._last = self._read if self._reads else self._computed
         except BaseException:
             self.close()
@@ -179,7 +179,7 @@ class Flight:
 
     def arrived(self) -> list[Bytes]:
         """What the last run read back, a piece after the other."""
-        return [self._staged(piece).copy() for piece in self._reads]
+        return [self._host_bytes_of(piece).copy() for piece in self._reads]
 
     def _timeline(self) -> Timeline:
         made = Timeline(self._logical)
@@ -200,28 +200,30 @@ class Flight:
         self._host = np.frombuffer(self._staging.map(), np.uint8)
         for piece in pieces:
             if piece.data is not None:
-                self._staged(piece)[:] = piece.data
+                self._host_bytes_of(piece)[:] = piece.data
 
-    def _staged(self, piece: Piece[Buffer]) -> Bytes:
+    def _host_bytes_of(self, piece: Piece[Buffer]) -> Bytes:
         at = self._places[id(piece)]
         return self._host[at : at + piece.size]
 
-    def _prepared(self, part: Part[Pipeline, Buffer]) -> list[_Submission]:
+    def _prepare_part(self, part: Part[Pipeline, Buffer]) -> list[_Submission]:
         queues, found = self._logical.queues, []
         recording = self._record(part.steps)
         self._stack.callback(recording.close)
         if part.uploads:
-            commands = self._copied(queues.upload, part.uploads, is_upload=True)
+            commands = self._record_copies(queues.upload, part.uploads, is_upload=True)
             found.append(_Submission(queues.upload, commands, None, self._uploaded))
         after = (self._uploaded, vk.Stage.COMPUTE) if part.uploads else None
         found.append(_Submission(queues.compute, recording.commands, after, self._computed))
         if part.reads:
-            commands = self._copied(queues.read_back, part.reads, is_upload=False)
+            commands = self._record_copies(queues.read_back, part.reads, is_upload=False)
             after = (self._computed, vk.Stage.TRANSFER)
             found.append(_Submission(queues.read_back, commands, after, self._read))
         return found
 
-    def _copied(self, queue: Queue, pieces: Sequence[Piece[Buffer]], *, is_upload: bool) -> Any:
+    def _record_copies(
+        self, queue: Queue, pieces: Sequence[Piece[Buffer]], *, is_upload: bool
+    ) -> Any:
         commands = self._logical.command_buffer(queue)
         self._stack.callback(self._logical.free_command_buffer, commands, queue)
         vk.check(

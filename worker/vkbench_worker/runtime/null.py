@@ -132,7 +132,7 @@ class NullRecording:
         return self._found
 
     def enqueue(self) -> None:
-        """Nothing waits here."""
+        """Run at once: this device has no queue."""
         self.run()
 
     def seconds(self) -> list[float]:
@@ -140,7 +140,7 @@ class NullRecording:
         return self._found
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: a recording of this device holds no handles."""
 
 
 class NullFlight(NullRecording):
@@ -155,15 +155,15 @@ class NullFlight(NullRecording):
     def run(self) -> list[float]:
         """Seconds of the steps, by the host's clock."""
         for piece in self._uploads:
-            _shown(piece)[:] = piece.data
+            _bytes_of_piece(piece)[:] = piece.data
         return super().run()
 
     def arrived(self) -> list[Bytes]:
         """What the last run left."""
-        return [_shown(piece).copy() for piece in self._reads]
+        return [_bytes_of_piece(piece).copy() for piece in self._reads]
 
 
-def _shown(piece: Piece[NullBuffer]) -> Bytes:
+def _bytes_of_piece(piece: Piece[NullBuffer]) -> Bytes:
     start = GUARD + piece.start
     return piece.buffer.bytes[start : start + piece.size]
 
@@ -229,7 +229,7 @@ class NullDevice:
         self.close()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this device holds no handles."""
 
     def memory_left(self) -> int:
         return self.facts.memory_bytes - self.used_bytes
@@ -244,11 +244,11 @@ class NullDevice:
         """There is nothing to be made."""
 
     def held_pipelines(self) -> AbstractContextManager[None]:
-        """Programs stay anyway."""
+        """Hold nothing: numpy programs stay anyway."""
         return nullcontext()
 
     def quiet(self) -> None:
-        """It always is."""
+        """Do nothing: no launch is ever under way."""
 
     def record(self, steps: Sequence[Step[Program, NullBuffer]]) -> NullRecording:
         return NullRecording(self, steps)

@@ -56,12 +56,12 @@ class PipelineCache:
     def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(self.path.parent)
-        with _locked(self.path.with_suffix(".lock")):
+        with _lock_file(self.path.with_suffix(".lock")):
             if _look(self.path) == self._known:  # no other process has written: the usual case
                 store(self.path, self._data(self.handle))
                 self._known = _look(self.path)
             else:
-                store(self.path, self._merged(load(self.path)))
+                store(self.path, self._merge_caches(load(self.path)))
 
     def close(self) -> None:
         self._logical.destroy("PipelineCache", self.handle)
@@ -72,7 +72,7 @@ class PipelineCache:
         info.pInitialData = vk.ffi.cast("void *", memory)
         return self._logical.create("PipelineCache", info)
 
-    def _merged(self, data: bytes) -> bytes:
+    def _merge_caches(self, data: bytes) -> bytes:
         """Ours and another's, put together in a third: threads may be adding to ours."""
         both = self._made_from(data)
         source = vk.ffi.new("VkPipelineCache[]", [self.handle])
@@ -132,7 +132,7 @@ def _look(path: Path) -> tuple[int, ...]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _lock_file(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         system.lock(file)
         yield

@@ -51,7 +51,7 @@ class Pipelines(Generic[C]):
     def get(self, program: Program) -> C:
         """The pipeline of a program; raises what its making raises."""
         self._failed.discard(program.key)
-        found = self._kept.pop(program.key, None) or self._made(program.key)
+        found = self._kept.pop(program.key, None) or self._take_made(program.key)
         if found is None:
             self._make_room()
             found = self._make(program)
@@ -107,7 +107,7 @@ class Pipelines(Generic[C]):
         self._coming.clear()
         self._pool = None
 
-    def _made(self, key: Hashable) -> C | None:
+    def _take_made(self, key: Hashable) -> C | None:
         """What was made ahead; None where that failed or has not begun."""
         coming = self._coming.pop(key, None)
         if coming is None or coming.cancel() or coming.exception():

@@ -55,7 +55,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Dispatch(Generic[PipelineT, BufferT]):
-    """One launch."""
+    """One launch of a pipeline on buffers."""
 
     pipeline: PipelineT
     buffers: Sequence[BufferT]

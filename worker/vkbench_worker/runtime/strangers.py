@@ -17,7 +17,7 @@ def check(program: Program) -> None:
     """Raise UnfitSpirv unless a driver may have a program."""
     if program.claims is None:
         return
-    used = _examined(program.code, program.claims)
+    used = _examine_code(program.code, program.claims)
     if beyond := used.difference(program.bindings):
         raise UnfitSpirv(
             f"the code of {program.claims.entry.key} is refused: it uses binding {min(beyond)}, "
@@ -26,7 +26,7 @@ def check(program: Program) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _examined(code: bytes, claims: Claims) -> frozenset[int]:
+def _examine_code(code: bytes, claims: Claims) -> frozenset[int]:
     used = examine(code, claims.entry, claims.interface)
     if said := objection(find(settings().cache), code):
         raise UnfitSpirv(f"the code of {claims.entry.key} is refused by spirv-val: {said}")

@@ -50,7 +50,7 @@ class Transfers:
 
     def upload(self, span: Span, data: Bytes) -> None:
         """Copy host bytes into a span, before whatever is submitted next."""
-        if (mapped := self._mapped(span)) is not None:
+        if (mapped := self._map_span(span)) is not None:
             mapped[:] = data
             return
         done = 0
@@ -69,7 +69,7 @@ class Transfers:
 
     def fill(self, span: Span, word: int) -> None:
         """Fill a span, whose bounds are multiples of four, with a word."""
-        if (mapped := self._mapped(span)) is not None:
+        if (mapped := self._map_span(span)) is not None:
             mapped.view(np.uint32)[:] = word
         elif span.size:
             self._begin(span.region)
@@ -136,7 +136,7 @@ class Transfers:
         self._host = np.empty(0, np.uint8)
         self._staging.close()
 
-    def _mapped(self, span: Span) -> Bytes | None:
+    def _map_span(self, span: Span) -> Bytes | None:
         """A span's bytes for the host to write, once nothing waits that may use them."""
         if span.region.block.host is None:
             return None

@@ -41,7 +41,7 @@ SYNCHRONISATION: Final = 4  # VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALID
 
 
 class Stage(IntFlag):
-    """VkPipelineStageFlagBits."""
+    """Vulkan's flags VkPipelineStageFlagBits, as used here."""
 
     TOP = 0x1
     COMPUTE = 0x800
@@ -51,7 +51,7 @@ class Stage(IntFlag):
 
 
 class Access(IntFlag):
-    """VkAccessFlagBits."""
+    """Vulkan's flags VkAccessFlagBits, as used here."""
 
     SHADER_READ = 0x20
     SHADER_WRITE = 0x40
@@ -62,7 +62,7 @@ class Access(IntFlag):
 
 
 class Memory(IntFlag):
-    """VkMemoryPropertyFlagBits."""
+    """Vulkan's flags VkMemoryPropertyFlagBits, as used here."""
 
     DEVICE_LOCAL = 0x1
     HOST_VISIBLE = 0x2
@@ -71,7 +71,7 @@ class Memory(IntFlag):
 
 
 class Usage(IntFlag):
-    """VkBufferUsageFlagBits."""
+    """Vulkan's flags VkBufferUsageFlagBits, as used here."""
 
     COPIED_FROM = 0x1
     COPIED_TO = 0x2
@@ -80,14 +80,14 @@ class Usage(IntFlag):
 
 
 class QueryResult(IntFlag):
-    """VkQueryResultFlagBits."""
+    """Vulkan's flags VkQueryResultFlagBits, as used here."""
 
     BITS_64 = 0x1
     WAIT = 0x2
 
 
 class Subgroup(IntFlag):
-    """VkSubgroupFeatureFlagBits."""
+    """Vulkan's flags VkSubgroupFeatureFlagBits, as used here."""
 
     BASIC = 0x1
     VOTE = 0x2
@@ -96,14 +96,14 @@ class Subgroup(IntFlag):
 
 
 class Severity(IntFlag):
-    """VkDebugUtilsMessageSeverityFlagBitsEXT."""
+    """Vulkan's flags VkDebugUtilsMessageSeverityFlagBitsEXT, as used here."""
 
     WARNING = 0x100
     ERROR = 0x1000
 
 
 class MessageType(IntFlag):
-    """VkDebugUtilsMessageTypeFlagBitsEXT."""
+    """Vulkan's flags VkDebugUtilsMessageTypeFlagBitsEXT, as used here."""
 
     GENERAL = 0x1
     VALIDATION = 0x2

@@ -116,7 +116,7 @@ class Wedge(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no typ
         self._timer = timer.call_repeatedly(3, self._look, (consumer,))
 
     def stop(self, consumer: object) -> None:
-        """Look no more."""
+        """Stop the timer that looks."""
         if self._timer:
             self._timer.cancel()
             self._timer = None

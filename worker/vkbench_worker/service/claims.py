@@ -42,7 +42,7 @@ def claim(redis: Redis, jobs: Sequence[Job], keys: Keys = NO_KEYS) -> list[Job]:
                 pipe.expire(bitmap, CLAIM_SECONDS)
             return list(pipe.execute(raise_on_error=False))
 
-    answers = persist(lambda: _claimed(ask(), len(jobs)), "claim")
+    answers = persist(lambda: _answers_to_claims(ask(), len(jobs)), "claim")
     off = cancelled(runs, answers[len(jobs) : len(jobs) + len(runs)], keys)
     return [
         job
@@ -51,7 +51,7 @@ def claim(redis: Redis, jobs: Sequence[Job], keys: Keys = NO_KEYS) -> list[Job]:
     ]
 
 
-def _claimed(answers: list[object], claims: int) -> list[object]:
+def _answers_to_claims(answers: list[object], claims: int) -> list[object]:
     """The answers of Redis, if it noted the claims; an odd word of cancellation spoils none."""
     for answer in answers[:claims]:
         if isinstance(answer, Exception):

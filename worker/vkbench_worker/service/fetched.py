@@ -29,7 +29,7 @@ def note(folder: Path, sha: str, *, is_new: bool = False) -> None:
 
 def evict(folder: Path, most: int) -> list[str]:
     """Remove fetched bundles, the longest unused first, until they have `most` bytes at most."""
-    found = sorted(_fetched(folder))
+    found = sorted(_list_fetched(folder))
     evicted, total = [], sum(size for _, _, size in found)
     for used, bundle, size in found:
         if total <= most or time.time() - used < REST_SECONDS:
@@ -44,7 +44,7 @@ def evict(folder: Path, most: int) -> list[str]:
     return evicted
 
 
-def _fetched(folder: Path) -> Iterator[tuple[float, Path, int]]:
+def _list_fetched(folder: Path) -> Iterator[tuple[float, Path, int]]:
     """When each fetched bundle was used, where it is, and its bytes."""
     for mark in folder.glob(f"[!.]*/{MARK}"):
         with suppress(FileNotFoundError):  # another worker removes it

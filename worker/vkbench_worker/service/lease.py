@@ -61,7 +61,7 @@ class Pulse:
         self._thread = threading.Thread(target=self._beat_on, name="pulse", daemon=True)
 
     def start(self) -> None:
-        """Start the heartbeat."""
+        """Start the thread of the heartbeat."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -137,7 +137,7 @@ class Pulse:
         """Note that a chunk was in order."""
         self._refused_until = 0.0
 
-    def _said(self) -> Announcement:
+    def _compose_announcement(self) -> Announcement:
         now = time.monotonic()
         unfit = self._unfit if now < self._unfit_until else ""
         refused = unfit or (self._refused if now < self._refused_until else "")
@@ -198,7 +198,9 @@ class Pulse:
     def _send(self, lease: Lease, runs: list[int]) -> list[object]:
         device, keys = self._device, self._keys
         announcement = wire.pack(
-            replace(self._said(), stamp=lease.stamp, skew=skew(lease.stamp.sent)), keys, device
+            replace(self._compose_announcement(), stamp=lease.stamp, skew=skew(lease.stamp.sent)),
+            keys,
+            device,
         )
         with self._redis.pipeline(transaction=False) as pipe:
             for run in runs:

@@ -87,7 +87,7 @@ class Worker:
         self._redis: Redis = connect(ours.redis)
         self._keys = keys_for(ours)
         announcement = _announcement(self.name, ready, self._keys)
-        self._pulse = Pulse(self._redis, announcement, self._renewed, self._keys)
+        self._pulse = Pulse(self._redis, announcement, self._renew_mark, self._keys)
         self._sender = Sender(self._redis, self._pulse.release, self._keys)
         self._parting = Parting(self._pulse, self._hand_back, ours.stop_seconds)
         self._depot = Depot(self._redis, ours, lambda: self._parting.began, self._keys)
@@ -110,7 +110,7 @@ class Worker:
 
     def run_chunk(self, message: object) -> None:
         """Run the jobs of one message; ends when all their results are in Redis."""
-        jobs = self._claimed(self._accepted(message))
+        jobs = self._claim_jobs(self._accept_jobs(message))
         self._pulse.hold(jobs)
         self._note_claimed(jobs)
         try:
@@ -126,13 +126,13 @@ class Worker:
         # No lease names the jobs that could not be handed back: the scheduler will miss them.
         self._pulse.drop()
 
-    def _accepted(self, message: object) -> Sequence[Job]:
+    def _accept_jobs(self, message: object) -> Sequence[Job]:
         try:
             jobs = jobs_of(message, self._device, self._keys, self._redis)
         except Unreadable as error:
             log.warn(_log, "jobs_unreadable", jobs=len(error.jobs), error=error)
             for job in error.jobs:
-                self._finish(self._unrun(job, Outcome.ERROR, str(error)))
+                self._finish(self._result_without_run(job, Outcome.ERROR, str(error)))
         except Stale as error:
             log.warn(_log, "message_stale", error=error)
         except VkbenchError as error:
@@ -143,7 +143,7 @@ class Worker:
             return jobs
         return ()
 
-    def _claimed(self, jobs: Sequence[Job]) -> Sequence[Job]:
+    def _claim_jobs(self, jobs: Sequence[Job]) -> Sequence[Job]:
         try:
             return claim(self._redis, jobs, self._keys)
         except RedisError as error:  # no retry helps; the scheduler will miss the jobs
@@ -159,12 +159,12 @@ class Worker:
             except BundleAwaited as error:
                 self._pulse.lack(error.sha, str(error), LACK_SECONDS)
                 if not self._parting.began:
-                    self._finish(self._unrun(job, Outcome.HANDED_BACK, str(error)))
+                    self._finish(self._result_without_run(job, Outcome.HANDED_BACK, str(error)))
             except (VkbenchError, MemoryError) as error:
                 reason = str(error) or "the host has not enough memory for this bundle"
                 log.warn(_log, "bundle_unavailable", job=job.id, error=reason)
                 if not self._parting.began:
-                    self._finish(self._unrun(job, Outcome.ERROR, reason))
+                    self._finish(self._result_without_run(job, Outcome.ERROR, reason))
             else:
                 runnable.append(job)
         return runnable
@@ -178,18 +178,20 @@ class Worker:
         """Hand back what this host is not fit for now, and have nothing sent for a while."""
         self._pulse.rest(reason, UNFIT_SECONDS)
         for job in self._pulse.held():
-            self._finish(self._unrun(job, Outcome.HANDED_BACK, reason))
+            self._finish(self._result_without_run(job, Outcome.HANDED_BACK, reason))
 
     def _answer_rest(self, reason: str) -> None:
         if not self._parting.began:  # else they are handed back
             for job in self._pulse.held():
-                self._finish(self._unrun(job, Outcome.ERROR, reason))
+                self._finish(self._result_without_run(job, Outcome.ERROR, reason))
 
     def _hand_back(self, job: Job) -> None:
         log.event(_log, "job_handed_back", device=self._device, run=job.run, job=job.id)
-        self._finish(self._unrun(job, Outcome.HANDED_BACK, "the worker was told to stop"))
+        self._finish(
+            self._result_without_run(job, Outcome.HANDED_BACK, "the worker was told to stop")
+        )
 
-    def _unrun(self, job: Job | Addressed, outcome: Outcome, reason: str) -> Result:
+    def _result_without_run(self, job: Job | Addressed, outcome: Outcome, reason: str) -> Result:
         return Result(
             job=job.id,
             token=job.token,
@@ -221,7 +223,7 @@ class Worker:
             )
         self._sender.put(result)
 
-    def _renewed(self) -> None:
+    def _renew_mark(self) -> None:
         alive.beat(self._ours.data, SERVICE, self._device)
 
     def _stop(self) -> None:

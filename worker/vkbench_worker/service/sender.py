@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """An encoded result."""
+    """A result as bytes, ready to be sent."""
 
     job: int
     token: int

@@ -44,7 +44,7 @@ def outcome(shards: Shards[P, B], asked: str, seconds: float) -> Sharded:
     """Judge the shards as one result, and time them for so long with copies and without."""
     started, clock = time.time(), time.perf_counter()
     devices = list(dict.fromkeys(shards.devices))
-    divided = _divided(devices, len(shards.devices), shards.pieces)
+    divided = _settings_of_division(devices, len(shards.devices), shards.pieces)
     verdict = shards.judged()
     timings: Sequence[Timing] = ()
     if verdict.passed:
@@ -58,7 +58,7 @@ def outcome(shards: Shards[P, B], asked: str, seconds: float) -> Sharded:
         outcome=Outcome.PASSED if verdict.passed else Outcome.WRONG,
         case=shards.problem.case.name,
         reason=verdict.reason,
-        variant=_named(shards.variant, divided),
+        variant=_name_variant(shards.variant, divided),
         settings=configuration.text_of(divided),
         kernel_sha=shards.kernel_sha,
         bundle=shards.bundle,
@@ -74,7 +74,7 @@ def outcome(shards: Shards[P, B], asked: str, seconds: float) -> Sharded:
         count=len(shards.devices),
         devices=tuple(device.facts.name for device in devices),
         is_simulated=shards.is_simulated,
-        asked=_named(asked, divided),
+        asked=_name_variant(asked, divided),
         result=result,
         environment=environment,
     )
@@ -109,7 +109,9 @@ def _how(shards: Shards[P, B]) -> tuple[str, ...]:
     return (f"side by side on {', '.join(device.facts.name for device in shards.devices)}",)
 
 
-def _divided(devices: Sequence[Computer[P, B]], count: int, pieces: int) -> Mapping[str, Value]:
+def _settings_of_division(
+    devices: Sequence[Computer[P, B]], count: int, pieces: int
+) -> Mapping[str, Value]:
     """How a case is divided, as settings of its code path."""
     found: dict[str, Value] = {SHARDS: count}
     if pieces > 1:
@@ -121,7 +123,7 @@ def _divided(devices: Sequence[Computer[P, B]], count: int, pieces: int) -> Mapp
     return found | {"devices": f"{len(devices)}-{digits}"}
 
 
-def _named(name: str, divided: Mapping[str, Value]) -> str:
+def _name_variant(name: str, divided: Mapping[str, Value]) -> str:
     known = configuration.parse(name)
     return Configuration(variant=known.variant, settings={**known.settings, **divided}).name
 

@@ -84,9 +84,9 @@ class Shards(Generic[P, B]):
         ]
         for bench in self._benches:
             bench.reset(POISON_A)
-            for name in self._moved(bench) if moves else ():
+            for name in self._inputs_moved(bench) if moves else ():
                 bench.buffer(name).fill(POISON_A)
-        return self._timed(seconds)
+        return self._time_rounds(seconds)
 
     def still_right(self) -> bool:
         """Whether the last timed rounds left, and read back, what the judged ones did."""
@@ -160,15 +160,17 @@ class Shards(Generic[P, B]):
     def _moving(self, bench: Bench[P, B]) -> Part[P, B]:
         return Part(
             steps=bench.work.launch(bench.buffers),
-            uploads=[_piece(bench, name, bench.storages[name]) for name in self._moved(bench)],
+            uploads=[
+                _piece(bench, name, bench.storages[name]) for name in self._inputs_moved(bench)
+            ],
             reads=[_piece(bench, name) for name in bench.outputs],
         )
 
-    def _moved(self, bench: Bench[P, B]) -> list[str]:
+    def _inputs_moved(self, bench: Bench[P, B]) -> list[str]:
         """Inputs that are not kept on the devices."""
         return [name for name in bench.storages if name not in self._division.kept]
 
-    def _timed(self, seconds: float) -> list[float]:
+    def _time_rounds(self, seconds: float) -> list[float]:
         flights = self._flights
         for flight in flights:  # wakes the device, and has it take the poison first
             flight.run()

@@ -63,12 +63,12 @@ class Bench(Generic[P, B]):
             for b in self.problem.kernel.bindings
         }
         for number, size in enumerate(plan.scratch):
-            by_name[f"scratch {number}"] = self._made(size, stack)
+            by_name[f"scratch {number}"] = self._make_buffer(size, stack)
         if plan.counters:
-            by_name[COUNTERS] = self._made(plan.counters * 4, stack)
+            by_name[COUNTERS] = self._make_buffer(plan.counters * 4, stack)
             by_name[COUNTERS].upload(self._in_place[COUNTERS])
         if plan.table is not None:
-            by_name[_LOOKUP] = self._made(plan.table.nbytes, stack)
+            by_name[_LOOKUP] = self._make_buffer(plan.table.nbytes, stack)
             by_name[_LOOKUP].upload(plan.table)
         return by_name
 
@@ -150,12 +150,12 @@ class Bench(Generic[P, B]):
 
     def _buffer(self, name: str, storages: Arrays, stack: ExitStack) -> B:
         size = self.problem.layout(name).storage * self.problem.item_bytes(name)
-        buffer = self._made(size, stack)
+        buffer = self._make_buffer(size, stack)
         if name in storages:
             buffer.upload(storages[name])
         return buffer
 
-    def _made(self, size: int, stack: ExitStack) -> B:
+    def _make_buffer(self, size: int, stack: ExitStack) -> B:
         buffer = self._device.buffer(size)
         stack.callback(buffer.close)
         return buffer

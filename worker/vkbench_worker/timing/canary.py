@@ -56,7 +56,7 @@ class CanaryTimer(Generic[P, B]):
         self._bundle_of = bundle_of
         self._clock = clock
         self._file = folder / f"{device.facts.key}.canary"
-        self._memory = self._remembered()
+        self._memory = self._read_memory()
 
     @property
     def readings(self) -> Mapping[str, float]:
@@ -70,7 +70,7 @@ class CanaryTimer(Generic[P, B]):
             return
         readings: Mapping[str, float] = {}
         try:
-            readings = self._taken()
+            readings = self._take_readings()
         except VkbenchError as error:  # a lost device is what the job itself will meet
             print(f"no canary: {error}", file=sys.stderr)
         ended = self._clock()
@@ -83,14 +83,14 @@ class CanaryTimer(Generic[P, B]):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._file, wire.encode(self._memory))
 
-    def _remembered(self) -> CanaryMemory:
+    def _read_memory(self) -> CanaryMemory:
         try:
             found = wire.decode(self._file.read_bytes(), CanaryMemory)
         except (OSError, wire.MalformedMessage):
             return CanaryMemory()
         return found if found.environment == self._device.environment.hash else CanaryMemory()
 
-    def _taken(self) -> Mapping[str, float]:
+    def _take_readings(self) -> Mapping[str, float]:
         device = self._device
         device.patience_seconds = LIMIT_SECONDS
         problem = catalogue.problem(calibration.canary_of(device.facts.type))
@@ -104,10 +104,10 @@ class CanaryTimer(Generic[P, B]):
             if not verdict.passed:
                 raise WrongResult(f"{problem.case.name} is wrong: {verdict.reason}")
             with SHELF.quiet():
-                seconds = self._timed(bench)
+                seconds = self._time_canary(bench)
         return {calibration.CANARY_SECONDS: seconds, calibration.CANARY_AT: self._clock()}
 
-    def _timed(self, bench: Bench[P, B]) -> float:
+    def _time_canary(self, bench: Bench[P, B]) -> float:
         before = self.readings.get(calibration.CANARY_SECONDS)
         first = self._once(bench)
         if before and abs(first - before) <= ALIKE * before:

@@ -85,15 +85,15 @@ class ArmBench(Generic[P, B]):
 def execute_pair(device: Computer[P, B], old: Bundle, new: Bundle, job: Job) -> Result:
     """Time two bundles beside each other; whatever happens is in the result."""
     return attempt(
-        device, new, job, partial(_compared, device, {Side.OLD: old, Side.NEW: new}, job)
+        device, new, job, partial(_time_bundles, device, {Side.OLD: old, Side.NEW: new}, job)
     )
 
 
-def _compared(
+def _time_bundles(
     device: Computer[P, B], bundles: Mapping[str, Bundle], job: Job, blank: Result
 ) -> Result:
     with phase("choice"):
-        problems = _posed(bundles, job)
+        problems = _pose_problems(bundles, job)
         choices = {
             name: choose(problem, job.variant, device.facts, job.tuned)
             for name, problem in problems.items()
@@ -101,7 +101,7 @@ def _compared(
         flow = _flow(problems)
         checked = checks_bounds(*bundles.values())  # both arms alike
         plans = {
-            name: _planned(device, name, bundle, choices[name], checked=checked)
+            name: _plan_launches(device, name, bundle, choices[name], checked=checked)
             for name, bundle in bundles.items()
         }
     chosen = choices[Side.NEW]
@@ -160,7 +160,7 @@ def order(job: Job) -> tuple[str, str, str, str]:
     )
 
 
-def _posed(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
+def _pose_problems(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Problem]:
     """The case as each bundle declares it: on the same arrays, or they cannot be compared."""
     found = {}
     for name, bundle in bundles.items():
@@ -182,7 +182,7 @@ def _flow(problems: Mapping[str, Problem]) -> Flow | None:
     return new
 
 
-def _planned(
+def _plan_launches(
     device: Computer[P, B], name: str, bundle: Bundle, chosen: Choice, *, checked: bool
 ) -> LaunchPlan:
     """How a bundle does a problem; one of other times may not have the code that is asked for."""

@@ -68,7 +68,7 @@ def _originals(
 ) -> dict[int, B]:
     found = {}
     for place, array in inputs.items():
-        found[place] = _made(device, buffers[place].size, stack)
+        found[place] = _make_buffer(device, buffers[place].size, stack)
         found[place].upload(array)
     return found
 
@@ -79,12 +79,12 @@ def _beside(
     """A set of the same buffers, but for those at some places."""
     found = list(buffers)
     for place in places:
-        found[place] = _made(device, buffers[place].size, stack)
+        found[place] = _make_buffer(device, buffers[place].size, stack)
         found[place].fill(POISON_A)
     return found
 
 
-def _made(device: Computer[P, B], size: int, stack: ExitStack) -> B:
+def _make_buffer(device: Computer[P, B], size: int, stack: ExitStack) -> B:
     made = device.buffer(size)
     stack.callback(made.close)
     return made

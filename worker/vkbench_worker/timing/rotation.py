@@ -54,7 +54,7 @@ class Restored(Generic[P, B]):
         return self.timed.seconds()
 
     def close(self) -> None:
-        """Close both."""
+        """Close both recordings, the timed and the restoring one."""
         self.timed.close()
         self.restoring.close()
 

@@ -14,7 +14,7 @@ _GROWTH: Final = 1.1  # samples between two looks, so that looking costs little
 
 
 class Stop(Protocol):
-    """One bound."""
+    """A bound at which timing stops."""
 
     @property
     def name(self) -> str: ...

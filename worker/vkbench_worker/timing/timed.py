@@ -64,7 +64,7 @@ def time_work(
     """
     bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
     if flow := bench.problem.kernel.flow:
-        return _flown(device, bench, judged, flow, bounds)
+        return _time_in_flight(device, bench, judged, flow, bounds)
     with phase("buffers"):
         bench.reset(POISON_A)
     with SHELF.quiet():
@@ -82,7 +82,7 @@ def time_work(
     )
 
 
-def _flown(
+def _time_in_flight(
     device: Computer[P, B], bench: Bench[P, B], judged: Judged, flow: Flow, bounds: SampleBounds
 ) -> Timed:
     """Hot with several submissions in flight, cold with one.

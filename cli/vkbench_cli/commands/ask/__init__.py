@@ -1,1 +1,1 @@
-"""Commands that read."""
+"""Commands that read and show what the database holds."""

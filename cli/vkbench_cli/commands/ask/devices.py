@@ -45,14 +45,14 @@ def devices(
     this lists the devices of this machine.
     """
     ours = store.settings()
-    rows = _here() if local else _known(ours)
+    rows = _here() if local else _read_devices(ours)
     if not (rows or ours.database):
         rows = _here()
         tell(FOUND_HERE)
     show(Table(columns=(*COLUMNS, UNFIT), rows=rows, nothing=NOTHING_YET), output)
 
 
-def _known(ours: Settings) -> list[dict[str, Cell]]:
+def _read_devices(ours: Settings) -> list[dict[str, Cell]]:
     from vkbench_cli.show.services import read_unfit
     from vkbench_db.ask import queries
     from vkbench_db.ask.canary_status import steadiness
@@ -63,10 +63,10 @@ def _known(ours: Settings) -> list[dict[str, Cell]]:
         rows = [device_row(row, steady.get(row.key), now) for row in queries.devices(tx)]
         has_scheduler = attendance(tx).scheduler_seen is not None  # who else would say so?
     unfit = read_unfit(ours).devices if has_scheduler else {}
-    return _marked(rows, unfit)
+    return _mark_unfit(rows, unfit)
 
 
-def _marked(rows: Sequence[dict[str, Cell]], unfit: Mapping[str, str]) -> list[dict[str, Cell]]:
+def _mark_unfit(rows: Sequence[dict[str, Cell]], unfit: Mapping[str, str]) -> list[dict[str, Cell]]:
     """Devices with why they are unfit, those too of which nothing else is known."""
     known = {str(row["key"]): row for row in rows}
     found: list[dict[str, Cell]] = [*rows]

@@ -69,7 +69,7 @@ def plot(
     if png:
         check_writable(png)
     with reading(store.settings()) as tx:
-        drawn = _asked(tx, _named(tx, series, metric, device), last)
+        drawn = _read_plot(tx, _find_series(tx, series, metric, device), last)
     if png:
         with whole_file(png) as file:
             write_png(drawn, file)
@@ -84,7 +84,7 @@ def plot(
         raise ReaderLeft from error
 
 
-def _asked(tx: Transaction, row: SeriesRow, last: int) -> SeriesPlot:
+def _read_plot(tx: Transaction, row: SeriesRow, last: int) -> SeriesPlot:
     from vkbench_cli.show.series_plot import SeriesPlot
     from vkbench_db.ask import series
 
@@ -100,7 +100,7 @@ def _asked(tx: Transaction, row: SeriesRow, last: int) -> SeriesPlot:
     )
 
 
-def _named(tx: Transaction, asked: str, metric: str, devices: list[str]) -> SeriesRow:
+def _find_series(tx: Transaction, asked: str, metric: str, devices: list[str]) -> SeriesRow:
     """The series of a number, or of a case; UsageError lists the candidates."""
     from vkbench_db.ask import series
     from vkbench_db.ask.device_names import device_keys
@@ -118,11 +118,11 @@ def _named(tx: Transaction, asked: str, metric: str, devices: list[str]) -> Seri
     if not found:
         raise UsageError(f"no {metric} series of '{asked}': `vkbench noise` lists them all")
     if len(found) > 1:
-        told = [f"{row.series} ({_told(row)})" for row in found[: names.MOST_TOLD]]
+        told = [f"{row.series} ({_describe_series(row)})" for row in found[: names.MOST_TOLD]]
         more = " and more" if len(found) > names.MOST_TOLD else ""
         raise UsageError(f"'{asked}' may be series {', '.join(told)}{more}: give its number")
     return found[0]
 
 
-def _told(row: SeriesRow) -> str:
+def _describe_series(row: SeriesRow) -> str:
     return f"{row.case_name} on {row.host}/{row.device_name}, {row.variant}, {row.track}"

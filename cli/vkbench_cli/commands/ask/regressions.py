@@ -119,7 +119,7 @@ def list_(
             devices=device,
         )
         waiting = inbox.uncertain(tx)
-    table = Table(columns=ROWS, rows=[_listed(row, output) for row in rows])
+    table = Table(columns=ROWS, rows=[_cells_of_row(row, output) for row in rows])
     show_newest(table, output, output.most(limit))
     if waiting:
         tell(f"{_waiting(waiting)}: `vkbench regressions suspected`")
@@ -308,7 +308,7 @@ def _headline(row: RegressionRow) -> str:
     return f"{said}\n{row.title}\n{series}"
 
 
-def _listed(row: RegressionRow, output: Output) -> dict[str, Cell]:
+def _cells_of_row(row: RegressionRow, output: Output) -> dict[str, Cell]:
     if output.json:
         return {**asdict(row)}
     return {**asdict(row), "kernels": tallied(row.kernels, None if output.csv else KERNELS_SHOWN)}

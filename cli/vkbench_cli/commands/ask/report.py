@@ -66,7 +66,7 @@ def run(
         if markdown:
             hand_over(text)
         else:
-            say(_plain(text), end="")
+            say(_render_text(text), end="")
 
 
 @app.command()
@@ -97,8 +97,8 @@ def accuracy(
     with reading(store.settings()) as tx:
         asked = queries.find_run(tx, run, [RunKind.ACCURACY]).id if run else None
         found = accuracies(tx, run=asked)
-    models = _chosen(model, {row.model for row in found if row.model}, "model")
-    formats = _chosen(format, {row.format for row in found}, "format")
+    models = _choose_names(model, {row.model for row in found if row.model}, "model")
+    formats = _choose_names(format, {row.format for row in found}, "format")
     rows = [
         kept_row(row)
         for row in found
@@ -107,7 +107,7 @@ def accuracy(
     show(Table(columns=COLUMNS, rows=rows, nothing=NO_ACCURACY), output)
 
 
-def _chosen(globs: Sequence[str], known: Collection[str], what: str) -> set[str]:
+def _choose_names(globs: Sequence[str], known: Collection[str], what: str) -> set[str]:
     return {name for glob in globs for name in names.matching(glob, sorted(known), what)}
 
 
@@ -153,7 +153,7 @@ def html(
     tell(f"{file}: {counted(len(keys), 'device')}, {size} {unit}")
 
 
-def _plain(text: str) -> str:
+def _render_text(text: str) -> str:
     """Markdown as a terminal shows it: rendered, the width of the screen."""
 
     from rich.console import Console

@@ -125,7 +125,7 @@ def results(
             "modes": _modes(Mode(mode), run),
             "states": [names.pick(asked, list(FINISHED), "state") for asked in state],
         }
-        found = _asked(
+        found = _read_results(
             tx,
             kernel,
             format,
@@ -178,12 +178,14 @@ def _print(
         hand_over(markdown_table(shown, most=len(shown.rows)))
     else:
         jobs = {row["job"] for row in shown.rows}
-        hand_over(_written([row for row in found if row.job in jobs], asked, models))
+        hand_over(_write_results([row for row in found if row.job in jobs], asked, models))
     if asked:
         tell_cut(len(rows), most)
 
 
-def _written(found: list[ResultRow], asked: Interchange, models: Mapping[int, ModelResult]) -> str:
+def _write_results(
+    found: list[ResultRow], asked: Interchange, models: Mapping[int, ModelResult]
+) -> str:
     """Results as another tool reads them; kernels and models may have a part each."""
     text = WRITERS[asked](found) if asked in WRITERS else ""
     if asked in llama_bench.WRITERS:
@@ -209,7 +211,7 @@ def _modes(asked: Mode, run: str) -> list[Mode]:
     return [asked]
 
 
-def _asked(
+def _read_results(
     tx: Transaction, kernels: list[str], formats: list[str], **filters: Any
 ) -> list[ResultRow]:
     """Results of all kernels and formats asked for, newest first."""

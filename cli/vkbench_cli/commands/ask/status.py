@@ -56,7 +56,7 @@ def status(*, store: Store, output: Output) -> int:
     from vkbench_cli.show.services import why
 
     ours, now = store.settings(), time.time()
-    fleet = _asked(ours, now)
+    fleet = _read_fleet(ours, now)
     rows = [_row(queue, now, why(queue, fleet)) for queue in fleet.queues]
     if not (output.json or output.csv):
         show(Table(columns=SERVICES, rows=[asdict(each) for each in fleet.services]), output)
@@ -67,7 +67,7 @@ def status(*, store: Store, output: Output) -> int:
     return EXIT_OK if fleet.is_well else ServiceUnreachable.exit_code
 
 
-def _asked(ours: Settings, now: float) -> Fleet:
+def _read_fleet(ours: Settings, now: float) -> Fleet:
     """The services and queues, also where the database cannot be reached."""
     from vkbench_cli.show.services import Fleet, read_unfit
     from vkbench_db.ask.blank import blank

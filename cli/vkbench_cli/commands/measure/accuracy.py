@@ -142,7 +142,7 @@ def accuracy(
         else:
             found = _of_products(format, matrices, now)
         show(found.table, output)
-        asked = _asked(format, reading if reading.model else matrices)
+        asked = _options_of_run(format, reading if reading.model else matrices)
         run = keep(database, found.rows, asked, label, now)
     tell(f"stored as run {run}: `vkbench report accuracy` lists what was found so far")
 
@@ -155,16 +155,16 @@ class _Found:
     rows: Sequence[Accuracy]
 
 
-def _asked(format: Sequence[str], options: Matrices | Reading) -> dict[str, object]:
+def _options_of_run(format: Sequence[str], options: Matrices | Reading) -> dict[str, object]:
     """What was asked for, as a run keeps it."""
     given = {name: value for name, value in vars(options).items() if value not in (None, "", [])}
     return {"format": list(format)} | {
-        name: [str(each) for each in value] if isinstance(value, list) else _plain(value)
+        name: [str(each) for each in value] if isinstance(value, list) else _plain_value(value)
         for name, value in given.items()
     }
 
 
-def _plain(value: object) -> object:
+def _plain_value(value: object) -> object:
     return value if isinstance(value, int | float) else str(value)
 
 
@@ -200,7 +200,7 @@ def _of_models(format: Sequence[str], asked: Reading, now: float) -> _Found:
         done = 0
         for each in readers:
             path = each.file.path
-            told = partial(_told, progress, done, f"{path.name} {each.type}")
+            told = partial(_tell_progress, progress, done, f"{path.name} {each.type}")
             found.append(foreseen(path, each.type, each.text, asked.limit, settings(), told))
             done += len(each.text.windows)
     rows = [
@@ -241,7 +241,7 @@ def _readers(format: Sequence[str], asked: Reading) -> list[Reader]:
     return readers
 
 
-def _told(progress: CountedProgress, before: int, model: str, windows: int) -> None:
+def _tell_progress(progress: CountedProgress, before: int, model: str, windows: int) -> None:
     progress.tell(before + windows, model)
 
 

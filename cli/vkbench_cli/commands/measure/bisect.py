@@ -122,7 +122,7 @@ def show_(*, number: Number, store: Store, output: Output) -> int:
     from vkbench_db.upkeep import bisections
 
     with reading(store.settings()) as tx:
-        return _shown(bisections.find(tx, number), output)
+        return _show_bisection(bisections.find(tx, number), output)
 
 
 @app.command()
@@ -175,10 +175,10 @@ def _search_here(
             tell(f"stopped; `vkbench bisect --resume {number}{where}` continues")
             return EXIT_INTERRUPTED
         with database.reading() as tx:
-            return _shown(bisections.find(tx, number), output)
+            return _show_bisection(bisections.find(tx, number), output)
 
 
-def _shown(found: Bisection, output: Output) -> int:
+def _show_bisection(found: Bisection, output: Output) -> int:
     from vkbench_db.upkeep.bisections import FAILED
 
     show(Table(columns=STEPS, rows=_steps(found)), output)

@@ -101,7 +101,7 @@ def run(
         Database.open(ours.database_url(), create=True) as database,
     ):
         if resume:
-            found, devices = _resumed(database, resume)
+            found, devices = _resume_run(database, resume)
         else:
             found, devices = planned(database, selecting, effort, ours)
         try:
@@ -159,7 +159,7 @@ def planned(
         return find_run(tx, str(made.run.id)), devices
 
 
-def _resumed(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]:
+def _resume_run(database: Database, asked: str) -> tuple[RunRow, list[DeviceFacts]]:
     from vkbench_db.ask import queries
     from vkbench_db.work.arrivals import settle
     from vkbench_local.machine import all_devices

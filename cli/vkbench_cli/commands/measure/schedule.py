@@ -119,7 +119,7 @@ def show_(*, name: Name, limit: Limit = None, store: Store, output: Output) -> N
         schedule = schedules.find(tx, name)
         found = schedules.slots(tx, schedule.id, most + 1 if most else None)
     if not (output.json or output.csv):
-        say(f"{schedule.name}, at {schedule.cron} (UTC): {_asked(schedule)}")
+        say(f"{schedule.name}, at {schedule.cron} (UTC): {_describe_selection(schedule)}")
     rows = [{"slot": slot.at, "run": slot.run, "note": slot.note} for slot in found]
     show_newest(
         Table(columns=SLOTS, rows=rows, nothing="this schedule was not due yet"), output, most
@@ -172,7 +172,7 @@ def fire(*, name: Name, store: Store) -> None:
         warn(database, f"run {made.run.id}", run=made.run.id)
 
 
-def _asked(schedule: Schedule) -> str:
+def _describe_selection(schedule: Schedule) -> str:
     """The parts of its selection that are not the defaults."""
     from vkbench_scheduler.planning.submit import selection_json
 

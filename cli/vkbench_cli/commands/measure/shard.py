@@ -74,7 +74,7 @@ def shard(
     The results are stored as a run of mode sharded, a row for each number of shards: `hot` is
     compute, `copies` is with copies, and the variant says how the case was divided. Each has a
     series of its own, with which later ones are compared, so that a slower driver is suspected.
-    Pairs do not measure that again: later results decide it.
+    Changes here are confirmed only by later runs.
 
     \b
     vkbench shard matmul/f16:b=f16/b1_m4096_n4096_k4096
@@ -104,7 +104,7 @@ def shard(
         pieces=pieces,
     )
     found: list[Sharded] = []
-    with _opened(ours) if keep else nullcontext() as database:
+    with _open_database(ours) if keep else nullcontext() as database:
         try:
             found.extend(begin(asked, limit, ours))
         finally:  # what came before a failure is kept
@@ -118,7 +118,7 @@ def shard(
 
 
 @contextmanager
-def _opened(ours: Settings) -> Iterator[Database]:
+def _open_database(ours: Settings) -> Iterator[Database]:
     """The database, created if need be; one that takes no writes is an error before the work."""
     from vkbench_db.database import Database
 

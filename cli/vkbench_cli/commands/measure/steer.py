@@ -72,7 +72,7 @@ def pause(
 
     said = Pause(reason=reason, by=user_name(), at=time.time(), recall=now)
     with opened(store.settings()) as database, database.transaction() as tx:
-        meant = _meant(tx, device)
+        meant = _find_devices(tx, device)
         for row in meant:
             hold(tx, row.key, said)
     for row in meant:
@@ -97,7 +97,7 @@ def resume(
 
     now = time.time()
     with opened(store.settings()) as database, database.transaction() as tx:
-        meant = _meant(tx, device)
+        meant = _find_devices(tx, device)
         trials = {
             row.key: submit_trial(tx, row.facts, now)
             for row in meant
@@ -108,7 +108,7 @@ def resume(
         say(f"{row.name} ({row.key}) is served again{trial}")
 
 
-def _meant(tx: Transaction, selector: str) -> list[DeviceRow]:
+def _find_devices(tx: Transaction, selector: str) -> list[DeviceRow]:
     from vkbench_db.ask import queries
     from vkbench_db.ask.device_names import device_keys
 

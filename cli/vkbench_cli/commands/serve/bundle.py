@@ -64,7 +64,7 @@ def build(
     _check_folder(out)
     with TemporaryDirectory(prefix="vkbench-") as scratch:
         bundle = compile_tree(
-            tree, out or Path(scratch, "bundle"), progress_bar(), kernels=_chosen(kernels)
+            tree, out or Path(scratch, "bundle"), progress_bar(), kernels=_choose_kernels(kernels)
         )
         kept_bundles(settings()).put(bundle)
     say(bundle.sha)
@@ -95,7 +95,7 @@ def list_(*, output: Output) -> None:
     show(Table(columns=COLUMNS, rows=list(rows.values())), output)
 
 
-def _chosen(globs: Sequence[str]) -> Sequence[Kernel]:
+def _choose_kernels(globs: Sequence[str]) -> Sequence[Kernel]:
     from vkbench_shaders.catalogue import KERNELS, matching
 
     names = {name for glob in globs for name in matching(glob)}
@@ -112,15 +112,15 @@ def _check_folder(out: Path | None) -> None:
 
 def _row(kept: BundleStore, sha: str) -> dict[str, Cell]:
     try:
-        return _described(kept.get(sha).check())
+        return _describe_bundle(kept.get(sha).check())
     except VkbenchError as error:
         return {"sha": sha, "name": "" if sha else "packaged", "trouble": str(error)}
 
 
-def _described(bundle: Bundle) -> dict[str, Cell]:
+def _describe_bundle(bundle: Bundle) -> dict[str, Cell]:
     return {
         "sha": bundle.sha,
-        "name": bundle.name if bundle.name != bundle.sha else _declared(bundle),
+        "name": bundle.name if bundle.name != bundle.sha else _list_own_kernels(bundle),
         "kernels": len(bundle.entries),
         "bytes": sum(map(len, bundle.blobs.values())),
         "compiler": bundle.manifest.slang,
@@ -128,6 +128,6 @@ def _described(bundle: Bundle) -> dict[str, Cell]:
     }
 
 
-def _declared(bundle: Bundle) -> str:
+def _list_own_kernels(bundle: Bundle) -> str:
     """The names of kernels of users that a bundle declares."""
     return ", ".join(kernel.name for kernel in bundle.manifest.kernels)

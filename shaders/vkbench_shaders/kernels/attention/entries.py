@@ -37,7 +37,7 @@ _SPREAD = Stage(module="flash_spread", entry="flash_spread", arguments=lambda ty
 
 
 def _result(types: Mapping[str, str]) -> tuple[str, ...]:
-    """What `flash_combine` stores."""
+    """The Slang type by which `flash_combine` stores y."""
     return ("numbers" if types["y"] == "f32" else "rounded",)
 
 

@@ -33,11 +33,11 @@ class Matrices:
     blocks: tuple[Block, ...]  # the first one that fits is taken
 
     def rows(self, block: Block) -> int:
-        """Of a tile."""
+        """Rows of a tile."""
         return block.subgroups * block.blocks * self.side
 
     def positions(self, block: Block) -> int:
-        """Of a step."""
+        """Positions of a step."""
         return block.step * self.side
 
     def stage(self, block: Block) -> int:

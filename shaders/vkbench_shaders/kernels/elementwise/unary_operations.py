@@ -21,7 +21,7 @@ _POSITIVE: Spans = {"": (2.0**-10, 150.0)}
 
 @dataclass(frozen=True, kw_only=True)
 class UnaryOperation:
-    """One of them."""
+    """One function of each element of x."""
 
     name: str
     description: str

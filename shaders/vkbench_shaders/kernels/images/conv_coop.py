@@ -83,7 +83,7 @@ class Sizes:
 
     @property
     def is_large(self) -> bool:
-        """Whether matrices pay."""
+        """Whether cooperative matrices are faster here."""
         return self.results >= _LEAST_RESULTS and self.depth >= _LEAST_DEPTH
 
 

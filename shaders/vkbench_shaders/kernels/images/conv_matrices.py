@@ -30,7 +30,7 @@ class Posed:
 
     @cached_property
     def product(self) -> Product:
-        """Of panels."""
+        """The product of packed panels that the convolution becomes."""
         return conv_panels.posed(self.problem, self.sizes, self.push, self.wide)
 
     def fused(self, device: DeviceFacts) -> list[conv_coop.Tile]:

@@ -87,7 +87,7 @@ def patches(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, A
 
 
 def accepts(types: Mapping[str, str]) -> bool:
-    """Halves stay halves."""
+    """Whether y can hold x: an x of f16 stays f16."""
     return types["x"] == "f32" or types["y"] == "f16"
 
 

@@ -63,7 +63,7 @@ class AxisScale:
 
     @property
     def push(self) -> Push:
-        """A shader's Scale."""
+        """Push constants of the shader's struct Scale."""
         return {
             "size": self.size,
             "factor": self.factor,

@@ -42,7 +42,7 @@ class Window:
 
     @property
     def push(self) -> dict[str, int]:
-        """A shader's Axis."""
+        """Push constants of the shader's struct Axis."""
         return {
             "size": self.size,
             "outputs": self.count,

@@ -126,7 +126,7 @@ def _array(
 
 
 def _factors(description: str, *of: Form) -> tuple[Binding, Binding]:
-    """Weights and vectors."""
+    """Bindings of the weights and of the vectors."""
     weights = Binding(
         name="weights",
         access="in",

@@ -99,7 +99,7 @@ def room_for_sums(device: DeviceFacts, threads: int, columns: int) -> int:
 
 
 def columns(problem: Problem) -> int:
-    """Of y, that a workgroup makes where vectors are few."""
+    """Columns of y per workgroup when there are few vectors."""
     return min(problem.shape["n"], MOST_COLUMNS)
 
 
@@ -116,7 +116,7 @@ def refuses(problem: Problem, device: DeviceFacts) -> str | None:
 
 
 def inputs(problem: Problem) -> dict[str, Array]:
-    """Weights and vectors."""
+    """Make the weights and vectors of a case."""
     return {
         "weights": data.weights(problem, "weights"),
         "x": data.activations(problem, "x"),

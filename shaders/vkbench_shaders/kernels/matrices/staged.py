@@ -95,7 +95,7 @@ class Plan:
 
 
 def _blocks(problem: Problem) -> int:
-    """Of a vector."""
+    """Quantised blocks of a vector."""
     return problem.shape["k"] // products.QUANTISED_UNIT
 
 

@@ -69,7 +69,7 @@ def bindings(ids: tuple[str, ...]) -> tuple[Binding, ...]:
 
 
 def number(types: Mapping[str, str]) -> tuple[str, ...]:
-    """That of what adds them."""
+    """The Slang type of the sums."""
     return (f"number_{types['y']}",)
 
 

@@ -53,7 +53,7 @@ def permuted(shape: Sequence[int], order: str) -> Layout:
 
 
 def sizes(shape: Sequence[int]) -> Push:
-    """A shader's Sizes."""
+    """Push constants of the shader's struct Sizes."""
     _, channels, height, width = (divisor(max(size, 1)) for size in shape)
     return {"count": prod(shape), "channels": channels, "height": height, "width": width}
 

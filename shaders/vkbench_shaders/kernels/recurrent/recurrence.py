@@ -47,7 +47,7 @@ class Recurrence:
 
     @property
     def lanes(self) -> int:
-        """Threads a column."""
+        """Threads that share a column."""
         return self.keys // _EACH
 
     @property

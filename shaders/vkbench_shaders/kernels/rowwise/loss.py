@@ -93,7 +93,7 @@ def back_inputs(problem: Problem) -> dict[str, Array]:
 
 
 def _logarithms(x: Numbers) -> Numbers:
-    """Of softmax(x)."""
+    """Logarithms of the elements of softmax(x)."""
     below = x - x.max(axis=-1, keepdims=True)
     return np.asarray(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))
 

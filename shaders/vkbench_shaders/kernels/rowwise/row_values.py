@@ -76,7 +76,7 @@ class Cut:
 
     @property
     def stretches(self) -> int:
-        """Of a row."""
+        """Stretches that a row is divided into."""
         return 1 if self.whole else self.stretches_of(self.lanes)
 
     @property
@@ -110,7 +110,7 @@ class Cut:
 
     @property
     def _teams(self) -> int:
-        """Of a row."""
+        """Workgroups that share a row."""
         return self.stretches if self.split else 1
 
     def entry(self, name: str) -> str:

@@ -158,7 +158,7 @@ class Operand:
 
     @property
     def push(self) -> dict[str, int]:
-        """The shaders' Operand."""
+        """Push constants of the shaders' struct Operand."""
         return {name: getattr(self, name) for name in ("first", "row", "k", "matrix", "serves")}
 
 

@@ -1,1 +1,1 @@
-"""Optimisers."""
+"""Kernels of optimisers, which update a model's weights in training."""

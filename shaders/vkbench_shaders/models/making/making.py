@@ -47,7 +47,7 @@ class ModelPlan:
 
     @cached_property
     def header(self) -> bytes:
-        """The file's beginning."""
+        """The beginning of the file: its metadata and a list of its tensors."""
         keys = metadata(self.name, self.shape, self.mixture)
         return header(keys, [placed for _, placed in self.tensors])
 
@@ -62,7 +62,7 @@ def make(plan: ModelPlan, file: IO[bytes], told: Callable[[int], None]) -> None:
 
 
 def outline(plan: ModelPlan, file: IO[bytes], size: int) -> None:
-    """Write a model drawn from blocks with holes: of each tensor its first and last bytes.
+    """Write a sparse file that holds only each tensor's ends.
 
     Whatever reads no more of a tensor than `size` bytes at its ends takes it for the whole model.
     """

@@ -36,7 +36,7 @@ _KINDS: Final[Mapping[str, Any]] = {"t": Pointer, "f": c_float, "i": c_int, "b":
 
 
 class Init(Structure):
-    """ggml_init_params."""
+    """The struct `ggml_init_params` of ggml."""
 
     _fields_ = (("size", c_size_t), ("memory", Pointer), ("no_alloc", c_bool))
 

@@ -107,7 +107,7 @@ class _Fields(Fields):
         return mode == "perf" and supported in ("1", "true", "yes")
 
     def test(self) -> OpTest:
-        """The timing."""
+        """The timing of an operation that the row tells."""
         told = {"backend": "backend_name", "build": "build_commit"}
         return OpTest(
             number=self.number,

@@ -226,7 +226,7 @@ class Launch:
             raise CannotDo(f"{PEER}'s Vulkan backend does not support {function} of this case")
 
     def __call__(self) -> None:
-        """Done once."""
+        """Compute the operation's graph once."""
         Graph(self._library, [self])()
 
     def _make_node(self, function: str, context: Address) -> Address:

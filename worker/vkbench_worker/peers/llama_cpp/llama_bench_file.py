@@ -102,7 +102,7 @@ class _Fields(Fields):
     """The fields of one test of llama-bench."""
 
     def test(self) -> PeerTest:
-        """The test."""
+        """The test of llama-bench that the fields tell."""
         name = re.split(r"[/\\]", self.word("model_filename"))[-1]
         return PeerTest(
             number=self.number,

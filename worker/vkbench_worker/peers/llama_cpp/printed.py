@@ -71,7 +71,7 @@ class Fields:
         return found
 
     def count(self, name: str, most: int, default: int | None = None) -> int:
-        """A whole number."""
+        """A field that is a whole number from 0 to `most`."""
         found = self.row.get(name, default)
         if isinstance(found, str) and found.isascii() and found.isdecimal() and len(found) < 20:
             found = int(found)

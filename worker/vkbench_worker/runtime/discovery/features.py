@@ -99,7 +99,7 @@ class FeatureChain:
         self.extensions = sorted(s.extension for s in self.asked if s.core > minor)
         if SUBSET in extensions:  # a device that has it must be asked for it
             self.extensions.append(SUBSET)
-        self._memory = [self._zeroed(s) for s in self.asked]
+        self._memory = [self._zero_struct(s) for s in self.asked]
         for memory, following in zip(self._memory, self._memory[1:], strict=False):
             memory[1] = int(vk.ffi.cast("uintptr_t", following))
         self.head = vk.struct("VkPhysicalDeviceFeatures2", next=self._memory[0])
@@ -118,7 +118,7 @@ class FeatureChain:
         )
 
     @staticmethod
-    def _zeroed(struct: FeatureStruct) -> Any:
+    def _zero_struct(struct: FeatureStruct) -> Any:
         memory = vk.ffi.new("uint64_t[]", (_HEADER_WORDS + len(struct.members) + 1) // 2)
         vk.ffi.cast("uint32_t *", memory)[0] = struct.type
         return memory

@@ -30,7 +30,9 @@ KINDS: Final[Mapping[str, tuple[int, ...]]] = {
 def kinds(call: Callable[..., int], device: Any) -> frozenset[str]:
     """Which of KINDS a subgroup of a VkPhysicalDevice multiplies; `call` is CALL's function."""
     found = {
-        _shape(record) for record in _listed(call, device) if record.scope == vk.SUBGROUP_SCOPE
+        _shape(record)
+        for record in _list_matrices(call, device)
+        if record.scope == vk.SUBGROUP_SCOPE
     }
     return frozenset(name for name, kind in KINDS.items() if kind in found)
 
@@ -42,7 +44,7 @@ def _shape(record: Any) -> tuple[int, ...]:
     return (record.MSize, record.NSize, record.KSize, record.AType, record.CType)
 
 
-def _listed(call: Callable[..., int], device: Any) -> Any:
+def _list_matrices(call: Callable[..., int], device: Any) -> Any:
     count = vk.ffi.new("uint32_t *")
     vk.check(call(device, count, vk.ffi.NULL), CALL)
     records = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])

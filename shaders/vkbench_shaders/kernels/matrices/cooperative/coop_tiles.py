@@ -9,7 +9,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Problem
 
 SLANG = {"f16": "half", "bf16": "BFloat16"}  # types of what is multiplied
-ROUNDS = "rounds its factors: of a single product that cancels, that leaves nothing right"
+ROUNDS = "rounds its factors: rounding could ruin an output whose terms cancel"
 STEP = 32  # numbers along k at a time
 _LINE = STEP // 8 + 1  # 16-byte words of a row in shared memory
 _EVEN = {"f32": 1.0, "f16": 1.0}

@@ -83,7 +83,7 @@ class Factor:
 
     @property
     def steps(self) -> int:
-        """Steps along k."""
+        """Steps of a product along k."""
         return -(-self.numbers // STEP)
 
     def is_direct(self, element: str, side: int) -> bool:

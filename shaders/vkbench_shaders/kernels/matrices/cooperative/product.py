@@ -66,7 +66,7 @@ class Product:
 
     @property
     def factors(self) -> tuple[Factor, Factor]:
-        """By binding."""
+        """The two factors in the order of their bindings."""
         pair = (self.left, self.right)
         return pair if self.left_binding == 0 else (pair[1], pair[0])
 
