@@ -135,7 +135,7 @@ def _said(operation: Mapping[str, Any]) -> str:
 
 def architecture() -> str:
     """ARCHITECTURE.md, as a page of the site."""
-    text = (ROOT / "ARCHITECTURE.md").read_text()
+    text = re.sub(r"\]\((?!docs/|#)", "](../", (ROOT / "ARCHITECTURE.md").read_text())
     return text.replace("](docs/", "](")
 
 
