@@ -1,4 +1,4 @@
-"""Code paths of a kernel: which one a device runs, and the programs that it is there."""
+"""Chooses a kernel's code path for a device, and builds its programs."""
 
 from __future__ import annotations
 
