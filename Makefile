@@ -10,7 +10,7 @@ SHADERS := $(shell find shaders/vkbench_shaders -name '*.slang' -o -name '*.py')
 REQUIRED := browser,gpu,swiftshader,redis,postgres,validation,index,glslang$(CI:%=,new-lavapipe,ggml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test attack chaos soak validate quick plans snapshots screenshots check offline lock docs clean
+.PHONY: help setup bench test attack chaos soak validate quick plans snapshots screenshots pages check offline lock docs clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -63,12 +63,16 @@ plans: setup ## what the plans that vkbench grew from ask for, beside what a dat
 snapshots: setup ## write anew what tests expect people to see at 80 columns
 	@$(BIN)/pytest -q tests/cli/test_snapshots.py --renew
 
-check: setup ## formatter, linter, two type checkers, import contract
+pages: setup ## write anew the pages that are made from the code: modules, suites, views, formats
+	@$(BIN)/python scripts/pages.py
+
+check: setup ## formatter, linter, two type checkers, import contract, pages made from the code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyrefly check --summary=none
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/pages.py --check
 
 offline: PYTHON ?= 3.12
 offline: setup ## make offline/, which installs a worker without a network (PYTHON=3.12)

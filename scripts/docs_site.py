@@ -21,7 +21,6 @@ from vkbench.markdown import table
 from vkbench.settings import PREFIX, Settings
 from vkbench_cli.main import load
 from vkbench_cli.table import COMMANDS
-from vkbench_scheduler.planning.suites import SUITES
 from vkbench_shaders.catalogue import KERNELS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,13 +110,6 @@ def kernels() -> str:
     return "\n".join(parts)
 
 
-def suites() -> str:
-    """Every suite."""
-    rows = [[f"`{suite.name}`", suite.description] for suite in SUITES]
-    head = "# Suites\n\n`vkbench run --suite NAME` runs one.\n\n"
-    return head + table(["suite", "what it has"], rows) + "\n"
-
-
 def api() -> str:
     """Every address of the read API, from its OpenAPI description."""
     from vkbench_web.app import application
@@ -143,7 +135,7 @@ def _said(operation: Mapping[str, Any]) -> str:
 
 def architecture() -> str:
     """ARCHITECTURE.md, as a page of the site."""
-    text = (ROOT / "ARCHITECTURE.md").read_text()
+    text = re.sub(r"\]\((?!docs/|#)", "](../", (ROOT / "ARCHITECTURE.md").read_text())
     return text.replace("](docs/", "](")
 
 
@@ -158,7 +150,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/commands.md": commands,
     "reference/settings.md": settings,
     "reference/kernels.md": kernels,
-    "reference/suites.md": suites,
     "reference/api.md": api,
     "architecture.md": architecture,
     "decisions/index.md": decisions,

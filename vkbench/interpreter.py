@@ -1,4 +1,4 @@
-"""Starts Python without the folder where its user happens to stand."""
+"""Starts Python so that it imports nothing from the current folder."""
 
 from __future__ import annotations
 

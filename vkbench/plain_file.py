@@ -1,4 +1,4 @@
-"""Opens files that people name, which may be pipes that nobody writes to."""
+"""Opens files that people name, and refuses pipes, which might block forever."""
 
 from __future__ import annotations
 

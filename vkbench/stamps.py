@@ -1,4 +1,4 @@
-"""Stamps: when a message was sent, and its number, so that sending it again soon helps nobody.
+"""Stamps: the time and number of a message, by which old and repeated ones are refused.
 
 All hosts go by one clock, that of Redis: how wrong their own are does not matter. Numbers rise with
 each message, over restarts too, for they follow that clock's microseconds; so those of several

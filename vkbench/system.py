@@ -1,4 +1,4 @@
-"""What operating systems do each in their own way: locks, processors, ends of processes.
+"""What differs between operating systems: locks, processors, how processes end.
 
 No other module asks which system it is for these. Windows and macOS are told apart by what Python
 has there; docs/platforms.md says what was tried where.

@@ -1,4 +1,4 @@
-"""Text of strangers as a terminal may show it: nothing in it moves the cursor or turns the line.
+"""Makes untrusted text safe to show: spells out control characters.
 
 Names of devices and drivers, labels, reasons and users come from workers, files and people. What
 programs read (JSON, CSV) is exact and does not go through here.

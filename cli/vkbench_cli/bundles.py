@@ -1,4 +1,4 @@
-"""The bundle that options name, of this machine, of the database, or of a kernel of one's own."""
+"""Finds the bundle that a command's options name: local, stored, or built of a user's kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What some options choose from."""
+"""Enumerations that options of commands accept."""
 
 from __future__ import annotations
 

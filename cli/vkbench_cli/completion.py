@@ -26,10 +26,10 @@ def formats(incomplete: str) -> list[tuple[str, str]]:
 
 
 def suites(incomplete: str) -> list[tuple[str, str]]:
-    """Suites with their descriptions."""
+    """Suites with their descriptions, and how long they take."""
     from vkbench_scheduler.planning.suites import SUITES
 
-    return [(s.name, s.description) for s in SUITES if s.name.startswith(incomplete.lower())]
+    return [(s.name, s.summary) for s in SUITES if s.name.startswith(incomplete.lower())]
 
 
 def architectures(incomplete: str) -> list[str]:

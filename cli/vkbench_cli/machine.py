@@ -1,4 +1,4 @@
-"""The devices of this machine, for commands that can do without."""
+"""Lists this machine's devices; without a driver there are none, and the command goes on."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ BEGIN = """\
 vkbench checks and times Vulkan compute kernels. To begin with:
 
   vkbench doctor     say what this machine lacks, and how to install it
-  vkbench run        check and time kernels here, with no server: a minute
+  vkbench run        check and time kernels here, with no server
   vkbench results    show what was found
 
 `vkbench --help` lists all commands."""

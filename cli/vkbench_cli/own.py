@@ -1,4 +1,4 @@
-"""Kernels of one's own: compiled from what `--kernel-file` names, or declared by a bundle."""
+"""Users' own kernels: compiles what `--kernel-file` names, or reads them from a bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serving the pages, for the commands that show them."""
+"""Starts the web server, for `vkbench web` and `vkbench demo`."""
 
 from __future__ import annotations
 

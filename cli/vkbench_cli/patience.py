@@ -1,4 +1,4 @@
-"""Waiting for Redis and the database when a command starts."""
+"""Waits for Redis and the database when a service starts before them."""
 
 from __future__ import annotations
 

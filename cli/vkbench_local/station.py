@@ -1,4 +1,4 @@
-"""A station: what one device of this machine does of a run, by a supervisor of its own.
+"""Runs one device's share of a local run, through its own supervisor.
 
 Results are stored as they come, those that came meanwhile together. The next process runs a job
 again whose result was not stored when this one died: a kill at any moment neither loses nor doubles

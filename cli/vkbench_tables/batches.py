@@ -1,4 +1,4 @@
-"""Which kernels and code paths hold a property of batches, as a table: a row for each."""
+"""Which kernels and code paths give a row the same bits in batches of any size, as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer to a query in SQL as a table: its columns are known only then."""
+"""The answer to a user's SQL as a table, whose columns the statement decides."""
 
 from __future__ import annotations
 

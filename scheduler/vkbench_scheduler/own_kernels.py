@@ -1,4 +1,4 @@
-"""Kernels of users, as the bundles of the database declare them."""
+"""Users' own kernels, as the stored bundles declare them, each by the newest."""
 
 from __future__ import annotations
 

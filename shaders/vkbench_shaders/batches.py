@@ -1,4 +1,4 @@
-"""Batches: dimensions along which a kernel's rows know nothing of each other, and parts of them.
+"""Batch dimensions, along which a kernel's rows are independent, and parts of a batch.
 
 A row, a vector, an image or a sequence of a batch is computed as if it were alone. Whether its bits
 are the same whatever lies beside it is another question: a code path may add up in another order

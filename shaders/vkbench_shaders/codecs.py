@@ -1,4 +1,4 @@
-"""The formats that gguf cannot decode or encode, written out.
+"""Decoders and encoders in numpy for the formats that the gguf package lacks.
 
 All arithmetic is float32, each operation rounded to nearest even and none fused, in the order that
 is written here: a kernel that does the same steps makes the same bytes. Inputs are finite.

@@ -1,4 +1,4 @@
-"""Families: what the catalogue can do with a storage format, a column each of the formats' grid.
+"""Which kernels exist for each storage format: the columns of the formats' grid.
 
 Derived from the kernels alone: a family is a kernel that takes or makes blocks, once for each
 format that its vectors x may have.

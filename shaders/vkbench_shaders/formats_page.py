@@ -1,7 +1,4 @@
-"""docs/formats.md from the formats' table and the catalogue.
-
-python -m vkbench_shaders.formats_page > docs/formats.md
-"""
+"""The text of docs/formats.md, which `make pages` writes from the table of formats."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from vkbench_shaders.formats import FORMATS, Format
 _HEAD = """\
 # Storage formats
 
-Written by `python -m vkbench_shaders.formats_page` from the table in
+Written by `make pages` from the table in
 `shaders/vkbench_shaders/formats.py` and the catalogue; a test compares. Layouts are those of GGML,
 byte for byte. Bits are per weight, scales and minima included; the ratio is how many times smaller
 than f32 a format is. `vkbench kernels --formats` prints the same with --json or --csv, and
@@ -50,7 +47,3 @@ def _matrix() -> str:
 def _marks(fmt: Format) -> str:
     marks = ("✓" if family.types(fmt.name) else "–" for family in families())
     return f"| {fmt.name} | {' | '.join(marks)} |\n"
-
-
-if __name__ == "__main__":
-    print(text(), end="")

@@ -1,4 +1,4 @@
-"""Numbers to stored blocks and back: the CPU's word on what a stored weight is.
+"""Quantises numbers to blocks and decodes them on the CPU, as the reference for kernels.
 
 By gguf where it can, by `codecs` where it cannot. gguf is imported when first needed, so that
 reading the catalogue stays quick. Sizes of blocks are those of `formats`: gguf has another for

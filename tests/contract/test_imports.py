@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -115,3 +116,20 @@ def test_circles_and_chains_are_noticed() -> None:
 def test_functions_and_type_checkers_imports_count() -> None:
     assert "vkbench_scheduler.service" in imported("vkbench_cli.commands.serve.services")
     assert "vkbench_db.database" in imported("vkbench_cli.store")
+
+
+ROW = re.compile(r"^\| `(vkbench\w*)` \| (.*) \|$", re.MULTILINE)
+
+
+def test_architecture_names_the_imports_that_are_there() -> None:
+    there: dict[str, set[str]] = {package: set() for package in CHAINS}
+    for name in modules():
+        package = name.partition(".")[0]
+        there[package] |= {each.partition(".")[0] for each in imported(name)} - {package}
+    rows = ROW.findall((ROOT / "ARCHITECTURE.md").read_text())
+    others = set(CHAINS) - {"vkbench_cli"}
+    named = {
+        package: others if says == "all of these" else set(re.findall(r"`(\w+)`", says))
+        for package, says in rows
+    }
+    assert named == there

@@ -11,24 +11,22 @@ from pathlib import Path
 import pytest
 
 from copied_packages import ROOT, VKBENCH, CopiedPackages, copy_packages
-from views_page import documented_columns
 from vkbench_db.database import SCHEMA
 
 DRIVER = ROOT / "tests/planted/planted_column.py"
 TABLE = "db/vkbench_db/schema/work.py"
 RECORD = "vkbench/result.py"
 DISPLAY = "cli/vkbench_tables/results.py"
-PAGE = "docs/views.md"
+MEANINGS = "db/vkbench_db/ask/view_columns.py"
 MIGRATIONS = "db/vkbench_db/migrations/versions"
 COLUMN, VALUE = "slowest", 0.125
+IMPORT = "from vkbench_db.ask.view_columns import MEANINGS"
 
 
 @pytest.fixture
 def planted(tmp_path: Path) -> CopiedPackages:
-    """A copy of the packages and the page with one column more."""
+    """A copy of the packages with one column more."""
     copy = copy_packages(tmp_path)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / PAGE).write_text((ROOT / PAGE).read_text())
     copy.insert(
         TABLE,
         f'    {COLUMN}: Named[float] = Column(Float, default=0.0, server_default="0")\n',
@@ -50,7 +48,7 @@ def planted(tmp_path: Path) -> CopiedPackages:
         f'        "{COLUMN}": rated.{COLUMN} if rated else None,\n',
         before='        "remark": _remark(',
     )
-    copy.insert(PAGE, f"| `{COLUMN}` | slowest sample, seconds |\n", before="\n## v_series")
+    copy.insert(MEANINGS, f'    "{COLUMN}": "slowest sample, seconds",\n', before="}\n_SERIES")
     _plant_migration(tmp_path / MIGRATIONS)
     return copy
 
@@ -88,7 +86,8 @@ def test_everything_finds_a_column_that_was_planted(
     assert found["home"] == [VALUE]
     assert found["elsewhere"] == [VALUE]
     assert COLUMN in found["view"]
-    assert documented_columns(tmp_path / PAGE) == found["view"]
+    meant = planted.run("-c", f"{IMPORT}; print(*sorted(MEANINGS['v_results']))")
+    assert meant.stdout.split() == found["view"]
     for database in (home, elsewhere):
         shown = planted.run("-c", VKBENCH, "results", "--database", database, "--json")
         assert shown.returncode == 0, shown.stderr

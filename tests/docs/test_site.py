@@ -55,7 +55,7 @@ def test_the_reference_has_all_that_the_code_has(site: Path) -> None:
     assert [row.name for row in COMMANDS if f"vkbench {row.name}</code>" not in commands] == []
     kernels = text_of(site, "reference/kernels")
     assert [kernel.name for kernel in KERNELS if f"<code>{kernel.name}</code>" not in kernels] == []
-    suites = text_of(site, "reference/suites")
+    suites = text_of(site, "suites")
     assert [suite.name for suite in SUITES if suite.name not in suites] == []
     settings = text_of(site, "reference/settings")
     names = Settings.__dataclass_fields__

@@ -1,4 +1,4 @@
-"""Addresses that no page can mean: PostgreSQL stores no null character, so none names anything."""
+"""Refuses addresses with a null character, which no stored name can have."""
 
 from __future__ import annotations
 

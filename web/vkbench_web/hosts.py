@@ -1,4 +1,4 @@
-"""Which names the pages may be asked by.
+"""The host names under which the pages answer; others are refused.
 
 Pages at this machine's own address are for this machine. A page of another site can have its own
 name point here, and a browser would then let it read them: so the name must be one of ours.

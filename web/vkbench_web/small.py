@@ -1,4 +1,4 @@
-"""A series as a small picture: its timings over time and its changes, as coordinates of an SVG."""
+"""Draws a series as a small SVG picture: its timings over time, and its changes."""
 
 from __future__ import annotations
 

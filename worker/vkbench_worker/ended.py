@@ -1,4 +1,4 @@
-"""The result of a job that no runner wrote."""
+"""Results for jobs whose runner could not write one: crashed, timed out, refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a job is that waits long: `heard` passes it on to whoever watches the process.
+"""Reports how far a long job is, such as one that loads a file, to whoever watches the process.
 
 A module of its own, so that what loads weights need not know whether a runner does it or a test.
 """

@@ -1,4 +1,4 @@
-"""Kernels of users, as the bundles of the database declare them."""
+"""Lists users' own kernels, as bundles in the database declare them."""
 
 from __future__ import annotations
 

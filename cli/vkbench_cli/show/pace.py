@@ -1,4 +1,4 @@
-"""How fast something is done, and when it will have ended: numbers in, numbers and words out."""
+"""Rates of progress and the time left, as numbers and words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of several jobs in a run that were not right each time: how often, by which inputs."""
+"""Cases that were tried with several inputs in a run and were not right with some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suspicions of the demonstration measured again: its pairs have the noise of its nights."""
+"""Answers the demonstration's requests for paired timings, with the noise of its nights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a demonstration lies: a SQLite file of its own, never one that has other results."""
+"""Chooses the demonstration's SQLite file, never one that has other results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in the demonstration's lab: bundles and drivers that change what kernels need."""
+"""The script of the demonstration: which bundles and drivers make which kernels slower or wrong."""
 
 from __future__ import annotations
 

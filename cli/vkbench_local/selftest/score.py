@@ -1,4 +1,4 @@
-"""What a simulated lab shows: what became of planted changes, what was told that was none.
+"""Scores the detection in a simulated lab: planted changes found, missed and invented.
 
 The targets are declared here. All scenarios together are held to them as they are; one scenario,
 which has few changes and few false ones, misses a target only by more than chance explains. What

@@ -1,4 +1,4 @@
-"""Holds the regressions that a simulated lab opened against the changes that were planted in it.
+"""Compares the regressions that a simulated lab opened with the changes planted in it.
 
 Only the changes of regressions count: people hear of these, and not of ambiguous changes.
 """

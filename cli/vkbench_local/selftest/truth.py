@@ -1,4 +1,4 @@
-"""What was planted in a series, as the changes that people should be told of."""
+"""The changes planted in a simulated series, which the detection should report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What speaks against a device: attempts that ended badly in a row, and canaries that are off."""
+"""Signs that a device is broken: failures in a row, and canaries that differ from its history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that is known of one job: what was asked, each attempt, its verdict, timings and software."""
+"""What a job's page shows: the request, each attempt, its verdict, timings and software."""
 
 from __future__ import annotations
 

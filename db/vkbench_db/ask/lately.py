@@ -1,4 +1,4 @@
-"""How each device did lately: its last jobs, and how many of them failed."""
+"""The last jobs of each device, and how many of them failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run goes on each device, why its jobs failed, and which run asked for the same before."""
+"""What a run's page shows: its state on each device, why jobs failed, the same run before."""
 
 from __future__ import annotations
 

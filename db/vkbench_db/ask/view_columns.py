@@ -1,8 +1,12 @@
-"""What each column of the public views holds, as docs/views.md says it, for the page of queries."""
+"""What each column of the public views holds: docs/views.md and the page of queries say it.
+
+Meanings are Markdown whose links lead from docs/; `make pages` writes the tables of docs/views.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from re import sub
 
 _RESULTS = {
     "host": "the machine's name",
@@ -11,58 +15,58 @@ _RESULTS = {
     "driver": "of the attempt that settled the job; NULL where none did",
     "driver_version": "of the attempt that settled the job; NULL where none did",
     "environment": "hash of all software the attempt depended on",
-    "case_name": "canonical name, kernel/format/shape[/parameters]",
+    "case_name": "canonical name, `kernel/format/shape[/parameters]`",
     "kernel": "its parts, as text",
     "format": "its parts, as text",
     "types": "its parts, as text",
     "shape": "its parts, as text",
     "params": "its parts, as text",
     "mode": (
-        "correctness, performance, paired: two bundles timed in turns, peer: another program "
-        "and our kernel timed in turns, or sharded: divided among devices"
+        "`correctness`, `performance`, `paired`: two bundles timed in turns, `peer`: another "
+        "program and our kernel timed in turns, or `sharded`: [divided among "
+        "devices](devices.md#one-case-on-several-devices)"
     ),
     "variant": (
-        "the code path asked for; with the mode peer, the program; with sharded, also how the "
-        "case was divided"
+        "the code path asked for; with the mode `peer`, the program; with `sharded`, also how "
+        "the case was divided"
     ),
     "variant_run": "the code path that ran",
     "kernel_sha": "SHA-256 of the SPIR-V that ran, of a pair the new one's",
-    "bundle": (
-        "SHA-256 of the bundle asked for, of a pair the new one; empty for the packaged one"
-    ),
+    "bundle": "SHA-256 of the bundle asked for, of a pair the new one; empty for the packaged one",
     "run": "the submission",
     "run_uuid": "the submission",
     "run_label": "the submission",
     "track": (
-        "whose series its timings belong to: main, shards with the mode sharded, or empty for "
-        "trials, pairs and bisections"
+        "whose series its timings belong to: `main`, `shards` with the mode `sharded`, or "
+        "empty for trials, pairs and bisections"
     ),
     "job": "the job's number",
-    "state": "passed, wrong, skipped or failed",
+    "state": "`passed`, `wrong`, `skipped` or `failed`",
     "cause": (
-        "why it failed: crashed, timed_out, device_lost, worker_died, error, lost; else empty"
+        "why it failed: `crashed`, `timed_out`, `device_lost`, `worker_died`, `error`, "
+        "`lost`; else empty"
     ),
     "reason": (
-        "the same as a sentence; of skipped and wrong ones too; of a wrong "
-        "pair it begins with old: or new:"
+        "the same as a sentence; of skipped and wrong ones too; of a wrong pair it begins "
+        "with `old:` or `new:`"
     ),
     "tries": "attempts that ran and settled nothing",
     "path": "arithmetic path whose limits applied",
     "nmse": "error against the float64 reference",
     "max_abs": "error against the float64 reference",
-    "metric": "hot or cold; with sharded, copies includes uploads and read-backs",
+    "metric": "`hot` or `cold`; with `sharded`, `copies` includes uploads and read-backs",
     "seconds": "median of the samples, for one launch",
     "mad": "median absolute deviation, seconds",
     "low": "interval of the median, seconds",
     "high": "interval of the median, seconds",
     "best": "fastest sample, seconds",
     "count": "samples",
-    "stop": "what ended the sampling: noise or time",
+    "stop": "what ended the sampling: `noise` or `time`",
     "gb_per_second": "10^9 bytes moved a second, each input read and each output written once",
     "gflop_per_second": "10^9 floating-point operations a second",
     "roof_fraction": (
-        "share of the fastest that the device could do, by its calibration; "
-        "NULL where no roof applies"
+        "share of the fastest that the device could do, by its calibration; NULL where [no "
+        "roof applies](calibration.md#of-roof-of-path)"
     ),
     "warnings": "JSON list of what makes the timing doubtful",
     "flag": "why the timing does not count in its series, empty where it does",
@@ -70,42 +74,42 @@ _RESULTS = {
     "finished_at": "when the result was recorded, UTC",
     "path_fraction": "share of what the code path's own arithmetic could do",
     "settings": (
-        "values of the kernel's tunable parameters, named or estimated: split=2,tile=64x64_8x8"
+        "values of the kernel's tunable parameters, named or estimated: `split=2,tile=64x64_8x8`"
     ),
     "memory_bytes": "the most device memory that a whole model took; NULL of kernels",
     "side": (
-        "whose time it is: ours; theirs, with the mode peer and of imports another program's; of "
-        "a pair, old or new"
+        "whose time it is: `ours`; `theirs`, with the mode `peer` and of imports another "
+        "program's; of a pair, `old` or `new`"
     ),
 }
 _SERIES = {
-    "series": "its number, as v_results gives it",
+    "series": "its number, as `v_results` gives it",
     "host": "the machine's name",
     "device": "the device's key, 12 hex digits",
     "device_name": "as its driver names it",
-    "case_name": "canonical name, kernel/format/shape[/parameters]",
+    "case_name": "canonical name, `kernel/format/shape[/parameters]`",
     "kernel": "its parts, as text",
     "format": "its parts, as text",
     "variant": "the code path that ran; of verdicts the one asked for",
-    "metric": "hot, cold or verdict",
+    "metric": "`hot`, `cold` or `verdict`",
     "environment_class": "clock policy, and whether bounds were checked; empty of verdicts",
-    "track": "main, or whatever a run was told",
+    "track": "`main`, or whatever a run was told",
     "results": "how many are placed in it",
     "newest_at": "when the last of them was recorded, UTC",
     "sigma": "how results scatter, relative; NULL until a profile is taken",
-    "noise_kind": "normal, skewed, modal or drifting",
+    "noise_kind": "`normal`, `skewed`, `modal` or `drifting`",
     "autocorrelation": "of a result with the one before",
     "smallest_effect": "relative changes below are not seen",
-    "side": "ours or theirs",
+    "side": "`ours` or `theirs`",
 }
 _REGRESSIONS = {
     "regression": "its number",
-    "state": "open, acknowledged, fixed, verified or closed",
-    "direction": "slower, faster, wrong or failed",
-    "cause": "kernel, environment, host (neither of them) or unknown (both)",
+    "state": "`open`, `acknowledged`, `fixed`, `verified` or `closed`",
+    "direction": "`slower`, `faster`, `wrong` or `failed`",
+    "cause": "`kernel`, `environment`, `host` (neither of them) or `unknown` (both)",
     "title": (
-        "in a few words; all changes that came with one bundle, one driver or "
-        "one host are one regression"
+        "in a few words; all changes that came with one bundle, one driver or one host are "
+        "one regression"
     ),
     "owner": "who acknowledged it",
     "opened_at": "UTC",
@@ -124,7 +128,7 @@ _REGRESSIONS = {
     "low": "its interval",
     "high": "its interval",
     "p": "how likely chance makes it",
-    "method": "what found it: screen, history, baseline, kin, decay or verdict",
+    "method": "what found it: `screen`, `history`, `baseline`, `kin`, `decay` or `verdict`",
     "before_job": "the last good result and the first bad one",
     "after_job": "the last good result and the first bad one",
     "before_kernel": "SHA-256 of the SPIR-V that they ran",
@@ -138,13 +142,13 @@ _REGRESSIONS = {
     "found_at": "UTC",
 }
 _ACCURACY = {
-    "subject": "products: of a matrix and vectors; model: a whole one that read a text",
-    "model": "name and hash, as format of its cases; empty of seeded weights",
+    "subject": "`products`: of a matrix and vectors; `model`: a whole one that read a text",
+    "model": "name and hash, as `format` of its cases; empty of seeded weights",
     "weights": "of products: which matrix, or how seeded numbers scatter",
     "format": "what was tried; of a file read as it is, that of most of its weights",
     "bits": "of a weight",
     "bytes": "of a model's weights",
-    "quantiser": "gguf or vkbench; empty where nothing was quantised",
+    "quantiser": "`gguf` or `vkbench`; empty where nothing was quantised",
     "output_error": "of products: the length of the error in the length of the product",
     "weight_error": "of products: the same of their weights",
     "perplexity": "of a model",
@@ -182,3 +186,8 @@ VIEWS: Mapping[str, str] = {
     "v_regressions": "every change that belongs to a regression, improvements too",
     "v_accuracy": "what formats lost of products, and whole models of texts",
 }
+
+
+def plain(meaning: str) -> str:
+    """A meaning without its Markdown, for pages that have no docs/ beside them."""
+    return sub(r"\[(.*?)\]\(.*?\)", r"\1", meaning).replace("`", "")

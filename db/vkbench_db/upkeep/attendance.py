@@ -1,4 +1,4 @@
-"""Which schedulers and workers are running: schedulers say so, and note which workers they see.
+"""Heartbeats in SQL: which schedulers run, and which workers they see.
 
 A scheduler keeps its row fresh while it runs and takes it away when it is told to stop. A device
 was last seen when a scheduler last saw its worker, or when a run on this machine, which names no

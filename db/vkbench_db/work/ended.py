@@ -1,4 +1,4 @@
-"""Results that no queue asked for: their jobs are stored as ended, in the same transaction."""
+"""Stores results that came without the queue, as of local runs, together with their ended jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways of a job until its result comes: picked, running, lost and found.
+"""Moves jobs between states until a result comes: queued, dispatched, running, lost.
 
     queued ──pick──► dispatched ──mark_running──► running ──record──► passed | wrong | skipped
       ▲                   │                          │

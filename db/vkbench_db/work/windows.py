@@ -1,4 +1,4 @@
-"""What is in flight to each device: a dispatcher keeps that within a window.
+"""How much work is in flight to each device, which the dispatcher keeps within a window.
 
 One statement answers for all devices, and looks into the index of the pick once for each: it reads
 no more rows than are in flight, however many jobs there are.

@@ -1,4 +1,4 @@
-"""Methods by which detection finds changes."""
+"""Names of the methods that find changes, as change points store them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which devices can measure something again: those that a worker serves; and which are gone."""
+"""Which devices a worker serves, so that they can measure again, and which are gone for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pairs say of a suspicion, beside the results that its series had before it.
+"""Decides a suspicion by its paired timings and by the results of its series before it.
 
 Pairs that differ speak for themselves. Values against a series do not: a pair is another protocol,
 and the device has its days. So a shift stays if at least half of it is there, and it must be plain

@@ -1,4 +1,4 @@
-"""Levels too young for the screen are judged by their kin, from their third result.
+"""Judges levels too young for the screen, by scatter and by the same case on other devices.
 
 The screen needs 20 results of a level. Until then the results before the last new kernel are held
 against those after it, by the scatter of the series or of its device. Where kin show the same

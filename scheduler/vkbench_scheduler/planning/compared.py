@@ -1,4 +1,4 @@
-"""The cases by which GPU libraries and llama.cpp are known, to be timed beside them."""
+"""The cases of suite `peers`: well-known work of GPU libraries and llama.cpp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of a kernel that a user declares: its cases checked, and those timed that shall be."""
+"""Plans the jobs of a kernel that a user declares: cases to check, and cases to time."""
 
 from __future__ import annotations
 

@@ -69,9 +69,15 @@ class Suite:
 
     name: str
     description: str
+    takes: str = ""  # how long on two CPU cores, or on what it names; empty: nobody tried
     rows: tuple[SuiteRow, ...] = ()
     models: tuple[ModelRow, ...] = ()  # whole ones, behind the rows
     measure_seconds: float = 1.0  # budget of one metric of a timing
+
+    @property
+    def summary(self) -> str:
+        """What it has and how long it takes, in a line."""
+        return f"{self.description} Takes {self.takes}." if self.takes else self.description
 
 
 FEW = ("f32", "f16", "q4_0", "q4_K", "q8_0", "q8_1", "i32", "i64")
@@ -106,7 +112,8 @@ SEEN_FIRST = ("softmax", "rms_norm", "rope", "sum", "argmax", "matmul")
 
 QUICK = Suite(
     name="quick",
-    description="Every kernel checked in few formats, the main ones timed: CPU: two minutes.",
+    description="Every kernel checked in few formats, the main ones timed.",
+    takes="two minutes",
     rows=(
         SuiteRow(
             mode=Mode.CORRECTNESS,
@@ -145,7 +152,8 @@ QUICK = Suite(
 
 SPINE = Suite(
     name="spine",
-    description="Copies, sums and blocks: every case in few formats: CPU: ten minutes.",
+    description="Copies, sums and blocks: every case in few formats.",
+    takes="ten minutes",
     rows=(
         SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=SPINE_KERNELS, formats=FEW),
         SuiteRow(
@@ -161,6 +169,7 @@ SPINE = Suite(
 QUANT = Suite(
     name="quant",
     description="All that is done with blocks, checked in every format on each code path.",
+    takes="a quarter of an hour; under a minute on an H200",
     rows=(SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=ABOUT_BLOCKS),),
 )
 
@@ -188,6 +197,7 @@ QUANT_PERF = Suite(
 TRANSFORMER = Suite(
     name="transformer",
     description="All else that models do, checked in every format on each code path.",
+    takes="three minutes",
     rows=(SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=OTHERS),),
 )
 
@@ -209,6 +219,7 @@ TRANSFORMER_PERF = Suite(
 CALIBRATION = Suite(
     name=calibration.SUITE,
     description="What a device does at most: memory, arithmetic, launches, and how steadily.",
+    takes="a minute on a GPU",
     rows=(
         SuiteRow(mode=Mode.CORRECTNESS, every_variant=True, kernels=CALIBRATED),
         SuiteRow(mode=Mode.PERFORMANCE, kernels=CALIBRATED),
@@ -249,7 +260,8 @@ TUNING = Suite(
 
 MODELS_QUICK = Suite(
     name="models-quick",
-    description="A model of two layers, checked and timed as a whole: CPU: ten seconds.",
+    description="A model of two layers, checked and timed as a whole.",
+    takes="ten seconds",
     models=(TINY_MODELS,),
     measure_seconds=0.3,
 )
@@ -272,7 +284,8 @@ def _time_cases(on_gpus: tuple[str, ...], on_cpus: tuple[str, ...]) -> tuple[Sui
 
 PEERS = Suite(
     name="peers",
-    description="What GPU libraries and llama.cpp are known for: for --peer: CPU: a minute.",
+    description="What GPU libraries and llama.cpp are known for, to time with --peer.",
+    takes="a minute",
     rows=_time_cases(compared.COMPARED, compared.COMPARED_ON_CPUS),
 )
 

@@ -1,4 +1,4 @@
-"""Reads what lies in Redis as anyone may have put it there: within bounds, and never for long.
+"""Reads Redis as untrusted input: within bounds, and deletes what is no message.
 
 A key of another type than vkbench gives it is deleted, and so are words that are too long and
 members of sets that no worker writes: each is read once. `Oddities` remembers them for the

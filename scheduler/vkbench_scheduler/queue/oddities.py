@@ -1,4 +1,4 @@
-"""What this process found in Redis that it can use for nothing, for the operator.
+"""Remembers what lay in Redis and was no message, for logs, `vkbench status` and alerts.
 
 It needs no client of Redis: the alerts that tell of it are sent where none is installed, too.
 """

@@ -1,4 +1,4 @@
-"""Wishes: the bundles that workers lack; a scheduler brings them, or says why not."""
+"""Sends workers the bundles that they ask for, or the reason why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that comes again: what is due becomes a run, once, however many schedulers look.
+"""Submits scheduled work when it is due, once, even with several schedulers.
 
 A slot is a time that the cron expression names, in UTC. Its row and its run are of one transaction,
 so nothing in Redis and no memory of a process is needed: a scheduler that comes back sees which

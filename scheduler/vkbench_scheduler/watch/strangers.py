@@ -1,4 +1,4 @@
-"""Tells the alert channels what strangers left in Redis, and which devices other keys keep away."""
+"""Alerts on junk in Redis, and on devices whose keys differ from the scheduler's."""
 
 from __future__ import annotations
 

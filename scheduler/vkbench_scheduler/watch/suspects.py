@@ -1,4 +1,4 @@
-"""Timings that are faster than their device can be: checked again with other inputs, and told."""
+"""Repeats timings that are faster than their device can be, with other inputs, and alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device does at a time, for estimates of which way is the fastest.
+"""Rough rates of a device, by which kernels estimate their fastest configuration.
 
 The file of a class of devices has these numbers; the device says how many compute units it has.
 """

@@ -1,4 +1,4 @@
-"""What the API takes as text and as a number: what both databases can store."""
+"""Types of texts and numbers that the API accepts: those that both databases can store."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from vkbench.errors import VkbenchError
 from vkbench_db.ask.public import MOST_ROWS, MOST_SECONDS
-from vkbench_db.ask.view_columns import MEANINGS, VIEWS
+from vkbench_db.ask.view_columns import MEANINGS, VIEWS, plain
 from vkbench_tables.table import Table
 from vkbench_web.asking import queried
 from vkbench_web.faults import status_of
@@ -59,7 +59,10 @@ def query(request: Request) -> Response:
         "error": "",
         "examples": EXAMPLES,
         "views": VIEWS,
-        "meanings": MEANINGS,
+        "meanings": {
+            view: {name: plain(meaning) for name, meaning in columns.items()}
+            for view, columns in MEANINGS.items()
+        },
         "most_rows": MOST_ROWS,
         "most_seconds": MOST_SECONDS,
     }

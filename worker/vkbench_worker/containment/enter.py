@@ -1,4 +1,4 @@
-"""Contains this process, then runs a module in it.
+"""Entry point of contained processes: restricts this process, then runs a module in it.
 
     python -P -m vkbench_worker.containment.enter [--read PATH] [--write PATH] MODULE ARGUMENT...
 

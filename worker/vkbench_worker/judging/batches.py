@@ -1,4 +1,4 @@
-"""Whether a row's bits depend on how many rows there are: launches over parts of a case's rows.
+"""Checks that a row's bits do not depend on the number of rows, by launches over parts of them.
 
 Each part has the inputs of its rows, and is computed by the same code path as a job of that size
 would be, with the settings that it would choose. Its bits have to be those of the whole.

@@ -1,4 +1,4 @@
-"""Between float64 values and storage formats: a reference as it looks once stored, and back."""
+"""Rounds a float64 reference to its storage format, and decodes stored outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of a peer: its library and our kernel timed in turns, as one result.
+"""Times a peer and our kernel in turns, as one result.
 
 The order is theirs, ours, ours, theirs, so that what drifts meanwhile meets both alike; on a CPU,
 which others use too, it is gone through several times. It is gone through again until the medians

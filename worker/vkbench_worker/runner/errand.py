@@ -1,4 +1,4 @@
-"""What processes share that do one thing on a device, say how it went, and end."""
+"""What one-shot processes on a device share: its lock, and answers as lines of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes pipelines, inputs and references of the jobs that wait in the runner's inbox.
+"""Prepares waiting jobs ahead: their pipelines, inputs and references.
 
 Whatever is wrong with such a job is left alone: the job meets it in its own turn.
 """

@@ -1,4 +1,4 @@
-"""Choose a kernel's variant and build its programs."""
+"""Chooses a kernel's code path for a device, and builds its programs."""
 
 from __future__ import annotations
 

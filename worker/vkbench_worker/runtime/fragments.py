@@ -1,4 +1,4 @@
-"""Where a device keeps the elements of cooperative matrices: tried, for Vulkan leaves it open.
+"""Tries which lane holds which element of a cooperative matrix, as Vulkan does not say.
 
 Attention's highest scores and factors of the next product, and weights that lanes decode, stay in
 registers where the order is one that shaders know (FRAGMENTS in slang/lib/fragment_order.slang);

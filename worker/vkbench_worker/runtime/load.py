@@ -1,4 +1,4 @@
-"""Whether a GPU's clock is up, so that what is timed now can be compared with other timings.
+"""Whether a GPU's clock is still up, so that a few launches are warm-up enough before timing.
 
 A clock climbs under load without a break: an NVIDIA H200's from 345 to 1980 MHz in 0.3 to 0.4 s.
 When it falls, the time since the last load does not tell: it stays up through 1.5 s of idleness

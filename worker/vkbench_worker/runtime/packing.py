@@ -1,4 +1,4 @@
-"""Whether a device's own packing of halves rounds to nearest, ties to even: tried, for it may not.
+"""Tries whether a device packs halves with rounding to nearest even, as Vulkan does not promise.
 
 Where it does, shaders take one instruction instead of a dozen (DEVICE_PACKS in words.slang), which
 is half of the time of an element-wise kernel that stores halves. Beside all halves, what is tried

@@ -1,4 +1,4 @@
-"""What any device is given, programs and steps, and what it gives back: images of buffers."""
+"""The records that devices take and return: programs, steps and images of buffers."""
 
 from __future__ import annotations
 

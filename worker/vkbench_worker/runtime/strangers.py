@@ -1,4 +1,4 @@
-"""What a stranger's bundle gives to a driver is examined first; the packaged one is trusted.
+"""Examines SPIR-V of bundles other than the packaged one before a driver sees it.
 
 The packaged bundle's hash came with the package, and each of its modules is checked against it.
 """

@@ -1,4 +1,4 @@
-"""Redis as a worker uses it: a call that failed is made again until it works, or never will."""
+"""A worker's Redis connection, which repeats failed calls until they work or never can."""
 
 from __future__ import annotations
 

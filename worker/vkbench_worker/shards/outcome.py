@@ -1,4 +1,4 @@
-"""What came of a case in so many shards: a result like any other, and where it was taken.
+"""The result of a case for one number of shards, and on which devices it was measured.
 
 Its code path says how the case was divided, so that no series has it beside the undivided case:
 `portable:shards=4` took turns on one device, `portable:devices=4-1f3e9a,shards=4` was side by side

@@ -1,4 +1,4 @@
-"""Launches that each find their input again, for kernels that change it in place for good.
+"""Gives each launch its inputs unchanged, for kernels that overwrite them.
 
 Such launches go round in sets of buffers, hot ones in sets that share all but what is changed.
 Before each recording, outside its timestamps, copies on the device bring the inputs of its sets

@@ -1,4 +1,4 @@
-"""Copies of a kernel's buffers to go round in: each launch finds its data outside the caches."""
+"""Copies of a kernel's buffers, used in turn so that each launch finds cold caches."""
 
 from __future__ import annotations
 

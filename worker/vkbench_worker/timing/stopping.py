@@ -1,4 +1,4 @@
-"""When sampling has gone on long enough."""
+"""Decides when enough samples are taken: at a bound on noise or on time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timed half of a job: not believed unless every output still is the judged one."""
+"""Times a job; the timing counts only if every output is still the judged one."""
 
 from __future__ import annotations
 

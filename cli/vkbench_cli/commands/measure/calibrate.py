@@ -47,7 +47,7 @@ LAST_COLUMNS = (
     Column(key="measured_at", heading="measured", kind=ValueKind.TIME),
 )
 
-NOTHING_YET = "no device is calibrated yet: run `vkbench calibrate` (one minute)"
+NOTHING_YET = "no device is calibrated yet: run `vkbench calibrate`"
 
 
 def calibrate(
@@ -69,7 +69,7 @@ def calibrate(
 
     Measures memory reads and copies, f32 and f16 multiply-adds, int8 dot products, cooperative
     matrices where the device has them, the cost of a launch, the timer's resolution, and the
-    noise of repeated timings. Takes a minute on the best device of this machine.
+    noise of repeated timings, by the suite `calibration`.
 
     \b
     vkbench calibrate

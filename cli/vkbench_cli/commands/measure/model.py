@@ -1,4 +1,4 @@
-"""`vkbench model`: what can be done with a whole model beside running its cases."""
+"""`vkbench model`: the group of `logits`, `make` and `ls`, for whole models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vkbench shard`: a case divided among the devices of this machine."""
+"""`vkbench shard`: divides a case among the devices of this machine, and times how that scales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What products that do more than multiply are given, and what they have to make of it."""
+"""Inputs and references of products that are fused with a norm or a gated linear unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with a few vectors that do what follows them in a model: a norm, a gated linear unit.
+"""Products with a few vectors, fused with the norm or gated linear unit that follows in a model.
 
 A launch of its own for each of these costs more than its work. A norm is taken apart: the product
 before it adds the residual, multiplies by the norm's weights and adds up squares; the products

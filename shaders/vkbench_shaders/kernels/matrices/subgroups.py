@@ -1,4 +1,4 @@
-"""How small the subgroups are that products add up sums of."""
+"""The smallest subgroup size that products must add up partial sums for."""
 
 from __future__ import annotations
 

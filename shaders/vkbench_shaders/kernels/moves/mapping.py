@@ -1,4 +1,4 @@
-"""Arrays made by a map from the indices of an item to those of where it comes from.
+"""Arrays whose items are copied from elsewhere, by a map from target to source indices.
 
 See slang/moves/mapped.slang.
 """

@@ -1,4 +1,4 @@
-"""Why a device cannot take a problem, in the words that people read; None, where it can."""
+"""Reasons why a device cannot run a problem, as sentences; None where it can."""
 
 from __future__ import annotations
 
