@@ -59,6 +59,8 @@ def cancel_run(database: Database, run: int, now: float) -> int:
 def settle(database: Database, run: int, now: float) -> None:
     """End what a process that died had begun: the storing or the cancelling of a run's jobs."""
     with database.reading() as tx:
+        if not unsettled(tx, run):
+            return
         asked = select(schema.run.c.created_at, schema.run.c.cancelled_at)
         stored = tx.execute(asked.where(schema.run.c.id == run)).one()
         whole = is_whole(tx, run)
@@ -70,12 +72,14 @@ def settle(database: Database, run: int, now: float) -> None:
         _withdraw(database, run, now)
 
 
-def unsettled(tx: Connection) -> list[int]:
+def unsettled(tx: Connection, only: int | None = None) -> list[int]:
     """Runs with jobs that are arriving, or that are cancelled and have jobs that are not."""
     job, run = schema.job.c, schema.run.c
     arriving = exists().where(job.run_id == run.id, job.state == JobState.ARRIVING)
     is_open = exists().where(job.run_id == run.id, job.state.in_(OPEN))
     asked = select(run.id).where(or_(arriving, run.cancelled_at.is_not(None) & is_open))
+    if only is not None:
+        asked = asked.where(run.id == only)
     return list(tx.execute(asked.order_by(run.id)).scalars())
 
 
