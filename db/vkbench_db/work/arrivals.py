@@ -93,8 +93,8 @@ def is_whole(tx: Connection, run: int) -> bool:
 
 def is_settled(tx: Connection, run: int) -> bool:
     """Whether a submission has nothing to add to a run: it is whole, or cancelled."""
-    found = schema.run.c.cancelled_at
-    cancelled_at = tx.execute(select(found).where(schema.run.c.id == run)).scalar_one()
+    cancelled = schema.run.c.cancelled_at
+    cancelled_at = tx.execute(select(cancelled).where(schema.run.c.id == run)).scalar_one()
     return cancelled_at is not None or is_whole(tx, run)
 
 
@@ -163,6 +163,10 @@ def _last_position(run: int) -> Select[int | None]:
 
 def _is_cancelled(tx: Connection, run: int) -> bool:
     """Whether a run is cancelled; who cancels it waits until `tx` ends."""
-    found = schema.run.c
-    asked = select(found.cancelled_at).where(found.id == run).with_for_update(key_share=True)
+    run_columns = schema.run.c
+    asked = (
+        select(run_columns.cancelled_at)
+        .where(run_columns.id == run)
+        .with_for_update(key_share=True)
+    )
     return tx.execute(asked).scalar_one() is not None

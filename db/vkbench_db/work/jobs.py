@@ -170,9 +170,9 @@ def _in_turn(
     without: Sequence[str],
 ) -> Iterator[QueuedJob]:
     """Queued jobs in the order in which to send them."""
-    found = tx.execute(_waiting_runs(), {"device": device}).all()
+    with_jobs = tx.execute(_waiting_runs(), {"device": device}).all()
     waiting = sorted(
-        (run for run in found if only in (None, run.id)),
+        (run for run in with_jobs if only in (None, run.id)),
         key=lambda run: (-run.priority, run.id <= last_run, run.id),
     )
     for _, group in groupby(waiting, key=lambda run: run.priority):

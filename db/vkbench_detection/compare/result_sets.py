@@ -40,16 +40,16 @@ def works_of_jobs(
     tx: Connection, jobs: Iterable[int], *, metrics: Sequence[str] = ()
 ) -> dict[Key, ComparedWork]:
     """The work of these jobs, likewise."""
-    found: dict[Key, list[TimedRow]] = {}
+    grouped: dict[Key, list[TimedRow]] = {}
     for page in batches(sorted(set(jobs))):
-        _add(found, tx, _details([schema.job.c.id.in_(page)], metrics))
-    return _pool_rows(tx, found)
+        _add(grouped, tx, _details([schema.job.c.id.in_(page)], metrics))
+    return _pool_rows(tx, grouped)
 
 
 def _group_rows(tx: Connection, question: Select[*tuple[Any, ...]]) -> dict[Key, ComparedWork]:
-    found: dict[Key, list[TimedRow]] = {}
-    _add(found, tx, question)
-    return _pool_rows(tx, found)
+    grouped: dict[Key, list[TimedRow]] = {}
+    _add(grouped, tx, question)
+    return _pool_rows(tx, grouped)
 
 
 def _add(
@@ -83,7 +83,7 @@ _moment = attrgetter("ended", "job")
 def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
     """When new levels of these series began."""
     change, job = schema.change_point.c, schema.job.c
-    found: dict[int, list[object]] = {}
+    began: dict[int, list[object]] = {}
     for page in batches(sorted(number for number in set(series) if number is not None)):
         asked = (
             select(change.series_id, job.finished_at)
@@ -93,8 +93,8 @@ def _cuts(tx: Connection, series: Iterable[int | None]) -> Cuts:
             )
         )
         for number, moment in tx.execute(asked).cursor.fetchall():
-            found.setdefault(number, []).append(moment)
-    return found
+            began.setdefault(number, []).append(moment)
+    return began
 
 
 def _details(

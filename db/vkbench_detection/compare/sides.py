@@ -159,15 +159,15 @@ def _keep_alike(rows: Sequence[TimedRow]) -> list[TimedRow]:
     A job whose tries all failed says not what it ran: it is of the time that it lies in.
     """
     newest = next((ran for row in reversed(rows) if any(ran := row.software)), None)
-    found: list[TimedRow] = []
+    alike: list[TimedRow] = []
     has_passed_others = False
     for row in reversed(rows):
         ran = row.software
         if ran == newest or (not any(ran) and not has_passed_others):
-            found.append(row)
+            alike.append(row)
         elif any(ran):
             has_passed_others = True
-    return found[::-1]
+    return alike[::-1]
 
 
 def _pool_side(alike: Sequence[TimedRow], others: Sequence[TimedRow], cuts: Cuts) -> Side:

@@ -90,7 +90,7 @@ def _leaky_relu(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["x"], float(problem.params["slope"]), False, views["y"]
 
 
-def _gated(problem: Problem, views: Views) -> tuple[object, ...]:
+def _give_gate(problem: Problem, views: Views) -> tuple[object, ...]:
     return views["x"], problem.params["gate"] != "first", views["y"]
 
 
@@ -229,7 +229,7 @@ ROWS: Final[Mapping[str, Row]] = {
     **{
         name: Row(
             function=name,
-            arguments=_gated,
+            arguments=_give_gate,
             params=frozenset({"gate"}),
             path="f32",
         )
