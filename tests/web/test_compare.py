@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from databases import ENVIRONMENT, Lab
 from vkbench.job import Mode, Outcome
-from vkbench.run import Purpose, RunKind
+from vkbench.run import Purpose, RunKind, RunWords
 from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.compare.candidates import candidates
@@ -55,10 +55,18 @@ def test_each_suggestion_has_cases_in_common(compared: Lab, pages: TestClient) -
     for job in lab.pick(device):
         lab.record(replace(lab.answer(job), environment=newer.hash))
     others: list[dict[str, Any]] = [
-        {"mode": Mode.PAIRED, "track": "", "purpose": Purpose(kind=RunKind.CONFIRMATION)},
-        {"mode": Mode.BOTH, "purpose": Purpose(kind=RunKind.CALIBRATION)},
-        {"mode": Mode.PERFORMANCE, "track": "", "purpose": Purpose(kind=RunKind.SWEEP)},
-        {"mode": Mode.PERFORMANCE, "purpose": Purpose(kind=RunKind.IMPORT)},
+        {
+            "mode": Mode.PAIRED,
+            "track": "",
+            "words": RunWords(purpose=Purpose(kind=RunKind.CONFIRMATION)),
+        },
+        {"mode": Mode.BOTH, "words": RunWords(purpose=Purpose(kind=RunKind.CALIBRATION))},
+        {
+            "mode": Mode.PERFORMANCE,
+            "track": "",
+            "words": RunWords(purpose=Purpose(kind=RunKind.SWEEP)),
+        },
+        {"mode": Mode.PERFORMANCE, "words": RunWords(purpose=Purpose(kind=RunKind.IMPORT))},
     ]
     with lab.database.transaction() as tx:
         for options in others:
