@@ -27,10 +27,11 @@ def test_cases_that_begin_to_crash_are_a_regression_until_they_pass(
         lab.await_end(crashing)
         assert lab.counts(crashing) == {JobState.PASSED: 2, JobState.FAILED: 2}
         until(lambda: regressions(lab) == {("failed", "host", "open", 2)}, lambda: told(lab), 30)
+        until(lambda: len(listener.heard) == 1, "no alert of its beginning came", 30)
         (lab.settings.data / "fragile").unlink()
         lab.await_end(lab.submit(CASES))
         until(lambda: regressions(lab) == {("failed", "host", "fixed", 2)}, lambda: told(lab), 30)
-        until(lambda: len(listener.heard) == 2, "no alert came", 30)
+        until(lambda: len(listener.heard) == 2, lambda: f"{len(listener.heard)} alerts came", 30)
     log = (lab.folder / "scheduler.log").read_text()
     assert "Traceback" not in log
 
