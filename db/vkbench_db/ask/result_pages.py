@@ -162,7 +162,9 @@ def _sorted_by(key: str, source: FromClause) -> tuple[FromClause, ColumnElement[
         return source.outerjoin(verdict, verdict.c.job_id == number), verdict.c.nmse
     if key in _MAYBE:
         metric = "cold" if key == "cold_seconds" else "hot"
-        is_shown = or_(timing.side == Side.THEIRS, work.mode != Mode.PEER)
+        is_shown = or_(
+            timing.side == Side.THEIRS, and_(timing.side == Side.OURS, work.mode != Mode.PEER)
+        )
         joined = source.outerjoin(
             schema.measurement, and_(timing.job_id == number, timing.metric == metric, is_shown)
         )
