@@ -38,6 +38,9 @@ class Side(StrEnum):
     NEW = "new"
 
 
+ARMS: Final = (Side.OLD, Side.NEW)  # in the order of Job.bundles
+
+
 class WrongArm(StrEnum):
     """Which outputs of a pair are wrong."""
 

@@ -49,6 +49,6 @@ class RunWords:
     idempotency_key: str | None = None  # of two runs with one key, the first is made
 
 
-def purpose_of_suite(suite: str) -> Purpose:
-    """The purpose of a run of a suite that someone asked for."""
-    return Purpose(kind=RunKind.CALIBRATION if suite == SUITE else RunKind.WORK)
+def kind_of_suite(suite: str) -> RunKind:
+    """The kind of a run of a suite that someone asked for."""
+    return RunKind.CALIBRATION if suite == SUITE else RunKind.WORK

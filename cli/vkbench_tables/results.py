@@ -70,7 +70,7 @@ COLUMNS = (
     Column(key="finished_at", heading="finished", kind=ValueKind.TIME, rank=Rank.MINOR),
 )
 
-_OTHERS = (COPIES, Side.OLD, Side.NEW)  # timings of which the median alone is shown
+_OTHERS = (COPIES, Side.OLD, Side.NEW)  # timings shown by their median only
 
 
 def table(rows: Sequence[Mapping[str, Cell]], hidden: Collection[str] = ()) -> Table:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from vkbench.job import PEERS, Mode
 from vkbench.result import HOT, Side, Timing
-from vkbench.run import Purpose, RunKind, purpose_of_suite
+from vkbench.run import Purpose, RunKind, kind_of_suite
 
 TRIAL_PRIORITY = 1_000_000
 # What is kept about runs, by the keys of the tags that older versions kept it in.
@@ -76,7 +76,7 @@ def _kind_of(run: OldRun) -> RunKind:
             return RunKind.TRIAL
     if run.track == PEERS:
         return RunKind.IMPORT
-    return purpose_of_suite(str(run.selection.get("suite", ""))).kind
+    return kind_of_suite(str(run.selection.get("suite", "")))
 
 
 _BESIDE_OURS: Final = "ours"  # metric of our kernel in turns with a peer, whose own was hot

@@ -7,7 +7,7 @@ from dataclasses import replace
 from databases import Lab
 from planted_runs import timing
 from vkbench.job import Arm, Mode, Pair
-from vkbench.result import Side
+from vkbench.result import ARMS, Side
 from vkbench_db.ask.result_pages import SORTS, ResultFilter, page
 
 CASE = "add/f32/h1_w1"
@@ -16,12 +16,12 @@ CASE = "add/f32/h1_w1"
 def test_no_sorting_shows_a_side_twice(lab: Lab) -> None:
     device = lab.add_device()
     pair = Pair(old=Arm(sha="0a" * 32), metric="hot")
-    for mode, sides, changes in (
-        (Mode.PERFORMANCE, (Side.OURS,), {}),
-        (Mode.PAIRED, (Side.OLD, Side.NEW), {"pair": pair}),
-        (Mode.PEER, (Side.THEIRS, Side.OURS), {"variant": "numpy"}),
+    for mode, sides in (
+        (Mode.PERFORMANCE, (Side.OURS,)),
+        (Mode.PAIRED, ARMS),
+        (Mode.PEER, (Side.THEIRS, Side.OURS)),
     ):
-        lab.submit(device, [CASE], mode=mode, **changes)
+        lab.submit(device, [CASE], mode=mode, pair=pair if mode is Mode.PAIRED else None)
         [job] = lab.pick(device)
         timings = tuple(timing("hot", 1e-3, side=side) for side in sides)
         answer = lab.answer(replace(job, mode=Mode.PERFORMANCE, pair=None))

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from databases import Lab
 from vkbench.device import Environment
 from vkbench.job import Job, Mode, pair_of
-from vkbench.result import Result, Side
+from vkbench.result import ARMS, Result
 from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.confirm.levels import LASTING
@@ -110,7 +110,7 @@ class Nights:
         timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
         arms = {
             arm: LEVEL * speed(sha) * self.rng.gauss(1, 0.003)
-            for arm, sha in zip((Side.OLD, Side.NEW), job.bundles, strict=True)
+            for arm, sha in zip(ARMS, job.bundles, strict=True)
         }
         timings = tuple(
             replace(timing, metric=pair_of(job).metric, side=arm, seconds=each)

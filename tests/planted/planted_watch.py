@@ -18,7 +18,7 @@ from sqlalchemy import text
 from databases import ENVIRONMENT, Lab
 from vkbench.device import Environment
 from vkbench.job import Job, Mode, pair_of
-from vkbench.result import Result, Side
+from vkbench.result import ARMS, Result
 from vkbench.wire import Announcement
 from vkbench_db.work import store
 from vkbench_detection.find import history
@@ -146,7 +146,7 @@ class Watched:
         place, driver = job.id % PAIRS_AT_ONCE, self.driver_of(self.night)
         timing = self.lab.answer(replace(job, mode=Mode.PERFORMANCE)).timings[0]
         timings = []
-        for arm, sha, noise in zip((Side.OLD, Side.NEW), job.bundles, (old, new), strict=True):
+        for arm, sha, noise in zip(ARMS, job.bundles, (old, new), strict=True):
             level = self.levels(case, self.night, self.shas.index(sha), driver)
             seconds = LEVEL * float(np.exp(level + self.days[case, self.night] + noise[place]))
             timings.append(replace(timing, metric=pair_of(job).metric, side=arm, seconds=seconds))

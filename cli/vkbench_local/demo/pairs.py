@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vkbench.job import Job, Outcome
-from vkbench.result import Result, Side, Timing
+from vkbench.result import ARMS, Result, Side, Timing
 from vkbench_db.database import Database
 from vkbench_db.work import store
 from vkbench_detection.confirm import confirmations
@@ -17,7 +17,6 @@ from vkbench_local.demo.recording import RecordedCase
 from vkbench_local.demo.samples import timing
 from vkbench_scheduler.watch import confirm
 
-ARMS = (Side.OLD, Side.NEW)
 PAIR_SECONDS = 4.0
 MOST_PICKED = 64
 QUIET = 0.6  # share of a night's noise that is left between the turns of a pair
@@ -64,9 +63,7 @@ def _pair(lab: Lab, machine: Machine, night: int, job: Job, now: float) -> Resul
         kernel_sha=story.kernel_sha(case.case, case.variant, new),
         bundle=job.bundle,
         verdict=verdict_of(case, is_right=True),
-        timings=tuple(
-            _arm(lab, machine, night, case, job, rng, arm) for arm in (Side.OLD, Side.NEW)
-        ),
+        timings=tuple(_arm(lab, machine, night, case, job, rng, arm) for arm in ARMS),
         device=lab.facts(machine).key,
         environment=lab.environment(machine, night),
         worker=f"{machine.host}:demonstration",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from vkbench.job import Job, Mode, Outcome, PlannedJob, pair_of
-from vkbench.result import Result, Side, Timing, Verdict, pack_samples
+from vkbench.result import ARMS, Result, Side, Timing, Verdict, pack_samples
 from vkbench.run import RunWords
 from vkbench.wire import Announcement
 from vkbench_db.ask.queues import queues
@@ -141,7 +141,7 @@ def _pair(rig: Rig, job: Job, night: int) -> Result:
     builds = {rig.bundle(build).sha: build for build in rig.bundles}
     timings = [
         _timing(metric, rig.arm(which, metric, builds[sha], night), side)
-        for side, sha in zip((Side.OLD, Side.NEW), job.bundles, strict=True)
+        for side, sha in zip(ARMS, job.bundles, strict=True)
     ]
     return _result(rig, which, job, builds[job.bundle], night, timings)
 

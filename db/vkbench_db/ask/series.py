@@ -91,18 +91,8 @@ class SeriesFilter:
 
 
 TEXTS = (
-    *(
-        "host",
-        "device",
-        "device_name",
-        "case_name",
-        "kernel",
-        "format",
-        "variant",
-        "metric",
-        "side",
-    ),
-    *("environment_class", "track", "noise_kind"),
+    *("host", "device", "device_name", "case_name", "kernel", "format", "variant", "metric"),
+    *("side", "environment_class", "track", "noise_kind"),
 )
 NUMBERS = ("series", "results", "sigma", "autocorrelation", "smallest_effect")
 _NARROW = (-(2.0**62), 2.0**62)  # what fits an integer column of both engines

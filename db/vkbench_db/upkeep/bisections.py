@@ -74,7 +74,7 @@ class Bisection:
 
 @dataclass(frozen=True, kw_only=True)
 class NewBisection:
-    """A search that somebody asks for."""
+    """A bisection to be stored: what it times, the candidates, and who asks for it."""
 
     devices: Sequence[str]  # keys
     case: str

@@ -17,7 +17,7 @@ from vkbench import wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.job import PEERS, SHARDS, PlannedJob
-from vkbench.run import RunKind, RunWords, purpose_of_suite
+from vkbench.run import RunKind, RunWords, kind_of_suite
 from vkbench_db.database import Database
 from vkbench_db.work.arrivals import PART_JOBS, give_way, is_settled, store_jobs
 from vkbench_db.work.store import NewRun, add_jobs, create_run
@@ -101,7 +101,7 @@ def _check_selection(selection: Selection, bundle: Bundle | None) -> Selection:
 
 def _create(tx: Connection, selection: Selection, words: RunWords) -> NewRun:
     if words.purpose.kind is RunKind.WORK:
-        kind = purpose_of_suite(selection.suite).kind
+        kind = kind_of_suite(selection.suite)
         words = replace(words, purpose=replace(words.purpose, kind=kind))
     return create_run(
         tx,

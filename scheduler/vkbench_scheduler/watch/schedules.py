@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from vkbench import log, wire
 from vkbench.device import DeviceFacts
 from vkbench.errors import NothingToDo, ServiceUnreachable, UsageError, VkbenchError
-from vkbench.run import RunWords, purpose_of_suite
+from vkbench.run import Purpose, RunWords
 from vkbench.selector import choose
 from vkbench_db.ask import queries
 from vkbench_db.ask.device_names import named_devices, only_served
@@ -163,10 +163,7 @@ def _store_run(
         words=RunWords(
             user=schedule.user,
             label=schedule.name,
-            purpose=replace(
-                purpose_of_suite(selection.suite),
-                about={"schedule": schedule.name, "slot": _iso(slot)},
-            ),
+            purpose=Purpose(about={"schedule": schedule.name, "slot": _iso(slot)}),
         ),
     )
 

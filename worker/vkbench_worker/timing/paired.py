@@ -15,7 +15,7 @@ from typing import Generic, Protocol
 
 from vkbench.errors import UnknownName
 from vkbench.job import Job, Outcome, pair_of
-from vkbench.result import Result, Side, Timing, Verdict, WrongArm
+from vkbench.result import ARMS, Result, Side, Timing, Verdict, WrongArm
 from vkbench_shaders.bundle import Bundle
 from vkbench_shaders.kernel import Array, Flow, Problem
 from vkbench_shaders.own.posing import NotDeclared, posed
@@ -44,7 +44,6 @@ from vkbench_worker.timing.rotation import Rotation, rotation
 from vkbench_worker.timing.summary import Timed
 from vkbench_worker.timing.timed import Judged, check, judge_again
 from vkbench_worker.timing.visits import (
-    ARMS,
     LEAST_SAMPLES,
     Entrant,
     blamed,

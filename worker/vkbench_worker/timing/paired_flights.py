@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 
 from vkbench.job import Job, pair_of
-from vkbench.result import Verdict
+from vkbench.result import ARMS, Verdict
 from vkbench_shaders.kernel import Flow
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, Flown, P
@@ -16,7 +16,7 @@ from vkbench_worker.timing.flow import flight_of, flight_visitor, flights_summed
 from vkbench_worker.timing.measure import SampleBounds, Visit
 from vkbench_worker.timing.summary import Timed
 from vkbench_worker.timing.timed import Judged, judge_flown
-from vkbench_worker.timing.visits import ARMS, LEAST_SAMPLES, Entrant, in_turns, rounds_of
+from vkbench_worker.timing.visits import LEAST_SAMPLES, Entrant, in_turns, rounds_of
 
 
 def time_flights(

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-from vkbench.result import Side, Timing, Verdict, WrongArm
+from vkbench.result import ARMS, Side, Timing, Verdict, WrongArm
 from vkbench_worker.phases import phase
 from vkbench_worker.runtime.computer import B, Computer, P
 from vkbench_worker.timing import telemetry
 from vkbench_worker.timing.measure import SampleBounds, Visit, Visitor
 from vkbench_worker.timing.summary import Timed
 
-ARMS: Final = (Side.OLD, Side.NEW)
 # A CPU is shared, and what others do there lasts longer than a visit: of equal code the ratios of
 # pairs were 16 % apart in one round and 2 to 5 % in five, in the same time. On a GPU each visit has
 # to wait for the clock.
