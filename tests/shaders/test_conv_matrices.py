@@ -12,6 +12,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Launch, Problem
 from vkbench_shaders.kernels.images import conv_coop, conv_panels
+from vkbench_shaders.kernels.matrices.cooperative.panels import Lies
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,
@@ -41,6 +42,21 @@ def test_large_products_are_packed_first_and_small_ones_take_one_dispatch(layout
 def test_weights_that_lie_as_the_product_reads_them_are_not_packed() -> None:
     first, _ = launches(f"conv2d/f16/{LARGE}")
     assert first.entry == "pack_patches"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "conv1d/f16/n8_c256_w8192_o512_s3/padding=1",
+        "conv2d/f16/n1_c256_h256_w256_o256_r3_s3/padding=1",
+        "conv2d/f16/n1_c32_h16_w16_o16_r3_s3/padding=1,tile=coop_64x64_packed",
+    ],
+)
+def test_patches_are_packed_also_where_they_fill_whole_tiles(case: str) -> None:
+    """Rows of patches lie nowhere: the windows that they come from overlap in x."""
+    *packing, multiplying = launches(case)
+    assert packing[-1].entry == "pack_patches"
+    assert multiplying.constants["RIGHT_LIES"] == Lies.PANELS
 
 
 def cooperative() -> Iterator[Problem]:

@@ -25,7 +25,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.images import conv_coop, conv_matrices, patches, windows
+from vkbench_shaders.kernels.images import conv_coop, conv_matrices, conv_panels, patches, windows
 from vkbench_shaders.kernels.images.conv_layout import LAYOUT, along, is_last, laid, layout
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
@@ -192,6 +192,7 @@ _ALONG_HW = (
     "n2_c12_h9_w11_o37_r3_s3",
 )
 _IN_COOPERATIVE_TILES = "n2_c12_h13_w11_o141_r3_s3/padding=1"
+_IN_WHOLE_TILES = "n1_c32_h16_w16_o16_r3_s3/padding=1"
 _ALONG_DHW = (
     "n1_c1_d1_h1_w1_o1_t1_r1_s1",
     "n2_c3_d4_h5_w6_o5_t2_r3_s3/padding=1",
@@ -252,6 +253,8 @@ def _cases(conv: Conv) -> Iterator[Case]:
         tiled = [f"conv2d/f16/{_IN_COOPERATIVE_TILES},tile={name}" for name in conv_matrices.NAMES]
         yield from (parse(case) for case in tiled)
         yield from (laid(case) for case in tiled)
+        for name in conv_panels.NAMES:
+            yield parse(f"conv2d/f16/{_IN_WHOLE_TILES},tile={name}")
 
 
 def _timed(conv: Conv) -> Iterator[Case]:

@@ -10,7 +10,7 @@ from vkbench_shaders.kernel import Launch, Problem, Push, Stage, grid
 from vkbench_shaders.kernels.images.conv_coop import Sizes, taps
 from vkbench_shaders.kernels.matrices.cooperative import product
 from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import STEP, TILES
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, Lies
+from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor
 from vkbench_shaders.kernels.matrices.cooperative.product import Product
 from vkbench_shaders.tuning.rates import rates_of
 
@@ -78,8 +78,8 @@ class _Patches(Factor):
     constants: Mapping[str, int] = field(default_factory=dict, hash=False)
     entry: str = ""
 
-    def lies(self, element: str, side: int) -> Lies:
-        return Lies.PANELS
+    def is_direct(self, element: str, side: int) -> bool:
+        return False
 
     def pack(self, binding: str, side: int) -> Launch:
         tile = min(side, _ROWS)
