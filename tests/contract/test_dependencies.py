@@ -34,13 +34,16 @@ ROLES = {
     "worker": ("worker", "peers"),
     "scheduler": ("scheduler",),
     "db": ("scheduler",),  # with it the extra `detection`
+    "local": (),
+    "tables": (),
     "cli": ("plot",),
     "web": ("web",),
     "plans": ("worker", "scheduler"),
     "tests": ("worker", "scheduler", "web", "plot", "dev"),
 }
 NOT_SHIPPED = ("plans", "tests")  # these alone may import plans
-OF_SERVICES = ("vkbench/redis_client.py",)  # worker and scheduler share it, and install redis
+# worker and scheduler share it, and install redis
+OF_SERVICES = ("vkbench/messages/redis_client.py",)
 UNIMPORTED = {
     "httpx2",  # of fastapi.testclient
     "import-linter",
@@ -110,11 +113,11 @@ def test_only_services_import_the_client_of_redis() -> None:
         str(path.relative_to(ROOT))
         for folder in ROLES
         for path in (ROOT / folder).rglob("*.py")
-        if f"vkbench.{name} import" in path.read_text()
+        if f"vkbench.messages.{name} import" in path.read_text()
     }
     assert users == {
         "cli/vkbench_cli/patience.py",
-        "cli/vkbench_local/diagnosis.py",
+        "local/vkbench_local/diagnosis.py",
         "scheduler/vkbench_scheduler/queue/broker.py",
         "scheduler/vkbench_scheduler/queue/presence.py",
         "scheduler/vkbench_scheduler/service.py",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("vkbench", "shaders", "worker", "scheduler", "db", "cli")
+PACKAGES = ("vkbench", "shaders", "worker", "scheduler", "db", "local", "tables", "cli")
 MODULES = sorted(
     path
     for part in PACKAGES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("vkbench", "shaders", "worker", "scheduler", "db", "cli")
+PACKAGES = ("vkbench", "shaders", "worker", "scheduler", "db", "local", "tables", "cli")
 MODULES = sorted(path for part in PACKAGES for path in (ROOT / part).rglob("*.py"))
 MOST_LINES = 400
 EMPTY_NAMES = {"utils", "util", "helpers", "common", "misc", "manager", "base"}
