@@ -14,6 +14,7 @@ from vkbench_tables.table import Cell, Column, Rank, Table, ValueKind
 if TYPE_CHECKING:
     from vkbench_db.ask.queries import ResultRow
 
+
 COLUMNS = (
     Column(key="host", heading="host", lifted=True),
     Column(key="device_name", heading="device", lifted=True),
@@ -171,3 +172,16 @@ def _remark(results: Sequence[ResultRow], warnings: list[str]) -> str:
     cause = f"{first.cause}: {first.reason}" if first.cause else first.reason
     flags = dict.fromkeys(row.flag for row in results if row.flag and row.flag not in said)
     return "; ".join(filter(None, (cause, *flags, *warnings)))
+
+
+SAMPLES = (
+    Column(key="job", heading="job", kind=ValueKind.ID),
+    Column(key="metric", heading="metric"),
+    Column(key="side", heading="side"),
+    Column(key="seconds", heading="median", kind=ValueKind.SECONDS),
+    Column(key="low", heading="low end of its interval", kind=ValueKind.SECONDS),
+    Column(key="high", heading="high end of its interval", kind=ValueKind.SECONDS),
+    Column(key="count", heading="samples", kind=ValueKind.COUNT),
+    Column(key="launches", heading="launches in each sample", kind=ValueKind.COUNT),
+    Column(key="samples", heading="seconds of one launch, in the order of measuring"),
+)

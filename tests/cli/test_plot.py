@@ -13,7 +13,7 @@ from terminals import terminal
 from vkbench.settings import settings
 from vkbench_cli import main as cli
 from vkbench_cli.exporting import import_file
-from vkbench_cli.show.braille import place, scatter
+from vkbench_cli.show.series_plot import place, scatter
 from vkbench_db.database import Database
 from vkbench_detection.steps import detect
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import IO
 
 from vkbench.words import units
-from vkbench_cli.show.braille import place, scatter
 from vkbench_db.ask.series import SeriesChange, SeriesPoint, SeriesRow
 
 HEIGHT = 14  # lines of the field
@@ -134,3 +133,28 @@ def write_png(plot: SeriesPlot, file: IO[bytes]) -> None:
     axes.grid(alpha=0.3)
     figure.autofmt_xdate()
     figure.savefig(file, dpi=120, format="png")
+
+
+COLUMNS, ROWS = 2, 4  # dots of a character
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a dot, by row and column
+_BLANK = 0x2800
+
+XY = tuple[float, float]
+
+
+def scatter(points: Sequence[XY], *, width: int, height: int, low: XY, high: XY) -> list[str]:
+    """Lines of characters, the upper one first; `low` and `high` are opposite corners."""
+    cells = [[0] * width for _ in range(height)]
+    for x, y in points:
+        column = place(x, low[0], high[0], width * COLUMNS)
+        row = height * ROWS - 1 - place(y, low[1], high[1], height * ROWS)
+        bit = _BITS[row % ROWS][column % COLUMNS]
+        cells[row // ROWS][column // COLUMNS] |= bit
+    return ["".join(chr(_BLANK + cell) for cell in line).replace("⠀", " ") for line in cells]
+
+
+def place(value: float, low: float, high: float, count: int) -> int:
+    """Which of `count` equal steps from low to high holds a value; the middle one of no range."""
+    if high <= low:
+        return count // 2
+    return min(count - 1, max(0, int((value - low) / (high - low) * count)))

@@ -11,9 +11,12 @@ from vkbench.result import Result
 from vkbench.words.units import rate_column
 from vkbench_cli.show.pace import Lane, sum_of
 from vkbench_cli.show.progress import LOOK_SECONDS, Progress
+from vkbench_cli.show.telling import tell
 from vkbench_db.ask import tallies
 from vkbench_db.ask.tallies import Tally
 from vkbench_db.database import Database
+from vkbench_db.upkeep.attendance import attendance
+from vkbench_tables.absence import absence
 from vkbench_worker.protocol import Stage
 
 
@@ -89,3 +92,17 @@ def _wait(label: str, look: Callable[[], list[Lane]], timeout: float | None, aga
                 )
             time.sleep(LOOK_SECONDS)
     return found
+
+
+def warn(
+    database: Database, work: str, *, run: int | None = None, devices: Sequence[str] = ()
+) -> None:
+    """Print on stderr, in one line, which service has to be started before the work is done.
+
+    The work is what a run has left, or anything on these devices (keys).
+    """
+    with database.reading() as tx:
+        found = attendance(tx, run=run, devices=devices)
+    said = absence(found, time.time())
+    if said:
+        tell(f"{work} waits: {said}")

@@ -15,9 +15,8 @@ from vkbench.words import names
 from vkbench_db.ask import queries
 from vkbench_db.ask import samples as of_samples
 from vkbench_db.ask import series as of_series
-from vkbench_tables.results import COLUMNS, rows_of
+from vkbench_tables.results import COLUMNS, SAMPLES, rows_of
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
-from vkbench_tables.samples import SAMPLES
 from vkbench_tables.series import CHANGES, POINTS, SERIES
 from vkbench_tables.table import Table
 from vkbench_web.api.answers import answer_with, described, record, responses, row_model

@@ -20,7 +20,7 @@ from vkbench_db.upkeep.attendance import attendance
 from vkbench_db.upkeep.tokens import Scope
 from vkbench_db.work.progress import Progress
 from vkbench_tables.absence import absence
-from vkbench_tables.kept_accuracy import COLUMNS, kept_row
+from vkbench_tables.losses import KEPT_COLUMNS, kept_row
 from vkbench_tables.runs import JOBS, RUNS, job_row, run_row
 from vkbench_tables.table import Table
 from vkbench_web.access.forms import Form
@@ -76,7 +76,7 @@ def run_page(request: Request, run: Number) -> Response:
     columns = [replace(column, hidden=column.hidden or column.key == "run") for column in JOBS]
     table = Table(columns=columns, rows=[job_row(each) for each in jobs], nothing=NO_JOBS)
     if row.mode == Mode.ACCURACY:
-        table = Table(columns=COLUMNS, rows=[kept_row(each) for each in lost])
+        table = Table(columns=KEPT_COLUMNS, rows=[kept_row(each) for each in lost])
     shown = listed(
         request,
         table,

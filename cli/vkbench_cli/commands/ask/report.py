@@ -92,7 +92,7 @@ def accuracy(
     from vkbench.run import RunKind
     from vkbench_db.ask import queries
     from vkbench_db.ask.accuracies import accuracies
-    from vkbench_tables.kept_accuracy import COLUMNS, kept_row
+    from vkbench_tables.losses import KEPT_COLUMNS, kept_row
 
     with reading(store.settings()) as tx:
         asked = queries.find_run(tx, run, [RunKind.ACCURACY]).id if run else None
@@ -104,7 +104,7 @@ def accuracy(
         for row in found
         if (not model or row.model in models) and (not format or row.format in formats)
     ]
-    show(Table(columns=COLUMNS, rows=rows, nothing=NO_ACCURACY), output)
+    show(Table(columns=KEPT_COLUMNS, rows=rows, nothing=NO_ACCURACY), output)
 
 
 def _choose_names(globs: Sequence[str], known: Collection[str], what: str) -> set[str]:

@@ -64,9 +64,8 @@ def watch(
 def _run(
     database: Database, asked: str, timeout: float | None, output: Output, *, all_rows: bool
 ) -> int:
-    from vkbench_cli.show.absence import warn
     from vkbench_cli.show.report import conclude
-    from vkbench_cli.show.waiting import wait_for
+    from vkbench_cli.show.waiting import wait_for, warn
     from vkbench_db.ask.queries import find_run
 
     with database.reading() as tx:
@@ -78,9 +77,8 @@ def _run(
 
 
 def _fleet(database: Database, timeout: float | None) -> int:
-    from vkbench_cli.show.absence import warn
     from vkbench_cli.show.pace import trouble
-    from vkbench_cli.show.waiting import wait_for_fleet
+    from vkbench_cli.show.waiting import wait_for_fleet, warn
     from vkbench_db.ask import tallies
 
     since = time.time()

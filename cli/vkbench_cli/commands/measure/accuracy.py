@@ -19,8 +19,7 @@ from vkbench_cli.options.records import Formats, KernelsOf, OneDevice, RunLabel,
 from vkbench_cli.show.printing import Output, show
 from vkbench_cli.show.progress import CountedProgress
 from vkbench_cli.show.telling import tell
-from vkbench_tables import accuracy as losses_of_products
-from vkbench_tables import perplexity
+from vkbench_tables.losses import MODEL_COLUMNS, PRODUCT_COLUMNS, loss_row, perplexity_row
 from vkbench_tables.table import Table
 
 if TYPE_CHECKING:
@@ -183,9 +182,7 @@ def _of_products(format: Sequence[str], asked: Matrices, now: float) -> _Found:
     model = name_of(open_gguf(file)) if file else ""
     found = [*losses(samples, formats, asked.seed)]
     return _Found(
-        table=Table(
-            columns=losses_of_products.COLUMNS, rows=[*map(losses_of_products.loss_row, found)]
-        ),
+        table=Table(columns=PRODUCT_COLUMNS, rows=[*map(loss_row, found)]),
         rows=[of_products(loss, model, now) for loss in found if not loss.trouble],
     )
 
@@ -208,10 +205,10 @@ def _of_models(format: Sequence[str], asked: Reading, now: float) -> _Found:
         for each, one in zip(readers, found, strict=True)
     ]
     shown = [
-        perplexity.perplexity_row(each.file.path.name, each.type, row)
+        perplexity_row(each.file.path.name, each.type, row)
         for each, row in zip(readers, rows, strict=True)
     ]
-    return _Found(table=Table(columns=perplexity.COLUMNS, rows=shown), rows=rows)
+    return _Found(table=Table(columns=MODEL_COLUMNS, rows=shown), rows=rows)
 
 
 def _readers(format: Sequence[str], asked: Reading) -> list[Reader]:

@@ -139,7 +139,7 @@ def stop(*, number: Number, store: Store) -> None:
 
 
 def _submit(wanted: BisectOptions, device: list[str], store: Store) -> int:
-    from vkbench_cli.show.absence import warn
+    from vkbench_cli.show.waiting import warn
     from vkbench_db.ask.device_names import served_keys
 
     with opened(store.settings()) as database:

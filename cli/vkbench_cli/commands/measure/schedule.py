@@ -162,7 +162,7 @@ def resume(*, name: Name, store: Store) -> None:
 @spread
 def fire(*, name: Name, store: Store) -> None:
     """Submit a schedule's run now and print its number; the next due time is unchanged."""
-    from vkbench_cli.show.absence import warn
+    from vkbench_cli.show.waiting import warn
     from vkbench_scheduler.watch.schedules import fire as run_now
 
     with opened(store.settings()) as database:

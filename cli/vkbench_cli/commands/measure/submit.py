@@ -60,9 +60,8 @@ def submit(
     Exit codes with --wait: 0 all passed, 3 a wrong result, 4 a failed job, 5 --timeout passed,
     7 nothing ran, 130 interrupted.
     """
-    from vkbench_cli.show.absence import warn
     from vkbench_cli.show.report import conclude
-    from vkbench_cli.show.waiting import wait_for
+    from vkbench_cli.show.waiting import wait_for, warn
 
     with opened(store.settings()) as database:
         try:
@@ -90,7 +89,7 @@ def how_to_come_back(run: int, store: Store) -> str:
 
 def announce(database: Database, made: Submitted) -> None:
     """Print the number of a run, and on stderr what keeps it waiting."""
-    from vkbench_cli.show.absence import warn
+    from vkbench_cli.show.waiting import warn
 
     say(str(made.run.id))
     tell(f"run {made.run.id}: {counted(made.jobs, 'job')} submitted")
