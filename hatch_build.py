@@ -18,18 +18,20 @@ class CompileShaders(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile what is not compiled already; a source distribution carries sources alone.
 
-        A wheel to install carries the blobs in one compressed file.
+        A wheel to install carries the blobs in one compressed file. A checkout that is installed
+        compiles most kernels when they are first needed.
         """
         if self.target_name != "wheel":
             return
         root = Path(self.root)
         sys.path[:0] = [str(root), str(root / "shaders")]
-        from vkbench_shaders.compile.build import PACKAGED, build, progress_bar
+        from vkbench_shaders.compile.build import PACKAGED, begin, build, progress_bar
         from vkbench_shaders.compile.tree import TREE
 
-        bundle = build(TREE, PACKAGED, progress_bar(), is_public=True)
         if version == "editable":
+            begin(TREE, PACKAGED, progress_bar())
             return
+        bundle = build(TREE, PACKAGED, progress_bar(), is_public=True)
         from vkbench_shaders.bundle import CODE, packed_code
 
         self._code = TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are made from the code: modules, suites, views and formats.
+"""Writes what is made from the code: the pages of docs/, and the manifest of the kernels.
 
 `make pages` writes them; `python scripts/pages.py --check`, as in `make check`, names those that
 differ from their sources.
@@ -17,6 +17,8 @@ from vkbench.words.markdown import table
 from vkbench_db.ask.view_columns import MEANINGS
 from vkbench_scheduler.planning.suites import SUITES
 from vkbench_shaders import formats_page
+from vkbench_shaders.bundle import packaged
+from vkbench_shaders.compile.first_need import EXPECTED, read_expected, write_expected
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 1000  # rows: no table is cut
@@ -129,6 +131,11 @@ def main() -> None:
             differing.append(name)
             if "--check" not in sys.argv:
                 page.write_text(text)
+    manifest = packaged().text
+    if read_expected() != manifest:
+        differing.append(EXPECTED.name)
+        if "--check" not in sys.argv:
+            write_expected(manifest)
     if differing and "--check" in sys.argv:
         sys.exit(f"{', '.join(differing)}: the code says otherwise; `make pages` writes them anew")
 

@@ -31,7 +31,7 @@ from vkbench_scheduler.planning import sweeps
 from vkbench_scheduler.planning.selection import Selection
 from vkbench_scheduler.planning.submit import Submitted, submit
 from vkbench_scheduler.planning.sweeps import Sweep
-from vkbench_shaders.bundle import Bundle
+from vkbench_shaders.bundle import Bundle, packaged, packaged_sha
 from vkbench_worker.progress import Tell, unheard
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -91,7 +91,7 @@ def store_run(
     sweep: Sweep | None = None,
 ) -> Submitted:
     """A run with all its jobs on these devices of this machine."""
-    if bundle is None:
+    if bundle is None and packaged_sha() and packaged().is_compiled:
         keep_packaged(database)
     with database.transaction() as tx:
         for facts in devices:

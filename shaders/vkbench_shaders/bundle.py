@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import secrets
 import shutil
 import tempfile
 import zipfile
@@ -27,8 +26,10 @@ from vkbench.errors import UsageError, VkbenchError
 from vkbench.settings import Settings
 from vkbench.words import names
 from vkbench_shaders.blobs import SUFFIX, Files, Packed, pack
+from vkbench_shaders.blobs import replace_file as replace_file
 from vkbench_shaders.compile import reflection
 from vkbench_shaders.compile.compiler import Unit
+from vkbench_shaders.compile.first_need import FirstNeed
 from vkbench_shaders.kernel import Stage, Variant
 from vkbench_shaders.launch import Interface
 from vkbench_shaders.manifest import Entry as Entry
@@ -120,6 +121,11 @@ class Bundle:
             return self.manifest.interfaces[entry.interface]
         return _interface_in(self.code(key))
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether all its code is here, and none is left to its first need."""
+        return not isinstance(self.blobs, FirstNeed) or self.blobs.is_whole
+
     def check(self) -> Bundle:
         """Itself, when the manifest reads well and every blob is whole; CorruptBundle otherwise."""
         for entry in self.manifest.entries:
@@ -154,8 +160,9 @@ class Bundle:
         for sha, blob in self.blobs.items():
             replace_file(folder / f"{sha}{SUFFIX}", blob, mode)
         replace_file(folder / MANIFEST, self.text.encode(), mode)
+        wanted = frozenset(self.manifest.blobs)
         for path in folder.glob(f"*{SUFFIX}"):
-            if path.stem not in self.blobs:
+            if path.stem not in wanted:
                 path.unlink()
 
     def _blob(self, entry: Entry) -> bytes:
@@ -213,6 +220,8 @@ def load(path: Path, *, is_packaged: bool = False) -> Bundle:
         entries = bundle.manifest.entries
         if (code := path / CODE).exists():
             bundle = replace(bundle, blobs=Packed(code.read_bytes(), entries))
+        elif is_packaged:
+            bundle = replace(bundle, blobs=FirstNeed(path, entries))
     except (OSError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise CorruptBundle(f"{path} holds no bundle: {error}") from error
     return bundle
@@ -345,12 +354,3 @@ def _sync_one(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Writes a file whole or not at all; its user alone reads it, if the mode says nothing else."""
-    scratch = path.with_name(f".new-{secrets.token_hex(8)}")
-    # not by tempfile: a contained process cannot change the modes of files that are its owner's
-    with open(scratch, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(data)
-    scratch.replace(path)

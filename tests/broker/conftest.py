@@ -58,7 +58,8 @@ def make_lab(
         options: Mapping[str, str] = MappingProxyType({}),
         **changes: object,
     ) -> Lab:
-        url = postgres.make_database(f"lab_{next(_numbers)}")
+        url = postgres.make_database(name := f"lab_{next(_numbers)}")
+        labs.callback(postgres.drop_database, name)
         redis = RedisServer(
             tmp_path / "redis",
             appendonly=appendonly,

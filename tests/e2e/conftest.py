@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from vkbench_cli.main import main
-from vkbench_db.database import Database
-from vkbench_scheduler.bundles import keep_packaged
 
 COMMAND = (sys.executable, "-c", "import sys; from vkbench_cli.main import main; sys.exit(main())")
 
@@ -88,16 +86,6 @@ def trouble() -> str:
 def begin(vkbench: Vkbench) -> Callable[..., subprocess.Popen[str]]:
     """As `vkbench`, but it does not wait."""
     return start
-
-
-@pytest.fixture(scope="session")
-def after_a_run(template_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database as any command that runs kernels leaves it: it has those of this version."""
-    path = tmp_path_factory.mktemp("after") / "results.db"
-    shutil.copy(template_file, path)
-    with Database.open(f"sqlite:///{path}") as opened:
-        keep_packaged(opened)
-    return path
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url, select, text
 
 from postgres_server import cluster_folder, copy_of, program
+from shared_folder import shared_folder
 from vkbench.device import DeviceFacts, Environment, device_key
 from vkbench.job import Job, JobState, Mode, Outcome, PlannedJob
 from vkbench.messages.wire import Announcement
@@ -31,6 +32,7 @@ from vkbench_db import schema
 from vkbench_db.database import Database, upgrade
 from vkbench_db.upkeep.roles import pages_role_sql, reader_role_sql
 from vkbench_db.work import store
+from vkbench_scheduler.bundles import keep_packaged
 
 READER, PAGES = "reader", "pages"  # roles of PostgreSQL in each database
 ENGINES = ("sqlite", "postgresql")
@@ -126,6 +128,22 @@ def template_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the schema and nothing in it."""
     path = tmp_path_factory.mktemp("template") / "vkbench.db"
     upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def after_a_run(template_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database as any command that runs kernels leaves it: it has those of this version.
+
+    Packing all kernels takes the first command two seconds of a core.
+    """
+    with shared_folder(tmp_path_factory, "after") as folder:
+        path = folder / "results.db"
+        if not path.exists():
+            shutil.copy(template_file, folder / "new.db")
+            with Database.open(f"sqlite:///{folder}/new.db") as opened:
+                keep_packaged(opened)
+            (folder / "new.db").rename(path)
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 import psycopg
 
@@ -21,16 +23,46 @@ from vkbench_scheduler.bundles import keep_packaged
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 1 << 32  # that have to be free there: the write-ahead log alone may take 1 GiB
+PREFIX = "vkbench-pg-"  # of the names of clusters' folders
+OWNER = "owner.lock"  # in each, locked by the process that it belongs to
+_OWNED: list[IO[str]] = []  # open as long as this process lives
 TEMPLATE = "vkbench_template"  # a database as a scheduler that had nothing to do leaves it
 
 
 def cluster_folder() -> Path:
     """A new folder for a cluster, in memory where there is room: databases are made faster there.
 
-    It is not one of root's: PostgreSQL refuses to run as root.
+    It is not one of root's: PostgreSQL refuses to run as root. It is this process's until that
+    ends, however it ends: whoever makes the next one ends the servers of processes that are gone.
     """
+    end_orphans()
     has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES
-    return Path(tempfile.mkdtemp(prefix="vkbench-pg-", dir=MEMORY if has_room else None))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY if has_room else None))
+    _OWNED.append(lock := (folder / OWNER).open("w"))
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder
+
+
+def end_orphans() -> None:
+    """Stop the servers whose process was killed before it could, and remove their folders."""
+    for place in {MEMORY, Path(tempfile.gettempdir())}:
+        for path in place.glob(f"{PREFIX}*/{OWNER}"):
+            with suppress(OSError), path.open("w") as lock:  # of another user, or just removed
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _end_server(path.parent)
+                shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _end_server(folder: Path) -> None:
+    """Stop the server of a folder at once, if one runs, and wait until it is gone."""
+    try:
+        pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError, IndexError):
+        return
+    if str(folder).encode() in command:  # else the number is another process's by now
+        os.kill(pid, signal.SIGQUIT)
+        until(lambda: not Path(f"/proc/{pid}").exists(), f"the server {pid} does not end", 30)
 
 
 class PostgresServer:
@@ -121,6 +153,11 @@ class PostgresServer:
         self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         self.execute(copy_of(TEMPLATE, name))
         return self.url(name)
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, which takes 47 MB; nothing if the server is down."""
+        with suppress(psycopg.OperationalError):
+            self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def execute(self, statement: str) -> None:
         """Run one statement outside of any transaction."""

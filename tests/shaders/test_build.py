@@ -16,7 +16,7 @@ from vkbench.settings import settings
 from vkbench_shaders.bundle import PROBES, Bundle, load
 from vkbench_shaders.catalogue import kernel_named
 from vkbench_shaders.compile import build as building
-from vkbench_shaders.compile import spirv, workers
+from vkbench_shaders.compile import cached, spirv, workers
 from vkbench_shaders.compile.build import build, units_of
 from vkbench_shaders.compile.compiler import CompileError, Compiler, Unit
 from vkbench_shaders.compile.tree import TREE, constants_of, source_of, tree_sha
@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         units.extend(unit.key for unit in missing)
         return workers.compile_all(slang, missing, tree)
 
-    monkeypatch.setattr(building, "workers", SimpleNamespace(compile_all=compile_all))
+    monkeypatch.setattr(cached, "workers", SimpleNamespace(compile_all=compile_all))
     return units
 
 

@@ -1,6 +1,7 @@
 """Building a bundle: the catalogue's units compiled from a shader tree, in parallel and cached.
 
-    python -m vkbench_shaders.compile.build    compiles the packaged kernels
+    python -m vkbench_shaders.compile.build            compiles the packaged kernels
+    python -m vkbench_shaders.compile.build --begin    leaves most of them to their first need
 
 A wheel is built by this too, in an environment with little in it: nothing but numpy and msgspec is
 needed here.
@@ -8,37 +9,34 @@ needed here.
 
 from __future__ import annotations
 
-import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vkbench.errors import VkbenchError
-from vkbench.settings import settings
 from vkbench_shaders.bundle import (
     PACKAGED,
     PROBES,
     Bundle,
     manifest_text,
-    replace_file,
+    packaged,
+    packaged_sha,
     unit_of,
 )
 from vkbench_shaders.catalogue import KERNELS
-from vkbench_shaders.compile import compiler, launches, reflection, spirv, workers
+from vkbench_shaders.compile import compiler, launches, reflection, spirv
+from vkbench_shaders.compile.cached import Progress, compile_cached, silent
 from vkbench_shaders.compile.compiler import Compiler, Unit
 from vkbench_shaders.compile.entries import entry_of
+from vkbench_shaders.compile.first_need import FirstNeed, read_expected
 from vkbench_shaders.compile.tree import (
     TREE,
     constants_of,
-    sha_of,
     sources_by_module,
-    sources_of,
     tree_sha,
 )
 from vkbench_shaders.kernel import Kernel, Problem
-
-Progress = Callable[[int, int, str], None]  # units done, units in all, the last one's key
 
 
 def build(
@@ -61,6 +59,42 @@ def build(
     return bundle
 
 
+def begin(
+    tree: Path, out: Path, progress: Progress | None = None, text: str | None = None
+) -> Bundle:
+    """Write the packaged bundle with all its entries, and compile little of it: what probes a GPU.
+
+    That takes the manifest that these sources compile to. Where none is kept, or it is another
+    one's, or the probes are not what it says, all units are compiled.
+    """
+    slang = compiler.find()
+    expected = Bundle(text=read_expected() if text is None else text, blobs={}, name=out.name)
+    if not _is_of(expected, tree, slang):
+        return build(tree, out, progress, slang, is_public=True)
+    probes = compiled(tree, sorted(PROBES), out.name, slang=slang)
+    if any(expected.entries[key] != entry for key, entry in probes.entries.items()):
+        return build(tree, out, progress, slang, is_public=True)
+    begun = replace(expected, blobs=probes.blobs)
+    begun.save(out, is_public=True)
+    return begun
+
+
+def complete() -> None:
+    """Compile what the packaged bundle has left to its first need; nothing where there is none."""
+    if packaged_sha() and isinstance(blobs := packaged().blobs, FirstNeed):
+        blobs.fill(progress=progress_bar())
+
+
+def _is_of(expected: Bundle, tree: Path, slang: Compiler) -> bool:
+    """Whether a manifest is what these sources, this catalogue and this compiler give."""
+    if not expected.text:
+        return False
+    manifest = expected.manifest
+    units = {unit.key for unit in (*units_of(KERNELS), *PROBES)}
+    made_from = manifest.tree, manifest.slang, set(expected.entries)
+    return made_from == (tree_sha(tree), slang.version, units)
+
+
 def compiled(
     tree: Path,
     units: Sequence[Unit],
@@ -70,7 +104,7 @@ def compiled(
 ) -> Bundle:
     """A bundle of some units of a shader tree, written nowhere."""
     slang = slang or compiler.find()
-    codes = _compile_all(list(units), tree, slang, progress or _silent)
+    codes = compile_cached(units, tree, slang, progress or silent)
     modules = sources_by_module({unit.module for unit in units}, tree)
     declared = {module: constants_of(source, tree) for module, source in modules.items()}
     entries, interfaces, blobs = [], {}, {}
@@ -109,49 +143,6 @@ def units_of(kernels: Iterable[Kernel]) -> list[Unit]:
     )
 
 
-def _compile_all(
-    units: list[Unit], tree: Path, slang: Compiler, progress: Progress
-) -> dict[Unit, bytes]:
-    kept = _places(units, tree, slang)
-    codes = {unit: code for unit in units if (code := _kept(kept[unit]))}
-    for done, unit in enumerate(codes, 1):
-        progress(done, len(units), unit.key)
-    missing = [unit for unit in units if unit not in codes]
-    with closing(workers.compile_all(slang, missing, tree)) as compiled:
-        for unit, code in compiled:
-            replace_file(kept[unit], code)
-            codes[unit] = code
-            progress(len(codes), len(units), unit.key)
-    return codes
-
-
-def _places(units: Iterable[Unit], tree: Path, slang: Compiler) -> dict[Unit, Path]:
-    """Where the cache keeps each unit's SPIR-V: by sources, flags and compiler."""
-    cache = settings().cache / "spirv"
-    cache.mkdir(0o700, parents=True, exist_ok=True)
-    modules = sources_by_module({unit.module for unit in units}, tree)
-    sources = {name: sha_of(sources_of(path, tree), tree) for name, path in modules.items()}
-
-    def place(unit: Unit) -> Path:
-        made_from = (sources[unit.module], unit.key, slang.version, compiler.FLAGS)
-        return cache / f"{hashlib.sha256(repr(made_from).encode()).hexdigest()}.spv"
-
-    return {unit: place(unit) for unit in units}
-
-
-def _kept(path: Path) -> bytes:
-    """SPIR-V that the cache has; nothing where it has none, or a damaged file."""
-    try:
-        code = path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    return code if code[:4] == spirv.MAGIC.to_bytes(4, "little") else b""
-
-
-def _silent(done: int, total: int, key: str) -> None:
-    pass
-
-
 def progress_bar() -> Progress:
     """Progress on stderr: a bar on a terminal, one line at the end otherwise."""
     return _bar if sys.stderr.isatty() else _last_line
@@ -169,10 +160,13 @@ def _last_line(done: int, total: int, key: str) -> None:
         print(f"compiled {total} kernels", file=sys.stderr)
 
 
-def main() -> int:
-    """Builds the packaged bundle."""
+def main(*arguments: str) -> int:
+    """Builds the packaged bundle; begins it with --begin."""
     try:
-        bundle = build(TREE, PACKAGED, progress_bar(), is_public=True)
+        if "--begin" in arguments:
+            bundle = begin(TREE, PACKAGED, progress_bar())
+        else:
+            bundle = build(TREE, PACKAGED, progress_bar(), is_public=True)
     except VkbenchError as error:
         print(f"vkbench: {error}", file=sys.stderr)
         return error.exit_code
@@ -181,4 +175,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -147,9 +147,10 @@ def _installed() -> Path | None:
 def _fetched(cache: Path) -> Path:
     folder = cache / f"slang-{WHEEL.partition('==')[2]}"
     binary = folder / "slangtorch" / "bin" / "slangc"
-    with _locked(cache / "slang.lock"):
-        if not binary.exists():
-            _fetch(folder)
+    if not binary.exists():  # there whole or not at all; a contained process may not lock
+        with _locked(cache / "slang.lock"):
+            if not binary.exists():
+                _fetch(folder)
     return binary
 
 

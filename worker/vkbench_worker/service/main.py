@@ -51,9 +51,12 @@ def serve(selectors: Sequence[str], ours: Settings) -> int:
     Even one device has a parent: Celery ends its process on some errors of Redis, and so does the
     wedge watchdog.
     """
+    from vkbench_shaders.compile.build import complete  # imports the whole catalogue
+
     keys_for(ours)  # or say what is missing
     if ours.sandbox is not Sandbox.OFF:
         kernel.hide()  # as each supervisor does for its own process
+    complete()  # compiling beside timings would disturb those of CPU drivers
     asked = list(selectors) or _all_devices()
     alive.expect(ours.data, SERVICE, asked)
     one = python("-m", "vkbench_worker.service.main", "--parent", str(os.getpid()))

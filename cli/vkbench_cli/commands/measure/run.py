@@ -205,7 +205,9 @@ def work(
     """Do the run's jobs, and begin none after so many seconds."""
     from vkbench_cli.show.waiting import RunProgress
     from vkbench_local.executor import Executor, stoppable, stopped_after
+    from vkbench_local.kernels import compile_kernels
 
+    compile_kernels(database, found.id, devices)
     with RunProgress(database, found.id) as progress:
         executor = Executor(database, ours, progress.watch, progress.tell)
         with stoppable(executor), stopped_after(executor, seconds):
