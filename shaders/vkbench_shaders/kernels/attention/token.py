@@ -32,8 +32,7 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
-from vkbench_shaders.kernels.rowwise import rotation
-from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.kernels.shared import limits, rotation
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.rounded_factors import Floats
 

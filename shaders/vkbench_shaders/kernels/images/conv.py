@@ -29,8 +29,8 @@ from vkbench_shaders.kernels.images import conv_coop, conv_matrices, patches, wi
 from vkbench_shaders.kernels.images.conv_layout import LAYOUT, along, is_last, laid, layout
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import no_tiles
 from vkbench_shaders.kernels.shared import sums
+from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
 from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.rounded_factors import Floats, Of
 

@@ -9,8 +9,9 @@ from functools import cached_property
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launches, Problem, Push, Settings, Stage, Variant
 from vkbench_shaders.kernels.images import conv_coop, conv_panels, patches
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, product
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
+from vkbench_shaders.kernels.shared.cooperative import product
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
+from vkbench_shaders.kernels.shared.cooperative.product import Product
 
 NAMES = (*conv_coop.NAMES, *conv_panels.NAMES)
 

@@ -19,7 +19,6 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Arguments, Binding, Kernel, Launch, Param, Problem, Variant
-from vkbench_shaders.kernels.elementwise.glu import GATES, Gate, values
 from vkbench_shaders.kernels.matrices import joined_reference as reference
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.teams import (
@@ -29,6 +28,7 @@ from vkbench_shaders.kernels.matrices.teams import (
     launch,
     refuses_teams,
 )
+from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
 
 _GATED = ("swiglu", "geglu")  # the gates that models have
 _DIMS = ("m", "n", "k")

@@ -31,11 +31,11 @@ from vkbench_shaders.kernel import (
     too_large,
 )
 from vkbench_shaders.kernels.matrices import dense_vec, matmul_cases
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
-from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import dense, sums
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
+from vkbench_shaders.kernels.shared.cooperative.panels import Factor
+from vkbench_shaders.kernels.shared.cooperative.product import Product, element
 from vkbench_shaders.rounded_factors import Floats, Of
 
 Dims = Mapping[str, tuple[str, str, str]]

@@ -26,11 +26,12 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, tiles
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, decoding, fragments
-from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
+from vkbench_shaders.kernels.matrices.cooperative import decoding, fragments
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
+from vkbench_shaders.kernels.shared.cooperative.panels import Factor
+from vkbench_shaders.kernels.shared.cooperative.product import Product
 from vkbench_shaders.rounded_factors import Floats, Of
 
 BATCHES = ("batch3", "batch2")  # of the weights, outermost first

@@ -10,7 +10,7 @@ from vkbench_shaders import formats
 from vkbench_shaders.kernel import Kernel, Launch, Problem, grid
 from vkbench_shaders.kernels.matrices import experts, products, tiles
 from vkbench_shaders.kernels.matrices.cooperative import expert_product, expert_tiles
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import no_tiles
+from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
 
 _BUSY = 4  # pairs of an expert that has its own workgroups for them, in those of an average one
 

@@ -26,10 +26,10 @@ from vkbench_shaders.kernel import (
 )
 from vkbench_shaders.kernels.matrices import dense_teams, products, staged, via_q8_1
 from vkbench_shaders.kernels.matrices.cooperative import fragments
-from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.kernels.shared.cooperative.panels import Factor
+from vkbench_shaders.kernels.shared.cooperative.product import Product
 from vkbench_shaders.rounded_factors import Floats, Of
 
 LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly

@@ -23,7 +23,7 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.moves.places import DIMS, LAYOUT, is_flat, layout, place, sizes
+from vkbench_shaders.kernels.shared.places import DIMS, LAYOUT, is_flat, layout, place, sizes
 from vkbench_shaders.kernels.shared.rows import listed
 
 TYPES = ("f32", "f16", "bf16", "f8_e4m3", "f64", "i64", "i32", "u32", "u8")

@@ -22,9 +22,9 @@ from vkbench_shaders.kernel import (
     Shapes,
     Variant,
 )
-from vkbench_shaders.kernels.moves import places
 from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of, item_bytes
-from vkbench_shaders.kernels.moves.places import DIMS
+from vkbench_shaders.kernels.shared import places
+from vkbench_shaders.kernels.shared.places import DIMS
 
 
 def concat_shape(problem: Problem) -> list[int]:

@@ -23,12 +23,12 @@ from vkbench_shaders.kernel import (
     Variant,
     grid,
 )
-from vkbench_shaders.kernels.moves import mapping, places
+from vkbench_shaders.kernels.moves import mapping
 from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
-from vkbench_shaders.kernels.moves.places import DIMS
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared import places, rows
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.places import DIMS
 
 SIDE = 64  # of a tile that is turned, in items
 _WIDER = (*TYPES, "bf16", "i32")

@@ -28,8 +28,8 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.moves import places
 from vkbench_shaders.kernels.moves.mapping import THREADS
+from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
 
 DIMS = ("o", "m", "n", "k")

@@ -21,7 +21,6 @@ from vkbench_shaders.kernel import (
     Problem,
     Variant,
 )
-from vkbench_shaders.kernels.moves import places
 from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.mapping import (
     AROUND,
@@ -34,7 +33,8 @@ from vkbench_shaders.kernels.moves.mapping import (
     listed,
     mapped,
 )
-from vkbench_shaders.kernels.moves.places import DIMS
+from vkbench_shaders.kernels.shared import places
+from vkbench_shaders.kernels.shared.places import DIMS
 
 
 def numbers(problem: Problem, name: str) -> tuple[int, int, int, int]:

@@ -36,9 +36,9 @@ from vkbench_shaders.kernel import (
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.rowwise import rotation, row_values
+from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import place
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared import rotation, rows
 
 DIMS = ("b", "n", "h", "k")
 TYPES = ("f32", "f16")

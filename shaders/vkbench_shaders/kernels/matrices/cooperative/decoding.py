@@ -14,14 +14,8 @@ from typing import Final
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Problem, Stage, Variant, grid
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
-    LARGE,
-    SMALL,
-    MatrixShape,
-    lacks,
-    no_tiles,
-)
-from vkbench_shaders.kernels.matrices.cooperative.product import (
+from vkbench_shaders.kernels.shared import dense, limits
+from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     Product,
     pointless,
@@ -29,7 +23,13 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     too_much,
     weights_stages,
 )
-from vkbench_shaders.kernels.shared import dense, limits
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
+    LARGE,
+    SMALL,
+    MatrixShape,
+    lacks,
+    no_tiles,
+)
 from vkbench_shaders.tuning.rates import busy
 
 NAME: Final = "coopmat_decoding"

@@ -8,7 +8,11 @@ from math import exp
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Problem, Settings, Stage, Variant, grid
 from vkbench_shaders.kernels.matrices import experts, products, tiles
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+from vkbench_shaders.kernels.matrices.cooperative.expert_tiles import NAMES, TILES, Tile
+from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.kernels.shared.cooperative.panels import EIGHT, Factor
+from vkbench_shaders.kernels.shared.cooperative.product import element
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
     ROUNDS,
     SLANG,
     STEP,
@@ -16,10 +20,6 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.expert_tiles import NAMES, TILES, Tile
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import element
-from vkbench_shaders.kernels.shared import limits
 
 _LIST_THREADS = 256
 _SLOT_WORDS = 3

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Problem, Settings, Stage, Variant, too_large
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import SLANG, TILES
-from vkbench_shaders.kernels.matrices.cooperative.product import (
+from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     element,
     launches,
@@ -17,6 +16,7 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     scratch,
     ways,
 )
+from vkbench_shaders.kernels.shared.cooperative.tiles import SLANG, TILES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Problem, Stage, grid
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.kernels.shared.cooperative.panels import EIGHT, Factor, Lies
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
     NAMES,
     ROUNDS,
     STEP,
@@ -18,8 +20,6 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, Lies
-from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.tuning.rates import busy, rates_of
 
 _SPLITS = (1, 2, 4, 8)
