@@ -9,7 +9,9 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Arguments,
+    Choice,
     Launch,
+    Memory,
     Problem,
     Settings,
     Stage,
@@ -363,8 +365,7 @@ VARIANT = Variant(
         _stage("flash_combine", lambda types: ("numbers",)),
     ),
     launch=_launches,
-    scratch=_scratch,
-    counters=_counters,
+    own=Memory(scratch=_scratch, counters=_counters),
     arithmetic="f16_attention",
     requires=(
         *("coopmat", "device_scope", "fp16", "storage16"),
@@ -372,6 +373,5 @@ VARIANT = Variant(
     ),
     accepts=lambda types: types["y"] == "f32" and types["k"] not in ("f32", "bf16"),
     refuses=_refuses,
-    suits=_suits,
-    candidates=_candidates,
+    choice=Choice(suits=_suits, candidates=_candidates),
 )

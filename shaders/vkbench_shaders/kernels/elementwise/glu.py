@@ -17,6 +17,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -24,6 +26,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Shapes,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
@@ -119,8 +122,7 @@ def _kernel(gate: Gate) -> Kernel:
             strided.array("y", "out", FORMATS, "what has passed", same_as="a"),
         ),
         params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
-        empty=strided.DIMS,
-        layout=strided.layout,
+        forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
             Variant(
                 name="portable",
@@ -132,9 +134,8 @@ def _kernel(gate: Gate) -> Kernel:
             ),
         ),
         inputs=inputs,
-        reference=partial(reference, gate),
-        flops=lambda problem: 2 * prod(problem.full_shape("y")),
-        rows="h",
+        check=Check(reference=partial(reference, gate), rows="h"),
+        work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
         cases=tuple(_cases(name, gate.others)),
         timed=tuple(_timed(gate, name)),
     )
@@ -152,9 +153,8 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
             strided.array("y", "out", FORMATS, "what has passed", same_as="x"),
         ),
         params={"gate": GATE, **split.params},
-        layout=layout_of_halves,
+        forms=replace(split.forms, layout=layout_of_halves, infer=infer_halves),
         variants=(variant,),
-        infer=infer_halves,
         cases=tuple(_cases(gate.name, (*gate.others, {"gate": "second"}))),
         timed=tuple(_timed(gate, gate.name)),
     )

@@ -82,8 +82,7 @@ def _kernel(gate: Gate, halves: Kernel) -> Kernel:
             strided.array("y", "out", ("q8_1",), "what has passed, rounded to bytes"),
         ),
         params={name: halves.params[name] for name in ("gate", *gate.params)},
-        empty=(),
-        layout=_layout,
+        forms=replace(halves.forms, empty=(), layout=_layout),
         variants=(
             Variant(
                 name="portable",

@@ -15,6 +15,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
@@ -23,6 +25,7 @@ from vkbench_shaders.kernel import (
     Stage,
     Tuning,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.images import conv_coop, conv_matrices, patches, windows
@@ -290,7 +293,7 @@ def _kernel(conv: Conv) -> Kernel:
             **({"layout": LAYOUT, "tile": TILE} if conv.axes == "hw" else {}),
         },
         tuning=Tuning(params=("tile",), candidates=candidates) if conv.axes == "hw" else None,
-        layout=layout,
+        forms=Forms(layout=layout, empty=("n",)),
         variants=(
             conv_matrices.variant(_posed, orders),
             Variant(
@@ -305,11 +308,8 @@ def _kernel(conv: Conv) -> Kernel:
             ),
         ),
         inputs=inputs,
-        reference=sums.reference(_sums),
-        deviations=sums.deviations(_sums),
-        flops=flops,
-        rows="o",
-        empty=("n",),
+        check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="o"),
+        work=Work(flops=flops),
         cases=tuple(_cases(conv)),
         timed=tuple(_timed(conv)),
     )

@@ -16,7 +16,9 @@ from math import gcd
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
+    Choice,
     Launch,
+    Memory,
     Problem,
     Push,
     Refuses,
@@ -113,11 +115,13 @@ def variant(
             *((staging.stage,) if staging else ()),
         ),
         launch=launch,
-        scratch=scratch,
+        own=Memory(scratch=scratch),
         arithmetic="int8",
-        only_by_name=lambda types: True,
-        candidates=lambda problem, device: (
-            _either(staging, problem, device) if staging else candidates(problem, device)
+        choice=Choice(
+            only_by_name=lambda types: True,
+            candidates=lambda problem, device: (
+                _either(staging, problem, device) if staging else candidates(problem, device)
+            ),
         ),
         accepts=accepts,
         refuses=lambda problem, device: (

@@ -16,11 +16,14 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Push,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.shared.places import DIMS, LAYOUT, is_flat, layout, place, sizes
@@ -176,8 +179,7 @@ TO_DTYPE = Kernel(
         ),
     ),
     params={"layout": LAYOUT},
-    accepts=lambda types: types["x"] != types["y"],
-    layout=layout,
+    forms=Forms(accepts=lambda types: types["x"] != types["y"], layout=layout, empty=DIMS),
     variants=(
         Variant(
             name="portable",
@@ -189,9 +191,8 @@ TO_DTYPE = Kernel(
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: prod(problem.array_shape("y")),
-    empty=DIMS,
+    check=Check(reference=reference),
+    work=Work(flops=lambda problem: prod(problem.array_shape("y"))),
     cases=tuple(_cases()),
     timed=tuple(_timed()),
 )

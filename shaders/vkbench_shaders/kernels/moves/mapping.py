@@ -11,11 +11,7 @@ from math import prod
 
 from vkbench.case import Case, Value
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import (
-    Launch,
-    Problem,
-    grid,
-)
+from vkbench_shaders.kernel import Launch, Problem, grid
 from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.places import DIMS

@@ -14,12 +14,15 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Param,
     Problem,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.mapping import (
@@ -96,7 +99,7 @@ def mover(
             ),
         ),
         params={**own, "layout": places.LAYOUT},
-        layout=layout(shape),
+        forms=Forms(layout=layout(shape), empty=empty),
         variants=(
             Variant(
                 name="portable",
@@ -108,9 +111,8 @@ def mover(
             ),
         ),
         inputs=lambda problem: {"x": data.plain(problem, "x")},
-        reference=reference,
-        flops=lambda problem: 0,
-        empty=empty,
+        check=Check(reference=reference),
+        work=Work(flops=lambda problem: 0),
         cases=cases,
         timed=timed,
     )

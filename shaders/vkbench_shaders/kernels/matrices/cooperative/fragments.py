@@ -12,7 +12,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import MOST_GROUPS, Launch, Problem, Variant, grid
+from vkbench_shaders.kernel import MOST_GROUPS, Choice, Launch, Problem, Variant, grid
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.cooperative.product import (
@@ -183,7 +183,9 @@ def variant(
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
         accepts=lambda types: takes(types) and format_named(types["weights"]).quantised,
         refuses=lambda problem, device: _refuses(problem, pose(problem, "f32"), device),
-        suits=suits,
-        only_by_name=lambda types: only_by_name,
-        candidates=lambda problem, device: [{}],
+        choice=Choice(
+            suits=suits,
+            only_by_name=lambda types: only_by_name,
+            candidates=lambda problem, device: [{}],
+        ),
     )
