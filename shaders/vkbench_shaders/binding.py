@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from vkbench import names
 from vkbench.case import SEED, WEIGHTS, Value
 from vkbench.errors import UsageError
+from vkbench.words import names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,9 @@ from functools import cache
 from importlib.resources import files
 from typing import ClassVar, TypeVar
 
-from vkbench import wire
 from vkbench.device import DeviceFacts
-from vkbench.names import pick
+from vkbench.messages import wire
+from vkbench.words.names import pick
 from vkbench_shaders.tuning.classes import ANY, class_of, installed_path
 
 
