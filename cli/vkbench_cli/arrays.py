@@ -158,14 +158,14 @@ def _check_dtype(binding: Binding, name: str, array: Array) -> None:
 
 def _fill_shape(kernel: Kernel, binding: Binding, array: Array) -> tuple[int, ...]:
     """The shape of an array, with ones for the outer dimensions that it lacks."""
-    lacking = 0 if kernel.whole else len(binding.dims) - array.ndim
+    lacking = 0 if kernel.forms.whole else len(binding.dims) - array.ndim
     return (1,) * lacking + array.shape
 
 
 def _shape_array(posed: Problem, name: str, array: Array) -> Array:
     """The array as the problem has it; UsageError if more than leading ones are missing."""
     expected = posed.array_shape(name)
-    lacking = 0 if posed.kernel.whole else len(expected) - array.ndim
+    lacking = 0 if posed.kernel.forms.whole else len(expected) - array.ndim
     if (1,) * lacking + array.shape != expected:
         dims = ", ".join(posed.kernel.binding(name).dims)
         raise UsageError(

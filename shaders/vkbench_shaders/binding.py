@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from vkbench.case import SEED, WEIGHTS, Value
 from vkbench.errors import UsageError
@@ -77,3 +78,66 @@ def seed_of(value: Value) -> int:
     if not isinstance(value, int) or value < 0:
         raise UsageError(f"{SEED} is a whole number of at least 0; got {value}")
     return value
+
+
+class Declared(Protocol):
+    """What a kernel declares of its arrays and parameters."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dims(self) -> tuple[str, ...]: ...
+    @property
+    def bindings(self) -> tuple[Binding, ...]: ...
+    @property
+    def params(self) -> Mapping[str, Param]: ...
+    @property
+    def reads_weights(self) -> bool: ...
+    def binding(self, name: str, /) -> Binding:
+        """A binding by name, whatever its case."""
+        ...
+
+
+def sizes_of(kernel: Declared, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Sizes of a kernel's dimensions, from the shapes of arrays of its bindings."""
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        dims = kernel.binding(name).dims
+        if len(shape) != len(dims):
+            wanted = f"{len(dims)} dimensions ({', '.join(dims)})"
+            raise UsageError(f"{name} has {wanted}, got {len(shape)}")
+        for dim, size in zip(dims, shape, strict=True):
+            if 1 not in (size, known := sizes.get(dim, size)) and known != size:
+                raise UsageError(f"{dim} is {known} in one array and {size} in {name}")
+            sizes[dim] = size if known == 1 else known
+    if unknown := [dim for dim in kernel.dims if dim not in sizes]:
+        raise UsageError(f"no array says how large {', '.join(unknown)} is: give the shape")
+    return {dim: sizes[dim] for dim in kernel.dims}
+
+
+def fill_types(kernel: Declared, given: Mapping[str, str]) -> dict[str, str]:
+    """A format for every binding: the one that is given, else its first one."""
+    given = {kernel.binding(name).name: fmt for name, fmt in given.items()}
+    full: dict[str, str] = {}
+    for binding in kernel.bindings:
+        choices = (full[binding.same_as],) if binding.same_as else binding.types
+        what = f"format of {kernel.name}'s {binding.name}"
+        full[binding.name] = names.pick(given.get(binding.name, choices[0]), choices, what)
+    return full
+
+
+def changed_params(kernel: Declared, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Parameters that differ from their defaults, by their names as declared."""
+    changed: dict[str, Value] = {}
+    for param, value in given.items():
+        if param == WEIGHTS and kernel.reads_weights:
+            changed[WEIGHTS] = tensor_hash(value)
+            continue
+        if param == SEED and SEED not in kernel.params:
+            changed |= {SEED: seed} if (seed := seed_of(value)) else {}
+            continue
+        name = names.pick(param, list(kernel.params), f"parameter of {kernel.name}")
+        chosen = kernel.params[name].chosen(value, f"value of {kernel.name}'s {name}")
+        if chosen != kernel.params[name].default:
+            changed[name] = chosen
+    return changed

@@ -16,13 +16,13 @@ from math import prod
 
 import numpy as np
 
-from vkbench.case import SEED, WEIGHTS, Case, Value
+from vkbench.case import Case, Value
 from vkbench.device import DeviceFacts
 from vkbench.errors import UsageError
 from vkbench.words import names
 from vkbench_shaders.binding import Binding as Binding
 from vkbench_shaders.binding import Param as Param
-from vkbench_shaders.binding import seed_of, tensor_hash
+from vkbench_shaders.binding import changed_params, fill_types, sizes_of
 from vkbench_shaders.formats import Format, format_named
 from vkbench_shaders.formats import matrix_shape as matrix_shape
 from vkbench_shaders.launch import MOST_GROUPS as MOST_GROUPS
@@ -59,6 +59,28 @@ Refuses = Callable[["Problem", DeviceFacts], str | None]  # why a device cannot 
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """When a variant and its settings are chosen, where nothing was measured."""
+
+    # whether it should be the fastest for a problem of this size
+    suits: Callable[[Problem, DeviceFacts], bool] = lambda problem, device: True
+    # whether `auto` never takes it for these formats, because it computes less exactly
+    only_by_name: Callable[[Mapping[str, str]], bool] = lambda types: False
+    # settings to choose from, where they are not those of the kernel's other variants
+    candidates: Callable[[Problem, DeviceFacts], list[Settings]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Buffers of a variant's own, which are bound behind the kernel's."""
+
+    # bytes of buffers that begin undefined
+    scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
+    # counters in one more buffer, 32 bits each, which are zero before its launches and after them
+    counters: Callable[[Problem, DeviceFacts], int] = lambda problem, device: 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Variant:
     """One code path of a kernel."""
 
@@ -69,19 +91,11 @@ class Variant:
     launch: Callable[[Problem, DeviceFacts], Launches]
     arithmetic: str  # how it computes, whose limits judge it: a key of tolerance.LIMITS
     more: tuple[Stage, ...] = ()  # further entry points that its launches name
-    # bytes of buffers of its own, bound behind the kernel's, which begin undefined; counters in one
-    # more buffer, 32 bits each, which are zero before its launches and after them
-    scratch: Callable[[Problem, DeviceFacts], tuple[int, ...]] = lambda problem, device: ()
-    counters: Callable[[Problem, DeviceFacts], int] = lambda problem, device: 0
+    own: Memory = Memory()
     requires: tuple[str, ...] = ()  # device features
     accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # is it for these formats
     refuses: Refuses = lambda problem, device: too_large(problem, device)
-    # whether it should be the fastest for a problem of this size, where nothing was measured
-    suits: Callable[[Problem, DeviceFacts], bool] = lambda problem, device: True
-    # whether `auto` never takes it for these formats, because it computes less exactly
-    only_by_name: Callable[[Mapping[str, str]], bool] = lambda types: False
-    # settings to choose from, where they are not those of the kernel's other variants
-    candidates: Callable[[Problem, DeviceFacts], list[Settings]] | None = None
+    choice: Choice = Choice()
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -113,6 +127,38 @@ class Tuning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Check:
+    """How a kernel's results are judged."""
+
+    reference: Outputs
+    deviations: Deviations | None = None  # RMS errors of outputs where a path rounds factors
+    rows: str = ""  # the dimension a sampled check picks from; "": always whole
+    deterministic: bool = True  # the same bits every time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one launch does, and how it is timed."""
+
+    flops: Callable[[Problem], int]
+    bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
+    idempotent: bool = True  # a launch over what one left leaves that; else inputs are restored
+    flow: Flow | None = None  # None: launches are timed inside one submission
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forms:
+    """Which formats, sizes and places in memory a kernel's arrays may have."""
+
+    accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # may these formats meet
+    empty: tuple[str, ...] = ()  # dimensions that may be 0
+    # array shapes, formats -> sizes; None: read off by the dimensions of the bindings
+    infer: Callable[[Shapes, Mapping[str, str]], dict[str, int]] | None = None
+    layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
+    whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kernel:
     """Everything there is to say about one kernel."""
 
@@ -123,24 +169,13 @@ class Kernel:
     bindings: tuple[Binding, ...]
     variants: tuple[Variant, ...]  # best first; the last runs on every device
     inputs: Callable[[Problem], dict[str, Array]]  # shaped arrays, from the case alone
-    reference: Outputs
-    flops: Callable[[Problem], int]
     cases: tuple[Case, ...]  # checked; made with `case_of` after the kernel is known, see families
     timed: tuple[Case, ...]  # timed (and checked)
-    # array shapes, formats -> sizes; None: read off by the dimensions of the bindings
-    infer: Callable[[Shapes, Mapping[str, str]], dict[str, int]] | None = None
-    deviations: Deviations | None = None  # RMS errors of outputs where a path rounds factors
-    empty: tuple[str, ...] = ()  # dimensions that may be 0
-    rows: str = ""  # the dimension a sampled check picks from; "": always whole
+    check: Check
+    work: Work
+    forms: Forms = Forms()
     params: Mapping[str, Param] = field(default_factory=dict)
-    accepts: Callable[[Mapping[str, str]], bool] = lambda types: True  # may these formats meet
-    layout: Callable[[Problem, str], Layout] | None = None  # of a binding; None: contiguous
-    bytes_moved: Callable[[Problem], int] = lambda problem: each_once(problem)
-    deterministic: bool = True  # the same bits every time
-    idempotent: bool = True  # a launch over what one left leaves that; else inputs are restored
     tuning: Tuning | None = None
-    whole: bool = False  # it tells outer dimensions apart, so that no array may leave any out
-    flow: Flow | None = None  # None: launches are timed inside one submission
     content: str = ""  # what it is apart from its name, where a bundle declares it
 
     def binding(self, name: str) -> Binding:
@@ -186,7 +221,7 @@ class Kernel:
         free = [binding for binding in self.bindings if not binding.same_as]
         for chosen in product(*(binding.types for binding in free)):
             asked = {binding.name: fmt for binding, fmt in zip(free, chosen, strict=True)}
-            if self.accepts(full := self._filled(asked)):
+            if self.forms.accepts(full := fill_types(self, asked)):
                 yield full
 
     def case(
@@ -203,47 +238,22 @@ class Kernel:
             format=full[first.name],
             shape=self._shape(shape, full),
             types={b.name: full[b.name] for b in free if full[b.name] != b.types[0]},
-            params=self._params(params or {}),
+            params=changed_params(self, params or {}),
         )
 
     def sizes(self, shapes: Shapes, types: Mapping[str, str]) -> dict[str, int]:
         """Sizes of the dimensions, from the shapes of arrays."""
-        return self.infer(shapes, types) if self.infer else self._sizes(shapes)
-
-    def _sizes(self, shapes: Shapes) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for name, shape in shapes.items():
-            dims = self.binding(name).dims
-            if len(shape) != len(dims):
-                wanted = f"{len(dims)} dimensions ({', '.join(dims)})"
-                raise UsageError(f"{name} has {wanted}, got {len(shape)}")
-            for dim, size in zip(dims, shape, strict=True):
-                if 1 not in (size, known := found.get(dim, size)) and known != size:
-                    raise UsageError(f"{dim} is {known} in one array and {size} in {name}")
-                found[dim] = size if known == 1 else known
-        if unknown := [dim for dim in self.dims if dim not in found]:
-            raise UsageError(f"no array says how large {', '.join(unknown)} is: give the shape")
-        return {dim: found[dim] for dim in self.dims}
+        return self.forms.infer(shapes, types) if self.forms.infer else sizes_of(self, shapes)
 
     def _types(self, asked: Mapping[str, str]) -> dict[str, str]:
-        full = self._filled(asked)
-        if not self.accepts(full):
+        full = fill_types(self, asked)
+        if not self.forms.accepts(full):
             given = ", ".join(f"{name} {fmt}" for name, fmt in full.items())
             raise UsageError(f"{self.name} does not take these formats together: {given}")
         return full
 
-    def _filled(self, asked: Mapping[str, str]) -> dict[str, str]:
-        """A format for every binding: the one asked for, its first one otherwise."""
-        asked = {self.binding(name).name: fmt for name, fmt in asked.items()}
-        full: dict[str, str] = {}
-        for binding in self.bindings:
-            choices = (full[binding.same_as],) if binding.same_as else binding.types
-            what = f"format of {self.name}'s {binding.name}"
-            full[binding.name] = names.pick(asked.get(binding.name, choices[0]), choices, what)
-        return full
-
     def _shape(self, shape: Mapping[str, int], types: Mapping[str, str]) -> dict[str, int]:
-        too_small = any(size < (dim not in self.empty) for dim, size in shape.items())
+        too_small = any(size < (dim not in self.forms.empty) for dim, size in shape.items())
         if set(shape) != set(self.dims) or too_small:
             given = ",".join(f"{dim}={size}" for dim, size in shape.items())
             wanted = ",".join(f"{dim}=.." for dim in self.dims)
@@ -257,21 +267,6 @@ class Kernel:
                     f"{inner}={shape[inner]} is no multiple of {fmt.elements}, {fmt.name}'s block"
                 )
         return {dim: shape[dim] for dim in self.dims}
-
-    def _params(self, params: Mapping[str, Value]) -> dict[str, Value]:
-        changed: dict[str, Value] = {}
-        for asked, value in params.items():
-            if asked == WEIGHTS and self.reads_weights:
-                changed[WEIGHTS] = tensor_hash(value)
-                continue
-            if asked == SEED and SEED not in self.params:
-                changed |= {SEED: seed} if (seed := seed_of(value)) else {}
-                continue
-            name = names.pick(asked, list(self.params), f"parameter of {self.name}")
-            chosen = self.params[name].chosen(value, f"value of {self.name}'s {name}")
-            if chosen != self.params[name].default:
-                changed[name] = chosen
-        return changed
 
 
 @dataclass(frozen=True)
@@ -308,7 +303,7 @@ class Problem:
         tuning, kept = self.kernel.tuning, self.named_settings
         if tuning is None:
             return [{}]
-        own = variant.candidates if variant else None
+        own = variant.choice.candidates if variant else None
         found = (own or tuning.candidates)(self, device)
         return [each for each in found if all(kept.get(n, v) == v for n, v in each.items())]
 
@@ -342,8 +337,8 @@ class Problem:
     def _lay(self, binding: str) -> Layout:
         if not self.reads(binding):
             return Layout.contiguous((1,) * len(self.kernel.binding(binding).dims))
-        if self.kernel.layout:
-            return self.kernel.layout(self, binding)
+        if self.kernel.forms.layout:
+            return self.kernel.forms.layout(self, binding)
         return Layout.contiguous(self.full_shape(binding))
 
     def array_shape(self, binding: str) -> tuple[int, ...]:
@@ -362,7 +357,7 @@ class Problem:
     @property
     def bytes_moved(self) -> int:
         """Bytes that one launch has to move."""
-        return self.kernel.bytes_moved(self)
+        return self.kernel.work.bytes_moved(self)
 
     @property
     def storage_bytes(self) -> int:
@@ -373,7 +368,7 @@ class Problem:
     @property
     def flops(self) -> int:
         """Floating point operations of one launch."""
-        return self.kernel.flops(self)
+        return self.kernel.work.flops(self)
 
     def seed(self, binding: str) -> int:
         """128 bits for a counter-based generator, from the case and the binding alone."""

@@ -42,7 +42,7 @@ def products(
     arrays = {**posed.kernel.inputs(posed), "x": x.astype(np.float32)}
     found, path = compute(device, bundle, posed, f"via_q8_1:rounding={rounding}", arrays)
     assert path.startswith("via_q8_1")
-    return found["y"], posed.kernel.reference(posed, arrays, None)["y"]
+    return found["y"], posed.kernel.check.reference(posed, arrays, None)["y"]
 
 
 each_rounding = pytest.mark.parametrize("rounding", ["before", "inside"])

@@ -58,7 +58,7 @@ def test_a_case_is_posed_from_the_bundle_alone(tmp_path: Path) -> None:
     bundle = from_archive(built_own(tmp_path).bundle.archive())
     problem = posed(bundle, TIMED)
     inputs = problem.kernel.inputs(problem)
-    outputs = problem.kernel.reference(problem, inputs, None)
+    outputs = problem.kernel.check.reference(problem, inputs, None)
     x = inputs["x"].astype(np.float64)
     y = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5)
     shown = outputs["codes"].reshape(16, 32, 32) * outputs["scales"].astype(np.float64)[..., None]
@@ -95,7 +95,7 @@ def test_arrays_of_a_file_are_taken(tmp_path: Path) -> None:
     np.savez(tmp_path / "three.npz", x=x, scales=np.full((3, 3), 0.25, np.float32))
     problem = posed(build(path, "somebody").bundle, CASE)
     inputs = problem.kernel.inputs(problem)
-    outputs = problem.kernel.reference(problem, inputs, None)
+    outputs = problem.kernel.check.reference(problem, inputs, None)
     assert np.array_equal(inputs["x"], x)
     assert (outputs["scales"] == 0.25).all()  # the file's
     assert (outputs["codes"] == 127).all()  # the function's, of the file's x
@@ -303,7 +303,7 @@ def test_a_shadow_has_the_inputs_and_reference_of_the_catalogue(tmp_path: Path) 
     bundle = build(write_shadow(tmp_path / "own"), "somebody").bundle
     theirs, ours = posed(bundle, SHADOWED), posed(packaged(), SHADOWED)
     assert [variant.name for variant in theirs.kernel.variants] == ["lab.one_pass.slang"]
-    assert theirs.kernel.reference is ours.kernel.reference
+    assert theirs.kernel.check.reference is ours.kernel.check.reference
     assert theirs.kernel.inputs is ours.kernel.inputs
     assert len(bundle.blobs) == 1
     with pytest.raises(NotDeclared):
@@ -386,7 +386,7 @@ def test_inputs_of_all_kinds_are_made(tmp_path: Path) -> None:
     }
     assert 0 <= inputs["place"].min() < inputs["place"].max() < 64
     assert np.signbit(inputs["x"][inputs["x"] == 0]).any()
-    outputs = problem.kernel.reference(problem, inputs, None)
+    outputs = problem.kernel.check.reference(problem, inputs, None)
     assert (outputs["blocks"].dtype, outputs["blocks"].shape) == (np.uint8, (68,))
     assert np.array_equal(outputs["sum"], inputs["sum"] + inputs["x"][inputs["place"]])
     assert problem.kernel.binding("blocks").exact

@@ -18,8 +18,9 @@ from vkbench_shaders.bundle import Bundle, entry_key
 from vkbench_shaders.catalogue import KERNELS, describe, expand, kernel_named, problem
 from vkbench_shaders.kernel import MOST_GROUPS, Array, Kernel, Problem, Variant
 from vkbench_shaders.kernels.matrices import products, staged
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, fragments
+from vkbench_shaders.kernels.matrices.cooperative import fragments
 from vkbench_shaders.kernels.quant.quantize import SHARE
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 from vkbench_shaders.kernels.shared.rows import STRETCH
 from vkbench_shaders.launch import pack
 from vkbench_shaders.tolerance import LIMITS
@@ -117,7 +118,7 @@ def answered(request: pytest.FixtureRequest) -> list[Answered]:
     for case in request.param[1]:
         with about(case) as posed:
             inputs = posed.kernel.inputs(posed)
-            found.append(Answered(posed, inputs, posed.kernel.reference(posed, inputs, None)))
+            found.append(Answered(posed, inputs, posed.kernel.check.reference(posed, inputs, None)))
     return found
 
 
@@ -177,7 +178,7 @@ def test_the_last_variant_runs_everywhere(kernel: Kernel) -> None:
 def test_a_variant_asks_for_known_features_and_limits(kernel: Kernel, variant: Variant) -> None:
     assert set(variant.requires) <= FEATURES
     assert variant.arithmetic in LIMITS
-    assert kernel.deviations or not LIMITS[variant.arithmetic].rounding
+    assert kernel.check.deviations or not LIMITS[variant.arithmetic].rounding
 
 
 def test_names_are_unique_and_canonical() -> None:
@@ -228,16 +229,16 @@ def test_no_reference_is_all_zeros(answered: list[Answered]) -> None:
 
 def test_sampled_rows_are_rows_of_the_whole(answered: list[Answered]) -> None:
     for each in answered:
-        if not each.posed.kernel.rows:  # its reference is never sampled
+        if not each.posed.kernel.check.rows:  # its reference is never sampled
             continue
         with about(each.posed.case) as posed:
             kernel = posed.kernel
-            count = posed.shape[kernel.rows]
+            count = posed.shape[kernel.check.rows]
             rows = np.unique([0, count // 2, count - 1]) if count else np.zeros(0, int)
-            part = kernel.reference(posed, each.inputs, rows)
+            part = kernel.check.reference(posed, each.inputs, rows)
             for name, array in each.outputs.items():
                 dims = kernel.binding(name).dims
-                axis = dims.index(kernel.rows) - len(dims)  # batches come before
+                axis = dims.index(kernel.check.rows) - len(dims)  # batches come before
                 wanted = array.take(rows, axis=axis)
                 np.testing.assert_allclose(part[name], wanted, rtol=1e-12, atol=1e-9)
 
@@ -280,8 +281,8 @@ def test_what_is_switched_off_changes_nothing(kernel: Kernel) -> None:
         unread = {b.name for b in kernel.bindings if not posed.reads(b.name)}
         assert [name for name in unread if inputs[name].size != 1] == []
         spoilt = {name: np.full_like(inputs[name], np.nan) for name in unread}
-        expected = kernel.reference(posed, inputs, None)
-        for name, array in kernel.reference(posed, inputs | spoilt, None).items():
+        expected = kernel.check.reference(posed, inputs, None)
+        for name, array in kernel.check.reference(posed, inputs | spoilt, None).items():
             np.testing.assert_array_equal(array, expected[name])
 
 

@@ -12,7 +12,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Launch, Problem
 from vkbench_shaders.kernels.images import conv_coop, conv_panels
-from vkbench_shaders.kernels.matrices.cooperative.panels import Lies
+from vkbench_shaders.kernels.shared.cooperative.panels import Lies
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H200", uuid="00", vendor_id=0x10DE, device_id=0,

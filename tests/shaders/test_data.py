@@ -14,7 +14,7 @@ from vkbench_shaders.catalogue import problem
 from vkbench_shaders.formats import FORMATS, PLAIN, WEIGHTS, format_named
 from vkbench_shaders.inputs import data, noise
 from vkbench_shaders.inputs.blocks import random_blocks
-from vkbench_shaders.kernel import Array, Binding, Kernel, Problem
+from vkbench_shaders.kernel import Array, Binding, Check, Forms, Kernel, Problem, Work
 from vkbench_shaders.quants import dequantise, quantise
 
 # Inputs as they were when measurements began: another hash would break replays of old cases.
@@ -42,9 +42,9 @@ def posed(fmt: str, **shape: int) -> Problem:
         bindings=(array,),
         variants=(),
         inputs=lambda problem: {},
-        reference=lambda problem, arrays, rows: {},
-        flops=lambda problem: 0,
-        infer=lambda shapes, types: {},
+        check=Check(reference=lambda problem, arrays, rows: {}),
+        work=Work(flops=lambda problem: 0),
+        forms=Forms(infer=lambda shapes, types: {}),
         cases=(),
         timed=(),
     )

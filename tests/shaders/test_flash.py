@@ -151,7 +151,7 @@ def test_matrices_suit_prompts_and_shared_heads_on_gpus(
     device: DeviceFacts, shape: str, suits: bool
 ) -> None:
     posed = problem(f"flash_attn/f16/{shape}")
-    assert flash_coop.VARIANT.suits(posed, device) is suits
+    assert flash_coop.VARIANT.choice.suits(posed, device) is suits
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_each_tile_that_is_joined_has_a_counter(case: str) -> None:
     posed = problem(f"flash_attn/f16/s2_h64_g2_q1_{case}")
     (launch,) = flash_coop.VARIANT.launches(posed, GPU)
     across, _, groups = launch.groups
-    assert flash_coop.VARIANT.counters(posed, GPU) == across * groups
+    assert flash_coop.VARIANT.own.counters(posed, GPU) == across * groups
 
 
 @pytest.mark.parametrize(("device", "least"), [(GPU, 64), (CPU, 32)])

@@ -108,7 +108,7 @@ def test_manifests_of_own_kernels(tmp_path: Path) -> None:
             for own in changed.manifest.kernels:
                 for case in own.cases:
                     problem = posed(changed, case.name)
-                    problem.kernel.reference(problem, problem.kernel.inputs(problem), None)
+                    problem.kernel.check.reference(problem, problem.kernel.inputs(problem), None)
 
     check()
 

@@ -24,9 +24,9 @@ CASES = (
 def exact(posed: Problem) -> tuple[dict[str, Array], Floats, Floats]:
     """Its inputs, the results, and how far these may be off."""
     kernel, inputs = posed.kernel, posed.kernel.inputs(posed)
-    assert kernel.deviations
-    said = kernel.deviations(posed, inputs, None, TO_F16)["y"]
-    return inputs, kernel.reference(posed, inputs, None)["y"], said
+    assert kernel.check.deviations
+    said = kernel.check.deviations(posed, inputs, None, TO_F16)["y"]
+    return inputs, kernel.check.reference(posed, inputs, None)["y"], said
 
 
 def of_rounded(posed: Problem, inputs: dict[str, Array]) -> Floats:
@@ -39,7 +39,7 @@ def of_rounded(posed: Problem, inputs: dict[str, Array]) -> Floats:
     kernel = posed.kernel
     types = {**posed.types, "k": "f32", "v": "f32"}
     wide = Problem(kernel, kernel.case(types, posed.shape, posed.params))
-    return kernel.reference(wide, {**inputs, **rounded}, None)["y"]
+    return kernel.check.reference(wide, {**inputs, **rounded}, None)["y"]
 
 
 @pytest.mark.parametrize("case", CASES)

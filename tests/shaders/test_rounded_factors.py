@@ -51,11 +51,11 @@ def singles(posed: Problem) -> Problem:
 def test_deviations_are_those_of_rounding_both(name: str, rounding: Rounding, rounded: Of) -> None:
     posed = problem(name)
     kernel, inputs = posed.kernel, posed.kernel.inputs(posed)
-    assert kernel.deviations
-    said = kernel.deviations(posed, inputs, None, rounding)["y"]
-    exact = kernel.reference(posed, inputs, None)["y"]
+    assert kernel.check.deviations
+    said = kernel.check.deviations(posed, inputs, None, rounding)["y"]
+    exact = kernel.check.reference(posed, inputs, None)["y"]
     wide = singles(posed)
-    off = np.abs(kernel.reference(wide, factors(posed, rounded), None)["y"] - exact)
+    off = np.abs(kernel.check.reference(wide, factors(posed, rounded), None)["y"] - exact)
     known = said > 0
     assert np.all(off[~known] <= 1e-12 * np.abs(exact[~known]))
     shares = off[known] / said[known]
@@ -70,9 +70,9 @@ def test_what_needs_no_rounding_may_be_off_by_what_sums_in_f32_are() -> None:
     ):
         posed = problem(name)
         kernel, inputs = posed.kernel, posed.kernel.inputs(posed)
-        assert kernel.deviations
-        said = kernel.deviations(posed, inputs, None, rounding)["y"]
-        exact = kernel.reference(posed, inputs, None)["y"]
+        assert kernel.check.deviations
+        said = kernel.check.deviations(posed, inputs, None, rounding)["y"]
+        exact = kernel.check.reference(posed, inputs, None)["y"]
         assert np.sqrt(np.mean((6 * said) ** 2)) == pytest.approx(
             5e-4 * np.sqrt(np.mean(exact**2)), rel=0.1
         )

@@ -15,11 +15,14 @@ from vkbench.messages.wire import MalformedMessage
 from vkbench.settings import settings
 from vkbench_shaders.catalogue import KERNELS, problem
 from vkbench_shaders.kernel import Kernel, Problem, Settings
+from vkbench_shaders.kernels.attention import flash_plan
 from vkbench_shaders.tuning import tables
-from vkbench_shaders.tuning.classes import CLASSES, DeviceClass, class_of, installed_path
+from vkbench_shaders.tuning import thresholds as measured
+from vkbench_shaders.tuning.classes import ANY, CLASSES, DeviceClass, class_of, installed_path
 from vkbench_shaders.tuning.configurations import configurations, obstacle
 from vkbench_shaders.tuning.rates import busy, rates_of
 from vkbench_shaders.tuning.tables import Table, Tuned
+from vkbench_shaders.tuning.thresholds import GROUPS, Attention, thresholds
 
 DEVICE = DeviceFacts(
     key="0" * 12, host="h", index=0, name="NVIDIA H100 80GB HBM3", uuid="00", vendor_id=0x10DE,
@@ -50,7 +53,7 @@ def test_the_first_candidate_is_what_runs_without_settings(kernel: Kernel) -> No
                 assert len({str(each) for each in candidates}) == len(candidates)
                 chosen = replace(posed, settings=candidates[0])
                 assert variant.launches(posed, DEVICE) == variant.launches(chosen, DEVICE)
-                assert variant.scratch(posed, DEVICE) == variant.scratch(chosen, DEVICE)
+                assert variant.own.scratch(posed, DEVICE) == variant.own.scratch(chosen, DEVICE)
 
 
 @pytest.mark.parametrize("kernel", TUNABLE, ids=lambda kernel: kernel.name)
@@ -108,7 +111,7 @@ def test_devices_have_a_class(name: str, vendor: int, type: str, expected: str) 
 
 
 def test_each_class_ships_a_table() -> None:
-    assert {path.stem for path in SHIPPED} == {each.name for each in CLASSES}
+    assert {path.stem for path in SHIPPED} == {each.name for each in CLASSES} | {ANY}
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -116,7 +119,8 @@ def test_what_ships_can_run(path: Path) -> None:
     table = tables.read(path.read_bytes())
     assert table.device_class == path.stem
     assert path.read_bytes() == tables.written(table)
-    assert bool(table.tuned) == bool(table.sources)
+    is_measured = bool(table.tuned or table.thresholds)
+    assert is_measured == bool(table.sources)
     for tuned in table.tuned:
         posed = problem(tuned.case)
         assert posed.case.name == tuned.case
@@ -216,6 +220,48 @@ def test_each_class_has_rates(device_class: DeviceClass) -> None:
     found = tables.shipped(device_class.name).rates
     assert found
     assert min(vars(found).values()) > 0
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.GROUP)
+def test_every_class_has_thresholds(group: type[Attention]) -> None:
+    shipped = tables.shipped(ANY).thresholds
+    assert set(shipped) == {group.GROUP for group in GROUPS}
+    assert thresholds(DEVICE, group) == thresholds(replace(DEVICE, vendor_id=0), group)
+
+
+def test_a_class_with_thresholds_of_its_own_cuts_attention_by_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    posed = problem("flash_attn/f16/s1_h8_g8_q1_n4096_d128_e128")
+    device = replace(DEVICE, compute_units=132)
+    usual = flash_plan.split(posed, device).part
+    values = tables.shipped(ANY).thresholds["attention"]
+    own = {"attention": {**values, "split_workgroups": 64}}
+    file = tmp_path / "nvidia-hopper.json"
+    file.write_bytes(tables.written(Table(device_class="nvidia-hopper", thresholds=own)))
+    monkeypatch.setattr(measured, "installed_path", lambda name: tmp_path / f"{name}.json")
+    measured.read_group.cache_clear()
+    try:
+        assert flash_plan.split(posed, device).part > usual
+        other = replace(device, name="NVIDIA A100")
+        assert flash_plan.split(posed, other).part == usual
+    finally:
+        measured.read_group.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"few_rows": 32', '"few_rows": "many"', "few_rows"),
+        ('"few_rows": 32', '"more_rows": 32', "few_rows"),
+        ('"byte_products"', '"bite_products"', "unknown group of thresholds"),
+    ],
+)
+def test_thresholds_that_are_unknown_or_missing_are_refused(old: str, new: str, said: str) -> None:
+    text = tables.written(tables.shipped(ANY)).decode()
+    assert old in text
+    with pytest.raises((MalformedMessage, UsageError), match=said):
+        tables.read(text.replace(old, new).encode())
 
 
 def test_variants_have_candidates_of_their_own_and_less_exact_ones_are_not_swept() -> None:

@@ -31,10 +31,12 @@ def test_deviations_are_those_of_rounding_x(name: str) -> None:
         if posed.types["x"] == "q8_1" or posed.case.format in formats.PLAIN:
             continue
         inputs = kernel.inputs(posed)
-        assert kernel.deviations
-        said = kernel.deviations(posed, inputs, None, X_TO_BYTES)["y"]
-        exact = kernel.reference(posed, inputs, None)["y"]
-        off = kernel.reference(posed, {**inputs, "x": rounded(inputs["x"])}, None)["y"] - exact
+        assert kernel.check.deviations
+        said = kernel.check.deviations(posed, inputs, None, X_TO_BYTES)["y"]
+        exact = kernel.check.reference(posed, inputs, None)["y"]
+        off = (
+            kernel.check.reference(posed, {**inputs, "x": rounded(inputs["x"])}, None)["y"] - exact
+        )
         known = said > 0
         assert np.all(off[~known] == 0)
         largest = max(largest, float(np.max(np.abs(off[known]) / said[known])))
@@ -48,7 +50,7 @@ def test_deviations_of_some_rows_are_those_rows() -> None:
     for name in ("mul_mat_vec/q4_K/m129_n3_k256", "mul_mat_vec_id/q4_K/e8_u3_m67_n4_k512"):
         posed = problem(name)
         inputs, rows = posed.kernel.inputs(posed), np.array([0, 7, 66])
-        assert posed.kernel.deviations
-        some = posed.kernel.deviations(posed, inputs, rows, X_TO_BYTES)["y"]
-        every = posed.kernel.deviations(posed, inputs, None, X_TO_BYTES)["y"]
+        assert posed.kernel.check.deviations
+        some = posed.kernel.check.deviations(posed, inputs, rows, X_TO_BYTES)["y"]
+        every = posed.kernel.check.deviations(posed, inputs, None, X_TO_BYTES)["y"]
         np.testing.assert_allclose(some, every[..., rows], rtol=1e-12)

@@ -14,7 +14,18 @@ from planted_clock import Clock
 from vkbench.case import parse
 from vkbench.job import Arm, Job, Mode, Pair
 from vkbench.result import Side, Verdict, unpack_samples
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Layout, Param, Problem
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Check,
+    Forms,
+    Kernel,
+    Layout,
+    Param,
+    Problem,
+    Work,
+)
 from vkbench_shaders.launch import PackedLaunch
 from vkbench_worker.judging.judge import judge
 from vkbench_worker.judging.preparation import prepare
@@ -65,13 +76,12 @@ SET_ROW = Kernel(
     ),
     variants=(),
     inputs=inputs,
-    reference=second_row,
-    flops=lambda problem: 0,
-    infer=lambda shapes, types: {},
+    check=Check(reference=second_row),
+    work=Work(flops=lambda problem: 0),
+    forms=Forms(infer=lambda shapes, types: {}, layout=layout),
     cases=(),
     timed=(),
     params={"layout": Param(default="contiguous", choices=("contiguous", "strided"))},
-    layout=layout,
 )
 
 
@@ -79,7 +89,12 @@ def added(problem: Problem, inputs: Arrays, rows: Array | None) -> dict[str, Arr
     return {"y": inputs["y"] + inputs["x"]}
 
 
-ADD = replace(SET_ROW, description="y = y + x", reference=added, idempotent=False)
+ADD = replace(
+    SET_ROW,
+    description="y = y + x",
+    check=replace(SET_ROW.check, reference=added),
+    work=replace(SET_ROW.work, idempotent=False),
+)
 
 
 class Posed:
@@ -241,7 +256,8 @@ def test_a_kernel_that_changes_its_input_finds_it_before_every_launch(
 def test_a_kernel_that_is_said_to_leave_its_output_is_wrong_if_it_does_not(
     stack: ExitStack,
 ) -> None:
-    timed = Posed(run_reference, "contiguous", stack, replace(ADD, idempotent=True)).timed()
+    again = replace(ADD, work=replace(ADD.work, idempotent=True))
+    timed = Posed(run_reference, "contiguous", stack, again).timed()
     assert not timed.verdict.passed
     assert "changed while it was timed" in timed.verdict.reason
 

@@ -204,7 +204,7 @@ def test_only_sampled_rows_are_compared_and_all_are_examined(bundle: Bundle) -> 
     posed = problem(case)
     prepared = prepare(posed)
     rows = np.array([0, 77, 4999])
-    outputs = posed.kernel.reference(posed, _inputs(posed), rows)
+    outputs = posed.kernel.check.reference(posed, _inputs(posed), rows)
     expected = Expected(outputs=outputs, rows=rows)
 
     def said(edit: Edit) -> Verdict:

@@ -13,7 +13,7 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.bundle import Bundle, Entry
 from vkbench_shaders.catalogue import kernel_named, problem
 from vkbench_shaders.compile.build import units_of
-from vkbench_shaders.kernel import Launch, Problem, Stage, Variant
+from vkbench_shaders.kernel import Launch, Memory, Problem, Stage, Variant
 from vkbench_shaders.launch import Interface, PushField, SpecConstant
 from vkbench_worker.judging.judge import judge
 from vkbench_worker.judging.preparation import prepare
@@ -45,7 +45,8 @@ def launches(problem: Problem, device: DeviceFacts) -> tuple[Launch, ...]:
 
 VARIANT = Variant(
     name="staged", module="staged", entry="whole", arguments=lambda types: (), launch=launches,
-    arithmetic="exact", more=(Stage(entry="parts"),), scratch=lambda problem, device: SCRATCH,
+    arithmetic="exact", more=(Stage(entry="parts"),),
+    own=Memory(scratch=lambda problem, device: SCRATCH),
 )  # fmt: skip
 KERNEL = replace(kernel_named("copy"), variants=(VARIANT,))
 POSED = Problem(KERNEL, KERNEL.cases[5])
@@ -134,7 +135,7 @@ def test_scratch_holds_poison_and_is_guarded(stack: ExitStack) -> None:
 
 
 def test_counters_are_zero_before_a_launch_and_have_to_be_after_it(stack: ExitStack) -> None:
-    counting = replace(VARIANT, counters=lambda problem, device: 3)
+    counting = replace(VARIANT, own=replace(VARIANT.own, counters=lambda problem, device: 3))
     posed = Problem(replace(KERNEL, variants=(counting,)), POSED.case)
     seen: list[list[int]] = []
     left = [0, 5, 0, 0]

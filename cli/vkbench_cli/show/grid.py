@@ -100,7 +100,7 @@ def _best(family: Family, fmt: str, facts: DeviceFacts) -> str:
     for variant in family.variants(fmt):
         for case in family.cases(fmt):
             posed = problem(case)
-            if variant.only_by_name(posed.types):
+            if variant.choice.only_by_name(posed.types):
                 continue
             try:
                 return choose(posed, variant.name, facts).variant.name

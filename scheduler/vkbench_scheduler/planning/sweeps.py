@@ -143,7 +143,7 @@ def _names(case: Case, device: DeviceFacts, variant: str, most: int) -> list[str
 
 def _is_by_name(posed: Problem, variant: str) -> bool:
     """Whether a case's variant runs only if it is asked for by name."""
-    return posed.kernel.variant(variant).only_by_name(posed.types)
+    return posed.kernel.variant(variant).choice.only_by_name(posed.types)
 
 
 def _obstacle(case: Case, device: DeviceFacts, variant: str) -> str:

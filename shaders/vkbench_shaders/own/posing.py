@@ -19,11 +19,13 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
     Kernel,
     Launch,
     Param,
     Problem,
     Variant,
+    Work,
 )
 from vkbench_shaders.own.records import OwnBinding, OwnCase, OwnKernel, OwnVariant
 
@@ -76,13 +78,14 @@ def declared(own: OwnKernel) -> Kernel:
         bindings=tuple(map(_binding, own.bindings)),
         variants=_variants(own),
         inputs=lambda problem: {},
-        reference=lambda problem, inputs, rows: {},
-        flops=lambda problem: _case(own, problem).flops,
+        check=Check(reference=lambda problem, inputs, rows: {}, deterministic=own.deterministic),
+        work=Work(
+            flops=lambda problem: _case(own, problem).flops,
+            idempotent=not any(binding.access == "inout" for binding in own.bindings),
+        ),
         cases=(),
         timed=(),
         params={name: Param(default=value) for name, value in own.params.items()},
-        deterministic=own.deterministic,
-        idempotent=not any(binding.access == "inout" for binding in own.bindings),
     )
 
 
@@ -94,7 +97,7 @@ def kernel_of(own: OwnKernel, bundle: Bundle) -> Kernel:
     return replace(
         kernel,
         inputs=partial(_inputs, own, bundle),
-        reference=partial(_reference, own, bundle),
+        check=replace(kernel.check, reference=partial(_reference, own, bundle)),
         content=bundle.sha,
     )
 

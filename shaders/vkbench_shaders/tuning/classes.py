@@ -31,6 +31,7 @@ class DeviceClass:
         )
 
 
+ANY = "any"  # the table of what holds for classes that have none of it
 UNKNOWN = DeviceClass(name="unknown", description="all other devices")
 CLASSES = (  # a device is of the first one that has it
     DeviceClass(name="cpu", description="CPU drivers", type="cpu"),

@@ -36,8 +36,8 @@ def configurations_of(
 def for_auto(problem: Problem, device: DeviceFacts) -> list[Variant]:
     """The variants that `auto` may take: those that should suit the case first, best first."""
     able = problem.kernel.variants_for(problem.types)
-    allowed = [variant for variant in able if not variant.only_by_name(problem.types)]
-    return sorted(allowed, key=lambda variant: not variant.suits(problem, device))
+    allowed = [variant for variant in able if not variant.choice.only_by_name(problem.types)]
+    return sorted(allowed, key=lambda variant: not variant.choice.suits(problem, device))
 
 
 def obstacle(problem: Problem, variant: Variant, device: DeviceFacts) -> str:

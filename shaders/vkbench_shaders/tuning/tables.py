@@ -7,7 +7,8 @@ powers of two; of several, the one of the nearest sizes counts.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -19,8 +20,9 @@ from vkbench.messages import wire
 from vkbench.words.names import pick
 from vkbench_shaders import catalogue
 from vkbench_shaders.kernel import Problem
-from vkbench_shaders.tuning.classes import CLASSES, class_of, installed_path
+from vkbench_shaders.tuning.classes import ANY, CLASSES, class_of, installed_path
 from vkbench_shaders.tuning.rates import Rates
+from vkbench_shaders.tuning.thresholds import check_thresholds
 
 FORMAT = "vkbench-tuning"
 VERSION = 1
@@ -57,6 +59,8 @@ class Table:
     sources: tuple[Source, ...] = ()
     tuned: tuple[Tuned, ...] = ()
     rates: Rates | None = None  # of tables that ship, for estimates
+    # groups of measured thresholds, by the names that `thresholds.GROUPS` have
+    thresholds: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     format: str = FORMAT
     version: int = VERSION
 
@@ -105,7 +109,8 @@ def read(data: bytes) -> Table:
             f"it is no tuning table of version {VERSION}: {found.format} {found.version}"
         )
     # An installed table's file is named for its class, so that a class has to be no path.
-    named = pick(found.device_class, (each.name for each in CLASSES), "class of devices")
+    named = pick(found.device_class, (*(each.name for each in CLASSES), ANY), "class of devices")
+    check_thresholds(found.thresholds)
     for tuned in found.tuned:
         catalogue.problem(tuned.case)
     return replace(found, device_class=named)

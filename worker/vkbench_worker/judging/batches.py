@@ -40,7 +40,7 @@ Run = Callable[[Problem, Arrays], tuple[Mapping[str, Array], str]]  # outputs, a
 
 def judge_batch(verdict: Verdict, whole: Whole, pose: Pose, run: Run) -> Verdict:
     """The verdict on a case that was right, after its parts ran; Unsupported where it has none."""
-    if not whole.problem.kernel.deterministic:
+    if not whole.problem.kernel.check.deterministic:
         raise Unsupported("its bits may differ between two runs of the same rows")
     tried = 0
     for part, posed, inputs in _pose_parts(whole, pose):

@@ -114,7 +114,7 @@ class _Output:
         self.in_place = problem.kernel.binding(name).is_input
         self.format = problem.format(name)
         self.layout = problem.layout(name)
-        self.deterministic = problem.kernel.deterministic
+        self.deterministic = problem.kernel.check.deterministic
         self.images = (first, second)
         self.storages = [image.data.view(self.format.dtype) for image in self.images]
         self.views = [self.layout.view(storage) for storage in self.storages]
@@ -340,7 +340,7 @@ def _gaps(layout: Layout) -> Array:
 def _axis(problem: Problem, output: str) -> int:
     """Which axis the sampled rows lie along, from the last one: batches come before."""
     dims = problem.kernel.binding(output).dims
-    return dims.index(problem.kernel.rows) - len(dims)
+    return dims.index(problem.kernel.check.rows) - len(dims)
 
 
 def _is_nan(stored: Array, fmt: Format) -> Array:

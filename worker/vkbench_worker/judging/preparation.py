@@ -63,7 +63,7 @@ def prepare(problem: Problem, source: Source | None = None, path: str = EXACT) -
 def expect(problem: Problem, inputs: Arrays) -> Expected:
     """The reference on given inputs: all rows where that is cheap, else a sample of them."""
     rows = sample_rows(problem)
-    values = problem.kernel.reference(problem, inputs, rows)
+    values = problem.kernel.check.reference(problem, inputs, rows)
     outputs = {
         name: _round_to_stored(array, problem.format(name)) for name, array in values.items()
     }
@@ -83,10 +83,10 @@ def for_path(problem: Problem, prepared: Prepared, path: str) -> Prepared:
     views = {
         name: problem.layout(name).view(storage) for name, storage in prepared.storages.items()
     }
-    if problem.kernel.deviations is None:
+    if problem.kernel.check.deviations is None:
         raise ValueError(f"{problem.kernel.name} does not say what rounding its factors does")
     with phase("reference"):
-        found = problem.kernel.deviations(problem, views, prepared.expected.rows, rounding)
+        found = problem.kernel.check.deviations(problem, views, prepared.expected.rows, rounding)
     return replace(prepared, expected=replace(prepared.expected, deviations=found), path=path)
 
 
@@ -95,9 +95,9 @@ def sample_rows(problem: Problem) -> Array | None:
 
     The first and last ones, those at the edges of tiles, and seeded random ones.
     """
-    if not problem.kernel.rows:
+    if not problem.kernel.check.rows:
         return None
-    count = problem.shape[problem.kernel.rows]
+    count = problem.shape[problem.kernel.check.rows]
     items = sum(prod(problem.array_shape(b.name)) for b in problem.kernel.bindings)
     work = problem.flops / 2 + _STEPS_AN_ITEM * items
     wanted = max(LEAST_ROWS, int(count * WORK / work)) if work else count

@@ -81,8 +81,8 @@ def plan(
 ) -> LaunchPlan:
     """What is launched for a problem, and how; the device checks bounds if that is asked for."""
     problem, variant = chosen.problem, chosen.variant
-    scratch, table = variant.scratch(problem, device), grids.table(problem)
-    counters = variant.counters(problem, device)
+    scratch, table = variant.own.scratch(problem, device), grids.table(problem)
+    counters = variant.own.counters(problem, device)
     own = range(len(problem.kernel.bindings) + len(scratch) + (counters > 0))
     bindings = (*own, *(() if table is None else (grids.BINDING,)))
     launches = variant.launches(problem, device)

@@ -91,7 +91,7 @@ class Bench(Generic[P, B]):
     @property
     def restored(self) -> Mapping[int, Array]:
         """By place among the buffers, the inputs that each timed launch has to find again."""
-        if self.problem.kernel.idempotent:
+        if self.problem.kernel.work.idempotent:
             return {}
         places = {name: place for place, name in enumerate(self._by_name)}
         changed = [name for name in self._in_place if name != COUNTERS]

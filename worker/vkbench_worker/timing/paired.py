@@ -175,7 +175,7 @@ def _pose_problems(bundles: Mapping[str, Bundle], job: Job) -> Mapping[str, Prob
 
 def _flow(problems: Mapping[str, Problem]) -> Flow | None:
     """How launches are submissions of their own, which they have to be for both arms."""
-    old, new = (problems[name].kernel.flow for name in ARMS)
+    old, new = (problems[name].kernel.work.flow for name in ARMS)
     if old != new:
         raise Unsupported("one bundle has its launches timed as submissions, the other has not")
     return new

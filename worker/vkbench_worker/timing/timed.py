@@ -63,7 +63,7 @@ def time_work(
     that right bits afterwards come from the timed launches.
     """
     bounds = SampleBounds(seconds=job.measure_seconds, noise=job.noise)
-    if flow := bench.problem.kernel.flow:
+    if flow := bench.problem.kernel.work.flow:
         return _time_in_flight(device, bench, judged, flow, bounds)
     with phase("buffers"):
         bench.reset(POISON_A)
@@ -158,7 +158,7 @@ def judge_again(bench: Bench[P, B], judged: Judged, sets: Sequence[Sequence[B]])
     """The verdict on what timing left in each set of buffers: the same bits, or judged anew."""
     for number, buffers in enumerate(sets):
         images = bench.images(buffers)
-        if bench.problem.kernel.deterministic:
+        if bench.problem.kernel.check.deterministic:
             changed = sum(_differing(images[name], judged.first[name]) for name in images)
             if changed:
                 where = f"set {number} of buffers"

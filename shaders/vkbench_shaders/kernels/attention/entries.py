@@ -8,7 +8,20 @@ from dataclasses import replace
 from vkbench.case import Case, parse
 from vkbench.errors import UsageError
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import Binding, Kernel, Param, Problem, Shapes, Stage, Tuning, Variant
+from vkbench_shaders.kernel import (
+    Binding,
+    Check,
+    Forms,
+    Kernel,
+    Memory,
+    Param,
+    Problem,
+    Shapes,
+    Stage,
+    Tuning,
+    Variant,
+    Work,
+)
 from vkbench_shaders.kernels.attention import caches, flash, flash_coop, flash_plan, unfused
 
 CACHES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl")
@@ -53,7 +66,7 @@ def _variant(name: str, lanes: str, requires: tuple[str, ...]) -> Variant:
             Stage(module="flash_combine", entry="flash_combine", arguments=_result),
         ),
         launch=flash.launch,
-        scratch=flash.scratch,
+        own=Memory(scratch=flash.scratch),
         arithmetic="f32",
         requires=requires,
         refuses=flash.refuses,
@@ -247,20 +260,20 @@ FLASH_ATTN = Kernel(
     bindings=_BINDINGS,
     params={**_PARAMS, "path": _PATH, "part": _PART},
     tuning=Tuning(params=("path", "part"), candidates=flash_plan.candidates),
-    layout=flash.layout,
+    forms=Forms(
+        layout=flash.layout,
+        infer=infer,
+        empty=("s", "q", "n"),
+        accepts=lambda types: types["y"] == "f32" or types["k"] in ROUNDED,
+    ),
     variants=(
         flash_coop.VARIANT,
         _variant("subgroup", "together", ("subgroup_shuffle",)),
         _variant("portable", "alone", ()),
     ),
     inputs=caches.inputs,
-    reference=caches.reference,
-    deviations=caches.deviations,
-    flops=flops,
-    infer=infer,
-    empty=("s", "q", "n"),
-    accepts=lambda types: types["y"] == "f32" or types["k"] in ROUNDED,
-    rows="q",
+    check=Check(reference=caches.reference, deviations=caches.deviations, rows="q"),
+    work=Work(flops=flops),
     cases=tuple(_listed("flash_attn")),
     timed=_TIMED,
 )
@@ -296,7 +309,7 @@ SDPA = replace(
                 Stage(entry="sdpa_values"),
             ),
             launch=unfused.launch,
-            scratch=unfused.scratch,
+            own=Memory(scratch=unfused.scratch),
             arithmetic="f32",
             refuses=unfused.refuses,
         ),

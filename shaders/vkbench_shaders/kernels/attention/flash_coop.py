@@ -9,7 +9,9 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import (
     MOST_GROUPS,
     Arguments,
+    Choice,
     Launch,
+    Memory,
     Problem,
     Settings,
     Stage,
@@ -26,7 +28,6 @@ from vkbench_shaders.kernels.attention.flash_matrices import (
 from vkbench_shaders.kernels.attention.flash_plan import (
     EIGHT,
     THREADS,
-    TILES_FROM,
     Few,
     Tiles,
     group_rows,
@@ -37,13 +38,8 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     workgroups,
 )
 from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
-_SHARED_ROWS = 4  # of a group, from which on matrices are faster than threads
-# positions, or numbers of keys, up to which matrices are faster than threads for fewer rows too
-_LITTLE_POSITIONS, _LITTLE_KEYS = 2048, 64
-_WHOLE_KEYS = 128  # numbers of keys up to which matrices are faster than a workgroup for each row
-_FEWEST = 64  # workgroups, or as many as the device has compute units
-_LEAST_PART = 256  # positions of a partition
 _SCATTERED = 8 * (4 + 2)  # bytes for each thread's elements of sums and of left factors
 _NOTHING = 16  # bytes of a buffer that is not used
 _OTHER_BUFFERS = 4  # beside sums and statistics
@@ -102,8 +98,9 @@ def _room(device: DeviceFacts) -> int:
 
 def _part(problem: Problem, device: DeviceFacts, groups: int) -> int:
     """Positions of a partition, where so many workgroups would take one each."""
-    wanted = max(_FEWEST, device.compute_units)
-    return partition(problem.shape["n"], wanted // max(groups, 1), _LEAST_PART)
+    measured = thresholds(device, Attention)
+    wanted = max(measured.matrices_workgroups, device.compute_units)
+    return partition(problem.shape["n"], wanted // max(groups, 1), measured.matrices_part)
 
 
 def _fits_whole(problem: Problem, device: DeviceFacts, matrices: Matrices, block: Block) -> bool:
@@ -319,19 +316,22 @@ def _suits(problem: Problem, device: DeviceFacts) -> bool:
     """
     if LARGE.feature not in device.features:
         return False
-    if problem.shape["q"] >= TILES_FROM:
+    measured = thresholds(device, Attention)
+    if problem.shape["q"] >= measured.tiles_from_rows:
         return True
     if (cut := few(problem, device)) is None:
         return False
-    if group_rows(problem) < _SHARED_ROWS and not _is_quick(problem, device, cut):
+    is_shared = group_rows(problem) >= measured.matrices_from_rows
+    if not is_shared and not _is_quick(problem, device, cut):
         return False
-    return problem.shape["d"] <= _WHOLE_KEYS or not is_whole(problem, device)
+    return problem.shape["d"] <= measured.matrices_whole_keys or not is_whole(problem, device)
 
 
 def _is_quick(problem: Problem, device: DeviceFacts, cut: Few) -> bool:
     """Whether partitions of rows that share no keys are faster than threads: in one launch."""
-    n, d = problem.shape["n"], problem.shape["d"]
-    is_little = n <= _LITTLE_POSITIONS or d <= _LITTLE_KEYS
+    measured, shape = thresholds(device, Attention), problem.shape
+    is_narrow = shape["d"] <= measured.matrices_narrow_keys
+    is_little = is_narrow or shape["n"] <= measured.matrices_positions
     return is_little and len(_few_launches(problem, device, cut)) == 1
 
 
@@ -365,8 +365,7 @@ VARIANT = Variant(
         _stage("flash_combine", lambda types: ("numbers",)),
     ),
     launch=_launches,
-    scratch=_scratch,
-    counters=_counters,
+    own=Memory(scratch=_scratch, counters=_counters),
     arithmetic="f16_attention",
     requires=(
         *("coopmat", "device_scope", "fp16", "storage16"),
@@ -374,6 +373,5 @@ VARIANT = Variant(
     ),
     accepts=lambda types: types["y"] == "f32" and types["k"] not in ("f32", "bf16"),
     refuses=_refuses,
-    suits=_suits,
-    candidates=_candidates,
+    choice=Choice(suits=_suits, candidates=_candidates),
 )

@@ -22,13 +22,10 @@ from vkbench_shaders.kernels.attention.flash_plan import (
     scratch_bytes,
     workgroups,
 )
+from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
 _SUBGROUPS = 4  # of a workgroup
 _EACH = 8  # partitions that a thread weighs, where the last workgroup joins them
-_FEW_ROWS = 32  # of a group, up to which partitions are faster than tiles
-_JOINED_WIDTH = 128  # numbers of keys and values up to which one workgroup may join partitions
-_MOST_JOINED = 256  # rows of all partitions of a tile
-_NARROW = 64  # numbers of keys and values that one workgroup reads of some more positions
 _LEAST = 16  # bytes of a buffer that is not used
 _CHUNK = 64  # numbers of a key that pass through shared memory at a time
 _MOST_STEPS = 4  # of a partition
@@ -118,7 +115,8 @@ def short(problem: Problem, side: int, part: int = 0) -> Few | None:
 def choose(problem: Problem, device: DeviceFacts, side: int) -> Few | None:
     """Partitions, if they are asked for or should be faster; None: tiles."""
     asked = problem.params["path"]
-    if asked == "tiles" or (asked == "auto" and group_rows(problem) > _FEW_ROWS):
+    is_many = group_rows(problem) > thresholds(device, Attention).few_rows
+    if asked == "tiles" or (asked == "auto" and is_many):
         return None
     part = int(problem.params["part"])
     if asked == "short":
@@ -140,11 +138,12 @@ def _split_length(problem: Problem, device: DeviceFacts, side: int) -> int:
 def _one_launch(problem: Problem, device: DeviceFacts, side: int) -> Few | None:
     """One launch, where it is faster than partitions and what joins them, measured on an H200."""
     width = max(problem.shape["d"], problem.shape["e"])
-    if part := _only_part(problem, width, side):
+    measured = thresholds(device, Attention)
+    if part := _only_part(problem, measured, width, side):
         return joined(problem, device, side, part)
     if _is_short(problem, device, side):
         return short(problem, side)
-    if width <= _JOINED_WIDTH:
+    if width <= measured.joined_width:
         cut = joined(problem, device, side)
         return cut if cut and _joins_fast(problem, device, cut) else None
     shorts = (short(problem, side, n) for n in short_lengths(side)[:2])
@@ -154,12 +153,13 @@ def _one_launch(problem: Problem, device: DeviceFacts, side: int) -> Few | None:
 def _joins_fast(problem: Problem, device: DeviceFacts, cut: Few) -> bool:
     """Whether the workgroups that join are few, and what each of them joins is little."""
     rows = min(cut.rows, group_rows(problem)) * parts(problem, cut)
-    return rows <= _MOST_JOINED and prod(workgroups(problem, cut)) <= 2 * device.compute_units
+    is_little = rows <= thresholds(device, Attention).joined_rows
+    return is_little and prod(workgroups(problem, cut)) <= 2 * device.compute_units
 
 
-def _only_part(problem: Problem, width: int, side: int) -> int | None:
+def _only_part(problem: Problem, measured: Attention, width: int, side: int) -> int | None:
     """A length that holds all positions, where one workgroup should have them."""
-    most = 2 if width <= _NARROW else 1 if width <= _JOINED_WIDTH else 0
+    most = (width <= measured.narrow_width) + (width <= measured.joined_width)
     return next((n for n in lengths(side)[:most] if n >= problem.shape["n"]), None)
 
 

@@ -8,6 +8,7 @@ from math import ceil, prod
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import MOST_GROUPS, Problem, Settings
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
+from vkbench_shaders.tuning.thresholds import Attention, thresholds
 
 THREADS = 128  # where nothing else is said
 EIGHT = 8  # numbers of a plain row that are read at a time
@@ -15,9 +16,6 @@ EIGHT = 8  # numbers of a plain row that are read at a time
 KEY_STEP = 16  # queries and keys are padded to whole ones
 
 _MOST_ROWS = 8  # of a tile that is split over positions
-_AT_ONCE = 512  # workgroups that keep a large GPU busy
-_LEAST_SPLIT = 16  # positions of a partition
-_MOST_LEAST = 64  # of the smallest partition, where positions are short
 _DEPTH = 4  # positions that a thread reads at a time
 _LANES = 8
 _LEAST_LANES = 4
@@ -28,14 +26,6 @@ _ROUNDING = 8192  # of them where results are rounded
 _WHOLE_THREADS = 512  # of a workgroup that makes a whole row at once
 _WHOLE_POSITIONS = 512  # up to which it does
 _WHOLE_VALUES = 512  # numbers of a value
-# Up to so many positions, and numbers of keys and values by whether these have blocks, a workgroup
-# for each row is faster than matrices for all rows that share them: measured on an H100.
-_SHORT_POSITIONS = 256
-_SHORT = {True: 65536, False: 131072}
-_MOST_POOL = 4096  # singles: more would leave room for fewer workgroups
-TILES_FROM = 64  # rows of a group from which on tiles are faster
-_TILES_AT_ONCE = 1536  # the same in tiles: enough for the last ones to leave few without work
-_LEAST_PART = 256  # positions of a partition of tiles
 
 
 @dataclass(frozen=True)
@@ -147,7 +137,8 @@ def plan(problem: Problem, device: DeviceFacts) -> Split | Tiles:
     asked = problem.params["path"]
     if asked in ("split", "joined", "short") or no_tiles(problem, device):
         return split(problem, device)
-    if asked == "tiles" or group_rows(problem) >= TILES_FROM:
+    is_many = group_rows(problem) >= thresholds(device, Attention).tiles_from_rows
+    if asked == "tiles" or is_many:
         return tiles(problem, device)
     return split(problem, device)
 
@@ -189,6 +180,7 @@ def split(problem: Problem, device: DeviceFacts) -> Split:
     fours = ceil(shape["d"] / EIGHT / lanes) * lanes * EIGHT // 4
     if (whole := _whole(problem, device, fours, lanes)) is not None:
         return whole
+    limits = thresholds(device, Attention)
     room = min(device.limits.get("max_shared_bytes", 0), _MOST_SHARED) - _SMALL
     sums = 4 * EIGHT * THREADS
     is_wide = shape["e"] > EIGHT * THREADS
@@ -196,12 +188,11 @@ def split(problem: Problem, device: DeviceFacts) -> Split:
     tile = min(_MOST_ROWS, power_of_two(group_rows(problem)))
     while tile > 1 and tile * fours * 16 + least > room:
         tile //= 2
-    pool = min(_MOST_POOL, max(room - tile * fours * 16, least) // 4)
+    pool = min(limits.split_scores, max(room - tile * fours * 16, least) // 4)
     scores = pool - sums // 4 if is_wide else pool
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / tile)
-    part = partition(
-        shape["n"], _AT_ONCE // max(groups, 1), _least_split(shape["d"]), scores // tile
-    )
+    wanted = limits.split_workgroups // max(groups, 1)
+    part = partition(shape["n"], wanted, _least_split(limits, shape["d"]), scores // tile)
     lanes = _more_lanes(device, fours, lanes, THREADS, part)
     return Split(tile, part, fours, lanes, is_wide=is_wide)
 
@@ -232,11 +223,12 @@ def is_whole(problem: Problem, device: DeviceFacts) -> bool:
 
 def _is_short(problem: Problem, device: DeviceFacts) -> bool:
     """Whether positions are so few that each row may read all keys and values by itself."""
-    shape = problem.shape
+    shape, limits = problem.shape, thresholds(device, Attention)
     numbers = shape["n"] * (shape["d"] + shape["e"])
-    is_short = numbers <= _SHORT[problem.format("k").quantised]
+    in_blocks = problem.format("k").quantised
+    is_short = numbers <= (limits.short_numbers_in_blocks if in_blocks else limits.short_numbers)
     has_units = _rows(problem) <= device.compute_units
-    return is_short and has_units and shape["n"] <= _SHORT_POSITIONS
+    return is_short and has_units and shape["n"] <= limits.short_positions
 
 
 def _rows(problem: Problem) -> int:
@@ -267,16 +259,19 @@ def _more_lanes(device: DeviceFacts, fours: int, lanes: int, threads: int, part:
     return lanes
 
 
-def _least_split(d: int) -> int:
+def _least_split(limits: Attention, d: int) -> int:
     """Positions of a partition at least: what all threads read at once of keys."""
-    return min(_MOST_LEAST, max(_LEAST_SPLIT, power_of_two(THREADS * _DEPTH // ceil(d / EIGHT))))
+    least, most = limits.split_positions
+    return min(most, max(least, power_of_two(THREADS * _DEPTH // ceil(d / EIGHT))))
 
 
 def tiles(problem: Problem, device: DeviceFacts) -> Tiles:
     """Tiles of the block that fits, in as many partitions as keep a device busy."""
     shape, chosen = problem.shape, block(problem, device) or BLOCKS[-1]
     groups = shape["s"] * shape["g"] * ceil(group_rows(problem) / chosen.rows)
-    part = partition(shape["n"], _TILES_AT_ONCE // max(groups, 1), _LEAST_PART)
+    limits = thresholds(device, Attention)
+    wanted = limits.tiles_workgroups // max(groups, 1)
+    part = partition(shape["n"], wanted, limits.tiles_positions)
     return Tiles(
         threads=chosen.threads,
         rows=chosen.rows,

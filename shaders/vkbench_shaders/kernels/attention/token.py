@@ -22,18 +22,20 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Param,
     Problem,
     Shapes,
     Variant,
+    Work,
     too_large,
 )
 from vkbench_shaders.kernels.attention import caches
 from vkbench_shaders.kernels.attention.flash_plan import EIGHT
-from vkbench_shaders.kernels.rowwise import rotation
-from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.kernels.shared import limits, rotation
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 from vkbench_shaders.rounded_factors import Floats
 
@@ -315,10 +317,9 @@ FLASH_ATTN_TOKEN = Kernel(
     },
     variants=(_variant("subgroup", ("subgroup_shuffle",)), _variant("portable", ())),
     inputs=inputs,
-    reference=reference,
-    flops=flops,
-    bytes_moved=bytes_moved,
-    infer=infer,
+    check=Check(reference=reference),
+    work=Work(flops=flops, bytes_moved=bytes_moved),
+    forms=Forms(infer=infer),
     cases=tuple(
         parse(f"flash_attn_token/{fmt}/{shape}")
         for kinds, shapes in (

@@ -19,11 +19,13 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
     Kernel,
     Launch,
     Problem,
     Push,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -98,8 +100,8 @@ READ_BANDWIDTH = Kernel(
         ),
     ),
     inputs=lambda problem: {"x": data.bell(problem, "x")},
-    reference=_sums,
-    flops=lambda problem: 0,
+    check=Check(reference=_sums),
+    work=Work(flops=lambda problem: 0),
     cases=_cases(
         "read_bandwidth/u32",
         ("n1_g1", "n5_g2", "n4095_g1", "n4096_g3", "n4097_g1", "n65537_g7", "n1000003_g64"),
@@ -179,8 +181,8 @@ FMA = Kernel(
         _fma_variant("pairs", "f16", "halves", ("fp16",)),
     ),
     inputs=_fma_inputs,
-    reference=_fma_reference,
-    flops=lambda problem: 2 * STEPS * problem.shape["n"] * problem.shape["r"],
+    check=Check(reference=_fma_reference),
+    work=Work(flops=lambda problem: 2 * STEPS * problem.shape["n"] * problem.shape["r"]),
     cases=(
         *_cases("fma/f32", ("n1_r1", "n5_r3", "n1023_r2", "n1025_r7", "n65537_r16")),
         *_cases("fma/f16", ("n2_r1", "n6_r3", "n2046_r2", "n2050_r7", "n65538_r32")),
@@ -230,9 +232,8 @@ DOT_I8 = Kernel(
         ),
     ),
     inputs=lambda problem: {"x": data.bell(problem, "x")},
-    reference=_dots_reference,
-    flops=lambda problem: 8 * STEPS * problem.shape["n"] * problem.shape["r"],
-    rows="n",
+    check=Check(reference=_dots_reference, rows="n"),
+    work=Work(flops=lambda problem: 8 * STEPS * problem.shape["n"] * problem.shape["r"]),
     cases=_cases("dot_i8/i32", ("n1_r1", "n5_r3", "n1023_r2", "n1025_r7", "n40001_r2")),
     timed=_cases("dot_i8/i32", (f"n{1 << 16}_r4", f"n{1 << 24}_r64")),
 )
@@ -262,10 +263,12 @@ LAUNCH = Kernel(
         ),
     ),
     inputs=lambda problem: {},
-    reference=lambda problem, inputs, rows: {
-        "y": np.arange(1, problem.shape["n"] + 1, dtype=np.uint32)
-    },
-    flops=lambda problem: 0,
+    check=Check(
+        reference=lambda problem, inputs, rows: {
+            "y": np.arange(1, problem.shape["n"] + 1, dtype=np.uint32)
+        },
+    ),
+    work=Work(flops=lambda problem: 0),
     cases=_cases("launch/u32", ("n1", "n2", "n33", "n4097")),
     timed=_cases("launch/u32", ("n1",)),
 )

@@ -17,10 +17,13 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -183,10 +186,10 @@ def _kernel(name: str, tiles: Tiles, timed: tuple[Case, ...]) -> Kernel:
             _sums("y", "out", "x + r a (16 b + 15 c + d)"),
         ),
         variants=tuple(_variant(tiles, kind) for kind in tiles.depths),
-        accepts=lambda types: _kind(types) in tiles.depths,
+        forms=Forms(accepts=lambda types: _kind(types) in tiles.depths),
         inputs=_inputs,
-        reference=_reference,
-        flops=lambda problem: 2 * STEPS * prod(problem.shape.values()),
+        check=Check(reference=_reference),
+        work=Work(flops=lambda problem: 2 * STEPS * prod(problem.shape.values())),
         cases=tuple(
             case for of in ((8, 1), (16, 3), (264, 7)) for case in _cases(name, tiles, *of)
         ),

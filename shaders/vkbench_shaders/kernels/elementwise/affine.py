@@ -14,11 +14,14 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Param,
     Problem,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
 
@@ -78,8 +81,7 @@ def _kernel(
             strided.array("y", "out", FORMATS, "their images, worked out in f32", same_as="x"),
         ),
         params={**params, "layout": strided.LAYOUT, "values": data.VALUES},
-        empty=strided.DIMS,
-        layout=strided.layout,
+        forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
             Variant(
                 name="portable",
@@ -91,8 +93,8 @@ def _kernel(
             ),
         ),
         inputs=inputs,
-        reference=reference,
-        flops=lambda problem: 2 * prod(problem.full_shape("y")),
+        check=Check(reference=reference),
+        work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
         cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt, changed)),
         timed=(
             Case(kernel=name, format="f32", shape=_LARGE, params=changed),

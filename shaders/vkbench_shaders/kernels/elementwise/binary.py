@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from vkbench.case import Case, Value, parse
 from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Problem, Variant
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Check,
+    Forms,
+    Kernel,
+    Layout,
+    Problem,
+    Variant,
+    Work,
+)
 from vkbench_shaders.kernels.elementwise import binary_numbers, broadcast, strided
 
 Floats = NDArray[np.floating]
@@ -213,9 +223,7 @@ def kernel(operation: BinaryOperation) -> Kernel:
             "layout": strided.LAYOUT,
             "values": data.VALUES,
         },
-        accepts=accepts,
-        empty=strided.DIMS,
-        layout=layout,
+        forms=Forms(accepts=accepts, empty=strided.DIMS, layout=layout, infer=broadcast.infer),
         variants=(
             Variant(
                 name="portable",
@@ -229,9 +237,8 @@ def kernel(operation: BinaryOperation) -> Kernel:
             *binary_numbers.variants(name),
         ),
         inputs=ordinary if name in _ARITHMETIC else broadcast.pair,
-        reference=reference(operation),
-        flops=lambda problem: prod(problem.full_shape("y")),
-        infer=broadcast.infer,
+        check=Check(reference=reference(operation)),
+        work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
         cases=(
             *(case for a, b in _PAIRS for case in _cases(name, a, b)),
             *(case for fmt in binary_numbers.NUMBERS for case in _cases_of_numbers(name, fmt)),

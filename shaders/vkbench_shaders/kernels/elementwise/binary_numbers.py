@@ -9,7 +9,7 @@ import numpy as np
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Array, Launch, Layout, Problem, Push, Variant, grid
-from vkbench_shaders.kernels.moves import places
+from vkbench_shaders.kernels.shared import places
 
 NARROW = ("i32", "u32", "u8", "i8", "i16")  # what is computed with in 32 bits
 INTEGERS = (*NARROW, "i64")

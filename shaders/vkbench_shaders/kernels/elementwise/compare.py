@@ -15,12 +15,15 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Problem,
     Stage,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.elementwise import broadcast, strided
 
@@ -154,8 +157,7 @@ def kernel(comparison: CompareOperation) -> Kernel:
             "layout": strided.LAYOUT,
             "values": data.VALUES,
         },
-        empty=strided.DIMS,
-        layout=layout,
+        forms=Forms(empty=strided.DIMS, layout=layout, infer=broadcast.infer),
         variants=(
             Variant(
                 name="portable",
@@ -168,9 +170,8 @@ def kernel(comparison: CompareOperation) -> Kernel:
             ),
         ),
         inputs=inputs,
-        reference=reference(comparison),
-        flops=lambda problem: prod(problem.full_shape("y")),
-        infer=broadcast.infer,
+        check=Check(reference=reference(comparison)),
+        work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
         cases=tuple(case for fmt in FORMATS for case in _cases(name, fmt)),
         timed=tuple(_timed(name)),
     )

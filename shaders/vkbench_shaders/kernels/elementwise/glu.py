@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -17,6 +17,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -24,9 +26,10 @@ from vkbench_shaders.kernel import (
     Problem,
     Shapes,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.elementwise import strided
-from vkbench_shaders.kernels.shared import activations
+from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
 
 FORMATS = ("f32", "f16", "bf16")
 _SPAN = 150.0  # inputs lie between this and its negative
@@ -36,78 +39,11 @@ _LAID = ((2, 5, 31, 61), (3, 2, 8, 24))
 _TIMED = ((1, 1, 512, 17408), (1, 1, 2048, 17408))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """A row of the family's table."""
-
-    name: str
-    description: str
-    function: Callable[..., Array]  # of float64 gates, what passes them, parameters in order
-    params: Mapping[str, Param] = field(default_factory=dict)
-    others: tuple[Mapping[str, Value], ...] = ()  # parameters that cases have beside the defaults
-
-    def struct(self, fmt: str) -> str:
-        """Its struct in glu.slang: GegluErf of geglu_erf, and what suffices for halves."""
-        name = self.name.title().replace("_", "")
-        return f"OfHalves<{name}>" if fmt == "f16" else name
-
-
-def swiglu_oai(a: Array, b: Array, alpha: float, limit: float) -> Array:
-    a, b = np.minimum(a, limit), np.clip(b, -limit, limit)
-    gated = np.where(np.isneginf(a), 0.0, a) * activations.sigmoid(alpha * a)
-    return np.asarray(gated * (b + 1))
-
-
-GATES = (
-    Gate(
-        name="reglu",
-        description="y = relu(a) * b",
-        function=lambda a, b: activations.relu(a) * b,
-    ),
-    Gate(
-        name="geglu",
-        description="y = gelu(a) * b, gelu by tanh",
-        function=lambda a, b: activations.gelu(a) * b,
-    ),
-    Gate(
-        name="swiglu",
-        description="y = silu(a) * b",
-        function=lambda a, b: activations.silu(a) * b,
-    ),
-    Gate(
-        name="geglu_erf",
-        description="y = gelu(a) * b, gelu by erf",
-        function=lambda a, b: activations.gelu_erf(a) * b,
-    ),
-    Gate(
-        name="geglu_quick",
-        description="y = gelu_quick(a) * b",
-        function=lambda a, b: activations.gelu_quick(a) * b,
-    ),
-    Gate(
-        name="swiglu_oai",
-        description=(
-            "y = g * sigmoid(alpha g) * (p + 1), g = a up to limit, p = b within limit of 0"
-        ),
-        function=swiglu_oai,
-        params={
-            "alpha": Param(default=1.702, description="steepness of the gate"),
-            "limit": Param(default=7.0, description="largest magnitude of b, and largest a"),
-        },
-        others=({"alpha": 1.0, "limit": 5.5},),
-    ),
-)
-
 GATE = Param(
     default="first",
     choices=("first", "second"),
     description="which half of a row of x is the gate a; the other one is b",
 )
-
-
-def values(gate: Gate, problem: Problem) -> list[float]:
-    """Its parameters as singles."""
-    return [float(np.float32(problem.params[name])) for name in gate.params]
 
 
 def layout_of_halves(problem: Problem, binding: str) -> Layout:
@@ -186,8 +122,7 @@ def _kernel(gate: Gate) -> Kernel:
             strided.array("y", "out", FORMATS, "what has passed", same_as="a"),
         ),
         params={**gate.params, "layout": strided.LAYOUT, "values": data.VALUES},
-        empty=strided.DIMS,
-        layout=strided.layout,
+        forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
             Variant(
                 name="portable",
@@ -199,9 +134,8 @@ def _kernel(gate: Gate) -> Kernel:
             ),
         ),
         inputs=inputs,
-        reference=partial(reference, gate),
-        flops=lambda problem: 2 * prod(problem.full_shape("y")),
-        rows="h",
+        check=Check(reference=partial(reference, gate), rows="h"),
+        work=Work(flops=lambda problem: 2 * prod(problem.full_shape("y"))),
         cases=tuple(_cases(name, gate.others)),
         timed=tuple(_timed(gate, name)),
     )
@@ -219,9 +153,8 @@ def _kernel_of_halves(gate: Gate) -> Kernel:
             strided.array("y", "out", FORMATS, "what has passed", same_as="x"),
         ),
         params={"gate": GATE, **split.params},
-        layout=layout_of_halves,
+        forms=replace(split.forms, layout=layout_of_halves, infer=infer_halves),
         variants=(variant,),
-        infer=infer_halves,
         cases=tuple(_cases(gate.name, (*gate.others, {"gate": "second"}))),
         timed=tuple(_timed(gate, gate.name)),
     )

@@ -11,8 +11,9 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import Array, Kernel, Launch, Layout, Problem, Variant, grid
 from vkbench_shaders.kernels.elementwise import glu, strided
-from vkbench_shaders.kernels.elementwise.glu import GATES, Gate
+from vkbench_shaders.kernels.shared import gates
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.gates import GATES, Gate
 
 _NAMES = ("swiglu", "geglu")  # of the gates that models put before a product
 _THREADS = 128  # a workgroup
@@ -33,7 +34,7 @@ def launch(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
     starts = (0, w // _EACH)
     is_first = problem.params["gate"] == "first"
     given, passed = starts if is_first else starts[::-1]
-    values = glu.values(gate, problem)
+    params = gates.values(gate, problem)
     return Launch(
         groups=groups,
         push={
@@ -42,7 +43,7 @@ def launch(gate: Gate, problem: Problem, device: DeviceFacts) -> Launch:
             "width": divisor(w // _EACH),
             "gate": given,
             "passed": passed,
-            "params": (*values, *(0.0,) * (4 - len(values))),
+            "params": (*params, *(0.0,) * (4 - len(params))),
         },
         constants={"THREADS": _THREADS},
     )
@@ -81,8 +82,7 @@ def _kernel(gate: Gate, halves: Kernel) -> Kernel:
             strided.array("y", "out", ("q8_1",), "what has passed, rounded to bytes"),
         ),
         params={name: halves.params[name] for name in ("gate", *gate.params)},
-        empty=(),
-        layout=_layout,
+        forms=replace(halves.forms, empty=(), layout=_layout),
         variants=(
             Variant(
                 name="portable",

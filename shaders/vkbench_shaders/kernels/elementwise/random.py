@@ -15,6 +15,8 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -22,6 +24,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Shapes,
     Variant,
+    Work,
     grid,
 )
 
@@ -137,8 +140,7 @@ def _kernel(
             ),
         ),
         params=params,
-        layout=layout,
-        empty=("n",),
+        forms=Forms(layout=layout, empty=("n",), infer=infer),
         variants=(
             Variant(
                 name="portable",
@@ -150,9 +152,8 @@ def _kernel(
             ),
         ),
         inputs=inputs,
-        reference=reference(distribution),
-        flops=lambda problem: 0,
-        infer=infer,
+        check=Check(reference=reference(distribution)),
+        work=Work(flops=lambda problem: 0),
         cases=_cases(name, *changed),
         timed=tuple(
             Case(kernel=name, format=fmt, shape={"n": n})

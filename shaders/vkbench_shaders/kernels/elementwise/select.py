@@ -8,7 +8,17 @@ import numpy as np
 
 from vkbench.case import Case, Value, parse
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Problem, Variant
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Check,
+    Forms,
+    Kernel,
+    Layout,
+    Problem,
+    Variant,
+    Work,
+)
 from vkbench_shaders.kernels.elementwise import broadcast, strided
 
 FORMATS = ("f32", "f16", "bf16", "u8", "u32", "i32")
@@ -79,8 +89,7 @@ SELECT = (
             "layout": strided.LAYOUT,
             "values": data.VALUES,
         },
-        empty=strided.DIMS,
-        layout=layout,
+        forms=Forms(empty=strided.DIMS, layout=layout, infer=broadcast.infer),
         variants=(
             Variant(
                 name="portable",
@@ -92,9 +101,8 @@ SELECT = (
             ),
         ),
         inputs=inputs,
-        reference=reference,
-        flops=lambda problem: 0,
-        infer=broadcast.infer,
+        check=Check(reference=reference),
+        work=Work(flops=lambda problem: 0),
         cases=tuple(case for fmt in FORMATS for case in _cases(fmt)),
         timed=tuple(parse(f"where_cond/{case}") for case in _TIMED),
     ),

@@ -17,7 +17,17 @@ from vkbench.case import Case
 from vkbench.device import DeviceFacts
 from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Kernel, Launch, Problem, Variant
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Check,
+    Forms,
+    Kernel,
+    Launch,
+    Problem,
+    Variant,
+    Work,
+)
 from vkbench_shaders.kernels.elementwise import strided
 from vkbench_shaders.kernels.elementwise.unary_operations import OPERATIONS, UnaryOperation
 from vkbench_shaders.kernels.shared.activations import silu_slope
@@ -70,8 +80,7 @@ def kernel(operation: UnaryOperation) -> Kernel:
             strided.array("y", "out", FORMATS, "what becomes of them", same_as="x"),
         ),
         params={**operation.params, "layout": strided.LAYOUT, "values": data.VALUES},
-        empty=strided.DIMS,
-        layout=strided.layout,
+        forms=Forms(empty=strided.DIMS, layout=strided.layout),
         variants=(
             Variant(
                 name="portable",
@@ -83,9 +92,8 @@ def kernel(operation: UnaryOperation) -> Kernel:
             ),
         ),
         inputs=partial(inputs, operation),
-        reference=partial(reference, operation),
-        flops=lambda problem: prod(problem.full_shape("y")),
-        rows="h",
+        check=Check(reference=partial(reference, operation), rows="h"),
+        work=Work(flops=lambda problem: prod(problem.full_shape("y"))),
         cases=tuple(case for fmt in FORMATS for case in _cases(operation, fmt)),
         timed=tuple(_timed(operation.name)),
     )
@@ -144,8 +152,7 @@ SILU_BACK = Kernel(
         strided.array("dx", "out", FORMATS, "gradient of x", same_as="dy"),
     ),
     params={"layout": strided.LAYOUT, "values": data.VALUES},
-    empty=strided.DIMS,
-    layout=strided.layout,
+    forms=Forms(empty=strided.DIMS, layout=strided.layout),
     variants=(
         Variant(
             name="portable",
@@ -157,9 +164,8 @@ SILU_BACK = Kernel(
         ),
     ),
     inputs=_silu_back_inputs,
-    reference=_silu_back,
-    flops=lambda problem: 8 * prod(problem.full_shape("dx")),
-    rows="h",
+    check=Check(reference=_silu_back, rows="h"),
+    work=Work(flops=lambda problem: 8 * prod(problem.full_shape("dx"))),
     cases=tuple(case for fmt in FORMATS for case in _cases(_SILU_BACK, fmt)),
     timed=tuple(_timed("silu_back")),
 )

@@ -15,6 +15,8 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -22,6 +24,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -114,7 +117,7 @@ _ALONG_ONE = Kernel(
         "stride": Param(default=1, least=1, description="places from one column to the next"),
         "padding": Param(default=0, least=0, description="places left out at both ends"),
     },
-    layout=layout,
+    forms=Forms(layout=layout, empty=("n",)),
     variants=(
         Variant(
             name="portable",
@@ -127,10 +130,8 @@ _ALONG_ONE = Kernel(
         ),
     ),
     inputs=lambda problem: {"x": data.plain(problem, "x")},
-    reference=sums,
-    flops=lambda problem: prod(problem.array_shape("x")),
-    rows="o",
-    empty=("n",),
+    check=Check(reference=sums, rows="o"),
+    work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
     cases=tuple(
         parse(f"col2im1d/{fmt}/{shape}") for fmt in ("f32", "f16", "bf16") for shape in _COLUMNS
     ),

@@ -15,6 +15,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
@@ -23,14 +25,15 @@ from vkbench_shaders.kernel import (
     Stage,
     Tuning,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.images import conv_coop, conv_matrices, conv_panels, patches, windows
 from vkbench_shaders.kernels.images.conv_layout import LAYOUT, along, is_last, laid, layout
 from vkbench_shaders.kernels.images.patches import Slide
 from vkbench_shaders.kernels.images.windows import TAPS
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import no_tiles
 from vkbench_shaders.kernels.shared import sums
+from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
 from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.rounded_factors import Floats, Of
 
@@ -293,7 +296,7 @@ def _kernel(conv: Conv) -> Kernel:
             **({"layout": LAYOUT, "tile": TILE} if conv.axes == "hw" else {}),
         },
         tuning=Tuning(params=("tile",), candidates=candidates) if conv.axes == "hw" else None,
-        layout=layout,
+        forms=Forms(layout=layout, empty=("n",)),
         variants=(
             conv_matrices.variant(_posed, orders),
             Variant(
@@ -308,11 +311,8 @@ def _kernel(conv: Conv) -> Kernel:
             ),
         ),
         inputs=inputs,
-        reference=sums.reference(_sums),
-        deviations=sums.deviations(_sums),
-        flops=flops,
-        rows="o",
-        empty=("n",),
+        check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="o"),
+        work=Work(flops=flops),
         cases=tuple(_cases(conv)),
         timed=tuple(_timed(conv)),
     )

@@ -8,7 +8,7 @@ from math import prod
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Push, grid
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import LARGE, SMALL, MatrixShape
+from vkbench_shaders.kernels.shared.cooperative.tiles import LARGE, SMALL, MatrixShape
 from vkbench_shaders.tuning.rates import rates_of
 
 _LEAST_DEPTH = 16  # of sums, from which on matrices pay

@@ -14,12 +14,15 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Problem,
     Push,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.images import patches, windows
@@ -128,7 +131,7 @@ CONV_DW = (
             ),
         ),
         params={**windows.params("hw", "stride", "padding", "dilation"), "layout": LAYOUT},
-        layout=layout,
+        forms=Forms(layout=layout, empty=("n",)),
         variants=(
             Variant(
                 name="portable",
@@ -140,12 +143,12 @@ CONV_DW = (
             ),
         ),
         inputs=lambda problem: {name: data.bell(problem, name) for name in ("weights", "x")},
-        reference=reference,
-        flops=lambda problem: (
-            2 * prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
+        check=Check(reference=reference, rows="c"),
+        work=Work(
+            flops=lambda problem: (
+                2 * prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
+            ),
         ),
-        rows="c",
-        empty=("n",),
         cases=tuple(
             made(f"conv2d_dw/{fmt}/{shape}")
             for fmt in patches.WEIGHTS

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launches, Problem, Push, Settings, Stage, Variant
+from vkbench_shaders.kernel import Choice, Launches, Memory, Problem, Push, Settings, Stage, Variant
 from vkbench_shaders.kernels.images import conv_coop, conv_panels, patches
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, product
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
+from vkbench_shaders.kernels.shared.cooperative import product
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
+from vkbench_shaders.kernels.shared.cooperative.product import Product
 
 NAMES = (*conv_coop.NAMES, *conv_panels.NAMES)
 
@@ -69,14 +70,16 @@ def variant(pose: Callable[[Problem], Posed], orders: tuple[bool, ...]) -> Varia
             *conv_panels.stages(),
         ),
         launch=lambda problem, device: _launches(pose(problem), device),
-        scratch=lambda problem, device: _scratch(pose(problem), device),
+        own=Memory(scratch=lambda problem, device: _scratch(pose(problem), device)),
         arithmetic="f16_inputs",
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
         refuses=lambda problem, device: _refuses(pose(problem), device),
-        suits=lambda problem, device: pose(problem).sizes.is_large,
+        choice=Choice(
+            suits=lambda problem, device: pose(problem).sizes.is_large,
+            only_by_name=lambda types: types["weights"] == "f32",
+            candidates=lambda problem, device: _candidates(pose(problem), device),
+        ),
         accepts=lambda types: types["weights"] != "bf16",  # f16 has fewer exponents
-        only_by_name=lambda types: types["weights"] == "f32",
-        candidates=lambda problem, device: _candidates(pose(problem), device),
     )
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Problem, Push, Stage, grid
 from vkbench_shaders.kernels.images.conv_coop import Sizes, taps
-from vkbench_shaders.kernels.matrices.cooperative import product
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import STEP, TILES
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
+from vkbench_shaders.kernels.shared.cooperative import product
+from vkbench_shaders.kernels.shared.cooperative.panels import EIGHT, Factor
+from vkbench_shaders.kernels.shared.cooperative.product import Product
+from vkbench_shaders.kernels.shared.cooperative.tiles import STEP, TILES
 from vkbench_shaders.tuning.rates import rates_of
 
 _ROWS = 128  # that a workgroup packs at most

@@ -22,6 +22,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -30,6 +32,7 @@ from vkbench_shaders.kernel import (
     Push,
     Stage,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.images import patches, windows
@@ -314,7 +317,7 @@ def _kernel(conv: Transposed) -> Kernel:
             "sums of all that falls on a place",
         ),
         params=_params(conv),
-        layout=layout,
+        forms=Forms(layout=layout, empty=("n",)),
         variants=(
             Variant(
                 name="portable",
@@ -330,10 +333,8 @@ def _kernel(conv: Transposed) -> Kernel:
             ),
         ),
         inputs=lambda problem: {name: data.bell(problem, name) for name in ("weights", "x")},
-        reference=reference,
-        flops=flops,
-        rows="o",
-        empty=("n",),
+        check=Check(reference=reference, rows="o"),
+        work=Work(flops=flops),
         cases=tuple(_cases(conv)),
         timed=tuple(_timed(conv)),
     )

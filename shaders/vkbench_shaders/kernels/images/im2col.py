@@ -14,12 +14,15 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Problem,
     Push,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -156,8 +159,7 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
             ),
         ),
         params=windows.params(axes, "kernel", "stride", "padding", "dilation"),
-        accepts=accepts,
-        layout=patches_layout,
+        forms=Forms(accepts=accepts, layout=patches_layout, empty=("n",)),
         variants=(
             Variant(
                 name="portable",
@@ -170,10 +172,8 @@ def _im2col(name: str, axes: str, description: str) -> Kernel:
             ),
         ),
         inputs=lambda problem: {"x": data.plain(problem, "x")},
-        reference=patches,
-        flops=lambda problem: 0,
-        rows="c",
-        empty=("n",),
+        check=Check(reference=patches, rows="c"),
+        work=Work(flops=lambda problem: 0),
         cases=tuple(_patches_cases(name, axes)),
         timed=tuple(parse(f"{name}/{case}") for case in _TIMED[axes]),
     )

@@ -19,6 +19,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -26,6 +28,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.images import channels, windows
@@ -204,7 +207,7 @@ def _kernel(pool: Pool) -> Kernel:
         dims=pool.dims,
         bindings=channels.bindings(pool.dims, "a number a window"),
         params=_params(pool),
-        layout=layout,
+        forms=Forms(layout=layout, empty=("n",)),
         variants=(
             Variant(
                 name="portable",
@@ -216,12 +219,12 @@ def _kernel(pool: Pool) -> Kernel:
             ),
         ),
         inputs=lambda problem: {"x": data.values(problem, "x")},
-        reference=mean if pool.type == "Mean" else largest,
-        flops=lambda problem: (
-            prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
+        check=Check(reference=mean if pool.type == "Mean" else largest, rows="c"),
+        work=Work(
+            flops=lambda problem: (
+                prod(problem.array_shape("y")) * prod(axis.taps for axis in along(problem))
+            ),
         ),
-        rows="c",
-        empty=("n",),
         cases=tuple(_cases(pool)),
         timed=tuple(_timed(pool)),
     )

@@ -19,6 +19,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -26,6 +28,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Push,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -246,7 +249,7 @@ def _kernel(upsample: Upsample) -> Kernel:
         dims=upsample.dims,
         bindings=channels.bindings(upsample.dims, "larger ones, or smaller"),
         params=_params(upsample),
-        layout=layout,
+        forms=Forms(layout=layout, empty=("n",)),
         variants=(
             Variant(
                 name="portable",
@@ -259,12 +262,12 @@ def _kernel(upsample: Upsample) -> Kernel:
             ),
         ),
         inputs=_inputs,
-        reference=nearest if upsample.type == "Nearest" else bilinear,
-        flops=lambda problem: (
-            prod(problem.array_shape("y")) * (9 if upsample.type == "Bilinear" else 0)
+        check=Check(reference=nearest if upsample.type == "Nearest" else bilinear, rows="c"),
+        work=Work(
+            flops=lambda problem: (
+                prod(problem.array_shape("y")) * (9 if upsample.type == "Bilinear" else 0)
+            ),
         ),
-        rows="c",
-        empty=("n",),
         cases=tuple(_cases(upsample)),
         timed=tuple(_timed(upsample)),
     )

@@ -14,7 +14,7 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import PLAIN
-from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, Variant, grid
+from vkbench_shaders.kernel import Choice, Launch, Param, Problem, Settings, Stage, Variant, grid
 from vkbench_shaders.kernels.matrices import products, subgroups
 from vkbench_shaders.tuning.rates import busy
 
@@ -175,9 +175,8 @@ VARIANT: Final = Variant(
     more=(Stage(entry=_ENTRIES[8], arguments=lambda types: (types["weights"], types["x"])),),
     launch=launch,
     arithmetic="f32",
-    candidates=candidates,
+    choice=Choice(candidates=candidates, suits=_suits),
     requires=("subgroup_arithmetic",),
     accepts=lambda types: types["weights"] in PLAIN and products.is_numbers(types),
     refuses=_refuses,
-    suits=_suits,
 )

@@ -18,8 +18,19 @@ from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import Arguments, Binding, Kernel, Launch, Param, Problem, Variant
-from vkbench_shaders.kernels.elementwise.glu import GATES, Gate, values
+from vkbench_shaders.kernel import (
+    Arguments,
+    Binding,
+    Check,
+    Choice,
+    Forms,
+    Kernel,
+    Launch,
+    Param,
+    Problem,
+    Variant,
+    Work,
+)
 from vkbench_shaders.kernels.matrices import joined_reference as reference
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.matrices.teams import (
@@ -29,6 +40,7 @@ from vkbench_shaders.kernels.matrices.teams import (
     launch,
     refuses_teams,
 )
+from vkbench_shaders.kernels.shared.gates import GATES, Gate, values
 
 _GATED = ("swiglu", "geglu")  # the gates that models have
 _DIMS = ("m", "n", "k")
@@ -98,7 +110,7 @@ def _variants(
             launch=partial(launched, False),
             arithmetic="f32",
             refuses=products.refuses,
-            candidates=lambda problem, device: [{}],
+            choice=Choice(candidates=lambda problem, device: [{}]),
         ),
     )
 
@@ -211,7 +223,11 @@ _RMS = Kernel(
     ),
     params={"eps": _EPS, **SPEED},
     tuning=TUNING,
-    layout=partial(reference.layout, 1),
+    forms=Forms(
+        layout=partial(reference.layout, 1),
+        infer=partial(reference.infer, 1),
+        accepts=_meet,
+    ),
     variants=_variants(
         "mul_mat_vec_rms",
         partial(launch, {}),
@@ -219,11 +235,8 @@ _RMS = Kernel(
         *_FORMS,
     ),
     inputs=reference.inputs,
-    reference=reference.rms,
-    flops=products.flops,
-    infer=partial(reference.infer, 1),
-    accepts=_meet,
-    rows="m",
+    check=Check(reference=reference.rms, rows="m"),
+    work=Work(flops=products.flops),
     cases=_listed("mul_mat_vec_rms", *_FORMS, each=("m32_n1_k4096", "m109_n3_k512")),
     timed=_timed("mul_mat_vec_rms", "m2048_n1_k2048", "m4096_n1_k14336", *_FORMS),
 )
@@ -260,7 +273,7 @@ def _gated(gate: Gate, form: Form) -> Kernel:
             **SPEED,
         },
         tuning=TUNING,
-        layout=partial(reference.layout, 2),
+        forms=Forms(layout=partial(reference.layout, 2), infer=partial(reference.infer, 2)),
         variants=_variants(
             "mul_mat_vec_glu",
             partial(_launch_gated, gate),
@@ -268,9 +281,8 @@ def _gated(gate: Gate, form: Form) -> Kernel:
             form,
         ),
         inputs=reference.gated_inputs,
-        reference=partial(reference.gated, gate),
-        flops=products.flops,
-        infer=partial(reference.infer, 2),
+        check=Check(reference=partial(reference.gated, gate)),
+        work=Work(flops=products.flops),
         cases=_listed(
             name,
             form,
@@ -301,7 +313,7 @@ def _add(form: Form) -> Kernel:
         ),
         params=SPEED,
         tuning=TUNING,
-        layout=partial(reference.layout, 1),
+        forms=Forms(layout=partial(reference.layout, 1), infer=partial(reference.infer, 1)),
         variants=_variants(
             "mul_mat_vec_add",
             partial(launch, {}),
@@ -309,9 +321,8 @@ def _add(form: Form) -> Kernel:
             form,
         ),
         inputs=reference.inputs,
-        reference=reference.added,
-        flops=products.flops,
-        infer=partial(reference.infer, 1),
+        check=Check(reference=reference.added),
+        work=Work(flops=products.flops),
         cases=_listed(name, form),
         timed=_timed(name, "m2048_n1_k8192", "m4096_n1_k14336", form),
     )

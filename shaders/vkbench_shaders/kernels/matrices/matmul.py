@@ -18,9 +18,12 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
+    Memory,
     Param,
     Problem,
     Settings,
@@ -28,14 +31,15 @@ from vkbench_shaders.kernel import (
     Stage,
     Tuning,
     Variant,
+    Work,
     too_large,
 )
 from vkbench_shaders.kernels.matrices import dense_vec, matmul_cases
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
-from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product, element
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import dense, sums
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
+from vkbench_shaders.kernels.shared.cooperative.panels import Factor
+from vkbench_shaders.kernels.shared.cooperative.product import Product, element
 from vkbench_shaders.rounded_factors import Floats, Of
 
 Dims = Mapping[str, tuple[str, str, str]]
@@ -166,7 +170,7 @@ PORTABLE = Variant(
         Stage(entry="add_parts", arguments=lambda types: (types["y"],)),
     ),
     launch=launch,
-    scratch=scratch,
+    own=Memory(scratch=scratch),
     arithmetic="f32_true",
     refuses=refuses,
 )
@@ -238,16 +242,11 @@ def _kernel(
         ),
         params={**params, **_REPEATS},
         tuning=tuning,
-        accepts=accepts,
-        layout=layout,
+        forms=Forms(accepts=accepts, layout=layout, infer=_infer(dims), empty=DIMS),
         variants=(*variants, PORTABLE),
         inputs=inputs,
-        reference=sums.reference(_sums),
-        deviations=sums.deviations(_sums),
-        flops=lambda problem: 2 * prod(problem.shape[dim] for dim in DIMS),
-        infer=_infer(dims),
-        rows="m",
-        empty=DIMS,
+        check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="m"),
+        work=Work(flops=lambda problem: 2 * prod(problem.shape[dim] for dim in DIMS)),
         cases=cases,
         timed=timed,
     )

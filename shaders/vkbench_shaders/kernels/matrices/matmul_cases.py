@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vkbench.case import parse
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles
 from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
 
 _PAIRS = ("f16", "f16:b=f16", "f16:b=f16:y=f16", "bf16", "bf16:b=bf16", "bf16:b=bf16:y=bf16")
 _SHAPES = (

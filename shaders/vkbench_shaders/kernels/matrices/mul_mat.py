@@ -17,20 +17,24 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Param,
     Problem,
     Shapes,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, tiles
-from vkbench_shaders.kernels.matrices.cooperative import coop_tiles, decoding, fragments
-from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
+from vkbench_shaders.kernels.matrices.cooperative import decoding, fragments
 from vkbench_shaders.kernels.matrices.cooperative.variants import Path
 from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.kernels.shared.cooperative import tiles as coop_tiles
+from vkbench_shaders.kernels.shared.cooperative.panels import Factor
+from vkbench_shaders.kernels.shared.cooperative.product import Product
 from vkbench_shaders.rounded_factors import Floats, Of
 
 BATCHES = ("batch3", "batch2")  # of the weights, outermost first
@@ -221,8 +225,7 @@ MUL_MAT = Kernel(
         "tile": tiles.TILE.with_choices(*coop_tiles.NAMES),
     },
     tuning=tiles.tuning(sizes),
-    accepts=products.accepts,
-    layout=layout,
+    forms=Forms(accepts=products.accepts, layout=layout, infer=infer),
     variants=(
         _FRAGMENTS,
         _DECODING,
@@ -230,13 +233,12 @@ MUL_MAT = Kernel(
         *tiles.variants("mul_mat", launch, refuses),
     ),
     inputs=products.inputs,
-    reference=sums.reference(_sums),
-    deviations=sums.deviations(_sums),
-    flops=lambda problem: (
-        2 * prod(batches(problem, "x")) * prod(problem.shape[dim] for dim in "mnk")
+    check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="m"),
+    work=Work(
+        flops=lambda problem: (
+            2 * prod(batches(problem, "x")) * prod(problem.shape[dim] for dim in "mnk")
+        ),
     ),
-    infer=infer,
-    rows="m",
     cases=tuple(_cases()),
     timed=tuple(_timed()),
 )

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
 from vkbench_shaders import formats
-from vkbench_shaders.kernel import Kernel, Launch, Problem, grid
+from vkbench_shaders.kernel import Check, Forms, Kernel, Launch, Problem, Work, grid
 from vkbench_shaders.kernels.matrices import experts, products, tiles
 from vkbench_shaders.kernels.matrices.cooperative import expert_product, expert_tiles
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import no_tiles
+from vkbench_shaders.kernels.shared.cooperative.tiles import no_tiles
 
 _BUSY = 4  # pairs of an expert that has its own workgroups for them, in those of an average one
 
@@ -112,19 +112,14 @@ MUL_MAT_ID = Kernel(
     bindings=experts.bindings(_VECTORS),
     params={**experts.PARAMS, "tile": tiles.TILE.with_choices(*expert_tiles.NAMES)},
     tuning=tiles.tuning(sizes),
-    layout=experts.layout,
+    forms=Forms(layout=experts.layout, infer=experts.infer, accepts=products.accepts),
     variants=(
         *expert_product.variants(),
         *tiles.variants("mul_mat_id", launch, refuses),
     ),
     inputs=experts.inputs,
-    reference=experts.reference,
-    deviations=experts.deviations,
-    flops=experts.flops,
-    bytes_moved=experts.bytes_moved,
-    infer=experts.infer,
-    accepts=products.accepts,
-    rows="m",
+    check=Check(reference=experts.reference, deviations=experts.deviations, rows="m"),
+    work=Work(flops=experts.flops, bytes_moved=experts.bytes_moved),
     cases=tuple(_checked()),
     timed=tuple(_timed()),
 )

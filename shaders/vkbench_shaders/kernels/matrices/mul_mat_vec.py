@@ -13,6 +13,9 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Choice,
+    Forms,
     Kernel,
     Launch,
     Param,
@@ -22,14 +25,15 @@ from vkbench_shaders.kernel import (
     Stage,
     Tuning,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.matrices import dense_teams, products, staged, via_q8_1
 from vkbench_shaders.kernels.matrices.cooperative import fragments
-from vkbench_shaders.kernels.matrices.cooperative.panels import Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import Product
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 from vkbench_shaders.kernels.shared import rows, sums
+from vkbench_shaders.kernels.shared.cooperative.panels import Factor
+from vkbench_shaders.kernels.shared.cooperative.product import Product
 from vkbench_shaders.rounded_factors import Floats, Of
 
 LARGE_TABLES = ("IQ1_S", "IQ2_XS", "IQ2_S")  # 4 KiB and more, which few threads copy slowly
@@ -163,7 +167,7 @@ def variants(
             more=(units,),
             launch=of_bytes,
             arithmetic="f32",
-            candidates=via_q8_1.candidates,
+            choice=Choice(candidates=via_q8_1.candidates),
             requires=("int_dot", *subgroups),
             accepts=products.is_blocks,
             refuses=refuses,
@@ -276,7 +280,7 @@ MUL_MAT_VEC = Kernel(
         **dense_teams.PARAMS,
     },
     tuning=tuning(products.columns, *staged.PARAMS, *dense_teams.PARAMS),
-    layout=rows.layout,
+    forms=Forms(layout=rows.layout, infer=products.infer, accepts=products.accepts),
     variants=(
         dense_teams.VARIANT,
         *_USUAL,
@@ -284,12 +288,8 @@ MUL_MAT_VEC = Kernel(
         _PORTABLE,
     ),
     inputs=products.inputs,
-    reference=sums.reference(_sums),
-    deviations=sums.deviations(_sums),
-    flops=products.flops,
-    infer=products.infer,
-    accepts=products.accepts,
-    rows="m",
+    check=Check(reference=sums.reference(_sums), deviations=sums.deviations(_sums), rows="m"),
+    work=Work(flops=products.flops),
     cases=tuple(_checked()),
     timed=tuple(_timed()),
 )

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from vkbench.case import Case, parse
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import MOST_GROUPS, Kernel, Launch, Problem, grid, too_large
+from vkbench_shaders.kernel import (
+    MOST_GROUPS,
+    Check,
+    Forms,
+    Kernel,
+    Launch,
+    Problem,
+    Work,
+    grid,
+    too_large,
+)
 from vkbench_shaders.kernels.matrices import experts, mul_mat_vec, products
 from vkbench_shaders.kernels.matrices.via_q8_1 import Vectors
 
@@ -89,16 +99,11 @@ MUL_MAT_VEC_ID = Kernel(
     bindings=experts.bindings(_VECTORS),
     params={**experts.PARAMS, "threads": mul_mat_vec.THREADS},
     tuning=mul_mat_vec.tuning(lambda problem: 1),
-    layout=experts.layout,
+    forms=Forms(layout=experts.layout, infer=experts.infer, accepts=products.accepts),
     variants=mul_mat_vec.variants("mul_mat_vec_id", 4, vectors, launch, refuses),
     inputs=experts.inputs,
-    reference=experts.reference,
-    deviations=experts.deviations,
-    flops=experts.flops,
-    bytes_moved=experts.bytes_moved,
-    infer=experts.infer,
-    accepts=products.accepts,
-    rows="m",
+    check=Check(reference=experts.reference, deviations=experts.deviations, rows="m"),
+    work=Work(flops=experts.flops, bytes_moved=experts.bytes_moved),
     cases=(*_cases(_SHAPES), *_cases(_SIZED, _FEW)),
     timed=tuple(_timed()),
 )

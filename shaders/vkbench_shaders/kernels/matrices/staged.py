@@ -20,6 +20,7 @@ from typing import Final
 from vkbench.device import DeviceFacts
 from vkbench_shaders.kernel import Launch, Param, Problem, Settings, Stage, grid
 from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.tuning.thresholds import ByteProducts, thresholds
 
 MODULE: Final = "mul_mat_vec_staged"
 ENTRY: Final = "mul_mat_vec_rounding"
@@ -40,14 +41,6 @@ _TABLES = {  # bytes that formats' tables take in shared memory
     "IQ3_XXS": 1024,
     "IQ4_NL": 1024,
 }
-_MOST_PASSES = 16
-# Where nothing was measured: what was the fastest on an H100 at k 2048 to 14336.
-_FULL = 1024  # threads of a multiprocessor, as large workgroups leave it
-_HEIGHTS = (32, 16, 8)  # rows that the teams of a workgroup take at a time
-_LEAST_BUSY = 3 / 4  # of the multiprocessors; workgroups with fewer rows make more of them busy
-# Formats whose neighbouring blocks have bytes or scales in common, or take few registers: threads
-# take two at a time. Others are faster with one block of two rows.
-_IN_PAIRS = ("q2_K", "q3_K", "q4_K", "q5_K", "q5_0", "iq1_m", "nvfp4", "tq2_0")
 
 # Of a path that runs by its name alone: no case sets them, for `auto` would have to skip it.
 OF_A_NAMED_PATH: Final = ("rounding", "units", "team_rows")
@@ -114,9 +107,10 @@ def _fits(plan: Plan, problem: Problem, device: DeviceFacts) -> bool:
 
 def _passes(plan: Plan, problem: Problem, device: DeviceFacts) -> int:
     """So many that no multiprocessor has to wait for a second workgroup."""
-    places = device.compute_units * max(1, _FULL // plan.threads)
+    measured = thresholds(device, ByteProducts)
+    places = device.compute_units * max(1, measured.unit_threads // plan.threads)
     wanted = -(-problem.shape["m"] // (plan.height * places)) if places else 1
-    return max(1, min(_MOST_PASSES, wanted))
+    return max(1, min(measured.most_passes, wanted))
 
 
 def _fitting(plan: Plan, problem: Problem, device: DeviceFacts) -> Plan | None:
@@ -127,21 +121,25 @@ def _fitting(plan: Plan, problem: Problem, device: DeviceFacts) -> Plan | None:
     return next((each for each in plans if _fits(each, problem, device)), None)
 
 
-def _usual_units(problem: Problem) -> int:
-    return gcd(2 if problem.types["weights"] in _IN_PAIRS else 1, _blocks(problem))
+def _usual_units(problem: Problem, device: DeviceFacts) -> int:
+    """Two blocks where neighbours have bytes or scales in common, or take few registers."""
+    in_pairs = thresholds(device, ByteProducts).in_pairs
+    return gcd(2 if problem.types["weights"] in in_pairs else 1, _blocks(problem))
 
 
 def _usual_height(problem: Problem, device: DeviceFacts) -> int:
     """As many rows as leave workgroups for all multiprocessors."""
-    busy = _LEAST_BUSY * device.compute_units
-    heights = (height for height in _HEIGHTS if problem.shape["m"] / height >= busy)
-    return next(heights, _HEIGHTS[-1])
+    measured = thresholds(device, ByteProducts)
+    busy = measured.least_busy * device.compute_units
+    heights = (height for height in measured.heights if problem.shape["m"] / height >= busy)
+    return next(heights, measured.heights[-1])
 
 
 def _usual(problem: Problem, device: DeviceFacts) -> Plan | None:
     """Teams as large as blocks and the workgroup allow; None if it has no room for the fewest."""
-    units, height = _usual_units(problem), _usual_height(problem, device)
-    most = min(_FULL, device.limits.get("max_workgroup_invocations", _SIZES[-1]))
+    units, height = _usual_units(problem, device), _usual_height(problem, device)
+    full = thresholds(device, ByteProducts).unit_threads
+    most = min(full, device.limits.get("max_workgroup_invocations", _SIZES[-1]))
     most_team = max(_blocks(problem) // units, device.subgroup_size)
     shares = [rows for blocks, rows in _SHARES if blocks == units]
     for rows, team in product(shares, _TEAMS):

@@ -6,15 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import (
-    Launch,
-    Param,
-    Problem,
-    Refuses,
-    Settings,
-    Tuning,
-    Variant,
-)
+from vkbench_shaders.kernel import Launch, Param, Problem, Refuses, Settings, Tuning, Variant
 from vkbench_shaders.kernels.matrices import products
 from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.tuning.rates import busy

@@ -16,7 +16,9 @@ from math import gcd
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import (
+    Choice,
     Launch,
+    Memory,
     Problem,
     Push,
     Refuses,
@@ -26,6 +28,7 @@ from vkbench_shaders.kernel import (
     grid,
 )
 from vkbench_shaders.kernels.matrices import products, subgroups
+from vkbench_shaders.tuning.thresholds import ByteProducts, thresholds
 
 NAME = "via_q8_1"
 _ROUNDING_THREADS = 64
@@ -33,18 +36,8 @@ ROUNDERS = 4  # lanes that round a block, where they can shuffle
 SHUFFLE = "subgroup_shuffle"
 _BYTES, _SCALE = 32, 8  # of a block
 _FEATURES = ("int_dot", "subgroup_arithmetic")  # of the faster product
-# Where nothing was measured: what was the fastest on an H200 at m 4096, k 14336.
 _SIZES = (32, 64, 128, 256)  # of the product's workgroups
-_MOST_THREADS, _FEWER_THREADS = 128, 64
 _UNITS = (1, 2, 4)
-# Blocks of weights that a thread takes at a time, where it is not 2: those of tq2_0 share their
-# bytes, four planes of them; two neighbours of q8_0 are in twice the cache lines, and the others
-# leave too few registers.
-_AT_ONCE = {"tq2_0": 4, "q4_1": 1, "q5_1": 1, "q5_K": 1, "q6_K": 1, "q8_0": 1}
-# The same for a few columns, where it is not 1: two neighbours of q4_K are the halves of the same
-# bytes, and of tq2_0 too. The sums of more columns leave too few registers.
-_FEW_COLUMNS = 4
-_AT_ONCE_FOR_FEW = {"q4_K": 2, "tq2_0": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +115,13 @@ def variant(
             *((staging.stage,) if staging else ()),
         ),
         launch=launch,
-        scratch=scratch,
+        own=Memory(scratch=scratch),
         arithmetic="int8",
-        only_by_name=lambda types: True,
-        candidates=lambda problem, device: (
-            _either(staging, problem, device) if staging else candidates(problem, device)
+        choice=Choice(
+            only_by_name=lambda types: True,
+            candidates=lambda problem, device: (
+                _either(staging, problem, device) if staging else candidates(problem, device)
+            ),
         ),
         accepts=accepts,
         refuses=lambda problem, device: (
@@ -154,21 +149,24 @@ def _at_once(problem: Problem, device: DeviceFacts) -> int:
     if not _is_fast(device):
         return 1
     asked = int(problem.params.get("units", 0))
-    return gcd(asked or _usual_at_once(problem), _units(problem))
+    return gcd(asked or _usual_at_once(problem, device), _units(problem))
 
 
-def _usual_at_once(problem: Problem) -> int:
+def _usual_at_once(problem: Problem, device: DeviceFacts) -> int:
+    """Blocks that leave enough registers; two or four where neighbours share bytes or lines."""
     weights, columns = problem.types["weights"], _columns(problem)
+    measured = thresholds(device, ByteProducts)
     if columns == 1:
-        return _AT_ONCE.get(weights, 2)
-    is_measured = columns <= _FEW_COLUMNS and products.is_numbers(problem.types)
-    return _AT_ONCE_FOR_FEW.get(weights, 1) if is_measured else 1
+        return measured.blocks_at_once.get(weights, 2)
+    is_measured = columns <= measured.few_columns and products.is_numbers(problem.types)
+    return measured.blocks_at_once_for_few.get(weights, 1) if is_measured else 1
 
 
 def _threads(problem: Problem, device: DeviceFacts) -> int:
     """Of the product: so many that each has something to do, and fewer for several columns."""
     steps = _units(problem) // _at_once(problem, device)
-    most = _MOST_THREADS if _columns(problem) == 1 else _FEWER_THREADS
+    measured = thresholds(device, ByteProducts)
+    most = measured.threads if _columns(problem) == 1 else measured.threads_for_columns
     return next((count for count in _SIZES if steps <= count < most), most)
 
 

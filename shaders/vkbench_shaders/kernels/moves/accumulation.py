@@ -16,6 +16,7 @@ from vkbench_shaders.kernel import (
     Arrays,
     Binding,
     Launch,
+    Memory,
     Problem,
     Stage,
     Variant,
@@ -174,7 +175,7 @@ _ADDING = Variant(
         Stage(entry=entry, arguments=number)
         for entry in ("combine", "begin", "fetch", "columns", "put")
     ),
-    scratch=singles,
+    own=Memory(scratch=singles),
     refuses=crowded(singles),
 )
 

@@ -16,14 +16,17 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Push,
     Variant,
+    Work,
     grid,
 )
-from vkbench_shaders.kernels.moves.places import DIMS, LAYOUT, is_flat, layout, place, sizes
+from vkbench_shaders.kernels.shared.places import DIMS, LAYOUT, is_flat, layout, place, sizes
 from vkbench_shaders.kernels.shared.rows import listed
 
 TYPES = ("f32", "f16", "bf16", "f8_e4m3", "f64", "i64", "i32", "u32", "u8")
@@ -176,8 +179,7 @@ TO_DTYPE = Kernel(
         ),
     ),
     params={"layout": LAYOUT},
-    accepts=lambda types: types["x"] != types["y"],
-    layout=layout,
+    forms=Forms(accepts=lambda types: types["x"] != types["y"], layout=layout, empty=DIMS),
     variants=(
         Variant(
             name="portable",
@@ -189,9 +191,8 @@ TO_DTYPE = Kernel(
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: prod(problem.array_shape("y")),
-    empty=DIMS,
+    check=Check(reference=reference),
+    work=Work(flops=lambda problem: prod(problem.array_shape("y"))),
     cases=tuple(_cases()),
     timed=tuple(_timed()),
 )

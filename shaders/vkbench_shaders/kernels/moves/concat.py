@@ -13,6 +13,8 @@ from vkbench.errors import UsageError
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -21,10 +23,11 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Variant,
+    Work,
 )
-from vkbench_shaders.kernels.moves import places
 from vkbench_shaders.kernels.moves.mapping import THREADS, TYPES, groups_of, item_bytes
-from vkbench_shaders.kernels.moves.places import DIMS
+from vkbench_shaders.kernels.shared import places
+from vkbench_shaders.kernels.shared.places import DIMS
 
 
 def concat_shape(problem: Problem) -> list[int]:
@@ -114,7 +117,7 @@ CONCAT = Kernel(
         "axis": Param(default="w", choices=DIMS, description="the dimension they are joined along"),
         "layout": places.LAYOUT,
     },
-    layout=concat_layout,
+    forms=Forms(layout=concat_layout, infer=concat_sizes, empty=("n",)),
     variants=(
         Variant(
             name="portable",
@@ -126,12 +129,12 @@ CONCAT = Kernel(
         ),
     ),
     inputs=lambda problem: {name: data.plain(problem, name) for name in "ab"},
-    reference=lambda problem, inputs, rows: {
-        "y": np.concatenate([inputs["a"], inputs["b"]], DIMS.index(str(problem.params["axis"])))
-    },
-    flops=lambda problem: 0,
-    infer=concat_sizes,
-    empty=("n",),
+    check=Check(
+        reference=lambda problem, inputs, rows: {
+            "y": np.concatenate([inputs["a"], inputs["b"]], DIMS.index(str(problem.params["axis"])))
+        },
+    ),
+    work=Work(flops=lambda problem: 0),
     cases=(
         *_concats(("f32",), [(2, 3, 5, 7, 0)]),
         *_concats(TYPES, [(1, 1, 1, 1, 1), (2, 3, 5, 67, 4), (1, 3, 17, 130, 9)]),

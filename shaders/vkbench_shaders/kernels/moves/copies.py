@@ -13,6 +13,8 @@ from vkbench.device import DeviceFacts
 from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -21,14 +23,15 @@ from vkbench_shaders.kernel import (
     Push,
     Stage,
     Variant,
+    Work,
     grid,
 )
-from vkbench_shaders.kernels.moves import mapping, places
+from vkbench_shaders.kernels.moves import mapping
 from vkbench_shaders.kernels.moves.fills import FILLS
 from vkbench_shaders.kernels.moves.mapping import SAME, SHARE, THREADS, TYPES, Axis, item_bytes
-from vkbench_shaders.kernels.moves.places import DIMS
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared import places, rows
 from vkbench_shaders.kernels.shared.division import divisor
+from vkbench_shaders.kernels.shared.places import DIMS
 
 SIDE = 64  # of a tile that is turned, in items
 _WIDER = (*TYPES, "bf16", "i32")
@@ -114,7 +117,7 @@ CONT = Kernel(
         ),
         "layout": rows.LAYOUT,
     },
-    layout=cont_layout,
+    forms=Forms(layout=cont_layout, empty=DIMS),
     variants=(
         Variant(
             name="portable",
@@ -127,9 +130,8 @@ CONT = Kernel(
         ),
     ),
     inputs=lambda problem: {"x": data.plain(problem, "x")},
-    reference=lambda problem, inputs, rows: {"y": np.ascontiguousarray(inputs["x"])},
-    flops=lambda problem: 0,
-    empty=DIMS,
+    check=Check(reference=lambda problem, inputs, rows: {"y": np.ascontiguousarray(inputs["x"])}),
+    work=Work(flops=lambda problem: 0),
     cases=(
         *mapping.listed("cont", _WIDER, [(1, 1, 1, 1), (2, 3, 67, 130)], [{}, {"order": "bcwh"}]),
         *mapping.listed("cont", TYPES, [(2, 3, 5, 67)], [{"layout": "strided"}]),
@@ -196,7 +198,7 @@ TRANSPOSE = Kernel(
         ),
     ),
     params={"layout": rows.LAYOUT},
-    layout=transpose_layout,
+    forms=Forms(layout=transpose_layout, empty=("b", "h", "w")),
     variants=(
         Variant(
             name="portable",
@@ -208,11 +210,12 @@ TRANSPOSE = Kernel(
         ),
     ),
     inputs=lambda problem: {"x": data.plain(problem, "x")},
-    reference=lambda problem, inputs, rows: {
-        "y": np.ascontiguousarray(inputs["x"].transpose(0, 2, 1))
-    },
-    flops=lambda problem: 0,
-    empty=("b", "h", "w"),
+    check=Check(
+        reference=lambda problem, inputs, rows: {
+            "y": np.ascontiguousarray(inputs["x"].transpose(0, 2, 1))
+        },
+    ),
+    work=Work(flops=lambda problem: 0),
     cases=(
         *_transposes(TYPES, _MATRICES),
         *_transposes(("f32",), [(2, 0, 5)]),
@@ -276,7 +279,7 @@ COPY2D = Kernel(
         ),
     ),
     params={"layout": rows.LAYOUT},
-    layout=rows.layout,
+    forms=Forms(layout=rows.layout, empty=("h", "w")),
     variants=(
         Variant(
             name="portable",
@@ -288,9 +291,8 @@ COPY2D = Kernel(
         ),
     ),
     inputs=lambda problem: {"x": data.plain(problem, "x")},
-    reference=lambda problem, inputs, rows: {"y": inputs["x"]},
-    flops=lambda problem: 0,
-    empty=("h", "w"),
+    check=Check(reference=lambda problem, inputs, rows: {"y": inputs["x"]}),
+    work=Work(flops=lambda problem: 0),
     cases=(
         *_rows(("f32",), [(0, 5), (3, 0)], "strided"),
         *_rows(TYPES, [(1, 1), (3, 5), (7, 130), (67, 1023)]),

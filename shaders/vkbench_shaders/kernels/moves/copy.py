@@ -9,10 +9,13 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Variant,
+    Work,
     grid,
 )
 
@@ -63,9 +66,9 @@ COPY = Kernel(
         ),
     ),
     inputs=lambda problem: {"x": data.plain(problem, "x")},
-    reference=reference,
-    flops=lambda problem: 0,
-    empty=("n",),
+    check=Check(reference=reference),
+    work=Work(flops=lambda problem: 0),
+    forms=Forms(empty=("n",)),
     cases=tuple(
         parse(f"copy/{fmt}/n{n}")
         for fmt in ("f32", "f16")

@@ -7,15 +7,7 @@ from math import prod
 import numpy as np
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import (
-    Array,
-    Arrays,
-    Launch,
-    Problem,
-    Stage,
-    Variant,
-    grid,
-)
+from vkbench_shaders.kernel import Array, Arrays, Launch, Memory, Problem, Stage, Variant, grid
 from vkbench_shaders.kernels.moves.accumulation import SUMS
 from vkbench_shaders.kernels.moves.indexed import (
     SMALL,
@@ -171,7 +163,7 @@ SCATTER = kernel(
             Stage(entry="claim"),
             Stage(entry="scatter_columns", module="scatter_columns", arguments=item_bytes),
         ),
-        scratch=last_bytes,
+        own=Memory(scratch=last_bytes),
         refuses=crowded(last_bytes),
     ),
     scattered,

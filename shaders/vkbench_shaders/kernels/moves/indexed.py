@@ -19,17 +19,20 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Problem,
     Push,
     Variant,
+    Work,
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.moves import places
 from vkbench_shaders.kernels.moves.mapping import THREADS
+from vkbench_shaders.kernels.shared import places
 from vkbench_shaders.kernels.shared.rows import LAYOUT, layout, listed
 
 DIMS = ("o", "m", "n", "k")
@@ -160,7 +163,7 @@ def kernel(
         dims=DIMS,
         bindings=bindings,
         params={"layout": LAYOUT},
-        layout=lying,
+        forms=Forms(layout=lying, empty=("n",)),
         variants=(variant,),
         inputs=lambda problem: {
             binding.name: ids_of(problem)
@@ -169,10 +172,8 @@ def kernel(
             for binding in problem.kernel.bindings
             if binding.is_input
         },
-        reference=reference,
-        flops=lambda problem: 0,
-        bytes_moved=bytes_moved,
-        empty=("n",),
+        check=Check(reference=reference),
+        work=Work(flops=lambda problem: 0, bytes_moved=bytes_moved),
         cases=tuple(cases),
         timed=tuple(timed),
     )

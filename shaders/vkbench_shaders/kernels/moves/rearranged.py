@@ -14,14 +14,16 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Param,
     Problem,
     Variant,
+    Work,
 )
-from vkbench_shaders.kernels.moves import places
 from vkbench_shaders.kernels.moves.concat import CONCAT
 from vkbench_shaders.kernels.moves.mapping import (
     AROUND,
@@ -34,7 +36,8 @@ from vkbench_shaders.kernels.moves.mapping import (
     listed,
     mapped,
 )
-from vkbench_shaders.kernels.moves.places import DIMS
+from vkbench_shaders.kernels.shared import places
+from vkbench_shaders.kernels.shared.places import DIMS
 
 
 def numbers(problem: Problem, name: str) -> tuple[int, int, int, int]:
@@ -96,7 +99,7 @@ def mover(
             ),
         ),
         params={**own, "layout": places.LAYOUT},
-        layout=layout(shape),
+        forms=Forms(layout=layout(shape), empty=empty),
         variants=(
             Variant(
                 name="portable",
@@ -108,9 +111,8 @@ def mover(
             ),
         ),
         inputs=lambda problem: {"x": data.plain(problem, "x")},
-        reference=reference,
-        flops=lambda problem: 0,
-        empty=empty,
+        check=Check(reference=reference),
+        work=Work(flops=lambda problem: 0),
         cases=cases,
         timed=timed,
     )

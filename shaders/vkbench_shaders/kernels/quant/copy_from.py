@@ -14,10 +14,13 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Layout,
     Problem,
     Shapes,
+    Work,
     matrix_shape,
 )
 from vkbench_shaders.kernels.quant.dequantize import DECODE, decoded
@@ -82,13 +85,11 @@ COPY_FROM = Kernel(
             description="how rows lie: without gaps, with them, or y's in the order m, b",
         )
     },
-    layout=layout,
+    forms=Forms(layout=layout, infer=infer),
     variants=(DECODE,),
     inputs=lambda problem: {"weights": data.weights(problem, "weights")},
-    reference=reference,
-    flops=lambda problem: prod(problem.shape.values()),
-    infer=infer,
-    rows="m",
+    check=Check(reference=reference, rows="m"),
+    work=Work(flops=lambda problem: prod(problem.shape.values())),
     cases=tuple(case for fmt in FORMATS for case in _cases(fmt)),
     timed=tuple(
         case for fmt in FORMATS for case in listed("copy_from", fmt, {}, DIMS, [(2, 512, 8192)])

@@ -16,11 +16,14 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Shapes,
     Variant,
+    Work,
     matrix_shape,
 )
 from vkbench_shaders.kernels.shared.rows import LAYOUT, STRETCH, layout, listed, stretches
@@ -114,13 +117,11 @@ DEQUANTIZE = Kernel(
         ),
     ),
     params={"layout": LAYOUT},
-    layout=layout,
+    forms=Forms(layout=layout, infer=infer),
     variants=(DECODE,),
     inputs=lambda problem: {"weights": data.weights(problem, "weights")},
-    reference=reference,
-    flops=lambda problem: problem.shape["m"] * problem.shape["k"],
-    infer=infer,
-    rows="m",
+    check=Check(reference=reference, rows="m"),
+    work=Work(flops=lambda problem: problem.shape["m"] * problem.shape["k"]),
     cases=tuple(case for fmt, types in _TYPES for case in _cases(fmt, types)),
     timed=tuple(
         case

@@ -14,11 +14,14 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Shapes,
     Variant,
+    Work,
     matrix_shape,
 )
 from vkbench_shaders.kernels.quant.dequantize import decoded
@@ -132,8 +135,7 @@ GET_ROWS = Kernel(
         ),
     ),
     params={"layout": LAYOUT},
-    accepts=accepts,
-    layout=layout,
+    forms=Forms(accepts=accepts, layout=layout, infer=infer),
     variants=(
         Variant(
             name="portable",
@@ -145,11 +147,11 @@ GET_ROWS = Kernel(
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: problem.shape["n"] * problem.shape["k"],
-    bytes_moved=bytes_moved,
-    infer=infer,
-    rows="n",
+    check=Check(reference=reference, rows="n"),
+    work=Work(
+        flops=lambda problem: problem.shape["n"] * problem.shape["k"],
+        bytes_moved=bytes_moved,
+    ),
     cases=tuple(case for fmt, types in _TYPES for case in _cases(fmt, types)),
     timed=tuple(
         case

@@ -18,12 +18,15 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
     Problem,
     Shapes,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.shared import rows as in_rows
@@ -149,7 +152,7 @@ QUANTIZE = Kernel(
             description="how rows lie: without gaps, with them, or x's in the order m, b",
         )
     },
-    layout=layout,
+    forms=Forms(layout=layout, infer=infer),
     variants=(
         Variant(
             name="portable",
@@ -161,10 +164,8 @@ QUANTIZE = Kernel(
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: prod(problem.shape.values()),
-    infer=infer,
-    rows="m",
+    check=Check(reference=reference, rows="m"),
+    work=Work(flops=lambda problem: prod(problem.shape.values())),
     cases=tuple(
         case for fmt in FORMATS for types in ({}, {"x": "f16"}) for case in _cases(fmt, types)
     ),

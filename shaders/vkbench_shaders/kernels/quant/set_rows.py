@@ -17,11 +17,14 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Problem,
     Shapes,
     Variant,
+    Work,
     grid,
     matrix_shape,
 )
@@ -128,7 +131,7 @@ SET_ROWS = Kernel(
         ),
     ),
     params={"layout": LAYOUT},
-    layout=layout,
+    forms=Forms(layout=layout, infer=infer),
     variants=(
         Variant(
             name="portable",
@@ -140,10 +143,11 @@ SET_ROWS = Kernel(
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: problem.shape["n"] * problem.shape["k"],
-    bytes_moved=bytes_moved,
-    infer=infer,
+    check=Check(reference=reference),
+    work=Work(
+        flops=lambda problem: problem.shape["n"] * problem.shape["k"],
+        bytes_moved=bytes_moved,
+    ),
     cases=tuple(case for fmt in TABLES for types in _TYPES for case in _cases(fmt, types)),
     timed=tuple(
         case for fmt in TABLES for case in listed("set_rows", fmt, {}, "mnk", [(4096, 512, 1024)])

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Kernel, Layout, Param, Problem
+from vkbench_shaders.kernel import Array, Arrays, Check, Forms, Kernel, Layout, Param, Problem, Work
 from vkbench_shaders.kernels.recurrent.recurrence import (
     Numbers,
     Recurrence,
@@ -122,13 +122,11 @@ GATED_DELTA_NET = Kernel(
             description="whether a head has one gate, or each of its keys has (KDA)",
         )
     },
-    layout=layout,
+    forms=Forms(layout=layout, empty=("s", "t")),
     variants=variants("gated_delta", recurrence_of),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: flops(problem, 7),
-    empty=("s", "t"),
-    rows="h",
+    check=Check(reference=reference, rows="h"),
+    work=Work(flops=lambda problem: flops(problem, 7)),
     cases=cases("gated_delta_net", _SHAPES),
     timed=cases("gated_delta_net", _TIMED),
 )

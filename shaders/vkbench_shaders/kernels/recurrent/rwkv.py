@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Kernel, Param, Problem
+from vkbench_shaders.kernel import Array, Arrays, Check, Forms, Kernel, Param, Problem, Work
 from vkbench_shaders.kernels.recurrent.recurrence import (
     Numbers,
     Recurrence,
@@ -151,10 +151,9 @@ GATED_LINEAR_ATTN = Kernel(
     params={"scale": Param(default=0.0, description="of results; 0: 1 / sqrt(d)")},
     variants=variants("gated_linear", gla_of),
     inputs=_inputs(0.6),
-    reference=gla_reference,
-    flops=lambda problem: flops(problem, 5),
-    empty=("s", "t"),
-    rows="h",
+    check=Check(reference=gla_reference, rows="h"),
+    work=Work(flops=lambda problem: flops(problem, 5)),
+    forms=Forms(empty=("s", "t")),
     cases=cases("gated_linear_attn", (*_TOKENS, "s1_t9_h3_d64/scale=0.5")),
     timed=cases("gated_linear_attn", _TIMED),
 )
@@ -173,10 +172,9 @@ RWKV_WKV6 = Kernel(
     ),
     variants=variants("wkv6", lambda problem: _of(problem, 3)),
     inputs=_inputs(0.3),
-    reference=wkv6_reference,
-    flops=lambda problem: flops(problem, 7),
-    empty=("s", "t"),
-    rows="h",
+    check=Check(reference=wkv6_reference, rows="h"),
+    work=Work(flops=lambda problem: flops(problem, 7)),
+    forms=Forms(empty=("s", "t")),
     cases=cases("rwkv_wkv6", _TOKENS),
     timed=cases("rwkv_wkv6", _TIMED),
 )
@@ -196,10 +194,9 @@ RWKV_WKV7 = Kernel(
     ),
     variants=variants("wkv7", lambda problem: _of(problem, 5)),
     inputs=wkv7_inputs,
-    reference=wkv7_reference,
-    flops=lambda problem: flops(problem, 8),
-    empty=("s", "t"),
-    rows="h",
+    check=Check(reference=wkv7_reference, rows="h"),
+    work=Work(flops=lambda problem: flops(problem, 8)),
+    forms=Forms(empty=("s", "t")),
     cases=cases("rwkv_wkv7", _TOKENS),
     timed=cases("rwkv_wkv7", _TIMED),
 )

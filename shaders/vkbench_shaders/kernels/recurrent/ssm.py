@@ -14,6 +14,8 @@ from vkbench_shaders.inputs import data
 from vkbench_shaders.kernel import (
     Array,
     Arrays,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -21,6 +23,7 @@ from vkbench_shaders.kernel import (
     Problem,
     Shapes,
     Variant,
+    Work,
     too_large,
 )
 from vkbench_shaders.kernels.recurrent.recurrence import (
@@ -128,7 +131,7 @@ SSM_CONV = Kernel(
             default="none", choices=("none", "silu"), description="what follows: nothing, or SiLU"
         ),
     },
-    layout=conv_layout,
+    forms=Forms(layout=conv_layout, infer=conv_infer, empty=("s", "t")),
     variants=(
         Variant(
             name="portable",
@@ -141,11 +144,8 @@ SSM_CONV = Kernel(
         ),
     ),
     inputs=lambda problem: {name: data.bell(problem, name) for name in ("x", "weights", "bias")},
-    reference=conv_reference,
-    flops=lambda problem: 2 * prod(problem.array_shape("y")) * problem.shape["w"],
-    infer=conv_infer,
-    empty=("s", "t"),
-    rows="c",
+    check=Check(reference=conv_reference, rows="c"),
+    work=Work(flops=lambda problem: 2 * prod(problem.array_shape("y")) * problem.shape["w"]),
     cases=cases("ssm_conv", _CONV),
     timed=cases("ssm_conv", _TIMED_CONV),
 )
@@ -258,13 +258,11 @@ SSM_SCAN = Kernel(
             description="whether a head has one A (Mamba-2), or each of its keys has (Mamba-1)",
         )
     },
-    layout=scan_layout,
+    forms=Forms(layout=scan_layout, empty=("s", "t")),
     variants=variants("scan", scan_of, scan_refusal),
     inputs=scan_inputs,
-    reference=scan_reference,
-    flops=lambda problem: flops(problem, 5),
-    empty=("s", "t"),
-    rows="h",
+    check=Check(reference=scan_reference, rows="h"),
+    work=Work(flops=lambda problem: flops(problem, 5)),
     cases=cases("ssm_scan", _SCAN),
     timed=cases("ssm_scan", _TIMED_SCAN),
 )

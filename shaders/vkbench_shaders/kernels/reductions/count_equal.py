@@ -14,12 +14,16 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
+    Memory,
     Problem,
     Stage,
     Variant,
+    Work,
     grid,
 )
 
@@ -76,7 +80,7 @@ COUNT_EQUAL = Kernel(
     group="reduce",
     description="How many numbers of two arrays are equal to the one at the same place.",
     dims=("n",),
-    empty=("n",),
+    forms=Forms(empty=("n",), layout=layout),
     bindings=(
         _numbers("a", "some numbers"),
         _numbers("b", "as many others"),
@@ -88,7 +92,6 @@ COUNT_EQUAL = Kernel(
             description="the count, one number",
         ),
     ),
-    layout=layout,
     variants=(
         Variant(
             name="portable",
@@ -97,13 +100,13 @@ COUNT_EQUAL = Kernel(
             arguments=lambda types: (),
             more=(Stage(entry="count_parts"),),
             launch=launch,
-            scratch=lambda problem, device: (4 * _stretch(problem)[1],),
+            own=Memory(scratch=lambda problem, device: (4 * _stretch(problem)[1],)),
             arithmetic="exact",
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: problem.shape["n"],
+    check=Check(reference=reference),
+    work=Work(flops=lambda problem: problem.shape["n"]),
     cases=(
         *(parse(f"count_equal/i32/n{n}") for n in (0, 1, 3, 4, 7, 2000, 8191, 8193, 20000)),
         *(parse(f"count_equal/i32:y=i32/n{n}") for n in (5, 100003)),

@@ -19,7 +19,18 @@ import numpy as np
 from vkbench.case import Case, parse
 from vkbench_shaders import quants
 from vkbench_shaders.inputs import data
-from vkbench_shaders.kernel import Array, Arrays, Binding, Kernel, Param, Problem, Variant
+from vkbench_shaders.kernel import (
+    Array,
+    Arrays,
+    Binding,
+    Check,
+    Forms,
+    Kernel,
+    Param,
+    Problem,
+    Variant,
+    Work,
+)
 from vkbench_shaders.kernels.reductions.count_equal import COUNT_EQUAL
 from vkbench_shaders.kernels.reductions.reduce_plan import (
     DIMS,
@@ -178,12 +189,15 @@ def _kernel(
         group="reduce",
         description=description,
         dims=DIMS,
-        empty=DIMS,
+        forms=Forms(
+            empty=DIMS,
+            accepts=_accepts if name in _ADDED else lambda types: True,
+            layout=layout,
+        ),
         bindings=(
             Binding(name="x", access="in", types=x, dims=DIMS, description="the numbers"),
             y,
         ),
-        accepts=_accepts if name in _ADDED else lambda types: True,
         params={
             "axes": Param(default="w", choices=AXES, description="dimensions that are reduced"),
             "layout": Param(
@@ -195,11 +209,10 @@ def _kernel(
             "threads": workgroups.THREADS,
         },
         tuning=workgroups.tuning(THREADS),
-        layout=layout,
         variants=variants,
         inputs=_inputs,
-        reference=reference,
-        flops=_flops,
+        check=Check(reference=reference),
+        work=Work(flops=_flops),
         cases=tuple(_cases(name)),
         timed=tuple(_timed(name, whole)),
     )

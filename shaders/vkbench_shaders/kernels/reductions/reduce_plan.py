@@ -8,7 +8,7 @@ from math import inf, prod
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import Launch, Layout, Problem, Push, Stage, Variant, grid
+from vkbench_shaders.kernel import Launch, Layout, Memory, Problem, Push, Stage, Variant, grid
 from vkbench_shaders.kernels.shared.division import divisor
 from vkbench_shaders.kernels.shared.rows import gaps, strided
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
@@ -160,7 +160,7 @@ def portable(
         arguments=arguments,
         more=(Stage(entry="reduce_parts", arguments=arguments_of_parts),),
         launch=launch,
-        scratch=scratch,
+        own=Memory(scratch=scratch),
         arithmetic=path,
         requires=requires,
         accepts=lambda types: types["x"] in formats,

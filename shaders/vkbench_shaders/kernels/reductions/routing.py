@@ -17,11 +17,14 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Param,
     Problem,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -143,7 +146,7 @@ TOP_K_MOE = Kernel(
     group="routing",
     description="The k experts that a gate favours for each token, and their weights.",
     dims=("n", "e", "k"),
-    empty=("n",),
+    forms=Forms(empty=("n",), layout=layout),
     bindings=(
         Binding(
             name="logits",
@@ -190,7 +193,6 @@ TOP_K_MOE = Kernel(
         "scale": Param(default=1.0, description="factor of the weights"),
         "layout": LAYOUT,
     },
-    layout=layout,
     variants=(
         Variant(
             name="portable",
@@ -203,9 +205,8 @@ TOP_K_MOE = Kernel(
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: 4 * problem.shape["n"] * problem.shape["e"],
-    rows="n",
+    check=Check(reference=reference, rows="n"),
+    work=Work(flops=lambda problem: 4 * problem.shape["n"] * problem.shape["e"]),
     cases=tuple(_cases()),
     timed=tuple(_case("f32", sizes, params) for sizes, params in _TIMED),
 )

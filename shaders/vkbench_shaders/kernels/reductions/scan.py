@@ -18,11 +18,15 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
+    Memory,
     Problem,
     Stage,
     Variant,
+    Work,
     grid,
 )
 from vkbench_shaders.kernels.reductions.reduce_plan import partial, rows_in_parts
@@ -139,7 +143,7 @@ def _variant(name: str, prefix: str, requires: tuple[str, ...] = ()) -> Variant:
             ),
         ),
         launch=launch,
-        scratch=scratch,
+        own=Memory(scratch=scratch),
         arithmetic="f32",
         requires=requires,
     )
@@ -167,7 +171,7 @@ CUMSUM = Kernel(
     group="scan",
     description="Running sums along rows: y[h][w] = x[h][0] + ... + x[h][w].",
     dims=("h", "w"),
-    empty=("h", "w"),
+    forms=Forms(empty=("h", "w"), layout=layout),
     bindings=(
         Binding(
             name="x", access="in", types=("f32", "f16"), dims=("h", "w"), description="summands"
@@ -175,15 +179,13 @@ CUMSUM = Kernel(
         Binding(name="y", access="out", types=("f32",), dims=("h", "w"), description="sums"),
     ),
     params={"layout": LAYOUT, "values": data.VALUES},
-    layout=layout,
     variants=(
         _variant("subgroup", "by_subgroup", ("subgroup_arithmetic",)),
         _variant("portable", "stepped"),
     ),
     inputs=lambda problem: {"x": data.values(problem, "x")},
-    reference=reference,
-    flops=lambda problem: prod(problem.shape.values()),
-    rows="h",
+    check=Check(reference=reference, rows="h"),
+    work=Work(flops=lambda problem: prod(problem.shape.values())),
     cases=tuple(_cases()),
     timed=tuple(listed("cumsum", "f32", {}, "hw", _TIMED)),
 )

@@ -17,12 +17,16 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
+    Memory,
     Param,
     Problem,
     Stage,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -216,7 +220,7 @@ ARGSORT = Kernel(
     group="sort",
     description="The order of each row's numbers: indices, those of equal numbers ascending.",
     dims=("h", "w"),
-    empty=("h", "w"),
+    forms=Forms(empty=("h", "w"), layout=layout),
     bindings=(
         _X,
         Binding(name="y", access="out", types=("i32",), dims=("h", "w"), description="indices"),
@@ -230,7 +234,6 @@ ARGSORT = Kernel(
         "layout": LAYOUT,
         "values": data.VALUES,
     },
-    layout=layout,
     variants=(
         Variant(
             name="portable",
@@ -242,14 +245,13 @@ ARGSORT = Kernel(
                 Stage(entry="rank_rows", arguments=lambda types: (types["x"],)),
             ),
             launch=argsort_launch,
-            scratch=argsort_scratch,
+            own=Memory(scratch=argsort_scratch),
             arithmetic="exact",
         ),
     ),
     inputs=lambda problem: {"x": data.values(problem, "x")},
-    reference=argsort_reference,
-    flops=lambda problem: 0,
-    rows="h",
+    check=Check(reference=argsort_reference, rows="h"),
+    work=Work(flops=lambda problem: 0),
     cases=tuple(_argsort_cases()),
     timed=tuple(listed("argsort", "f32", {}, "hw", _TIMED)),
 )
@@ -259,7 +261,7 @@ TOP_K = Kernel(
     group="sort",
     description="The k greatest numbers of each row, the greatest first, and where they are.",
     dims=("h", "w", "k"),
-    empty=("h",),
+    forms=Forms(empty=("h",), layout=layout),
     bindings=(
         _X,
         Binding(
@@ -279,7 +281,6 @@ TOP_K = Kernel(
         ),
     ),
     params={"layout": LAYOUT, "values": data.VALUES},
-    layout=layout,
     variants=(
         Variant(
             name="portable",
@@ -287,15 +288,14 @@ TOP_K = Kernel(
             entry="top_k",
             arguments=lambda types: (types["x"], types["x"]),
             launch=top_k_launch,
-            scratch=top_k_scratch,
+            own=Memory(scratch=top_k_scratch),
             refuses=top_k_refuses,
             arithmetic="exact",
         ),
     ),
     inputs=lambda problem: {"x": data.values(problem, "x")},
-    reference=top_k_reference,
-    flops=lambda problem: prod(problem.array_shape("x")),
-    rows="h",
+    check=Check(reference=top_k_reference, rows="h"),
+    work=Work(flops=lambda problem: prod(problem.array_shape("x"))),
     cases=tuple(_top_k_cases()),
     timed=tuple(listed("top_k", "f32", {}, "hwk", _TOP_TIMED)),
 )

@@ -17,12 +17,16 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
+    Memory,
     Param,
     Problem,
     Push,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import Cut, place
@@ -133,7 +137,7 @@ def kernel(gradient: Gradient) -> Kernel:
         dims=DIMS,
         bindings=bindings(gradient),
         params={gradient.param: number, "layout": rows.LAYOUT},
-        layout=rows.layout,
+        forms=Forms(layout=rows.layout),
         variants=(
             Variant(
                 name="portable",
@@ -142,14 +146,16 @@ def kernel(gradient: Gradient) -> Kernel:
                 arguments=arguments,
                 more=row_values.stages(arguments, gradient.name, gradient.parts, "finish"),
                 launch=lambda problem, device: launch(gradient, problem, device),
-                scratch=lambda problem, device: scratch(gradient, problem, device),
+                own=Memory(scratch=lambda problem, device: scratch(gradient, problem, device)),
                 arithmetic="f32",
             ),
         ),
         inputs=lambda problem: inputs(gradient, problem),
-        reference=lambda problem, inputs, rows: reference(gradient, problem, inputs, rows),
-        flops=lambda problem: 5 * prod(problem.array_shape("dy")),
-        rows="h",
+        check=Check(
+            reference=lambda problem, inputs, rows: reference(gradient, problem, inputs, rows),
+            rows="h",
+        ),
+        work=Work(flops=lambda problem: 5 * prod(problem.array_shape("dy"))),
         cases=(
             parse(f"{gradient.name}/f32/b1_c1_h1_w{gradient.least}"),
             *(parse(f"{gradient.name}/{fmt}/{shape}") for fmt in TYPES for shape in _SHAPES),

@@ -16,14 +16,18 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
+    Memory,
     Problem,
     Push,
     Shapes,
     Stage,
     Variant,
+    Work,
     matrix_shape,
 )
 from vkbench_shaders.kernels.rowwise import row_values
@@ -163,7 +167,7 @@ LOSS = (
             ),
         ),
         params=PARAMS,
-        layout=layout,
+        forms=Forms(layout=layout, infer=infer),
         variants=(
             Variant(
                 name="portable",
@@ -172,14 +176,13 @@ LOSS = (
                 arguments=_arguments,
                 more=(*row_values.stages(_arguments, "row_losses"), Stage(entry="mean_loss")),
                 launch=launch,
-                scratch=lambda problem, device: (4 * problem.shape["n"],),
+                own=Memory(scratch=lambda problem, device: (4 * problem.shape["n"],)),
                 arithmetic="f32",
             ),
         ),
         inputs=inputs,
-        reference=reference,
-        flops=lambda problem: 6 * prod(problem.shape.values()),
-        infer=infer,
+        check=Check(reference=reference),
+        work=Work(flops=lambda problem: 6 * prod(problem.shape.values())),
         cases=(
             *(parse(f"cross_entropy/{shape}") for shape in _SHAPES),
             parse("cross_entropy/f32/n2_k5/values=special"),
@@ -211,7 +214,7 @@ LOSS = (
             ),
         ),
         params=PARAMS,
-        layout=layout,
+        forms=Forms(layout=layout, infer=infer),
         variants=(
             Variant(
                 name="portable",
@@ -224,10 +227,8 @@ LOSS = (
             ),
         ),
         inputs=back_inputs,
-        reference=back_reference,
-        flops=lambda problem: 6 * prod(problem.shape.values()),
-        infer=infer,
-        rows="n",
+        check=Check(reference=back_reference, rows="n"),
+        work=Work(flops=lambda problem: 6 * prod(problem.shape.values())),
         cases=(
             *(parse(f"cross_entropy_back/{shape}") for shape in _SHAPES),
             parse("cross_entropy_back/f32/n64_k2/values=special"),

@@ -23,15 +23,19 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
+    Memory,
     Param,
     Problem,
     Push,
     Shapes,
     Stage,
     Variant,
+    Work,
     grid,
     too_large,
 )
@@ -324,8 +328,8 @@ def kernel(norm: Norm) -> Kernel:
         bindings=bindings(norm),
         params=params(norm),
         tuning=row_values.tuning(partial(cut_of, norm)),
-        layout=None if norm.grouped else layout,
-        whole=norm.grouped,  # which of them are channels
+        forms=Forms(layout=None if norm.grouped else layout, whole=norm.grouped, infer=infer),
+        # which of them are channels
         variants=(
             Variant(
                 name="portable",
@@ -337,16 +341,17 @@ def kernel(norm: Norm) -> Kernel:
                     Stage(entry="gather", arguments=lambda types: (source,)),
                 ),
                 launch=lambda problem, device: launch(norm, problem, device),
-                scratch=lambda problem, device: scratch(norm, problem, device),
+                own=Memory(scratch=lambda problem, device: scratch(norm, problem, device)),
                 refuses=lambda problem, device: refuses(norm, problem, device),
                 arithmetic="f32",
             ),
         ),
         inputs=inputs,
-        reference=lambda problem, inputs, rows: reference(norm, problem, inputs, rows),
-        flops=lambda problem: 5 * prod(problem.array_shape("x")),
-        infer=infer,
-        rows="" if norm.grouped else "h",
+        check=Check(
+            reference=lambda problem, inputs, rows: reference(norm, problem, inputs, rows),
+            rows="" if norm.grouped else "h",
+        ),
+        work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
         cases=tuple(case for fmt in TYPES for case in _cases(norm, fmt)),
         timed=tuple(case for fmt in TYPES for case in _timed(norm, fmt)),
     )

@@ -16,12 +16,14 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
     Kernel,
     Launch,
     Param,
     Problem,
     Push,
     Variant,
+    Work,
     too_large,
 )
 from vkbench_shaders.kernels.rowwise import row_values
@@ -152,9 +154,8 @@ def _kernel(norm: Norm) -> Kernel:
             ),
         ),
         inputs=inputs,
-        reference=partial(reference, norm),
-        flops=lambda problem: 5 * prod(problem.array_shape("x")),
-        rows="h",
+        check=Check(reference=partial(reference, norm), rows="h"),
+        work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
         cases=_listed(norm, _SHAPES),
         timed=_listed(norm, _TIMED),
     )

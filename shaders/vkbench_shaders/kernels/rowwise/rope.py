@@ -24,6 +24,8 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -33,12 +35,13 @@ from vkbench_shaders.kernel import (
     Shapes,
     Stage,
     Variant,
+    Work,
     grid,
     too_large,
 )
-from vkbench_shaders.kernels.rowwise import rotation, row_values
+from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.row_values import place
-from vkbench_shaders.kernels.shared import rows
+from vkbench_shaders.kernels.shared import rotation, rows
 
 DIMS = ("b", "n", "h", "k")
 TYPES = ("f32", "f16")
@@ -359,7 +362,7 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
             of(result, "out", source, "the same, turned"),
         ),
         params=PARAMS,
-        layout=layout,
+        forms=Forms(layout=layout, infer=infer),
         variants=(
             Variant(
                 name="portable",
@@ -373,10 +376,11 @@ def kernel(name: str, description: str, source: str, result: str, sign: float) -
             ),
         ),
         inputs=inputs,
-        reference=lambda problem, inputs, rows: reference(problem, inputs, rows, sign),
-        flops=lambda problem: 3 * prod(problem.full_shape(source)),
-        infer=infer,
-        rows="n",
+        check=Check(
+            reference=lambda problem, inputs, rows: reference(problem, inputs, rows, sign),
+            rows="n",
+        ),
+        work=Work(flops=lambda problem: 3 * prod(problem.full_shape(source))),
         cases=tuple(_listed(name, _CASES)),
         timed=tuple(_listed(name, _TIMED if sign > 0 else _TIMED[:2])),
     )

@@ -17,6 +17,8 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
@@ -24,6 +26,7 @@ from vkbench_shaders.kernel import (
     Push,
     Shapes,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.rowwise import rope
 
@@ -126,7 +129,7 @@ ROPE_SET_ROWS = Kernel(
         ),
     ),
     params={name: param for name, param in rope.PARAMS.items() if name != "layout"},
-    layout=layout,
+    forms=Forms(layout=layout, infer=infer),
     variants=(
         Variant(
             name="portable",
@@ -139,10 +142,8 @@ ROPE_SET_ROWS = Kernel(
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: 3 * prod(problem.full_shape("x")),
-    bytes_moved=bytes_moved,
-    infer=infer,
+    check=Check(reference=reference),
+    work=Work(flops=lambda problem: 3 * prod(problem.full_shape("x")), bytes_moved=bytes_moved),
     cases=tuple(
         parse(f"rope_set_rows/{_types_of(fmt)}/{shape}") for fmt in TYPES for shape in _CASES
     ),

@@ -6,16 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import (
-    Arguments,
-    Layout,
-    Param,
-    Problem,
-    Settings,
-    Stage,
-    Tuning,
-    grid,
-)
+from vkbench_shaders.kernel import Arguments, Layout, Param, Problem, Settings, Stage, Tuning, grid
 
 THREADS = 256  # a workgroup
 POSSIBLE = (8, 16, 32, 64, 128, 256)

@@ -20,15 +20,19 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Layout,
+    Memory,
     Param,
     Problem,
     Push,
     Shapes,
     Stage,
     Variant,
+    Work,
 )
 from vkbench_shaders.kernels.rowwise import row_values
 from vkbench_shaders.kernels.rowwise.gradients import SOFTMAX_BACK
@@ -289,8 +293,7 @@ SOFTMAX_ROWS = Kernel(
         "layout": rows.LAYOUT,
         "values": data.VALUES,
     },
-    accepts=accepts,
-    layout=layout,
+    forms=Forms(accepts=accepts, layout=layout, infer=infer),
     variants=(
         Variant(
             name="portable",
@@ -302,15 +305,13 @@ SOFTMAX_ROWS = Kernel(
                 *row_values.stages(_arguments, "softmax", "parts", "finish"),
             ),
             launch=launch,
-            scratch=scratch,
+            own=Memory(scratch=scratch),
             arithmetic="f32",
         ),
     ),
     inputs=inputs,
-    reference=reference,
-    flops=lambda problem: 5 * prod(problem.array_shape("x")),
-    infer=infer,
-    rows="h",
+    check=Check(reference=reference, rows="h"),
+    work=Work(flops=lambda problem: 5 * prod(problem.array_shape("x"))),
     cases=(
         *(parse(f"softmax/f32/{shape}") for shape in _SHAPES),
         *(parse(f"softmax/{case}") for case in _MASKED),

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import (
-    Launch,
-    Layout,
-    Param,
-    Problem,
-    Push,
-    grid,
-)
+from vkbench_shaders.kernel import Launch, Layout, Param, Problem, Push, grid
 from vkbench_shaders.kernels.shared import rows
 from vkbench_shaders.tuning.rates import Rates, rates_of
 

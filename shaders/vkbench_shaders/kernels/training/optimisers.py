@@ -18,11 +18,14 @@ from vkbench_shaders.kernel import (
     Array,
     Arrays,
     Binding,
+    Check,
+    Forms,
     Kernel,
     Launch,
     Param,
     Problem,
     Variant,
+    Work,
     grid,
 )
 
@@ -169,7 +172,7 @@ def _kernel(
         dims=("n",),
         bindings=bindings("" if is_sgd else "mv"),
         params=params,
-        empty=("n",),
+        forms=Forms(empty=("n",)),
         variants=(
             Variant(
                 name="portable",
@@ -181,8 +184,8 @@ def _kernel(
             ),
         ),
         inputs=inputs,
-        reference=sgd_reference if is_sgd else adam_reference,
-        flops=lambda problem: problem.shape["n"] * (3 if is_sgd else 16),
+        check=Check(reference=sgd_reference if is_sgd else adam_reference),
+        work=Work(flops=lambda problem: problem.shape["n"] * (3 if is_sgd else 16)),
         cases=_cases(name, changed),
         timed=tuple(Case(kernel=name, format="f32", shape={"n": n}) for n in _TIMED),
     )

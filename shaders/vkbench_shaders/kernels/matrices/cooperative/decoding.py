@@ -12,16 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Problem, Stage, Variant, grid
+from vkbench_shaders.kernel import Choice, Launch, Memory, Problem, Stage, Variant, grid
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
-    LARGE,
-    SMALL,
-    MatrixShape,
-    lacks,
-    no_tiles,
-)
-from vkbench_shaders.kernels.matrices.cooperative.product import (
+from vkbench_shaders.kernels.shared import dense, limits
+from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     Product,
     pointless,
@@ -29,7 +23,13 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     too_much,
     weights_stages,
 )
-from vkbench_shaders.kernels.shared import dense, limits
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
+    LARGE,
+    SMALL,
+    MatrixShape,
+    lacks,
+    no_tiles,
+)
 from vkbench_shaders.tuning.rates import busy
 
 NAME: Final = "coopmat_decoding"
@@ -177,12 +177,14 @@ def variant(
             Stage(entry="add_parts", module="matmul", arguments=lambda types: (types["y"],)),
         ),
         launch=lambda problem, device: _launches(problem, pose(problem, "f32"), device),
-        scratch=lambda problem, device: _scratch(pose(problem, "f32"), device),
+        own=Memory(scratch=lambda problem, device: _scratch(pose(problem, "f32"), device)),
         arithmetic="f16_inputs",
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
         accepts=lambda types: takes(types) and types["weights"] != "bf16",
         refuses=lambda problem, device: _refuses(problem, pose(problem, "f32"), device),
-        suits=_suits,
-        only_by_name=rounds,
-        candidates=lambda problem, device: [{"tile": "auto"}],
+        choice=Choice(
+            suits=_suits,
+            only_by_name=rounds,
+            candidates=lambda problem, device: [{"tile": "auto"}],
+        ),
     )

@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from math import exp
 
 from vkbench.device import DeviceFacts
-from vkbench_shaders.kernel import Launch, Problem, Settings, Stage, Variant, grid
+from vkbench_shaders.kernel import Choice, Launch, Memory, Problem, Settings, Stage, Variant, grid
 from vkbench_shaders.kernels.matrices import experts, products, tiles
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+from vkbench_shaders.kernels.matrices.cooperative.expert_tiles import NAMES, TILES, Tile
+from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.kernels.shared.cooperative.panels import EIGHT, Factor
+from vkbench_shaders.kernels.shared.cooperative.product import element
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
     ROUNDS,
     SLANG,
     STEP,
@@ -16,10 +20,6 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.expert_tiles import NAMES, TILES, Tile
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor
-from vkbench_shaders.kernels.matrices.cooperative.product import element
-from vkbench_shaders.kernels.shared import limits
 
 _LIST_THREADS = 256
 _SLOT_WORDS = 3
@@ -205,7 +205,7 @@ def _variant(
             Stage(entry="list_pairs", module="list_pairs"),
         ),
         launch=launches,
-        scratch=scratch,
+        own=Memory(scratch=scratch),
         arithmetic=arithmetic,
         requires=(
             *("coopmat", "device_scope", "subgroup_basic"),
@@ -213,9 +213,7 @@ def _variant(
         ),
         accepts=lambda types: products.is_numbers(types) and element(types) == of,
         refuses=refuses,
-        suits=suits,
-        only_by_name=only_by_name,
-        candidates=candidates,
+        choice=Choice(suits=suits, only_by_name=only_by_name, candidates=candidates),
     )
 
 

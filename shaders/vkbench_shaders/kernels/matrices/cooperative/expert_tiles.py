@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
     INTEL,
     LARGE,
     SMALL,

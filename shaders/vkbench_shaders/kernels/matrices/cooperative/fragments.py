@@ -12,9 +12,16 @@ from typing import Final
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import MOST_GROUPS, Launch, Problem, Variant, grid
+from vkbench_shaders.kernel import MOST_GROUPS, Choice, Launch, Problem, Variant, grid
 from vkbench_shaders.kernels.matrices import products
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+from vkbench_shaders.kernels.shared import limits
+from vkbench_shaders.kernels.shared.cooperative.product import (
+    Pose,
+    Product,
+    pointless,
+    weights_stages,
+)
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
     LARGE,
     NARROW,
     SMALL,
@@ -22,13 +29,6 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.product import (
-    Pose,
-    Product,
-    pointless,
-    weights_stages,
-)
-from vkbench_shaders.kernels.shared import limits
 from vkbench_shaders.kernels.shared.workgroups import power_of_two
 
 NAME: Final = "coopmat_fragments"
@@ -183,7 +183,9 @@ def variant(
         requires=("coopmat", "device_scope", "subgroup_basic", "fp16"),
         accepts=lambda types: takes(types) and format_named(types["weights"]).quantised,
         refuses=lambda problem, device: _refuses(problem, pose(problem, "f32"), device),
-        suits=suits,
-        only_by_name=lambda types: only_by_name,
-        candidates=lambda problem, device: [{}],
+        choice=Choice(
+            suits=suits,
+            only_by_name=lambda types: only_by_name,
+            candidates=lambda problem, device: [{}],
+        ),
     )

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
-from vkbench_shaders.kernel import Problem, Settings, Stage, Variant, too_large
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import SLANG, TILES
-from vkbench_shaders.kernels.matrices.cooperative.product import (
+from vkbench_shaders.kernel import Choice, Memory, Problem, Settings, Stage, Variant, too_large
+from vkbench_shaders.kernels.shared.cooperative.product import (
     Pose,
     element,
     launches,
@@ -17,6 +16,7 @@ from vkbench_shaders.kernels.matrices.cooperative.product import (
     scratch,
     ways,
 )
+from vkbench_shaders.kernels.shared.cooperative.tiles import SLANG, TILES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Path:
                 Stage(entry="add_parts", module="matmul", arguments=lambda types: (types["y"],)),
             ),
             launch=lambda problem, device: launches(self.pose(problem, sums), device),
-            scratch=lambda problem, device: scratch(self.pose(problem, sums), device),
+            own=Memory(scratch=lambda problem, device: scratch(self.pose(problem, sums), device)),
             arithmetic=arithmetic,
             requires=(
                 *("coopmat", "device_scope", "subgroup_basic"),
@@ -72,9 +72,11 @@ class Path:
             refuses=lambda problem, device: (
                 too_large(problem, device) or refuses(self.pose(problem, sums), device)
             ),
-            suits=self.suits,
-            only_by_name=only_by_name,
-            candidates=lambda problem, device: self._candidates(problem, sums, device),
+            choice=Choice(
+                suits=self.suits,
+                only_by_name=only_by_name,
+                candidates=lambda problem, device: self._candidates(problem, sums, device),
+            ),
         )
 
     def _candidates(self, problem: Problem, sums: str, device: DeviceFacts) -> list[Settings]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from vkbench.device import DeviceFacts
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Problem, Stage, grid
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
+from vkbench_shaders.kernels.shared import dense
+from vkbench_shaders.kernels.shared.cooperative.panels import EIGHT, Factor, Lies
+from vkbench_shaders.kernels.shared.cooperative.tiles import (
     NAMES,
     ROUNDS,
     STEP,
@@ -18,17 +20,12 @@ from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import (
     lacks,
     no_tiles,
 )
-from vkbench_shaders.kernels.matrices.cooperative.panels import EIGHT, Factor, Lies
-from vkbench_shaders.kernels.shared import dense
 from vkbench_shaders.tuning.rates import busy, rates_of
+from vkbench_shaders.tuning.thresholds import MatrixProducts, thresholds
 
 _SPLITS = (1, 2, 4, 8)
-_ROWS_COST = 0.0003  # more time for each row of a tile that is read where it lies
-_ROUNDING_COST = 0.001  # for each row of a tile that rounds some of them on the way
 _FEW_ROWS = 512  # of the other factor: for more, a factor of f32 is read too often
 _SHORT_SIDE = 128  # of a tile whose threads have registers for numbers of f32
-_TIMES_FMA = 9  # operations of matrix units for one of f32, on an H200
-_LEAST_PART = 512  # of k, where it is split without being asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +156,11 @@ def choose(product: Product, device: DeviceFacts) -> tuple[Tile, dense.Cut]:
 def ways(product: Product, device: DeviceFacts) -> list[Way]:
     """The tiles and cuts that a product leaves open, the one that should be fastest first."""
     found: dict[tuple[Tile, dense.Cut], Way] = {}
+    least_part = thresholds(device, MatrixProducts).least_part
     for tile in tiles(product, device):
         for parts in (product.split,) if product.split else _SPLITS:
             cut = dense.Cut.into(parts, product.left.numbers, STEP)
-            if cut.parts == 1 or product.split or cut.part >= _LEAST_PART:
+            if cut.parts == 1 or product.split or cut.part >= least_part:
                 found.setdefault((tile, cut), Way(tile=tile, cut=cut, split=parts))
     return sorted(found.values(), key=lambda way: _time(product, device, way.tile, way.cut))
 
@@ -176,9 +174,10 @@ def _time(product: Product, device: DeviceFacts, tile: Tile, cut: dense.Cut) -> 
     adding = 0.1 * groups + _beyond_caches(product, device, cut)
     sums = adding / at_once if cut.parts > 1 else 0.0
     placed = [(product.lies(factor, tile), side) for factor, side in _sides(product, tile)]
-    more = sum(_ROWS_COST * side for lies, side in placed if lies is Lies.ROWS)
+    costs = thresholds(device, MatrixProducts)
+    more = sum(costs.row_cost * side for lies, side in placed if lies is Lies.ROWS)
     if any(lies is Lies.NUMBERS for lies, _ in placed):
-        more += _ROUNDING_COST * (tile.m + tile.n)
+        more += costs.rounding_cost * (tile.m + tile.n)
     packs = _rounds_of(_packed_bytes(product, tile), device, cut) / at_once
     return ((rounds + sums) * tile.costs[product.sums] * (1 + more) + packs) * cut.part
 
@@ -201,7 +200,7 @@ def _packed_bytes(product: Product, tile: Tile) -> int:
 def _rounds_of(moved: int, device: DeviceFacts, cut: dense.Cut) -> float:
     """Rounds of one workgroup that take as long as memory has for so many bytes."""
     rates = rates_of(device)
-    flops = _TIMES_FMA * rates.fma * rates.compute_units
+    flops = thresholds(device, MatrixProducts).rate_over_fma * rates.fma * rates.compute_units
     return moved / rates.memory_bytes * flops / (2 * 128 * 128 * cut.part)
 
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from vkbench_shaders.formats import format_named
 from vkbench_shaders.kernel import Launch, Problem, Push, grid
-from vkbench_shaders.kernels.matrices.cooperative.coop_tiles import STEP
+from vkbench_shaders.kernels.shared.cooperative.tiles import STEP
 
 EIGHT = 8  # numbers in 16 bytes
 _ROWS = 16  # of contiguous rows, that a workgroup packs

@@ -1,0 +1,1 @@
+"""Products by cooperative matrices: their tiles, how factors are packed, and their launches."""
