@@ -21,7 +21,6 @@ from vkbench_shaders.bundle import packaged
 from vkbench_shaders.kernel import Problem
 from vkbench_worker.judging.preparation import prepare
 from vkbench_worker.runtime.null import NullBuffer, NullDevice, NullFlight, Shown, run_reference
-from vkbench_worker.runtime.program import Program
 from vkbench_worker.shards.division import division_of, shard_case
 from vkbench_worker.shards.outcome import CHANGED, Sharded, outcome
 from vkbench_worker.shards.shards import LEAST_ROUNDS, Shards
@@ -44,7 +43,7 @@ def stack() -> Iterator[ExitStack]:
 
 def shards(
     case: str, count: int, devices: Sequence[NullDevice], stack: ExitStack, pieces: int = 1
-) -> Shards[Program, NullBuffer]:
+) -> Shards:
     problem = catalogue.problem(case)
     prepared = prepare(problem)
     return Shards(devices, count, packaged(), problem, prepared, "portable", stack, pieces)
