@@ -26,7 +26,7 @@ from vkbench_worker.runner.errand import Answer, alone, answered
 from vkbench_worker.runtime.vulkan.device import VulkanDevice
 from vkbench_worker.shards.division import division_of
 from vkbench_worker.shards.outcome import outcome
-from vkbench_worker.shards.shards import Shards
+from vkbench_worker.shards.shards import Shards, Spread
 
 
 def main() -> int:
@@ -54,9 +54,8 @@ def run(asked: argparse.Namespace) -> Iterator[Answer]:
         for count in asked.shards:
             used = devices[:count] if count <= len(devices) else devices[:1]
             with ExitStack() as inner:
-                shards = Shards(
-                    used, count, bundle, problem, prepared, asked.variant, inner, asked.pieces
-                )
+                spread = Spread(devices=used, count=count, pieces=asked.pieces)
+                shards = Shards(spread, bundle, problem, prepared, asked.variant, inner)
                 found = outcome(shards, asked.variant, asked.seconds)
                 if checks_bounds(bundle):
                     found = replace(found, result=note_bounds_checked(found.result))

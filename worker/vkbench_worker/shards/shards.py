@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -35,20 +35,28 @@ from vkbench_worker.timing.bench import Bench
 LEAST_ROUNDS: Final = 5
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How many shards a case is divided into, and the devices that compute them."""
+
+    devices: Sequence[Device]  # which take turns where there are fewer than shards
+    count: int  # of shards
+    pieces: int = 1  # that each shard is cut into
+
+
 class Shards:
     """A case divided among devices, which take turns where there are more shards than devices."""
 
     def __init__(
         self,
-        devices: Sequence[Device],
-        count: int,
+        spread: Spread,
         bundle: Bundle,
         problem: Problem,
         prepared: Prepared,
         variant: str,
         stack: ExitStack,
-        pieces: int = 1,
     ) -> None:
+        devices, count, pieces = spread.devices, spread.count, spread.pieces
         self.problem, self._prepared = problem, prepared
         self._division = division_of(problem, count, pieces)
         self.pieces = pieces
