@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from vkbench import log
+from vkbench.process import log
 
 
 def line(name: str, *, formatter: logging.Formatter | None = None, **fields: Any) -> str:
